@@ -1,0 +1,98 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// The same for every target: language mode 6, no warning, every import declared and as narrow as it can be.
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .treatAllWarnings(as: .error),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+]
+
+func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
+    .target(name: name, dependencies: dependencies, swiftSettings: settings)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .testTarget(name: name, dependencies: dependencies, swiftSettings: settings)
+}
+
+let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
+let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
+let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
+let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
+
+let package = Package(
+    name: "waybill",
+    platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
+    products: [
+        .library(name: "Waybill", targets: ["Waybill"]),
+        .executable(name: "waybill", targets: ["waybill-cli"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+    ],
+    targets: [
+        // C: headers of the platform that Swift's own modules leave out, and zlib.
+        .target(name: "CWaybillSystem"),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+
+        // No package, no socket, no thread: each row imports only rows above it.
+        module("WaybillSystem", ["CWaybillSystem"]),
+        module("WaybillJSON"),
+        module("WaybillEvent", ["WaybillJSON"]),
+        module("WaybillCompression", ["CZlib"]),
+        module("WaybillProtocol", ["WaybillJSON"]),
+        module("WaybillSpool", ["WaybillSystem"]),
+        module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
+        module("WaybillTail", ["WaybillSpool", "WaybillSystem"]),
+        module("WaybillJournal", ["WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
+        module("WaybillArchive", ["WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
+        module("WaybillExport", ["WaybillEvent", "WaybillJSON", "WaybillSystem"]),
+        module(
+            "WaybillProjection",
+            [
+                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
+                "WaybillProtocol", "WaybillSystem", crypto,
+            ]),
+
+        // Drivers: sockets, threads, clocks, signals.
+        module(
+            "WaybillAgent",
+            [
+                "WaybillTail", "WaybillSpool", "WaybillProtocol", "WaybillCompression", "WaybillJSON",
+                "WaybillSystem", nio, nioPosix, logging, lifecycle,
+            ]),
+        module(
+            "WaybillReceiver",
+            [
+                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
+                "WaybillProjection", "WaybillProtocol", "WaybillSystem", nio, nioPosix, logging, lifecycle,
+            ]),
+        module(
+            "WaybillReplay",
+            [
+                "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillJournal", "WaybillProjection",
+                "WaybillProtocol", "WaybillSystem", logging,
+            ]),
+        .executableTarget(
+            name: "waybill-cli",
+            dependencies: [
+                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillProjection",
+                "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillSystem", "WaybillTail", arguments,
+                lifecycle, logging, signals, yams,
+            ],
+            path: "Sources/waybill",
+            swiftSettings: settings),
+    ]
+)

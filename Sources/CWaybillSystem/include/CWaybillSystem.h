@@ -1,0 +1,20 @@
+// What the platform's C library offers and Swift's module map for it leaves out.
+#ifndef CWAYBILL_SYSTEM_H
+#define CWAYBILL_SYSTEM_H
+
+#include <stdint.h>
+
+/// Returns the time at which the file behind `descriptor` was created, in nanoseconds since 1970; 0 where the file
+/// system does not record it.
+int64_t waybill_birth_time(int descriptor);
+
+/// Exchanges two paths atomically. Returns 0, or -1 with `errno` set.
+int waybill_exchange(const char *first, const char *second);
+
+/// Fills `buffer` with random bytes from the operating system. Returns 0, or -1 with `errno` set.
+int waybill_random(void *buffer, unsigned long byte_count);
+
+/// Names the calling thread; at most 15 bytes count on Linux.
+void waybill_name_thread(const char *name);
+
+#endif

@@ -1,0 +1,56 @@
+#define _GNU_SOURCE
+#include "CWaybillSystem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#if defined(__linux__)
+#include <sys/random.h>
+
+int64_t waybill_birth_time(int descriptor) {
+    struct statx status;
+    if (statx(descriptor, "", AT_EMPTY_PATH, STATX_BTIME, &status) != 0) return 0;
+    if ((status.stx_mask & STATX_BTIME) == 0) return 0;
+    return (int64_t)status.stx_btime.tv_sec * 1000000000 + status.stx_btime.tv_nsec;
+}
+
+int waybill_exchange(const char *first, const char *second) {
+    return renameat2(AT_FDCWD, first, AT_FDCWD, second, RENAME_EXCHANGE);
+}
+
+int waybill_random(void *buffer, unsigned long byte_count) {
+    unsigned char *bytes = buffer;
+    while (byte_count > 0) {
+        ssize_t count = getrandom(bytes, byte_count, 0);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return -1;
+        bytes += count;
+        byte_count -= (unsigned long)count;
+    }
+    return 0;
+}
+
+void waybill_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
+#else
+#include <stdlib.h>
+
+int64_t waybill_birth_time(int descriptor) {
+    struct stat status;
+    if (fstat(descriptor, &status) != 0) return 0;
+    return (int64_t)status.st_birthtimespec.tv_sec * 1000000000 + status.st_birthtimespec.tv_nsec;
+}
+
+int waybill_exchange(const char *first, const char *second) {
+    return renamex_np(first, second, RENAME_SWAP);
+}
+
+int waybill_random(void *buffer, unsigned long byte_count) {
+    arc4random_buf(buffer, byte_count);
+    return 0;
+}
+
+void waybill_name_thread(const char *name) { pthread_setname_np(name); }
+#endif

@@ -1,0 +1,111 @@
+package import Logging
+
+internal import NIOCore
+internal import NIOPosix
+internal import ServiceLifecycle
+internal import Synchronization
+internal import WaybillSystem
+internal import WaybillTail
+
+/// The agent as a service: one thread that works (``Pump``), one event loop that carries bytes.
+///
+/// Graceful shutdown asks the pump to drain; what is not acknowledged by the deadline is still on disk.
+package final class Agent: Service {
+    private let configuration: AgentConfiguration
+    private let telemetry: AgentTelemetry
+    private let result = Mutex<AgentOutcome?>(nil)
+
+    package init(configuration: AgentConfiguration, logger: Logger) {
+        precondition(!configuration.receivers.isEmpty, "an agent needs a receiver")
+        self.configuration = configuration
+        self.telemetry = AgentTelemetry(logger: logger)
+    }
+
+    /// How the run ended; `nil` before it has.
+    package var outcome: AgentOutcome? {
+        self.result.withLock { $0 }
+    }
+
+    package func run() async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let outcome: AgentOutcome
+        do throws(FileSystemError) {
+            let inbox = try PumpInbox()
+            let lock = try self.prepareState()
+            outcome = await self.pump(inbox, group)
+            POSIXFileSystem().close(lock)
+        } catch {
+            outcome = .failed(error)
+        }
+        self.result.withLock { $0 = outcome }
+        switch outcome {
+        case .drained(let summary), .stopped(let summary), .unreachable(_, let summary): self.telemetry.stopped(summary)
+        case .failed: break
+        }
+        try await group.shutdownGracefully()
+    }
+
+    private var quarantine: String { Path.join(self.configuration.stateDirectory, "quarantine") }
+
+    /// Makes the state directory and locks it.
+    private func prepareState() throws(FileSystemError) -> FileID {
+        let files = POSIXFileSystem()
+        try files.createDirectories(self.configuration.stateDirectory)
+        try files.createDirectories(self.quarantine)
+        let path = Path.join(self.configuration.stateDirectory, "lock")
+        let lock = try files.open(path, .append)
+        guard try files.lock(lock, .exclusive) else {
+            files.close(lock)
+            throw FileSystemError("lock", path: path, errno: SystemErrorText.inUse)
+        }
+        return lock
+    }
+
+    private func pump(_ inbox: PumpInbox, _ group: MultiThreadedEventLoopGroup) async -> AgentOutcome {
+        await withGracefulShutdownHandler {
+            await withCheckedContinuation { continuation in
+                _ = Worker(name: "waybill-pump") {
+                    continuation.resume(returning: self.work(inbox, group))
+                }
+            }
+        } onGracefulShutdown: {
+            inbox.post(.stop, generation: 0)
+        }
+    }
+
+    /// The pump thread's body.
+    private func work(_ inbox: PumpInbox, _ group: MultiThreadedEventLoopGroup) -> AgentOutcome {
+        let files = POSIXFileSystem()
+        let configuration = self.configuration
+        do throws(FileSystemError) {
+            let registry = try StateStore(
+                path: Path.join(configuration.stateDirectory, "registry.state"), files: files)
+            self.telemetry.started(configuration, registry: "\(registry.recovery)")
+            let sources = configuration.sources.enumerated().map { index, source in
+                SourceConfiguration(name: source.registryName(index), kind: source.files)
+            }
+            let tail = Tail(
+                fileSystem: files, registry: registry, agent: configuration.name, sources: sources,
+                quarantineDirectory: self.quarantine, limits: configuration.tailLimits)
+            var pump = Pump(
+                configuration: configuration, tail: tail, inbox: inbox, group: group, clock: POSIXClock(),
+                telemetry: self.telemetry, seed: SystemRandom.seed())
+            return pump.run()
+        } catch {
+            return .failed(error)
+        }
+    }
+}
+
+extension AgentSource {
+    /// What the registry calls the source: its place and its pattern, spaces escaped.
+    fileprivate func registryName(_ index: Int) -> String {
+        let text =
+            switch self.files {
+            case .spool(let directory): directory
+            case .files(let patterns): patterns.joined(separator: ",")
+            }
+        let escaped = String(decoding: text.utf8.map { $0 > 0x20 && $0 < 0x7F ? $0 : UInt8(ascii: "_") }, as: UTF8.self)
+        return "\(index):\(escaped)"
+    }
+}

@@ -1,0 +1,123 @@
+internal import Logging
+internal import WaybillProtocol
+internal import WaybillSystem
+internal import WaybillTail
+
+/// Everything noteworthy that an agent does, logged in one place; never per event.
+struct AgentTelemetry: Sendable {
+    let logger: Logger
+
+    func started(_ configuration: AgentConfiguration, registry: String) {
+        self.logger.info(
+            "agent started",
+            metadata: [
+                "name": "\(configuration.name)", "state": "\(configuration.stateDirectory)",
+                "to": "\(configuration.receivers.map(\.description).joined(separator: ","))", "registry": "\(registry)",
+            ])
+    }
+
+    func connected(receiver: String) {
+        self.logger.info("connected", metadata: ["receiver": "\(receiver)"])
+    }
+
+    func disconnected(reason: String) {
+        self.logger.warning(
+            "not connected; what is not acknowledged stays on disk and is sent after the next connection",
+            metadata: ["reason": "\(reason)"])
+    }
+
+    func moved(_ receivers: [String]) {
+        self.logger.notice("the receiver names others", metadata: ["receivers": "\(receivers.joined(separator: ","))"])
+    }
+
+    func streamRefused(_ stream: String, _ code: ErrorCode, _ text: String, attempt: Int) {
+        self.logger.warning(
+            "the receiver refused a stream; it is opened again",
+            metadata: ["stream": "\(stream)", "code": "\(code.rawValue)", "reason": "\(text)", "attempt": "\(attempt)"])
+    }
+
+    func registryFailed(_ error: FileSystemError) {
+        self.logger.error(
+            "the registry could not be written; nothing is lost, the receiver knows every position",
+            metadata: ["cause": "\(error)", "code": "\(error.code)"])
+    }
+
+    func stopped(_ summary: AgentSummary) {
+        self.logger.info("agent stopped", metadata: ["summary": "\(summary.json)"])
+    }
+
+    func noticed(_ notice: TailNotice) {
+        switch notice {
+        case .discovered(let id, let path):
+            self.logger.debug("file found", metadata: ["stream": "\(id)", "path": "\(path)"])
+        case .rotated(let id, let from, let to):
+            self.logger.info("file renamed", metadata: ["stream": "\(id)", "from": "\(from)", "to": "\(to)"])
+        case .truncatedUnread(let id, let path, let byteCount):
+            self.logger.error(
+                "a file was cut before all of it was read; these bytes are lost at the source (rotate by rename)",
+                metadata: ["stream": "\(id?.description ?? "none")", "path": "\(path)", "bytes": "\(byteCount)"])
+        case .receiverAhead(let id, let path, let offset, let byteCount):
+            self.logger.warning(
+                "the receiver holds more of this file than there is: it was cut, and is read from its start again",
+                metadata: [
+                    "stream": "\(id)", "path": "\(path)", "receiver_offset": "\(offset)", "bytes": "\(byteCount)",
+                ])
+        case .vanished(let id, let path, let byteCount):
+            self.logger.log(
+                level: byteCount > 0 ? .error : .info, "a file is gone",
+                metadata: [
+                    "stream": "\(id?.description ?? "none")", "path": "\(path)", "unread_bytes": "\(byteCount)",
+                ])
+        case .unreadable(let path, let error):
+            self.logger.warning("a file cannot be read", metadata: ["path": "\(path)", "cause": "\(error)"])
+        case .notRegular(let path):
+            self.logger.warning("this is no regular file and is not followed", metadata: ["path": "\(path)"])
+        case .notSegment(let path):
+            self.logger.warning("a spool holds a file that is no segment", metadata: ["path": "\(path)"])
+        case .duplicateSegment(let id, let path):
+            self.logger.warning("a segment exists twice", metadata: ["stream": "\(id)", "path": "\(path)"])
+        case .tooLong(let id, let offset, let length, let path):
+            self.logger.warning(
+                "a line is too long and was moved to quarantine",
+                metadata: ["stream": "\(id)", "offset": "\(offset)", "bytes": "\(length)", "kept": "\(path)"])
+        case .quarantineFailed(let id, let offset, let error):
+            self.logger.error(
+                "a line that is too long could not be kept; the stream waits",
+                metadata: ["stream": "\(id)", "offset": "\(offset)", "cause": "\(error)"])
+        case .tornTail(let id, let offset, let length):
+            self.logger.info(
+                "a segment ends in a line that was never finished; it was never promised",
+                metadata: ["stream": "\(id)", "offset": "\(offset)", "bytes": "\(length)"])
+        case .segmentDeleted(let id):
+            self.logger.debug("segment shipped and deleted", metadata: ["stream": "\(id)"])
+        case .emptySegmentDeleted(let path):
+            self.logger.debug("empty segment deleted", metadata: ["path": "\(path)"])
+        case .segmentUndeletable(let id, let path, let error):
+            self.logger.warning(
+                "a shipped segment cannot be deleted",
+                metadata: ["stream": "\(id)", "path": "\(path)", "cause": "\(error)"])
+        case .segmentGrewAfterSeal(let id, let path, let sealed, let byteCount):
+            self.logger.error(
+                "a segment grew after its writer had let go of it; it is kept",
+                metadata: [
+                    "stream": "\(id)", "path": "\(path)", "sealed_bytes": "\(sealed)", "bytes": "\(byteCount)",
+                ])
+        }
+    }
+}
+
+extension SenderSession.Failure {
+    /// For the operator.
+    var text: String {
+        switch self {
+        case .refused(let code, let text): "the receiver refuses: \(text) (\(code.rawValue))"
+        case .receiverLeft: "the receiver is stopping"
+        case .ackOutOfRange(let stream, let offset):
+            "the receiver acknowledged byte \(offset.rawValue) of stream \(stream.rawValue), which was not sent"
+        case .unexpected(let text): "protocol violation: \(text)"
+        case .unknownStream(let stream): "protocol violation: stream \(stream.rawValue) was not opened"
+        case .version(let version): "the receiver chose version \(version), which this agent does not speak"
+        case .wire(let error): "protocol violation: \(error.text)"
+        }
+    }
+}

@@ -1,0 +1,133 @@
+internal import NIOCore
+internal import NIOPosix
+internal import Synchronization
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// What the network tells the pump.
+enum LinkEvent: Sendable {
+    case connected
+    case received([UInt8])
+    case closed(reason: String)
+    /// The process is told to stop.
+    case stop
+}
+
+/// What wakes the pump: events in a queue and a pipe that `poll(2)` sees.
+final class PumpInbox: Sendable {
+    private struct State {
+        var events: [(generation: Int, event: LinkEvent)] = []
+        var isSignalled = false
+    }
+
+    private let state = Mutex(State())
+    let wake: WakePipe
+
+    init() throws(FileSystemError) {
+        self.wake = try WakePipe()
+    }
+
+    func post(_ event: LinkEvent, generation: Int) {
+        let mustSignal = self.state.withLock { state in
+            state.events.append((generation, event))
+            defer { state.isSignalled = true }
+            return !state.isSignalled
+        }
+        if mustSignal { self.wake.signal() }
+    }
+
+    func drain() -> [(generation: Int, event: LinkEvent)] {
+        self.state.withLock { state in
+            if state.isSignalled {
+                self.wake.clear()
+                state.isSignalled = false
+            }
+            defer { state.events.removeAll(keepingCapacity: true) }
+            return state.events
+        }
+    }
+}
+
+/// One connection to a receiver: bytes both ways, nothing else.
+final class Link: Sendable {
+    private struct State {
+        var channel: (any Channel)?
+        var isClosed = false
+    }
+
+    private let group: any EventLoopGroup
+    private let state = Mutex(State())
+
+    /// Connects in the background; what happens is posted with `generation`.
+    init(to address: NetworkAddress, group: any EventLoopGroup, inbox: PumpInbox, generation: Int) {
+        self.group = group
+        let bootstrap = ClientBootstrap(group: group)
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .channelOption(.socketOption(.so_keepalive), value: 1)
+            .connectTimeout(.seconds(10))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(LinkHandler(inbox: inbox, generation: generation))
+                }
+            }
+        bootstrap.connect(host: address.host, port: address.port).whenComplete { result in
+            switch result {
+            case .success(let channel):
+                let isClosed = self.state.withLock { state in
+                    state.channel = channel
+                    return state.isClosed
+                }
+                if isClosed { channel.close(promise: nil) } else { inbox.post(.connected, generation: generation) }
+            case .failure(let error):
+                inbox.post(.closed(reason: "\(error)"), generation: generation)
+            }
+        }
+    }
+
+    /// Sends a message, and the payload behind it when it is a batch.
+    func send(_ message: Message, payload: UnsafeRawBufferPointer? = nil) {
+        guard let channel = self.state.withLock({ $0.channel }) else { return }
+        let line = message.encoded
+        var buffer = channel.allocator.buffer(capacity: line.count + (payload?.count ?? 0))
+        buffer.writeBytes(line)
+        if let payload { buffer.writeBytes(payload) }
+        channel.writeAndFlush(buffer, promise: nil)
+    }
+
+    func close() {
+        let channel = self.state.withLock { state in
+            state.isClosed = true
+            return state.channel
+        }
+        channel?.close(promise: nil)
+    }
+}
+
+/// Hands what arrives to the pump.
+private final class LinkHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let inbox: PumpInbox
+    private let generation: Int
+    private var reason = "the receiver closed the connection"
+
+    init(inbox: PumpInbox, generation: Int) {
+        self.inbox = inbox
+        self.generation = generation
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let buffer = self.unwrapInboundIn(data)
+        self.inbox.post(.received(Array(buffer.readableBytesView)), generation: self.generation)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.reason = "\(error)"
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.inbox.post(.closed(reason: self.reason), generation: self.generation)
+        context.fireChannelInactive()
+    }
+}

@@ -1,0 +1,464 @@
+internal import NIOCore
+internal import WaybillCompression
+internal import WaybillProtocol
+internal import WaybillSystem
+internal import WaybillTail
+
+/// The agent's one working thread: files → batches → zlib → connection, and answers → registry.
+///
+///     inotify, scan ─▶ Tail.nextReady ─▶ OPEN … AT ─▶ Tail.nextBatch ─▶ Deflater ─▶ BATCH ─▶ ACK ─▶ registry
+///
+/// Life of one line: its file is found by a hint or a scan → one large `pread` brings it into the batch buffer with
+/// its neighbours → deflated from there into the wire buffer, framed, handed to the event loop → the receiver's ACK
+/// moves the registry. Nothing is read that the window has no room for, so memory does not depend on the backlog.
+///
+/// Budget per batch (256 KiB): one `pread` of it, two small ones, one deflate, one copy of the compressed bytes, one
+/// hop to the event loop, one `send`. Memory: batch buffer (as long as the longest line), wire buffer, zlib's state,
+/// and the compressed bytes in flight.
+struct Pump<Files: FileSystem>: ~Copyable {
+    private enum Phase: Equatable {
+        case disconnected(retryAt: MonotonicTime)
+        case connecting
+        case ready
+    }
+
+    private let configuration: AgentConfiguration
+    private let inbox: PumpInbox
+    private let group: any EventLoopGroup
+    private let clock: any SystemClock
+    private let telemetry: AgentTelemetry
+    private let instance: String
+
+    private var tail: Tail<Files>
+    private var watcher = DirectoryWatcher()
+    private var deflater: Deflater
+    private var session = SenderSession()
+    private var streams = StreamNumbers()
+    private let batchBuffer: UnsafeMutableRawBufferPointer
+    private let wireBuffer: UnsafeMutableRawBufferPointer
+    private var received: [UInt8] = []
+
+    private var link: Link?
+    private var generation = 0
+    private var phase: Phase
+    private var backoff: Backoff
+    private var receiverIndex = 0
+    /// The name of the receiver that last took this agent.
+    private var receiver: String?
+    private var lastFailure = "no receiver answered"
+    private var lastReceived: MonotonicTime
+    private var lastSent: MonotonicTime
+    private var pausedUntil: MonotonicTime?
+    private var lingerUntil: MonotonicTime?
+    private var nextScan: MonotonicTime
+    private var scanTook = Duration.zero
+    private var retries: [(at: MonotonicTime, stream: StreamKey)] = []
+    private var stopDeadline: MonotonicTime?
+    private let started: MonotonicTime
+    /// Since when no receiver has taken this agent; `nil` while one has.
+    private var unreadySince: MonotonicTime?
+    private var summary = AgentSummary()
+    private var shipped: Set<StreamKey> = []
+    private var hasSettledScan = false
+
+    init(
+        configuration: AgentConfiguration, tail: consuming Tail<Files>, inbox: PumpInbox, group: any EventLoopGroup,
+        clock: any SystemClock, telemetry: AgentTelemetry, seed: UInt64
+    ) {
+        self.configuration = configuration
+        self.tail = tail
+        self.inbox = inbox
+        self.group = group
+        self.clock = clock
+        self.telemetry = telemetry
+        self.instance = Hexadecimal.text(seed, digitCount: 16)
+        self.deflater = Deflater(level: configuration.compressionLevel)
+        let rawByteCountMax = max(configuration.batchByteCountMax, configuration.tailLimits.lineByteCountMax)
+        self.batchBuffer = .allocate(byteCount: rawByteCountMax, alignment: 4096)
+        self.wireBuffer = .allocate(byteCount: self.deflater.byteCountMax(of: rawByteCountMax), alignment: 4096)
+        let now = clock.monotonicTime()
+        self.phase = .disconnected(retryAt: now)
+        self.backoff = Backoff(seed: seed)
+        self.lastReceived = now
+        self.lastSent = now
+        self.nextScan = now
+        self.started = now
+        self.unreadySince = now
+    }
+
+    deinit {
+        self.batchBuffer.deallocate()
+        self.wireBuffer.deallocate()
+    }
+
+    private var now: TailTime {
+        TailTime(monotonic: self.clock.monotonicTime(), wall: self.clock.wallTime())
+    }
+
+    /// The thread's body: returns when everything is done, or cannot be.
+    mutating func run() -> AgentOutcome {
+        while true {
+            self.takeEvents()
+            self.look()
+            self.connectIfDue()
+            self.ship()
+            self.keepAlive()
+            if let outcome = self.outcome() { return self.finish(outcome) }
+            let hasHint = self.inbox.wake.wait(
+                for: self.lingerUntil == nil ? self.watcher.file : nil, timeout: self.restingTime())
+            if hasHint { self.lingerUntil = self.clock.monotonicTime() + self.configuration.linger }
+        }
+    }
+
+    // MARK: Files
+
+    /// Takes hints that have lingered, scans when it is time, and writes the registry.
+    private mutating func look() {
+        let now = self.now
+        if let lingerUntil, lingerUntil <= now.monotonic {
+            self.lingerUntil = nil
+            switch self.watcher.read() {
+            case .paths(let paths): self.tail.pathsChanged(paths, now)
+            case .everything: self.nextScan = now.monotonic
+            case nil: break
+            }
+            self.hasSettledScan = false
+        }
+        if self.nextScan <= now.monotonic { self.scan(now) }
+        while let retry = self.retries.first, retry.at <= now.monotonic {
+            self.retries.removeFirst()
+            self.streams.retry(retry.stream)
+            self.tail.readingPostponed(retry.stream)
+        }
+        if self.tail.isCheckpointDue(now) { self.checkpoint(now) }
+        for notice in self.tail.takeNotices() { self.telemetry.noticed(notice) }
+    }
+
+    private mutating func scan(_ now: TailTime) {
+        self.tail.scan(now)
+        self.watcher.watch(self.tail.watchDirectories)
+        let end = self.clock.monotonicTime()
+        self.scanTook = end - now.monotonic
+        // With hints a scan is only the safety net; it may cost half a per cent of a core, without them 5.
+        let factor = self.watcher.isComplete ? 200 : 20
+        let shortest: Duration = self.watcher.isComplete ? .seconds(5) : .milliseconds(500)
+        self.nextScan = end + min(.seconds(300), max(shortest, self.scanTook * factor))
+    }
+
+    private mutating func checkpoint(_ now: TailTime) {
+        do throws(FileSystemError) {
+            try self.tail.checkpoint(now)
+        } catch {
+            // The receiver knows where each stream stands; the registry only saves a start some work.
+            self.telemetry.registryFailed(error)
+        }
+    }
+
+    // MARK: Connection
+
+    private mutating func connectIfDue() {
+        guard case .disconnected(let retryAt) = self.phase, retryAt <= self.clock.monotonicTime() else { return }
+        let address = self.configuration.receivers[self.receiverIndex % self.configuration.receivers.count]
+        self.receiverIndex += 1
+        self.generation += 1
+        self.session = SenderSession()
+        self.received.removeAll()
+        self.phase = .connecting
+        self.lastReceived = self.clock.monotonicTime()
+        self.link = Link(to: address, group: self.group, inbox: self.inbox, generation: self.generation)
+    }
+
+    private mutating func takeEvents() {
+        for (generation, event) in self.inbox.drain() {
+            if case .stop = event {
+                self.stopDeadline = self.clock.monotonicTime() + self.configuration.drainPatience
+                self.nextScan = self.clock.monotonicTime()
+                continue
+            }
+            guard generation == self.generation else { continue }
+            switch event {
+            case .connected:
+                let hello = Hello(
+                    versions: LineProtocol.versions, agent: self.configuration.name.description,
+                    instance: self.instance, token: self.configuration.token?.revealed, encodings: ["zlib"])
+                self.perform(self.session.start(hello))
+            case .received(let bytes):
+                self.lastReceived = self.clock.monotonicTime()
+                self.received.append(contentsOf: bytes)
+                self.takeMessages()
+            case .closed(let reason):
+                self.disconnect(reason)
+            case .stop:
+                break
+            }
+        }
+    }
+
+    private mutating func takeMessages() {
+        let bytes = self.received
+        var consumed = 0
+        do throws(WireError) {
+            while self.link != nil, let (message, byteCount) = try Self.decode(bytes, from: consumed) {
+                consumed += byteCount
+                if let action = self.session.receive(message) { self.perform(action) }
+            }
+        } catch {
+            return self.disconnect("the receiver sent what is no message: \(error.text)")
+        }
+        if self.link != nil { self.received.removeFirst(consumed) }
+    }
+
+    private static func decode(
+        _ bytes: [UInt8], from start: Int
+    ) throws(WireError) -> (message: Message, byteCount: Int)? {
+        var result: Result<(message: Message, byteCount: Int)?, WireError> = .success(nil)
+        bytes.withUnsafeBytes { buffer in
+            do throws(WireError) {
+                result = .success(try Message.decode(prefixOf: UnsafeRawBufferPointer(rebasing: buffer[start...])))
+            } catch {
+                result = .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    private mutating func perform(_ action: SenderSession.Action) {
+        switch action {
+        case .send(let message):
+            self.send(message)
+        case .start(let ready):
+            self.phase = .ready
+            self.unreadySince = nil
+            self.backoff.reset()
+            self.hasSettledScan = false
+            self.telemetry.connected(receiver: ready.receiver)
+            if let receiver = self.receiver, receiver != ready.receiver { self.tail.receiverChanged() }
+            self.receiver = ready.receiver
+        case .seek(let number, let offset):
+            guard let stream = self.streams.positioned(number) else { return }
+            self.tail.positionLearned(stream, at: Int(offset.rawValue))
+        case .advance(let number, let offset):
+            guard let stream = self.streams.stream(number) else { return }
+            self.streams.succeeded(stream)
+            self.tail.acked(stream, upTo: Int(offset.rawValue))
+        case .finish(let number):
+            guard let stream = self.streams.remove(number) else { return }
+            self.summary.sealedStreamCount += 1
+            self.tail.sealedByReceiver(stream)
+        case .reopen(let number, let code, let text):
+            self.reopen(number, code, text)
+        case .pause(let milliseconds):
+            self.pausedUntil = self.clock.monotonicTime() + .milliseconds(Int(min(milliseconds, 600_000)))
+        case .move(let receivers):
+            self.telemetry.moved(receivers)
+            self.disconnect("the receiver asked to go elsewhere")
+        case .close(let failure):
+            self.disconnect(failure.text)
+        }
+    }
+
+    /// A refused stream is opened again: at once the first time, later and later while it does not succeed.
+    private mutating func reopen(_ number: StreamNumber, _ code: ErrorCode, _ text: String) {
+        guard let stream = self.streams.refused(number), self.tail.contains(stream) else { return }
+        let attempt = self.streams.failed(stream)
+        self.telemetry.streamRefused(self.tail.id(of: stream).description, code, text, attempt: attempt)
+        let delay: Duration = attempt == 1 && code != .inUse ? .zero : .seconds(min(60, 5 << min(attempt, 4)))
+        self.retries.append((at: self.clock.monotonicTime() + delay, stream: stream))
+        self.retries.sort { $0.at < $1.at }
+    }
+
+    private mutating func disconnect(_ reason: String) {
+        guard self.link != nil else { return }
+        self.telemetry.disconnected(reason: reason)
+        self.lastFailure = reason
+        self.link?.close()
+        self.link = nil
+        self.generation += 1
+        self.unreadySince = self.unreadySince ?? self.clock.monotonicTime()
+        self.session = SenderSession()
+        self.received.removeAll()
+        self.streams.removeAll()
+        self.retries.removeAll()
+        self.pausedUntil = nil
+        self.phase = .disconnected(retryAt: self.clock.monotonicTime() + self.backoff.next())
+        self.tail.connectionLost()
+    }
+
+    private mutating func send(_ message: Message, payload: UnsafeRawBufferPointer? = nil) {
+        self.lastSent = self.clock.monotonicTime()
+        self.link?.send(message, payload: payload)
+    }
+
+    private mutating func keepAlive() {
+        let now = self.clock.monotonicTime()
+        let idle = Duration.milliseconds(self.session.limits?.idleMilliseconds ?? 20_000)
+        switch self.phase {
+        case .disconnected:
+            return
+        case .connecting:
+            if now - self.lastReceived > idle { self.disconnect("the receiver does not answer") }
+        case .ready:
+            if now - self.lastReceived > idle {
+                self.disconnect("the receiver has said nothing for \(idle)")
+            } else if now - self.lastSent > idle / 3 {
+                self.send(.ping(UInt64(self.generation)))
+            }
+        }
+    }
+
+    // MARK: Batches
+
+    /// Ships while there is something to ship and room for it.
+    private mutating func ship() {
+        guard self.phase == .ready else { return }
+        if let pausedUntil {
+            guard pausedUntil <= self.clock.monotonicTime() else { return }
+            self.pausedUntil = nil
+        }
+        // Answers are taken in between, so that a long backlog does not hold up the registry.
+        for _ in 0..<16 {
+            guard self.phase == .ready, self.session.admits(rawByteCount: self.configuration.batchByteCountMax),
+                self.streams.openingCount < StreamNumbers.openingCountMax, let stream = self.tail.nextReady()
+            else { return }
+            switch self.streams.state(of: stream) {
+            case .closed: self.open(stream)
+            case .opening, .refused: continue  // It becomes ready again with its position.
+            case .open(let number): self.shipNext(of: stream, number)
+            }
+        }
+        self.inbox.wake.signal()
+    }
+
+    private mutating func open(_ stream: StreamKey) {
+        let source = self.configuration.sources[self.tail.position(of: stream).source]
+        guard let id = WaybillProtocol.StreamID(self.tail.id(of: stream).description) else { return }
+        let format: StreamFormat =
+            switch source.files {
+            case .spool: .waybill
+            case .files: .ndjson
+            }
+        let description = StreamDescription(
+            id: id, source: self.tail.position(of: stream).path, environment: source.environment,
+            bundle: source.bundle, format: format, timeMember: source.timeMember, nameMember: source.nameMember)
+        let number = self.streams.open(stream)
+        self.perform(self.session.open(number, description))
+    }
+
+    private mutating func shipNext(of stream: StreamKey, _ number: StreamNumber) {
+        let read = self.tail.nextBatch(
+            for: stream, byteCountMax: self.configuration.batchByteCountMax, into: self.batchBuffer, self.now)
+        switch read {
+        case .batch(let offset, let rawByteCount, let lineCount, _):
+            self.shipBatch(of: stream, number, offset: offset, rawByteCount: rawByteCount, lineCount: lineCount)
+        case .skip(let offset, let length, let reason):
+            self.summary.skippedByteCount += length
+            self.perform(
+                self.session.skip(
+                    number, at: StreamOffset(UInt64(offset)), byteCount: UInt64(length), WaybillProtocol.SkipReason(reason)))
+        case .sealed(let length):
+            self.perform(self.session.seal(number, length: StreamOffset(UInt64(length))))
+        case .unpositioned, .nothing:
+            break
+        }
+    }
+
+    private mutating func shipBatch(
+        of stream: StreamKey, _ number: StreamNumber, offset: Int, rawByteCount: Int, lineCount: Int
+    ) {
+        guard let id = WaybillProtocol.StreamID(self.tail.id(of: stream).description) else { return }
+        let raw = UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self.batchBuffer)[..<rawByteCount])
+        let wireByteCount = self.deflater.deflate(raw, into: self.wireBuffer)
+        let wire = UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self.wireBuffer)[..<wireByteCount])
+        var header = BatchHeader(
+            stream: number, offset: StreamOffset(UInt64(offset)), rawByteCount: rawByteCount, lineCount: lineCount,
+            wireByteCount: wireByteCount, checksum: 0)
+        header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: id), wire)
+        self.session.batchSent(header)
+        self.send(.batch(header), payload: wire)
+        if self.shipped.insert(stream).inserted { self.summary.streamCount += 1 }
+        self.summary.rawByteCount += rawByteCount
+        self.summary.lineCount += lineCount
+        self.summary.batchCount += 1
+        self.summary.wireByteCount += wireByteCount
+    }
+
+    // MARK: The end
+
+    private mutating func outcome() -> AgentOutcome? {
+        let now = self.clock.monotonicTime()
+        let isDone = self.isSettled(now)
+        if let stopDeadline {
+            if isDone { return .drained(self.summary) }
+            if stopDeadline <= now || self.phase != .ready { return .stopped(self.summary) }
+            return nil
+        }
+        guard case .once(let patience) = self.configuration.mode else { return nil }
+        if isDone { return .drained(self.summary) }
+        if let unreadySince, now - unreadySince > patience { return .unreachable(self.lastFailure, self.summary) }
+        return nil
+    }
+
+    /// Whether nothing is left to ship, a scan has looked for more, and everything sent was answered.
+    private mutating func isSettled(_ now: MonotonicTime) -> Bool {
+        guard self.phase == .ready, self.session.isSettled, self.retries.isEmpty else { return false }
+        if let stream = self.tail.nextReady() {
+            self.tail.readingPostponed(stream)
+            self.hasSettledScan = false
+            return false
+        }
+        if self.hasSettledScan { return true }
+        self.nextScan = now
+        self.hasSettledScan = true
+        return false
+    }
+
+    private mutating func finish(_ outcome: AgentOutcome) -> AgentOutcome {
+        self.checkpoint(self.now)
+        for notice in self.tail.takeNotices() { self.telemetry.noticed(notice) }
+        if self.phase == .ready { self.send(.bye) }
+        self.link?.close()
+        self.summary.duration = self.clock.monotonicTime() - self.started
+        for stream in self.tail.streams {
+            let position = self.tail.position(of: stream)
+            self.summary.heldByteCount += max(0, position.byteCount - position.cursor)
+        }
+        switch outcome {
+        case .drained: return .drained(self.summary)
+        case .stopped: return .stopped(self.summary)
+        case .unreachable(let reason, _): return .unreachable(reason, self.summary)
+        case .failed: return outcome
+        }
+    }
+
+    /// How long there is nothing to do but wait for the network or a file.
+    private func restingTime() -> Duration {
+        let now = self.clock.monotonicTime()
+        var wake = self.nextScan
+        if let lingerUntil { wake = min(wake, lingerUntil) }
+        if let retry = self.retries.first { wake = min(wake, retry.at) }
+        if let stopDeadline { wake = min(wake, stopDeadline) }
+        if let pausedUntil { wake = min(wake, pausedUntil) }
+        if case .once(let patience) = self.configuration.mode, let unreadySince {
+            wake = min(wake, unreadySince + patience)
+        }
+        if self.tail.hasUnwrittenChanges { wake = min(wake, now + self.configuration.tailLimits.checkpointInterval) }
+        switch self.phase {
+        case .disconnected(let retryAt): wake = min(wake, retryAt)
+        case .connecting: wake = min(wake, self.lastReceived + .seconds(20))
+        case .ready:
+            let idle = Duration.milliseconds(self.session.limits?.idleMilliseconds ?? 90_000)
+            wake = min(wake, self.lastSent + idle / 3)
+        }
+        return max(.zero, wake - now)
+    }
+}
+
+extension WaybillProtocol.SkipReason {
+    fileprivate init(_ reason: TailRead.SkipReason) {
+        self =
+            switch reason {
+            case .tooLong: .tooLong
+            case .tornTail: .tornTail
+            }
+    }
+}

@@ -1,0 +1,65 @@
+package import WaybillSystem
+
+/// Why a data directory cannot be used.
+package enum DataDirectoryError: Error, Hashable, Sendable, CustomStringConvertible {
+    case locked(path: String, owner: String)
+    case unusable(FileSystemError)
+
+    package var description: String {
+        switch self {
+        case .locked(let path, let owner):
+            "\(path) is in use by process \(owner); stop it, or name another directory"
+        case .unusable(let error): "the data directory cannot be used: \(error.description)"
+        }
+    }
+}
+
+/// A receiver's data directory, locked for as long as this value lives.
+///
+///     data/journal  archive  exports  quarantine  state/{lock, *.state}
+package struct DataDirectory<Files: FileSystem>: Sendable {
+    package let root: String
+    package let files: Files
+
+    package init(root: String, files: Files) {
+        self.root = root
+        self.files = files
+    }
+
+    package var journal: String { Path.join(self.root, "journal") }
+    package var archive: String { Path.join(self.root, "archive") }
+    package var exports: String { Path.join(self.root, "exports") }
+    package var state: String { Path.join(self.root, "state") }
+
+    package func statePath(_ projection: String) -> String {
+        Path.join(self.state, projection + ".state")
+    }
+
+    /// Makes the folders that are missing.
+    package func create() throws(FileSystemError) {
+        for path in [self.root, self.journal, self.archive, self.exports, self.state] {
+            try self.files.createDirectories(path)
+        }
+    }
+
+    /// Takes the lock and writes this process's id into it.
+    ///
+    /// - Returns: the lock, which holds until it is closed or the process dies.
+    package func lock(processID: Int) throws(DataDirectoryError) -> FileID {
+        let path = Path.join(self.state, "lock")
+        let owner: [UInt8]
+        do throws(FileSystemError) {
+            let file = try self.files.open(path, .append)
+            if try self.files.lock(file, .exclusive) {
+                try self.files.truncate(file, to: 0)
+                try self.files.writeAll(file, Array("\(processID)\n".utf8))
+                return file
+            }
+            owner = try self.files.contents(of: path, byteCountMax: 32) ?? []
+            self.files.close(file)
+        } catch {
+            throw .unusable(error)
+        }
+        throw .locked(path: self.root, owner: String(decoding: owner.prefix { $0 != 0x0A }, as: UTF8.self))
+    }
+}

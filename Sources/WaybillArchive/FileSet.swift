@@ -1,0 +1,274 @@
+package import WaybillSystem
+
+/// Append-only files under one root whose lengths a checkpoint fixes: what makes a projection exactly-once.
+///
+///     append … append … ──▶ synchronize() ──▶ changes ──▶ StateStore.commit      nothing before is ever cut again
+///                │
+///              crash ──▶ recover(): each file is cut to its length in the checkpoint, unknown files are removed,
+///                        and the journal is projected again from the checkpoint's position
+///
+/// Life of one run of lines: the projection names a file by its index and hands over pointers into the batch →
+/// one `writev` per file and batch → the length moves in memory → at the checkpoint the file is synced, and its
+/// length is committed together with the journal's position.
+///
+/// Open descriptors are bounded: the least recently used is closed. Lengths of all files that can still grow are in
+/// memory: about 200 bytes for each.
+package struct FileSet<Files: FileSystem>: ~Copyable {
+    /// A file of the set; valid until the set is recovered again.
+    package struct Index: Hashable, Sendable {
+        fileprivate let rawValue: Int
+    }
+
+    /// What recovery did to files that were ahead of the checkpoint.
+    package struct Recovery: Hashable, Sendable {
+        package var cutFileCount = 0
+        package var cutByteCount = 0
+        package var removedFileCount = 0
+        /// Files that hold less than the checkpoint says: damage from outside, with what is missing.
+        package var shortFiles: [String: Int] = [:]
+
+        /// One line for logs; empty when nothing was ahead and nothing is missing.
+        package var summary: String {
+            var parts: [String] = []
+            if self.cutFileCount > 0 { parts.append("cut \(self.cutFileCount) files by \(self.cutByteCount) bytes") }
+            if self.removedFileCount > 0 { parts.append("removed \(self.removedFileCount) files") }
+            for (path, byteCount) in self.shortFiles.sorted(by: { $0.key < $1.key }) {
+                parts.append("\(path) lacks \(byteCount) bytes")
+            }
+            return parts.joined(separator: ", ")
+        }
+    }
+
+    private struct Entry {
+        let path: String
+        var byteCount: Int
+        var file: FileID?
+        var lastUse = 0
+        var isDirty = false
+        var isNew = false
+        /// Finished at the next checkpoint: the set no longer answers for it.
+        var isReleased = false
+    }
+
+    private let root: String
+    private let files: Files
+    private let openFileCountMax: Int
+    private var entries: [Entry] = []
+    private var indexes: [String: Index] = [:]
+    /// Places in ``entries`` that released files left.
+    private var freeIndexes: [Index] = []
+    private var openIndexes: Set<Index> = []
+    private var dirtyIndexes: [Index] = []
+    private var useCount = 0
+    private var dirtyDirectories: Set<String> = []
+
+    /// The prefix of this set's keys in the state store.
+    package static var keyPrefix: String { "file:" }
+
+    package init(root: String, files: Files, openFileCountMax: Int = 64) {
+        self.root = root
+        self.files = files
+        self.openFileCountMax = openFileCountMax
+    }
+
+    deinit {
+        for index in self.openIndexes {
+            if let file = self.entries[index.rawValue].file { self.files.close(file) }
+        }
+    }
+
+    /// How many files can still grow.
+    package var count: Int {
+        self.indexes.count
+    }
+
+    /// The file's index; the file is made by its first append.
+    package mutating func index(of path: String) -> Index {
+        if let index = self.indexes[path] { return index }
+        let index = self.freeIndexes.popLast() ?? Index(rawValue: self.entries.count)
+        let entry = Entry(path: path, byteCount: 0, isNew: true)
+        if index.rawValue == self.entries.count {
+            self.entries.append(entry)
+        } else {
+            self.entries[index.rawValue] = entry
+        }
+        self.indexes[path] = index
+        return index
+    }
+
+    /// Whether the set holds this file.
+    package func contains(_ path: String) -> Bool {
+        self.indexes[path] != nil
+    }
+
+    package func byteCount(of index: Index) -> Int {
+        self.entries[index.rawValue].byteCount
+    }
+
+    package func path(of index: Index) -> String {
+        Path.join(self.root, self.entries[index.rawValue].path)
+    }
+
+    /// Appends; not durable before ``synchronize()``.
+    package mutating func append(_ vector: [UnsafeRawBufferPointer], to index: Index) throws(FileSystemError) {
+        let file = try self.openFile(index)
+        try self.files.writeAll(file, vector: vector)
+        self.entries[index.rawValue].byteCount += vector.reduce(0) { $0 + $1.count }
+        if !self.entries[index.rawValue].isDirty {
+            self.entries[index.rawValue].isDirty = true
+            self.dirtyIndexes.append(index)
+        }
+    }
+
+    /// Appends the bytes of an array.
+    package mutating func append(_ bytes: [UInt8], to index: Index) throws(FileSystemError) {
+        var failure: FileSystemError?
+        bytes.withUnsafeBytes { buffer in
+            do throws(FileSystemError) {
+                try self.append([buffer], to: index)
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    private mutating func openFile(_ index: Index) throws(FileSystemError) -> FileID {
+        self.useCount += 1
+        self.entries[index.rawValue].lastUse = self.useCount
+        if let file = self.entries[index.rawValue].file { return file }
+        if self.openIndexes.count >= self.openFileCountMax { try self.closeOldest() }
+        let path = self.path(of: index)
+        if self.entries[index.rawValue].isNew {
+            let directory = Path.parent(of: path)
+            try self.files.createDirectories(directory)
+            self.dirtyDirectories.insert(directory)
+        }
+        let file = try self.files.open(path, .append)
+        self.entries[index.rawValue].file = file
+        self.openIndexes.insert(index)
+        return file
+    }
+
+    private mutating func closeOldest() throws(FileSystemError) {
+        let oldest = self.openIndexes.min { self.entries[$0.rawValue].lastUse < self.entries[$1.rawValue].lastUse }
+        guard let oldest, let file = self.entries[oldest.rawValue].file else { return }
+        // A closed file cannot be synced by the descriptor that wrote it: an error would go unseen.
+        if self.entries[oldest.rawValue].isDirty { try self.files.synchronize(file) }
+        self.files.close(file)
+        self.entries[oldest.rawValue].file = nil
+        self.openIndexes.remove(oldest)
+    }
+
+    /// Takes a file out of the set with the next checkpoint; it must not be appended to again.
+    package mutating func release(_ index: Index) {
+        self.entries[index.rawValue].isReleased = true
+        if !self.entries[index.rawValue].isDirty {
+            self.entries[index.rawValue].isDirty = true
+            self.dirtyIndexes.append(index)
+        }
+    }
+
+    /// Makes every append so far durable.
+    ///
+    /// - Returns: what the checkpoint must say: the length of each file touched since the last, `nil` for released ones.
+    package mutating func synchronize() throws(FileSystemError) -> [String: String?] {
+        for index in self.dirtyIndexes {
+            if let file = self.entries[index.rawValue].file { try self.files.synchronize(file) }
+        }
+        for directory in self.dirtyDirectories.sorted() { try self.files.synchronizeDirectory(directory) }
+        var changes: [String: String?] = [:]
+        for index in self.dirtyIndexes {
+            let entry = self.entries[index.rawValue]
+            changes[Self.keyPrefix + entry.path] = .some(entry.isReleased ? nil : String(entry.byteCount))
+        }
+        return changes
+    }
+
+    /// Forgets what ``synchronize()`` returned once it is committed.
+    package mutating func checkpointCommitted() {
+        for index in self.dirtyIndexes {
+            self.entries[index.rawValue].isDirty = false
+            self.entries[index.rawValue].isNew = false
+            if self.entries[index.rawValue].isReleased {
+                if let file = self.entries[index.rawValue].file { self.files.close(file) }
+                self.entries[index.rawValue].file = nil
+                self.openIndexes.remove(index)
+                self.indexes[self.entries[index.rawValue].path] = nil
+                self.freeIndexes.append(index)
+            }
+        }
+        self.dirtyIndexes.removeAll(keepingCapacity: true)
+        self.dirtyDirectories.removeAll()
+    }
+
+    /// Cuts every file to its length in the checkpoint.
+    ///
+    /// - Parameters:
+    ///   - state: the checkpoint's entries.
+    ///   - roots: the folders under the root whose files are this set's alone.
+    ///   - isKept: whether a file that the checkpoint does not know stays, because something else answers for it.
+    package mutating func recover(
+        from state: [String: String], roots: [String], isKept: (_ path: String) throws(FileSystemError) -> Bool
+    ) throws(FileSystemError) -> Recovery {
+        for index in self.openIndexes {
+            if let file = self.entries[index.rawValue].file { self.files.close(file) }
+        }
+        self.entries = []
+        self.indexes = [:]
+        self.freeIndexes = []
+        self.openIndexes = []
+        self.dirtyIndexes = []
+        self.dirtyDirectories = []
+        var recovery = Recovery()
+        var expected: [String: Int] = [:]
+        for (key, value) in state where key.hasPrefix(Self.keyPrefix) {
+            expected[String(key.dropFirst(Self.keyPrefix.count))] = Int(value) ?? 0
+        }
+        for root in roots {
+            try self.walk(root) { (path, byteCount) throws(FileSystemError) in
+                guard let length = expected[path] else {
+                    if try isKept(path) { return }
+                    try self.files.unlink(Path.join(self.root, path))
+                    recovery.removedFileCount += 1
+                    return
+                }
+                if byteCount > length {
+                    try self.cut(path, to: length)
+                    recovery.cutFileCount += 1
+                    recovery.cutByteCount += byteCount - length
+                } else if byteCount < length {
+                    recovery.shortFiles[path] = length - byteCount
+                    expected[path] = byteCount
+                }
+            }
+        }
+        for (path, byteCount) in expected.sorted(by: { $0.key < $1.key }) {
+            if try self.files.status(at: Path.join(self.root, path)) == nil, byteCount > 0 {
+                recovery.shortFiles[path] = byteCount
+                expected[path] = 0
+            }
+            self.indexes[path] = Index(rawValue: self.entries.count)
+            self.entries.append(Entry(path: path, byteCount: expected[path] ?? 0))
+        }
+        return recovery
+    }
+
+    private func cut(_ path: String, to byteCount: Int) throws(FileSystemError) {
+        let file = try self.files.open(Path.join(self.root, path), .append)
+        defer { self.files.close(file) }
+        try self.files.truncate(file, to: byteCount)
+        try self.files.synchronize(file)
+    }
+
+    private func walk(
+        _ path: String, _ visit: (_ path: String, _ byteCount: Int) throws(FileSystemError) -> Void
+    ) throws(FileSystemError) {
+        let absolute = Path.join(self.root, path)
+        guard let status = try self.files.status(at: absolute) else { return }
+        guard status.kind == .directory else {
+            return try visit(path, status.byteCount)
+        }
+        for name in try self.files.list(absolute) { try self.walk(Path.join(path, name), visit) }
+    }
+}

@@ -1,0 +1,107 @@
+/// A value that a field can have: text, number, truth value, or a list of those.
+public protocol FieldValue {
+    /// Whether JSON can hold the value; NaN and infinities are not numbers there.
+    var isFinite: Bool { get }
+    /// Writes the value. Called by ``Fields`` alone, after the key.
+    func append(to fields: inout Fields)
+}
+
+/// A value that is not a list.
+public protocol ScalarFieldValue: FieldValue {}
+
+extension FieldValue {
+    /// `true`: all but floating-point numbers are.
+    @inlinable public var isFinite: Bool { true }
+}
+
+extension String: ScalarFieldValue {
+    /// Writes a JSON string.
+    public func append(to fields: inout Fields) { fields.withBuffer { $0.appendString(self) } }
+}
+
+extension Bool: ScalarFieldValue {
+    /// Writes `true` or `false`.
+    public func append(to fields: inout Fields) { fields.withBuffer { $0.appendBoolean(self) } }
+}
+
+extension Double: ScalarFieldValue {
+    /// Writes the shortest decimal that reads back as this number.
+    public func append(to fields: inout Fields) { fields.withBuffer { $0.appendNumber(self) } }
+}
+
+extension Int: ScalarFieldValue {
+    /// Writes a decimal; beyond 2^53 as a string.
+    public func append(to fields: inout Fields) { fields.withBuffer { $0.appendNumber(Int64(self)) } }
+}
+
+extension Int64: ScalarFieldValue {
+    /// Writes a decimal; beyond 2^53 as a string.
+    public func append(to fields: inout Fields) { fields.withBuffer { $0.appendNumber(self) } }
+}
+
+extension UInt64: ScalarFieldValue {
+    /// Writes a decimal; beyond 2^53 as a string.
+    public func append(to fields: inout Fields) { fields.withBuffer { $0.appendNumber(self) } }
+}
+
+extension Array: FieldValue where Element: ScalarFieldValue {
+    /// Whether every element is.
+    public var isFinite: Bool { self.allSatisfy(\.isFinite) }
+
+    /// Writes a JSON array.
+    public func append(to fields: inout Fields) {
+        fields.withBuffer { $0.append(UInt8(ascii: "[")) }
+        var isFirst = true
+        for element in self {
+            if !isFirst { fields.withBuffer { $0.append(UInt8(ascii: ",")) } }
+            isFirst = false
+            element.append(to: &fields)
+        }
+        fields.withBuffer { $0.append(UInt8(ascii: "]")) }
+    }
+}
+
+/// A value of one of the kinds that a trait can have.
+public enum Scalar: Hashable, Sendable {
+    /// Text.
+    case string(String)
+    /// A whole number.
+    case integer(Int)
+    /// A number with a fraction.
+    case double(Double)
+    /// A truth value.
+    case boolean(Bool)
+}
+
+extension Scalar: ScalarFieldValue {
+    /// `false` for NaN and the infinities.
+    public var isFinite: Bool {
+        switch self {
+        case .double(let value): value.isFinite
+        case .string, .integer, .boolean: true
+        }
+    }
+
+    /// Writes the value that this is.
+    public func append(to fields: inout Fields) {
+        switch self {
+        case .string(let value): value.append(to: &fields)
+        case .integer(let value): value.append(to: &fields)
+        case .double(let value): value.append(to: &fields)
+        case .boolean(let value): value.append(to: &fields)
+        }
+    }
+}
+
+extension Scalar: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
+    ExpressibleByBooleanLiteral
+{
+    /// Text.
+    public init(stringLiteral value: String) { self = .string(value) }
+    /// A whole number.
+    public init(integerLiteral value: Int) { self = .integer(value) }
+    /// A number with a fraction.
+    public init(floatLiteral value: Double) { self = .double(value) }
+    /// A truth value.
+    public init(booleanLiteral value: Bool) { self = .boolean(value) }
+}

@@ -1,0 +1,207 @@
+/// What was left out of an event, or cut, because no reader could take it.
+public struct FieldRepairs: Hashable, Sendable {
+    /// Fields left out because their value was NaN or infinite.
+    public internal(set) var nonFinite = 0
+    /// Fields left out because the event has one of that name already: the first stays.
+    public internal(set) var duplicate = 0
+    /// Objects left out because they were put into an object: objects are flat.
+    public internal(set) var nested = 0
+    /// Names cut to 255 bytes.
+    public internal(set) var cutName = 0
+
+    /// Nothing repaired.
+    public init() {}
+
+    package static func += (left: inout FieldRepairs, right: FieldRepairs) {
+        left.nonFinite += right.nonFinite
+        left.duplicate += right.duplicate
+        left.nested += right.nested
+        left.cutName += right.cutName
+    }
+}
+
+/// The ordered fields of one event, written straight into the bytes of its line.
+///
+///     fields.put("product", "토스터")          "product":"토스터"
+///     fields.put("price", 39_900)              ,"price":39900
+///     fields.put("coupon", nil as String?)     nothing
+///
+/// Members keep the order in which they were put. A key that was put before is left out and counted, and so is a
+/// number that JSON cannot hold; integers beyond 2^53 become strings.
+public struct Fields: ~Copyable {
+    private struct Key {
+        let hash: UInt32
+        let start: Int
+        /// Of the key as written, with its quotes.
+        let byteCount: Int
+    }
+
+    /// `"key":value` joined by commas, without braces.
+    package private(set) var buffer: LineBuffer
+    private var keys: [Key] = []
+    /// The first of `keys` that belongs to the object being written.
+    private var scopeStart = 0
+    private var isScopeEmpty = true
+    package internal(set) var repairs = FieldRepairs()
+
+    package init(capacity: Int = 256) {
+        self.buffer = LineBuffer(capacity: capacity)
+        self.keys.reserveCapacity(16)
+    }
+
+    package var isEmpty: Bool {
+        self.buffer.isEmpty
+    }
+
+    package mutating func removeAll() {
+        self.buffer.removeAll()
+        self.keys.removeAll(keepingCapacity: true)
+        self.scopeStart = 0
+        self.isScopeEmpty = true
+        self.repairs = FieldRepairs()
+    }
+
+    /// Puts a field; writes nothing when `value` is `nil`.
+    @inlinable
+    public mutating func put<Value: FieldValue>(_ key: String, _ value: Value?) {
+        guard let value, self.admits(isFinite: value.isFinite), self.begin(key) else { return }
+        value.append(to: &self)
+    }
+
+    /// Puts a field; writes nothing when `value` is `nil`.
+    @inlinable
+    public mutating func put<Value: FieldValue>(_ key: StaticString, _ value: Value?) {
+        guard let value, self.admits(isFinite: value.isFinite), self.begin(key) else { return }
+        value.append(to: &self)
+    }
+
+    /// Puts a field whose value is JSON's `null`.
+    public mutating func putNull(_ key: String) {
+        guard self.begin(key) else { return }
+        self.buffer.append("null")
+    }
+
+    /// Puts a field whose value is an object of the fields that `body` puts; objects are flat.
+    public mutating func put(_ key: String, object body: (inout Fields) -> Void) {
+        guard self.scopeStart == 0 else {
+            self.repairs.nested += 1
+            return
+        }
+        guard self.begin(key) else { return }
+        self.putObject(body)
+    }
+
+    /// Puts a field whose value is a list of flat objects, one for each of `elements`.
+    public mutating func put<Element>(
+        _ key: String, objects elements: some Sequence<Element>, _ body: (inout Fields, Element) -> Void
+    ) {
+        guard self.scopeStart == 0 else {
+            self.repairs.nested += 1
+            return
+        }
+        guard self.begin(key) else { return }
+        self.buffer.append(UInt8(ascii: "["))
+        var isFirst = true
+        for element in elements {
+            if !isFirst { self.buffer.append(UInt8(ascii: ",")) }
+            isFirst = false
+            self.putObject { fields in body(&fields, element) }
+        }
+        self.buffer.append(UInt8(ascii: "]"))
+    }
+
+    private mutating func putObject(_ body: (inout Fields) -> Void) {
+        self.buffer.append(UInt8(ascii: "{"))
+        let outerKeyCount = self.keys.count
+        self.scopeStart = outerKeyCount
+        self.isScopeEmpty = true
+        body(&self)
+        self.keys.removeLast(self.keys.count - outerKeyCount)
+        self.scopeStart = 0
+        self.isScopeEmpty = false
+        self.buffer.append(UInt8(ascii: "}"))
+    }
+
+    /// Whether a value can be written at all; counts when it cannot.
+    @usableFromInline
+    mutating func admits(isFinite: Bool) -> Bool {
+        if isFinite { return true }
+        self.repairs.nonFinite += 1
+        return false
+    }
+
+    /// Writes the key; `false`, with nothing written, when the event has it already.
+    @usableFromInline
+    mutating func begin(_ key: String) -> Bool {
+        let start = self.beginKey()
+        self.buffer.appendEscaped(key)
+        return self.endKey(start)
+    }
+
+    @usableFromInline
+    mutating func begin(_ key: StaticString) -> Bool {
+        let start = self.beginKey()
+        self.buffer.appendEscaped(UnsafeBufferPointer(start: key.utf8Start, count: key.utf8CodeUnitCount))
+        return self.endKey(start)
+    }
+
+    /// Opens the key's quotes; returns where the member starts, which is what a refused key is cut back to.
+    private mutating func beginKey() -> Int {
+        let start = self.buffer.count
+        if !self.isScopeEmpty { self.buffer.append(UInt8(ascii: ",")) }
+        self.buffer.append(UInt8(ascii: "\""))
+        return start
+    }
+
+    private mutating func endKey(_ start: Int) -> Bool {
+        self.buffer.append(UInt8(ascii: "\""))
+        guard !self.buffer.isOverflowing else { return false }
+        let keyStart = self.isScopeEmpty ? start : start + 1
+        let text = UnsafeBufferPointer(rebasing: self.buffer.bytes[keyStart...])
+        let key = Key(hash: Self.hash(text), start: keyStart, byteCount: text.count)
+        for other in self.keys[self.scopeStart...] where self.isEqual(other, key.hash, text) {
+            self.repairs.duplicate += 1
+            self.buffer.truncate(to: start)
+            return false
+        }
+        self.keys.append(key)
+        self.isScopeEmpty = false
+        self.buffer.append(UInt8(ascii: ":"))
+        return true
+    }
+
+    private func isEqual(_ key: Key, _ hash: UInt32, _ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard key.hash == hash, key.byteCount == text.count else { return false }
+        return self.buffer.bytes[key.start..<key.start + key.byteCount].elementsEqual(text)
+    }
+
+    /// FNV-1a, 32 bits: sorts out nearly all pairs of keys before their bytes are compared.
+    private static func hash(_ bytes: UnsafeBufferPointer<UInt8>) -> UInt32 {
+        var hash: UInt32 = 0x811C_9DC5
+        for byte in bytes { hash = (hash ^ UInt32(byte)) &* 0x0100_0193 }
+        return hash
+    }
+
+    @inline(__always)
+    mutating func withBuffer(_ body: (inout LineBuffer) -> Void) {
+        body(&self.buffer)
+    }
+
+    /// Appends to `line` those members whose keys `winners` has not, each after a comma unless `isFirst`.
+    package func appendMembers(to line: inout LineBuffer, without winners: borrowing Fields) {
+        var needsComma = !winners.isEmpty
+        for (index, key) in self.keys.enumerated() {
+            let text = UnsafeBufferPointer(rebasing: self.buffer.bytes[key.start..<key.start + key.byteCount])
+            if winners.contains(key.hash, text) { continue }
+            let end = index + 1 < self.keys.count ? self.keys[index + 1].start - 1 : self.buffer.count
+            if needsComma { line.append(UInt8(ascii: ",")) }
+            needsComma = true
+            line.append(self.buffer, key.start..<end)
+        }
+    }
+
+    private func contains(_ hash: UInt32, _ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        for key in self.keys where self.isEqual(key, hash, text) { return true }
+        return false
+    }
+}

@@ -1,0 +1,49 @@
+/// `YYYY-MM-DDTHH:MM:SS.mmmZ` (RFC 3339, UTC), with the text of the last second kept.
+package struct Timestamp: ~Copyable {
+    private var second: Int64 = .min
+    /// The kept second, `YYYY-MM-DDTHH:MM:SS`.
+    private var text = LineBuffer(capacity: 32)
+
+    /// 9999-12-31T23:59:59.999Z, the last time that the format holds.
+    private static let millisecondsMax: Int64 = 253_402_300_799_999
+
+    package init() {}
+
+    /// Appends the 24 characters; times that the format cannot hold become its first (1970) or last.
+    package mutating func append(_ milliseconds: Int64, to line: inout LineBuffer) {
+        let bounded = min(max(milliseconds, 0), Self.millisecondsMax)
+        let second = bounded / 1000
+        if second != self.second {
+            self.render(second)
+            self.second = second
+        }
+        line.append(self.text)
+        line.append(UInt8(ascii: "."))
+        line.appendDecimal(UInt64(bounded % 1000), digitCount: 3)
+        line.append(UInt8(ascii: "Z"))
+    }
+
+    /// Days to civil date after Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
+    private mutating func render(_ second: Int64) {
+        let shifted = UInt64(second / 86_400 + 719_468)
+        let era = shifted / 146_097
+        let dayOfEra = shifted % 146_097
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let marchMonth = (5 * dayOfYear + 2) / 153
+        let month = marchMonth < 10 ? marchMonth + 3 : marchMonth - 9
+        let secondOfDay = UInt64(second % 86_400)
+        self.text.removeAll()
+        self.text.appendDecimal(yearOfEra + era * 400 + (month <= 2 ? 1 : 0), digitCount: 4)
+        self.text.append(UInt8(ascii: "-"))
+        self.text.appendDecimal(month, digitCount: 2)
+        self.text.append(UInt8(ascii: "-"))
+        self.text.appendDecimal(dayOfYear - (153 * marchMonth + 2) / 5 + 1, digitCount: 2)
+        self.text.append(UInt8(ascii: "T"))
+        self.text.appendDecimal(secondOfDay / 3600, digitCount: 2)
+        self.text.append(UInt8(ascii: ":"))
+        self.text.appendDecimal(secondOfDay / 60 % 60, digitCount: 2)
+        self.text.append(UInt8(ascii: ":"))
+        self.text.appendDecimal(secondOfDay % 60, digitCount: 2)
+    }
+}

@@ -1,0 +1,79 @@
+/// A UUID (RFC 9562) as two words, most significant first.
+package struct UniqueID: Hashable, Sendable {
+    package let high: UInt64
+    package let low: UInt64
+
+    package init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
+    }
+
+    /// Version 4: random but for the six bits that say so.
+    package static func random(_ generator: inout some RandomNumberGenerator) -> UniqueID {
+        UniqueID(
+            high: generator.next() & 0xFFFF_FFFF_FFFF_0FFF | 0x4000,
+            low: generator.next() & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000)
+    }
+
+    /// Version 7: the time, then a counter of 12 bits, then 62 random bits.
+    fileprivate static func timed(_ milliseconds: UInt64, counter: UInt64, random: UInt64) -> UniqueID {
+        UniqueID(
+            high: milliseconds << 16 | 0x7000 | counter & 0xFFF,
+            low: random & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000)
+    }
+
+    /// Version 7 on its own: sorts by time, not against others of the same millisecond.
+    package static func timed(_ milliseconds: Int64, _ generator: inout some RandomNumberGenerator) -> UniqueID {
+        let random = generator.next()
+        return self.timed(UInt64(clamping: milliseconds), counter: random >> 52, random: generator.next())
+    }
+
+    /// 36 lower-case characters.
+    package var text: String {
+        var buffer = LineBuffer(capacity: 36)
+        buffer.append(self)
+        return String(decoding: buffer.bytes, as: UTF8.self)
+    }
+}
+
+extension LineBuffer {
+    /// Appends the 36 characters of a UUID.
+    package mutating func append(_ id: UniqueID) {
+        self.appendHexadecimal(UInt32(truncatingIfNeeded: id.high >> 32), digitCount: 8)
+        self.append(UInt8(ascii: "-"))
+        self.appendHexadecimal(UInt32(truncatingIfNeeded: id.high >> 16), digitCount: 4)
+        self.append(UInt8(ascii: "-"))
+        self.appendHexadecimal(UInt32(truncatingIfNeeded: id.high), digitCount: 4)
+        self.append(UInt8(ascii: "-"))
+        self.appendHexadecimal(UInt32(truncatingIfNeeded: id.low >> 48), digitCount: 4)
+        self.append(UInt8(ascii: "-"))
+        self.appendHexadecimal(UInt32(truncatingIfNeeded: id.low >> 32), digitCount: 4)
+        self.appendHexadecimal(UInt32(truncatingIfNeeded: id.low), digitCount: 8)
+    }
+}
+
+/// Version 7 ids that rise strictly, whatever the clock does.
+///
+/// Within a millisecond the counter rises (RFC 9562, section 6.2, method 1); when it is full, or the clock went
+/// back, the last time is kept or moved on by one, so that an id may say a later time than its event's `ts`.
+package struct UniqueIDSequence: Sendable {
+    private var milliseconds: UInt64 = 0
+    private var counter: UInt64 = 0
+
+    package init() {}
+
+    package mutating func next(at milliseconds: Int64, random: UInt64) -> UniqueID {
+        let now = UInt64(clamping: milliseconds)
+        if now > self.milliseconds {
+            self.milliseconds = now
+            // The top bit stays free: at least 2048 ids fit the millisecond.
+            self.counter = random >> 53
+        } else if self.counter < 0xFFF {
+            self.counter += 1
+        } else {
+            self.milliseconds += 1
+            self.counter = 0
+        }
+        return .timed(self.milliseconds, counter: self.counter, random: random)
+    }
+}

@@ -1,0 +1,182 @@
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// What an operator may choose for CSV files.
+package struct CSVOptions: Hashable, Sendable {
+    package enum Zone: String, Hashable, Sendable, CaseIterable {
+        case report
+        /// The zone the device was in.
+        case event
+    }
+
+    package enum Others: String, Hashable, Sendable, CaseIterable {
+        /// All fields in one cell.
+        case cell
+        /// Each field in a cell of its own; lines then differ in their number of cells.
+        case columns
+    }
+
+    package var hasByteOrderMark = false
+    package var hasMilliseconds = false
+    package var zone = Zone.report
+    package var others = Others.cell
+    /// `user` events are written too.
+    package var includesUsers = false
+    /// Off for machine readers only: spreadsheets calculate what begins with `=`.
+    package var isGuarded = true
+    /// An eighth column holds the event's id.
+    package var hasID = false
+
+    package init() {}
+}
+
+/// CSV after the logging scheme: one row an event, RFC 4180, CRLF at the end of every line.
+///
+///     Time,AppVersion,OS,LogVersion,Event,View,Others
+///     2025-03-01 18:14:15,118,17.0.1,1.0,screen_view,로그인 화면,method=email
+///
+/// A cell that a spreadsheet would calculate gets `'` in front (OWASP, "CSV Injection"); a reader takes one `'` away.
+struct CSV: Provider {
+    private let options: CSVOptions
+
+    init(_ options: CSVOptions) {
+        self.options = options
+    }
+
+    var description: ProviderDescription {
+        let mark: [UInt8] = self.options.hasByteOrderMark ? [0xEF, 0xBB, 0xBF] : []
+        let names = "Time,AppVersion,OS,LogVersion,Event,View,Others" + (self.options.hasID ? ",Id" : "")
+        return ProviderDescription(
+            id: .csv, fileExtension: "csv", header: mark + Array(names.utf8) + [0x0D, 0x0A],
+            recordsPerPartMax: Limits.CSV.recordsPerPartMax, partByteCountMax: Limits.CSV.partByteCountMax)
+    }
+
+    var eventsPerRecordMax: Int { 1 }
+    var recordByteCountMax: Int { Limits.CSV.partByteCountMax }
+    var terminator: StaticString { "\r\n" }
+
+    func takes(_ kind: EventKind) -> Bool {
+        switch kind {
+        case .screen, .action, .event: true
+        case .user: self.options.includesUsers
+        case .meta: false
+        }
+    }
+
+    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+        self.writeTime(of: event, context, into: &draft)
+        self.writeCell(event.text(.build), into: &draft)
+        self.writeCell(event.text(.osVersion), into: &draft)
+        self.writeCell(event.text(.log), into: &draft)
+        self.writeCell(event.kind == .user ? TextSlice("set_user") : event.name, into: &draft)
+        self.writeCell(event.text(.screen), into: &draft)
+        switch self.options.others {
+        case .cell: self.writeOthersCell(of: event, into: &draft)
+        case .columns: self.writeOthersColumns(of: event, into: &draft)
+        }
+        if self.options.hasID { self.writeCell(event.text(.id), into: &draft) }
+        return .written
+    }
+
+    private func writeTime(of event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) {
+        var offset = context.offsetSeconds
+        if self.options.zone == .event, let minutes = event.integer(.tz), abs(minutes) < 24 * 60 {
+            offset = minutes * 60
+        }
+        let local = event.facts.time.milliseconds + Int64(offset) * 1000
+        let seconds = local.quotientAndRemainder(flooringBy: 1000)
+        let days = seconds.quotient.quotientAndRemainder(flooringBy: 86_400)
+        Timestamp.append(
+            day: CalendarDay(daysSince1970: Int32(clamping: days.quotient)), to: &draft.json.output)
+        draft.json.output.append(UInt8(ascii: " "))
+        Timestamp.append(secondOfDay: days.remainder, to: &draft.json.output)
+        guard self.options.hasMilliseconds else { return }
+        draft.json.output.append(UInt8(ascii: "."))
+        draft.json.output.append(decimal: UInt64(seconds.remainder), digitCount: 3)
+    }
+
+    // MARK: Cells
+
+    /// Writes a comma and a cell; an empty one for what is absent.
+    @inline(__always)
+    private func writeCell(_ slice: TextSlice?, into draft: inout Draft) {
+        guard let slice else {
+            draft.json.output.append(UInt8(ascii: ","))
+            return
+        }
+        if !slice.isEscaped, slice.body.count < Limits.CSV.cellCharacterCountMax, CSVText.isPlain(slice.body) {
+            draft.json.output.append(UInt8(ascii: ","))
+            draft.json.output.append(slice.body)
+            return
+        }
+        draft.cell.removeAll()
+        if slice.isEscaped {
+            JSONText.unescape(slice.body, into: &draft.cell)
+        } else {
+            draft.cell.append(slice.body)
+        }
+        self.finishCell(in: &draft)
+    }
+
+    /// Writes a comma and `draft.cell`, guarded, cut and quoted as it must be.
+    private func finishCell(in draft: inout Draft) {
+        if draft.cell.bytes.contains(0) {
+            let kept = draft.cell.bytes.filter { $0 != 0 }
+            draft.cell.removeAll()
+            draft.cell.append(kept)
+            draft.fixes.count(.coerce)
+        }
+        let isTrigger = self.options.isGuarded && CSVText.isTrigger(draft.cell.bytes)
+        let limit = Limits.CSV.cellCharacterCountMax - (isTrigger ? 1 : 0)
+        let kept = TextLimit.keptByteCount(of: draft.cell.bytes, limit: limit, unit: .utf16)
+        if kept < draft.cell.count {
+            draft.cell.truncate(to: kept)
+            draft.fixes.count(.truncateValue)
+        }
+        if isTrigger { draft.fixes.count(.guard) }
+        draft.json.output.append(UInt8(ascii: ","))
+        CSVText.append(draft.cell.bytes, isGuarded: isTrigger, to: &draft.json.output)
+    }
+
+    // MARK: Others
+
+    private func fields(of event: borrowing EventView) -> EventFields {
+        event.kind == .user ? event.members(of: event.object(.traits)) : event.fields()
+    }
+
+    /// Writes `k=v;k=v`, cut where a pair ends.
+    private func writeOthersCell(of event: borrowing EventView, into draft: inout Draft) {
+        draft.cell.removeAll()
+        var fields = self.fields(of: event)
+        var length = CSVText.Length()
+        while let (key, value) = fields.next(in: event) {
+            let start = draft.cell.count
+            if start > 0 { draft.cell.append(UInt8(ascii: ";")) }
+            guard draft.appendPair(key, value, of: event, start: start) else { continue }
+            // One character is left for the guard.
+            if length.exceeds(Limits.CSV.cellCharacterCountMax - 1, draft.cell.bytes) {
+                draft.cell.truncate(to: start)
+                draft.fixes.count(.truncateValue)
+                break
+            }
+        }
+        if CSVText.isPlain(draft.cell.bytes) {
+            draft.json.output.append(UInt8(ascii: ","))
+            draft.json.output.append(draft.cell.bytes)
+        } else {
+            self.finishCell(in: &draft)
+        }
+    }
+
+    private func writeOthersColumns(of event: borrowing EventView, into draft: inout Draft) {
+        var fields = self.fields(of: event)
+        var count = 0
+        while let (key, value) = fields.next(in: event) {
+            draft.cell.removeAll()
+            guard draft.appendPair(key, value, of: event, start: 0) else { continue }
+            self.finishCell(in: &draft)
+            count += 1
+        }
+        if count == 0 { draft.json.output.append(UInt8(ascii: ",")) }
+    }
+}

@@ -1,0 +1,61 @@
+internal import WaybillJSON
+
+/// Writes values of a line again, without white space, in the same order, numbers as they were.
+struct CompactJSON {
+    /// Strings inside are cut to this; `nil` leaves them.
+    let stringByteCountMax: Int?
+    /// How many strings were cut.
+    private(set) var cutCount = 0
+
+    init(stringByteCountMax: Int?) {
+        self.stringByteCountMax = stringByteCountMax
+    }
+
+    /// Writes the value at a tape index; nests as deep as the scanner allows, 64.
+    mutating func write(
+        _ index: Int, of event: borrowing EventView, into json: inout JSONWriter, text: inout ByteBuilder
+    ) {
+        switch event.tape[index].kind {
+        case .null, .false, .true, .number:
+            json.verbatim(event.tape.bytes(of: index))
+        case .string:
+            self.writeText(index, of: event, into: &json, text: &text, isKey: false)
+        case .array:
+            json.beginArray()
+            var element = index + 1
+            while element < Int(event.tape[index].next) {
+                self.write(element, of: event, into: &json, text: &text)
+                element = Int(event.tape[element].next)
+            }
+            json.endArray()
+        case .object:
+            json.beginObject()
+            var members = event.tape.members(of: index)
+            while let (key, value) = members.next(in: event.tape) {
+                self.writeText(key, of: event, into: &json, text: &text, isKey: true)
+                self.write(value, of: event, into: &json, text: &text)
+            }
+            json.endObject()
+        }
+    }
+
+    private mutating func writeText(
+        _ index: Int, of event: borrowing EventView, into json: inout JSONWriter, text: inout ByteBuilder, isKey: Bool
+    ) {
+        let body = event.tape.bytes(of: index)
+        let limit = self.stringByteCountMax ?? .max
+        if !event.tape[index].traits.contains(.hasEscapes), body.count <= limit {
+            if isKey { json.key(plain: body) } else { json.string(plain: body) }
+            return
+        }
+        text.removeAll()
+        JSONText.unescape(body, into: &text)
+        var kept = text.count
+        if kept > limit {
+            kept = TextLimit.keptByteCount(of: text.bytes, limit: limit, unit: .bytes)
+            self.cutCount += 1
+        }
+        let cut = UnsafeRawBufferPointer(rebasing: text.bytes[..<kept])
+        if isKey { json.key(cut) } else { json.string(cut) }
+    }
+}

@@ -1,0 +1,242 @@
+internal import WaybillJSON
+
+/// The record of one event while it is written, and everything a provider needs to write it.
+///
+/// All buffers keep their room from event to event. One owner.
+struct Draft: ~Copyable {
+    /// What events must share to share a request; empty for providers without requests of several events.
+    var head = JSONWriter(capacity: 512)
+    /// The record, or the event's part of the request.
+    var json = JSONWriter()
+    /// What closes the request that this event starts.
+    var tail = JSONWriter(capacity: 512)
+    /// The event must not be added to an open request.
+    var startsGroup = false
+    var fixes = FixCounts()
+    private var names = NameSet()
+    /// Names inside the list item that is being written.
+    var itemNames = NameSet()
+    /// Event names seen so far; not emptied from event to event.
+    var eventNames = NameCensus()
+    /// Where each droppable field begins in `json`.
+    private(set) var fieldMarks: [JSONWriter.Mark] = []
+    /// A cell of a table, before it is quoted.
+    var cell = ByteBuilder()
+    /// Names of the pairs in cells, one behind the other.
+    private var pairNames = ByteBuilder()
+    /// Unescaped text.
+    private(set) var text = ByteBuilder()
+    /// A mapped name.
+    private var mapped = ByteBuilder(capacity: 64)
+    /// Compact JSON of a nested value.
+    private var nested = JSONWriter()
+
+    init() {
+        self.fieldMarks.reserveCapacity(Limits.Mixpanel.propertyCountMax)
+    }
+
+    mutating func removeAll() {
+        self.head.removeAll()
+        self.json.removeAll()
+        self.tail.removeAll()
+        self.startsGroup = false
+        self.fixes = FixCounts()
+        self.names.removeAll()
+        self.pairNames.removeAll()
+        self.fieldMarks.removeAll(keepingCapacity: true)
+    }
+
+    /// Empties the record but neither the fixes nor what surrounds it.
+    mutating func restartRecord() {
+        self.json.removeAll()
+        self.names.removeAll()
+        self.fieldMarks.removeAll(keepingCapacity: true)
+    }
+
+    mutating func noteEventName(_ name: UnsafeRawBufferPointer, env: DeploymentEnvironment) {
+        self.eventNames.insert(name, env: env)
+    }
+
+    // MARK: Values
+
+    /// Writes text that fits, or as many whole characters of it as do.
+    @inline(__always)
+    mutating func string(_ slice: TextSlice, limit: Int, unit: LengthUnit) {
+        if !slice.isEscaped, slice.body.count <= limit {
+            self.json.string(plain: slice.body)
+        } else {
+            self.unescape(slice)
+            self.cutString(limit: limit, unit: unit)
+        }
+    }
+
+    /// Puts the text of a slice into ``text``.
+    mutating func unescape(_ slice: TextSlice) {
+        self.text.removeAll()
+        if slice.isEscaped {
+            JSONText.unescape(slice.body, into: &self.text)
+        } else {
+            self.text.append(slice.body)
+        }
+    }
+
+    /// Writes ``text`` as a string, cut where it must be.
+    private mutating func cutString(limit: Int, unit: LengthUnit) {
+        let kept = TextLimit.keptByteCount(of: self.text.bytes, limit: limit, unit: unit)
+        if kept < self.text.count { self.fixes.count(.truncateValue) }
+        self.json.string(UnsafeRawBufferPointer(rebasing: self.text.bytes[..<kept]))
+    }
+
+    /// Writes a list or an object as a string of compact JSON.
+    mutating func nestedString(_ index: Int, of event: borrowing EventView, limit: Int, unit: LengthUnit) {
+        self.compactText(index, of: event)
+        self.fixes.count(.coerce)
+        self.cutString(limit: limit, unit: unit)
+    }
+
+    /// Writes a nested value as compact JSON, its strings cut where they must be.
+    mutating func compact(_ index: Int, of event: borrowing EventView, stringByteCountMax: Int) {
+        var compact = CompactJSON(stringByteCountMax: stringByteCountMax)
+        compact.write(index, of: event, into: &self.json, text: &self.text)
+        for _ in 0..<compact.cutCount { self.fixes.count(.truncateValue) }
+    }
+
+    /// Puts compact JSON of a nested value into ``text``.
+    mutating func compactText(_ index: Int, of event: borrowing EventView) {
+        self.nested.removeAll()
+        var compact = CompactJSON(stringByteCountMax: nil)
+        compact.write(index, of: event, into: &self.nested, text: &self.text)
+        self.text.removeAll()
+        self.text.append(self.nested.output.bytes)
+    }
+
+    /// Writes a scalar as a provider with strings and numbers takes it; false for null, which is not written.
+    ///
+    /// The caller has written the key.
+    @inline(__always)
+    mutating func scalarOrNestedString(
+        _ index: Int, of event: borrowing EventView, limit: Int, unit: LengthUnit
+    ) {
+        switch event.tape[index].kind {
+        case .string:
+            let entry = event.tape[index]
+            let slice = TextSlice(
+                body: event.tape.bytes(of: index), isEscaped: entry.traits.contains(.hasEscapes))
+            self.string(slice, limit: limit, unit: unit)
+        case .number:
+            self.json.verbatim(event.tape.bytes(of: index))
+        case .true:
+            self.fixes.count(.coerce)
+            self.json.string("true")
+        case .false:
+            self.fixes.count(.coerce)
+            self.json.string("false")
+        case .null:
+            self.json.null()
+        case .array, .object:
+            self.nestedString(index, of: event, limit: limit, unit: unit)
+        }
+    }
+
+    // MARK: Names
+
+    /// The key at a tape index as a provider's rule maps it; the fix is counted.
+    @inline(__always)
+    mutating func key(_ index: Int, of event: borrowing EventView, rule: NameRule) -> UnsafeRawBufferPointer {
+        let isEscaped = event.tape[index].traits.contains(.hasEscapes)
+        return self.mappedName(TextSlice(body: event.tape.bytes(of: index), isEscaped: isEscaped), rule: rule)
+    }
+
+    /// A name as a provider's rule maps it, good until the next one; the fix is counted.
+    @inline(__always)
+    mutating func mappedName(_ name: TextSlice, rule: NameRule) -> UnsafeRawBufferPointer {
+        if !name.isEscaped, rule.isKept(name.body) { return name.body }
+        return self.mapName(name, rule: rule)
+    }
+
+    private mutating func mapName(_ name: TextSlice, rule: NameRule) -> UnsafeRawBufferPointer {
+        self.unescape(name)
+        self.mapped.removeAll()
+        let isCut = rule.map(self.text.bytes, into: &self.mapped)
+        if isCut {
+            self.fixes.count(.truncateName)
+        } else if !JSONText.equals(self.mapped.bytes, self.text.bytes) {
+            self.fixes.count(.rename)
+        }
+        return self.mapped.bytes
+    }
+
+    /// ``text`` behind a prefix, good until the next name.
+    mutating func prefixed(_ prefix: StaticString) -> UnsafeRawBufferPointer {
+        self.mapped.removeAll()
+        self.mapped.append(prefix)
+        self.mapped.append(self.text.bytes)
+        return self.mapped.bytes
+    }
+
+    /// Writes the key of a field, which needs no escapes; false, and nothing written, when it is there already.
+    @inline(__always)
+    mutating func beginField(_ name: UnsafeRawBufferPointer) -> Bool {
+        let mark = self.json.mark
+        self.json.key(plain: name)
+        // The key ends in quote and colon.
+        let end = self.json.output.count - 2
+        guard self.names.insert((end - name.count)..<end, in: self.json.output.bytes) else {
+            self.json.rewind(to: mark)
+            self.fixes.count(.collide)
+            return false
+        }
+        self.fieldMarks.append(mark)
+        return true
+    }
+
+    /// As ``beginField(_:)`` inside a list item: neither counted nor dropped alone.
+    mutating func beginItemField(_ name: UnsafeRawBufferPointer) -> Bool {
+        let mark = self.json.mark
+        self.json.key(plain: name)
+        let end = self.json.output.count - 2
+        guard self.itemNames.insert((end - name.count)..<end, in: self.json.output.bytes) else {
+            self.json.rewind(to: mark)
+            self.fixes.count(.collide)
+            return false
+        }
+        return true
+    }
+
+    /// As ``beginField(_:)`` for a field that is never dropped and comes before all others.
+    @inline(__always)
+    mutating func beginContextField(_ name: StaticString) {
+        self.json.key(name)
+        let end = self.json.output.count - 2
+        _ = self.names.insert((end - name.utf8CodeUnitCount)..<end, in: self.json.output.bytes)
+    }
+
+    /// As ``beginField(_:)`` for a key that may need escapes.
+    mutating func beginEscapedField(_ name: UnsafeRawBufferPointer) -> Bool {
+        let mark = self.json.mark
+        self.json.key(name)
+        let start = mark.byteCount + (mark.byteCount > 0 && self.json.output.bytes[mark.byteCount] == 0x2C ? 2 : 1)
+        guard self.names.insert(start..<(self.json.output.count - 2), in: self.json.output.bytes) else {
+            self.json.rewind(to: mark)
+            self.fixes.count(.collide)
+            return false
+        }
+        self.fieldMarks.append(mark)
+        return true
+    }
+
+    /// Notes the name that the cell ends with, from `start` on; false when a pair of that name was there before.
+    mutating func insertPairName(_ start: Int) -> Bool {
+        let noted = self.pairNames.count
+        self.pairNames.append(UnsafeRawBufferPointer(rebasing: self.cell.bytes[start...]))
+        return self.names.insert(noted..<self.pairNames.count, in: self.pairNames.bytes)
+    }
+
+    /// Drops fields from the end until `json` has at most `byteCountMax` bytes or no field is left.
+    mutating func dropFields(toFit byteCountMax: Int) {
+        while self.json.output.count > byteCountMax, let mark = self.fieldMarks.popLast() {
+            self.json.rewind(to: mark)
+            self.fixes.count(.dropField)
+        }
+    }
+}

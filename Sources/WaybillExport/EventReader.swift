@@ -1,0 +1,242 @@
+internal import WaybillJSON
+package import WaybillSystem
+
+/// Decides what is an event, for the archive and for every export: one scan of the line, no allocation.
+///
+/// Waybill's own lines name `ts`, `name`, `env` and `bundle` themselves. For a foreign line the source names `env` and
+/// `bundle`; its time is the member the source names, else the first present of `ts`, `time`, `timestamp`,
+/// `@timestamp`, `__REALTIME_TIMESTAMP`; its name likewise, else `name`, else `event`, else the constant "log".
+package struct EventReader: Sendable {
+    /// 2000-01-01T00:00:00Z: before it, a clock was not set.
+    private static let earliest: Int64 = 946_684_800_000
+    /// How far a clock may be ahead: 30 days.
+    private static let aheadMillisecondsMax: Int64 = 30 * 86_400_000
+
+    private let source: SourceDescription
+    private let timeMember: [UInt8]?
+    private let nameMember: [UInt8]?
+
+    package init(source: SourceDescription) {
+        self.source = source
+        self.timeMember = source.timeMember.map { Array($0.utf8) }
+        self.nameMember = source.nameMember.map { Array($0.utf8) }
+    }
+
+    /// Judges one line, without its line feed.
+    package func read(_ line: UnsafeRawBufferPointer, receivedAt: WallTime) -> EventReading {
+        guard line.count <= Limits.lineByteCountMax else { return .quarantine(.tooLong) }
+        do throws(JSONError) {
+            return self.source.isForeign
+                ? try self.readForeign(line, receivedAt: receivedAt) : try self.readOwn(line, receivedAt: receivedAt)
+        } catch {
+            return .quarantine(Self.reason(for: error, in: line))
+        }
+    }
+
+    private func readOwn(_ line: UnsafeRawBufferPointer, receivedAt: WallTime) throws(JSONError) -> EventReading {
+        var version = Member()
+        var time = Member()
+        var env = Member()
+        var name = Member()
+        var kind = Member()
+        var bundle = Member()
+        let start = JSONText.byteOrderMarkByteCount(line)
+        try JSONScanner.scanMembers(line, from: start) { key, traits, value, valueKind in
+            // Only the six keys below are looked at; their lengths tell most others apart.
+            let body = UnsafeRawBufferPointer(rebasing: line[key])
+            if traits.contains(.hasEscapes) {
+                switch EventField.named(escaped: body) {
+                case .v: version.take(value, valueKind)
+                case .ts: time.take(value, valueKind)
+                case .env: env.take(value, valueKind)
+                case .name: name.take(value, valueKind)
+                case .kind: kind.take(value, valueKind)
+                case .bundle: bundle.take(value, valueKind)
+                default: break
+                }
+                return
+            }
+            switch body.count {
+            case 1 where JSONText.equals(body, isEscaped: false, "v"): version.take(value, valueKind)
+            case 2 where JSONText.equals(body, isEscaped: false, "ts"): time.take(value, valueKind)
+            case 3 where JSONText.equals(body, isEscaped: false, "env"): env.take(value, valueKind)
+            case 4:
+                if JSONText.equals(body, isEscaped: false, "name") {
+                    name.take(value, valueKind)
+                } else if JSONText.equals(body, isEscaped: false, "kind") {
+                    kind.take(value, valueKind)
+                }
+            case 6 where JSONText.equals(body, isEscaped: false, "bundle"): bundle.take(value, valueKind)
+            default: break
+            }
+        }
+        if version.isPresent, !version.isOne(in: line) { return .quarantine(.badVersion) }
+        guard time.isPresent else { return .quarantine(.noTime) }
+        guard time.kind == .string,
+            let milliseconds = Timestamp.parse(UnsafeRawBufferPointer(rebasing: line[time.body]))
+        else { return .quarantine(.badTime) }
+        guard Self.isInRange(milliseconds, receivedAt) else { return .quarantine(.timeOutOfRange) }
+        guard name.isText else { return .quarantine(.noName) }
+        guard env.isPresent else { return .quarantine(.noEnv) }
+        guard env.kind == .string, let environment = Self.environment(UnsafeRawBufferPointer(rebasing: line[env.body]))
+        else { return .quarantine(.badEnv) }
+        guard bundle.isText else { return .quarantine(.noBundle) }
+        return .event(
+            EventFacts(
+                time: WallTime(milliseconds: milliseconds), env: environment, bundle: bundle.body, name: name.body,
+                kind: Self.kind(kind, in: line), timeOffset: time.start))
+    }
+
+    private func readForeign(_ line: UnsafeRawBufferPointer, receivedAt: WallTime) throws(JSONError) -> EventReading {
+        var time = RankedMember()
+        var name = RankedMember()
+        var kind = Member()
+        let start = JSONText.byteOrderMarkByteCount(line)
+        try JSONScanner.scanMembers(line, from: start) { key, traits, value, valueKind in
+            let body = UnsafeRawBufferPointer(rebasing: line[key])
+            let isEscaped = traits.contains(.hasEscapes)
+            if let rank = self.timeRank(body, isEscaped) { time.take(value, valueKind, rank: rank) }
+            if valueKind == .string, value.count > 2, let rank = self.nameRank(body, isEscaped) {
+                name.take(value, valueKind, rank: rank)
+            }
+            if JSONText.equals(body, isEscaped: isEscaped, "kind") { kind.take(value, valueKind) }
+        }
+        guard time.rank != RankedMember.none else { return .quarantine(.noTime) }
+        guard let milliseconds = Self.foreignTime(time.member, in: line) else { return .quarantine(.badTime) }
+        guard Self.isInRange(milliseconds, receivedAt) else { return .quarantine(.timeOutOfRange) }
+        return .event(
+            EventFacts(
+                time: WallTime(milliseconds: milliseconds), env: self.source.env, bundle: nil,
+                name: name.rank == RankedMember.none ? nil : name.member.body, kind: Self.kind(kind, in: line),
+                timeOffset: time.member.start))
+    }
+
+    /// How far up a member stands among those that may hold the time; 0 is the one the source names.
+    @inline(__always)
+    private func timeRank(_ key: UnsafeRawBufferPointer, _ isEscaped: Bool) -> Int? {
+        if let named = self.timeMember, Self.equals(key, isEscaped, named) { return 0 }
+        if isEscaped {
+            for (index, name) in ["ts", "time", "timestamp", "@timestamp", "__REALTIME_TIMESTAMP"].enumerated()
+            where JSONText.string(key) == name {
+                return index + 1
+            }
+            return nil
+        }
+        switch key.count {
+        case 2: return JSONText.equals(key, isEscaped: false, "ts") ? 1 : nil
+        case 4: return JSONText.equals(key, isEscaped: false, "time") ? 2 : nil
+        case 9: return JSONText.equals(key, isEscaped: false, "timestamp") ? 3 : nil
+        case 10: return JSONText.equals(key, isEscaped: false, "@timestamp") ? 4 : nil
+        case 20: return JSONText.equals(key, isEscaped: false, "__REALTIME_TIMESTAMP") ? 5 : nil
+        default: return nil
+        }
+    }
+
+    @inline(__always)
+    private func nameRank(_ key: UnsafeRawBufferPointer, _ isEscaped: Bool) -> Int? {
+        if let named = self.nameMember, Self.equals(key, isEscaped, named) { return 0 }
+        if JSONText.equals(key, isEscaped: isEscaped, "name") { return 1 }
+        if JSONText.equals(key, isEscaped: isEscaped, "event") { return 2 }
+        return nil
+    }
+
+    @inline(__always)
+    private static func equals(_ key: UnsafeRawBufferPointer, _ isEscaped: Bool, _ name: [UInt8]) -> Bool {
+        name.withUnsafeBytes { name in
+            isEscaped ? JSONText.unescapedEquals(key, name) : JSONText.equals(key, name)
+        }
+    }
+
+    /// The time in a foreign line: text as RFC 3339 has it, or a count since 1970 as a number or in a string.
+    private static func foreignTime(_ member: Member, in line: UnsafeRawBufferPointer) -> Int64? {
+        switch member.kind {
+        case .number:
+            return Timestamp.parse(number: UnsafeRawBufferPointer(rebasing: line[member.start..<member.end]))
+        case .string:
+            let body = UnsafeRawBufferPointer(rebasing: line[member.body])
+            return Timestamp.parse(body) ?? Timestamp.parse(number: body)
+        case .null, .false, .true, .array, .object:
+            return nil
+        }
+    }
+
+    @inline(__always)
+    private static func isInRange(_ milliseconds: Int64, _ receivedAt: WallTime) -> Bool {
+        milliseconds >= Self.earliest && milliseconds <= receivedAt.milliseconds + Self.aheadMillisecondsMax
+    }
+
+    @inline(__always)
+    private static func environment(_ body: UnsafeRawBufferPointer) -> DeploymentEnvironment? {
+        if JSONText.equals(body, isEscaped: false, "prod") { return .prod }
+        if JSONText.equals(body, isEscaped: false, "dev") { return .dev }
+        if JSONText.equals(body, isEscaped: false, "internal") { return .internal }
+        return JSONText.hasEscapes(body) ? DeploymentEnvironment(rawValue: JSONText.string(body)) : nil
+    }
+
+    @inline(__always)
+    private static func kind(_ member: Member, in line: UnsafeRawBufferPointer) -> EventKind? {
+        guard member.isPresent else { return .event }
+        guard member.kind == .string else { return nil }
+        let body = UnsafeRawBufferPointer(rebasing: line[member.body])
+        if JSONText.equals(body, isEscaped: false, "action") { return .action }
+        if JSONText.equals(body, isEscaped: false, "screen") { return .screen }
+        if JSONText.equals(body, isEscaped: false, "event") { return .event }
+        if JSONText.equals(body, isEscaped: false, "user") { return .user }
+        if JSONText.equals(body, isEscaped: false, "meta") { return .meta }
+        return JSONText.hasEscapes(body) ? EventKind(rawValue: JSONText.string(body)) : nil
+    }
+
+    /// The reason for the quarantine; the same wherever in the line the scan gave up.
+    private static func reason(for error: JSONError, in line: UnsafeRawBufferPointer) -> QuarantineReason {
+        if line.contains(0) { return .nul }
+        if UTF8Text.firstInvalidOffset(in: line) != nil { return .badUTF8 }
+        switch error.code {
+        case .empty: return .empty
+        case .notObject: return .notObject
+        case .tooLong: return .tooLong
+        case .truncated, .trailingBytes, .expectedKey, .expectedColon, .expectedValue, .expectedCommaOrEnd, .badNumber,
+            .badEscape, .controlCharacter, .badUTF8, .tooDeep:
+            return .notJSON
+        }
+    }
+}
+
+/// A top-level member of a line; the first of its name counts.
+private struct Member {
+    var start = -1
+    var end = 0
+    var kind = JSONKind.null
+
+    var isPresent: Bool { self.start >= 0 }
+    /// A string with at least one character.
+    var isText: Bool { self.isPresent && self.kind == .string && self.end - self.start > 2 }
+    /// The bytes inside the quotes.
+    var body: Range<Int> { (self.start + 1)..<(self.end - 1) }
+
+    func isOne(in line: UnsafeRawBufferPointer) -> Bool {
+        self.kind == .number && self.end - self.start == 1 && line[self.start] == UInt8(ascii: "1")
+    }
+
+    @inline(__always)
+    mutating func take(_ value: Range<Int>, _ kind: JSONKind) {
+        guard !self.isPresent else { return }
+        self.start = value.lowerBound
+        self.end = value.upperBound
+        self.kind = kind
+    }
+}
+
+/// The member that stands highest among several that would do.
+private struct RankedMember {
+    static let none = Int.max
+
+    var member = Member()
+    var rank = Self.none
+
+    @inline(__always)
+    mutating func take(_ value: Range<Int>, _ kind: JSONKind, rank: Int) {
+        guard rank < self.rank else { return }
+        self.member = Member(start: value.lowerBound, end: value.upperBound, kind: kind)
+        self.rank = rank
+    }
+}

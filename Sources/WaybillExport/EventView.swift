@@ -1,0 +1,236 @@
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// Text inside a line: the body of a JSON string.
+struct TextSlice {
+    let body: UnsafeRawBufferPointer
+    /// The body holds escapes and must be unescaped before anything is counted or cut.
+    let isEscaped: Bool
+
+    init(body: UnsafeRawBufferPointer, isEscaped: Bool) {
+        self.body = body
+        self.isEscaped = isEscaped
+    }
+
+    init(_ text: StaticString) {
+        self.init(
+            body: UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount), isEscaped: false)
+    }
+
+    func equals(_ text: StaticString) -> Bool {
+        JSONText.equals(self.body, isEscaped: self.isEscaped, text)
+    }
+}
+
+/// One event while it is mapped: the line's tape, where its schema members lie, and what the steps before the
+/// provider's own rules made of name and fields.
+///
+/// Keeps its room from line to line; what it hands out is good until the next ``load(_:_:isForeign:)``.
+struct EventView: ~Copyable {
+    private(set) var tape = JSONTape()
+    /// Tape index of each ``EventField``'s value; 0 where there is none.
+    private let slots: UnsafeMutablePointer<UInt32>
+    private(set) var facts: EventFacts
+    /// What the event is for the provider; an override of the name makes an ``EventKind/event`` of a screen.
+    private(set) var kind = EventKind.event
+    private(set) var name = TextSlice("log")
+    /// The object whose members are the event's fields; 0 with `hasTopLevelFields`, -1 for none.
+    private var fieldsObject = -1
+    /// The fields of a foreign line without `data`: every member that the schema does not know.
+    private var hasTopLevelFields = false
+
+    init() {
+        self.slots = .allocate(capacity: EventField.allCases.count)
+        self.slots.initialize(repeating: 0, count: EventField.allCases.count)
+        self.facts = EventFacts(
+            time: WallTime(milliseconds: 0), env: .dev, bundle: nil, name: nil, kind: nil, timeOffset: 0)
+    }
+
+    deinit {
+        self.slots.deallocate()
+    }
+
+    /// Parses a line that ``EventReader`` accepted.
+    mutating func load(
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, isForeign: Bool
+    ) throws(JSONError) {
+        try self.tape.parse(line, from: JSONText.byteOrderMarkByteCount(line))
+        self.slots.update(repeating: 0, count: EventField.allCases.count)
+        var members = self.tape.members(of: 0)
+        while let (key, value) = members.next(in: self.tape) {
+            guard let field = self.field(named: key) else { continue }
+            let slot = self.slots + Int(field.rawValue)
+            if slot.pointee == 0 { slot.pointee = UInt32(truncatingIfNeeded: value) }
+        }
+        self.facts = facts
+        self.kind = facts.kind ?? .event
+        if let name = facts.name {
+            let body = UnsafeRawBufferPointer(rebasing: line[name])
+            self.name = TextSlice(body: body, isEscaped: JSONText.hasEscapes(body))
+        } else {
+            self.name = TextSlice("log")
+        }
+        self.fieldsObject = self.object(.data) ?? -1
+        self.hasTopLevelFields = isForeign && self.index(.data) == nil
+    }
+
+    @inline(__always)
+    private func field(named key: Int) -> EventField? {
+        self.tape[key].traits.contains(.hasEscapes)
+            ? EventField.named(escaped: self.tape.bytes(of: key)) : EventField.named(self.tape.bytes(of: key))
+    }
+
+    /// Takes the provider's own name and fields, where the event brings some.
+    mutating func apply(override index: Int) {
+        if let name = self.tape.firstValue(of: "name", in: index), let text = self.text(at: name), !text.body.isEmpty {
+            if self.kind == .screen, !JSONText.equals(text.body, self.name.body) { self.kind = .event }
+            self.name = text
+        }
+        if let data = self.tape.firstValue(of: "data", in: index), self.tape[data].kind == .object {
+            self.fieldsObject = data
+            self.hasTopLevelFields = false
+        }
+    }
+
+    /// Tape index of a member's value.
+    @inline(__always)
+    func index(_ field: EventField) -> Int? {
+        let index = self.slots[Int(field.rawValue)]
+        return index == 0 ? nil : Int(index)
+    }
+
+    /// The text of a member that is a string with at least one character.
+    @inline(__always)
+    func text(_ field: EventField) -> TextSlice? {
+        guard let index = self.index(field), let text = self.text(at: index), !text.body.isEmpty else { return nil }
+        return text
+    }
+
+    @inline(__always)
+    func text(at index: Int) -> TextSlice? {
+        let entry = self.tape[index]
+        guard entry.kind == .string else { return nil }
+        return TextSlice(body: self.tape.bytes(of: index), isEscaped: entry.traits.contains(.hasEscapes))
+    }
+
+    /// A member that is a number, as it is written.
+    func number(_ field: EventField) -> UnsafeRawBufferPointer? {
+        guard let index = self.index(field), self.tape[index].kind == .number else { return nil }
+        return self.tape.bytes(of: index)
+    }
+
+    /// A member that is a whole number of at most 18 digits.
+    func integer(_ field: EventField) -> Int? {
+        guard let digits = self.number(field) else { return nil }
+        var value = 0
+        let isNegative = digits.first == UInt8(ascii: "-")
+        guard digits.count <= 18 else { return nil }
+        for byte in digits.dropFirst(isNegative ? 1 : 0) {
+            guard byte &- 0x30 < 10 else { return nil }
+            value = value * 10 + Int(byte - 0x30)
+        }
+        return isNegative ? -value : value
+    }
+
+    /// A member that is an object.
+    func object(_ field: EventField) -> Int? {
+        guard let index = self.index(field), self.tape[index].kind == .object else { return nil }
+        return index
+    }
+
+    /// A member of a member, such as `consent.ads`, when it is a boolean.
+    func flag(_ field: EventField, _ name: StaticString) -> Bool? {
+        guard let object = self.object(field), let index = self.tape.firstValue(of: name, in: object) else {
+            return nil
+        }
+        switch self.tape[index].kind {
+        case .true: return true
+        case .false: return false
+        case .null, .number, .string, .array, .object: return nil
+        }
+    }
+
+    /// Whether the event is for a provider: `providers` names it, or is no list at all.
+    func isSubscribed(by name: StaticString) -> Bool {
+        guard let list = self.index(.providers), self.tape[list].kind == .array else { return true }
+        var element = list + 1
+        while element < Int(self.tape[list].next) {
+            if let text = self.text(at: element), text.equals(name) { return true }
+            element = Int(self.tape[element].next)
+        }
+        return false
+    }
+
+    /// The event's id where it can stand in a list of ids: 1 to 64 letters, digits, `-`, `_`, `.` or `:`.
+    var identifier: UnsafeRawBufferPointer? {
+        guard let text = self.text(.id), !text.isEscaped, text.body.count <= 64 else { return nil }
+        for byte in text.body {
+            switch byte {
+            case 0x30...0x3A, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
+                continue
+            default: return nil
+            }
+        }
+        return text.body
+    }
+
+    /// Milliseconds since 1970 at which the session began: the first 48 bits of its UUIDv7.
+    var sessionStart: UInt64? {
+        guard let text = self.text(.session), !text.isEscaped, text.body.count == 36 else { return nil }
+        var value: UInt64 = 0
+        for index in 0..<13 {
+            let byte = text.body[index]
+            if index == 8 {
+                guard byte == UInt8(ascii: "-") else { return nil }
+                continue
+            }
+            switch byte {
+            case 0x30...0x39: value = value << 4 | UInt64(byte - 0x30)
+            case 0x41...0x46: value = value << 4 | UInt64(byte - 0x37)
+            case 0x61...0x66: value = value << 4 | UInt64(byte - 0x57)
+            default: return nil
+            }
+        }
+        return text.body[14] == UInt8(ascii: "7") ? value : nil
+    }
+
+    /// A walk over the fields, in the order in which they were written.
+    func fields() -> EventFields {
+        if self.hasTopLevelFields { return EventFields(members: self.tape.members(of: 0), isTopLevel: true) }
+        guard self.fieldsObject >= 0 else { return EventFields(members: nil, isTopLevel: false) }
+        return EventFields(members: self.tape.members(of: self.fieldsObject), isTopLevel: false)
+    }
+
+    /// A walk over the members of an object.
+    func members(of object: Int?) -> EventFields {
+        EventFields(members: object.map { self.tape.members(of: $0) }, isTopLevel: false)
+    }
+
+    /// Whether a top-level member of a foreign line is a field: not in the schema, and neither its time nor its name.
+    func isForeignField(key: Int, value: Int) -> Bool {
+        let entry = self.tape[value]
+        let start = entry.kind == .string ? Int(entry.start) - 1 : Int(entry.start)
+        if start == self.facts.timeOffset || start + 1 == self.facts.name?.lowerBound { return false }
+        return self.field(named: key) == nil
+    }
+}
+
+/// A walk over an event's fields.
+struct EventFields {
+    private var members: JSONMembers?
+    private let isTopLevel: Bool
+
+    init(members: JSONMembers?, isTopLevel: Bool) {
+        self.members = members
+        self.isTopLevel = isTopLevel
+    }
+
+    /// Tape indices of the next field's key and value.
+    @inline(__always)
+    mutating func next(in event: borrowing EventView) -> (key: Int, value: Int)? {
+        while let field = self.members?.next(in: event.tape) {
+            if !self.isTopLevel || event.isForeignField(key: field.key, value: field.value) { return field }
+        }
+        return nil
+    }
+}

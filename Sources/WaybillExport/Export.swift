@@ -1,0 +1,158 @@
+/// What an event is, and what each provider gets of it.
+///
+/// Constraints, in numbers:
+/// - ``EventReader`` sees every line before it is archived: one scan, no allocation, goal 1 GB/s a core;
+/// - ``Exporter`` sees every line once more for each provider: one parse, one write, no allocation on the common path,
+///   goal 250 MB/s of raw lines a core; text beyond ASCII that must be cut may cost a `String`;
+/// - limits of providers stand in one table, ``Limits``, with the day they were last checked.
+///
+/// The module is pure: no file, no clock, no socket. The time a line was received comes in as an argument, what comes
+/// out goes to an ``ExportSink``. The same lines and the same options give the same bytes.
+///
+/// The life of one line for one provider (`Protocol/` and the provider pages hold the rules):
+///
+///     select → override → operator's mapping → provider's rules → write
+///        └ skip                                   └ refuse, hold, fix
+///
+/// A *fix* changes a value so that the provider takes it, and is counted; a *refusal* goes to the dead letters with the
+/// whole event; a *hold* is tried again later; a *skip* was asked for. Nothing else can happen to a line, so lines in =
+/// exported + refused + held + skipped.
+///
+/// Why providers write text and not values: a value in between would lose member order, digits of numbers and time.
+
+/// A destination that this version can write for; the raw value is its name in paths, metrics and events.
+package enum ProviderID: String, Hashable, Sendable, CaseIterable {
+    case ga4
+    case mixpanel
+    case csv
+
+    /// The provider of that name.
+    package init(named name: String) throws(UnknownProvider) {
+        guard let provider = ProviderID(rawValue: name) else { throw UnknownProvider(name: name) }
+        self = provider
+    }
+
+    /// The name as bytes that live for ever.
+    var staticName: StaticString {
+        switch self {
+        case .ga4: "ga4"
+        case .mixpanel: "mixpanel"
+        case .csv: "csv"
+        }
+    }
+}
+
+/// A provider name that this version does not know.
+package struct UnknownProvider: Error, Hashable, Sendable, CustomStringConvertible {
+    package let name: String
+
+    package var description: String {
+        let known = ProviderID.allCases.map(\.rawValue).joined(separator: ", ")
+        return "there is no provider \"\(self.name)\"; choose one of: \(known)"
+    }
+}
+
+/// Where an event comes from: tests, staff or customers; never mixed in one file.
+package enum DeploymentEnvironment: String, Hashable, Sendable, CaseIterable {
+    case dev
+    case `internal`
+    case prod
+}
+
+/// What an event says.
+package enum EventKind: String, Hashable, Sendable, CaseIterable {
+    case screen
+    case action
+    case event
+    case user
+    case meta
+
+    var staticName: StaticString {
+        switch self {
+        case .screen: "screen"
+        case .action: "action"
+        case .event: "event"
+        case .user: "user"
+        case .meta: "meta"
+        }
+    }
+}
+
+/// How a value was changed so that the provider takes it.
+package enum FixCode: String, Hashable, Sendable, CaseIterable {
+    case truncateValue = "trunc_value"
+    case truncateName = "trunc_name"
+    case rename
+    /// Two fields have the same name for the provider; the first one stays.
+    case collide
+    case dropNull = "drop_null"
+    /// A field beyond a count or a size; the last ones go first.
+    case dropField = "drop_field"
+    /// A value of a type that the provider does not take, written as another one.
+    case coerce
+    /// A quote in front of what a spreadsheet would calculate.
+    case `guard`
+
+    var index: Int {
+        switch self {
+        case .truncateValue: 0
+        case .truncateName: 1
+        case .rename: 2
+        case .collide: 3
+        case .dropNull: 4
+        case .dropField: 5
+        case .coerce: 6
+        case .guard: 7
+        }
+    }
+}
+
+/// How often each fix was made.
+package struct FixCounts: Hashable, Sendable {
+    private var counts = SIMD8<UInt32>()
+
+    package init() {}
+
+    package subscript(code: FixCode) -> Int {
+        Int(self.counts[code.index])
+    }
+
+    package var total: Int {
+        Int(self.counts.wrappedSum())
+    }
+
+    @inline(__always)
+    mutating func count(_ code: FixCode) {
+        self.counts[code.index] &+= 1
+    }
+
+    package mutating func add(_ other: FixCounts) {
+        self.counts &+= other.counts
+    }
+}
+
+/// Why an event was not meant for a provider.
+package enum SkipReason: String, Hashable, Sendable, CaseIterable {
+    /// Its `providers` do not name this one.
+    case notSubscribed = "not-subscribed"
+    /// Its `overrides` say so.
+    case override
+    /// The provider takes no events of this kind.
+    case kind
+}
+
+/// Why an event cannot become a valid record.
+package enum RefusalReason: String, Hashable, Sendable, CaseIterable {
+    /// The person did not agree; the event's content is not written anywhere.
+    case consent
+    /// The line is not the JSON object that `EventReader` accepted.
+    case unreadable
+    case ga4NoAppInstanceID = "ga4.no_app_instance_id"
+    case ga4BadUserID = "ga4.bad_user_id"
+    case ga4TooOld = "ga4.too_old"
+    case ga4TooLarge = "ga4.too_large"
+    case mixpanelNoInsertID = "mixpanel.no_insert_id"
+    case mixpanelBadID = "mixpanel.bad_id"
+    case mixpanelFuture = "mixpanel.future"
+    case mixpanelTooLarge = "mixpanel.too_large"
+}

@@ -1,0 +1,51 @@
+package import WaybillSystem
+
+/// One finished record; its pointers are valid during the call that receives it.
+package struct ExportRecord {
+    /// The record with its line terminator, as it goes into the part.
+    package let bytes: UnsafeRawBufferPointer
+    /// The ids of its events, separated by commas; `-` for an event without a usable one.
+    package let ids: UnsafeRawBufferPointer
+    package let eventCount: Int
+    package let env: DeploymentEnvironment
+    /// The calendar day of its events in the report's zone.
+    package let day: CalendarDay
+    /// The time of its oldest event.
+    package let oldest: WallTime
+    package let fixes: FixCounts
+    package let firstID: UnsafeRawBufferPointer
+    package let lastID: UnsafeRawBufferPointer
+    /// Events more than 48 hours old, which no longer join what GA4's SDK sent.
+    package let late48HoursCount: Int
+    /// Events received more than 24 hours after their session began, which GA4 attributes to none.
+    package let late24HoursCount: Int
+}
+
+/// One event that was refused; its pointers are valid during the call that receives it.
+package struct Refusal {
+    package let reason: RefusalReason
+    /// The line for the dead letters, with its line feed.
+    package let deadLetter: UnsafeRawBufferPointer
+    package let env: DeploymentEnvironment
+    package let day: CalendarDay
+}
+
+/// One event that the provider would not accept yet; its pointers are valid during the call that receives it.
+package struct HeldEvent {
+    package let id: UnsafeRawBufferPointer
+    package let env: DeploymentEnvironment
+    package let day: CalendarDay
+    package let time: WallTime
+    /// From when on the provider takes it.
+    package let notBefore: WallTime
+}
+
+/// Takes what becomes of events.
+///
+/// Each event ends in exactly one call, several in one record where they share it.
+package protocol ExportSink: ~Copyable {
+    mutating func write(_ record: ExportRecord)
+    mutating func refuse(_ refusal: Refusal)
+    mutating func hold(_ event: HeldEvent)
+    mutating func skip(_ reason: SkipReason)
+}

@@ -1,0 +1,235 @@
+internal import WaybillJSON
+package import WaybillSystem
+
+/// What is exported, and how.
+package struct ExportOptions: Sendable {
+    package var provider: ProviderID
+    /// The report's zone: it decides the day of each event.
+    package var zone: TimeZoneRules
+    /// The version of the operator's mapping; 0 for none.
+    package var mappingVersion: Int
+    package var ga4 = GA4Options()
+    package var mixpanel = MixpanelOptions()
+    package var csv = CSVOptions()
+
+    package init(provider: ProviderID, zone: TimeZoneRules = .utc, mappingVersion: Int = 0) {
+        self.provider = provider
+        self.zone = zone
+        self.mappingVersion = mappingVersion
+    }
+}
+
+/// Maps events to the records of one provider, one line at a time.
+///
+///     var exporter = Exporter(options)
+///     for each line of a batch: exporter.export(line, facts, source: …, to: &sink)
+///     exporter.finishGroup(to: &sink)
+///
+/// Holds one open group of events at most; what was given to it and not yet to the sink is in that group. One owner:
+/// its buffers are reused from line to line.
+package struct Exporter: ~Copyable {
+    /// One case for each ``ProviderID``: a mapping is chosen once, without a witness table for each event.
+    private enum Mapping {
+        case ga4(GA4)
+        case mixpanel(Mixpanel)
+        case csv(CSV)
+    }
+
+    /// What a provider's rules made of the loaded event, and how its records are put together.
+    private struct Mapped {
+        let outcome: MappingOutcome
+        let eventsPerRecordMax: Int
+        let recordByteCountMax: Int
+        let terminator: StaticString
+    }
+
+    package let options: ExportOptions
+    private let mapping: Mapping
+    private var days: DayCursor
+    private var event = EventView()
+    private var draft = Draft()
+    private var group = RecordGroup()
+    private var deadLetter = DeadLetter()
+    private var terminator: StaticString = "\n"
+
+    package init(_ options: ExportOptions) {
+        self.options = options
+        self.days = DayCursor(options.zone)
+        switch options.provider {
+        case .ga4: self.mapping = .ga4(GA4(options.ga4))
+        case .mixpanel: self.mapping = .mixpanel(Mixpanel(options.mixpanel))
+        case .csv: self.mapping = .csv(CSV(options.csv))
+        }
+    }
+
+    /// What the files of this exporter look like.
+    package var description: ProviderDescription {
+        switch self.mapping {
+        case .ga4(let provider): provider.description
+        case .mixpanel(let provider): provider.description
+        case .csv(let provider): provider.description
+        }
+    }
+
+    /// What the files of a provider look like with its default options.
+    package static func description(of provider: ProviderID) -> ProviderDescription {
+        Exporter(ExportOptions(provider: provider)).description
+    }
+
+    /// How many different event names GA4 got for an environment, up to 1000; it keeps 500 for each app user.
+    package func eventNameCount(in env: DeploymentEnvironment) -> Int {
+        self.draft.eventNames.count(in: env)
+    }
+
+    /// Maps one line that `EventReader` accepted, and gives the sink what is finished.
+    ///
+    /// - Parameters:
+    ///   - line: without its line feed.
+    ///   - isAgeJudged: rules that compare the event's time with `receivedAt` hold; off for replays.
+    package mutating func export<Sink: ExportSink & ~Copyable>(
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, source: SourceDescription, receivedAt: WallTime,
+        isAgeJudged: Bool, to sink: inout Sink
+    ) {
+        let day = self.days.day(of: facts.time)
+        do throws(JSONError) {
+            try self.event.load(line, facts, isForeign: source.isForeign)
+        } catch {
+            self.deadLetter.writeUnreadable(
+                provider: self.options.provider, at: receivedAt, mappingVersion: self.options.mappingVersion)
+            sink.refuse(
+                Refusal(reason: .unreadable, deadLetter: self.deadLetter.bytes, env: facts.env, day: day))
+            return
+        }
+        let mapped = self.map(receivedAt: receivedAt, isAgeJudged: isAgeJudged)
+        let fate = self.fate(day: day, receivedAt: receivedAt, isAgeJudged: isAgeJudged)
+        switch mapped.outcome {
+        case .written:
+            self.terminator = mapped.terminator
+            if mapped.eventsPerRecordMax > 1 {
+                self.addToGroup(mapped, fate, to: &sink)
+            } else {
+                self.write(mapped, fate, to: &sink)
+            }
+        case .skipped(let reason):
+            sink.skip(reason)
+        case .held(let notBefore):
+            sink.hold(
+                HeldEvent(id: fate.id, env: fate.env, day: fate.day, time: fate.time, notBefore: notBefore))
+        case .refused(let cause):
+            self.deadLetter.write(
+                cause, provider: self.options.provider, of: self.event,
+                line: cause.reason == .consent ? nil : line, at: receivedAt,
+                mappingVersion: self.options.mappingVersion)
+            sink.refuse(
+                Refusal(reason: cause.reason, deadLetter: self.deadLetter.bytes, env: fate.env, day: fate.day))
+        }
+    }
+
+    /// Gives the sink the record that events still share; called at the end of each batch.
+    package mutating func finishGroup<Sink: ExportSink & ~Copyable>(to sink: inout Sink) {
+        guard self.group.eventCount > 0 else { return }
+        self.group.close(self.terminator)
+        let ids = self.group.ids.bytes
+        sink.write(
+            ExportRecord(
+                bytes: self.group.output.bytes, ids: ids, eventCount: self.group.eventCount, env: self.group.env,
+                day: self.group.day, oldest: self.group.oldest, fixes: self.group.fixes,
+                firstID: UnsafeRawBufferPointer(rebasing: ids[..<self.group.firstIDByteCount]),
+                lastID: UnsafeRawBufferPointer(rebasing: ids[(ids.count - self.group.lastIDByteCount)...]),
+                late48HoursCount: self.group.late48HoursCount, late24HoursCount: self.group.late24HoursCount))
+        self.group.removeAll()
+    }
+
+    // MARK: Steps
+
+    /// Selects, overrides and applies the provider's own rules.
+    ///
+    /// The operator's mapping comes between the last two; version 0 changes nothing.
+    private mutating func map(receivedAt: WallTime, isAgeJudged: Bool) -> Mapped {
+        let context = MappingContext(
+            receivedAt: receivedAt, isAgeJudged: isAgeJudged,
+            offsetSeconds: self.days.offsetSeconds(at: self.event.facts.time))
+        switch self.mapping {
+        case .ga4(let provider): return self.map(provider, context)
+        case .mixpanel(let provider): return self.map(provider, context)
+        case .csv(let provider): return self.map(provider, context)
+        }
+    }
+
+    @inline(__always)
+    private mutating func map(_ provider: some Provider, _ context: MappingContext) -> Mapped {
+        let outcome: MappingOutcome
+        if let reason = self.select(provider) {
+            outcome = reason
+        } else {
+            self.draft.removeAll()
+            outcome = provider.map(self.event, context, into: &self.draft)
+        }
+        return Mapped(
+            outcome: outcome, eventsPerRecordMax: provider.eventsPerRecordMax,
+            recordByteCountMax: provider.recordByteCountMax, terminator: provider.terminator)
+    }
+
+    /// Why the event is not mapped, if it is not; applies its override if it is.
+    @inline(__always)
+    private mutating func select(_ provider: some Provider) -> MappingOutcome? {
+        let name = self.options.provider.staticName
+        guard self.event.isSubscribed(by: name) else { return .skipped(.notSubscribed) }
+        var override: Int?
+        if let overrides = self.event.object(.overrides),
+            let index = self.event.tape.firstValue(of: name, in: overrides), self.event.tape[index].kind == .object
+        {
+            if let skip = self.event.tape.firstValue(of: "skip", in: index), self.event.tape[skip].kind == .true {
+                return .skipped(.override)
+            }
+            override = index
+        }
+        guard provider.takes(self.event.kind) else { return .skipped(.kind) }
+        if self.event.flag(.consent, "analytics") == false {
+            return .refused(
+                RefusalCause(.consent, "the person did not agree to analytics", field: "consent.analytics"))
+        }
+        if let override { self.event.apply(override: override) }
+        return nil
+    }
+
+    private func fate(day: CalendarDay, receivedAt: WallTime, isAgeJudged: Bool) -> EventFate {
+        let time = self.event.facts.time
+        var isLate24Hours = false
+        if isAgeJudged, let start = self.event.sessionStart {
+            isLate24Hours =
+                receivedAt.milliseconds > Int64(clamping: start) + Limits.GA4.attributionMillisecondsMax
+        }
+        return EventFate(
+            id: self.event.identifier ?? TextSlice("-").body, env: self.event.facts.env, day: day, time: time,
+            isLate48Hours: isAgeJudged
+                && receivedAt.milliseconds - time.milliseconds > Limits.GA4.joinMillisecondsMax,
+            isLate24Hours: isLate24Hours)
+    }
+
+    // MARK: Records
+
+    private mutating func write<Sink: ExportSink & ~Copyable>(
+        _ mapped: Mapped, _ fate: EventFate, to sink: inout Sink
+    ) {
+        self.draft.json.output.append(mapped.terminator)
+        sink.write(
+            ExportRecord(
+                bytes: self.draft.json.output.bytes, ids: fate.id, eventCount: 1, env: fate.env, day: fate.day,
+                oldest: fate.time, fixes: self.draft.fixes, firstID: fate.id, lastID: fate.id,
+                late48HoursCount: fate.isLate48Hours ? 1 : 0, late24HoursCount: fate.isLate24Hours ? 1 : 0))
+    }
+
+    private mutating func addToGroup<Sink: ExportSink & ~Copyable>(
+        _ mapped: Mapped, _ fate: EventFate, to sink: inout Sink
+    ) {
+        if self.group.eventCount > 0,
+            !self.group.accepts(
+                self.draft, fate, eventCountMax: mapped.eventsPerRecordMax, byteCountMax: mapped.recordByteCountMax)
+        {
+            self.finishGroup(to: &sink)
+        }
+        if self.group.eventCount == 0 { self.group.open(self.draft, fate) }
+        self.group.append(self.draft, fate)
+    }
+}

@@ -1,0 +1,270 @@
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// What an operator may choose for Google Analytics.
+package struct GA4Options: Hashable, Sendable {
+    /// What happens to events older than 72 hours, whose time the server moves without saying so.
+    package enum TooOld: String, Hashable, Sendable, CaseIterable {
+        case reject
+        /// They are exported with the parameter `original_ts`.
+        case clamp
+    }
+
+    package var tooOld = TooOld.reject
+    /// The event that carries user properties.
+    package var userEventName = "user_updated"
+    /// Requests name language, system and model.
+    package var includesDevice = false
+
+    package init() {}
+}
+
+/// Google Analytics 4, Measurement Protocol for app streams: each line is one request body.
+///
+///     {"app_instance_id":…,"user_id":…,"events":[{"name":…,"params":{…},"timestamp_micros":…},…],"user_properties":{…}}
+///     |<------------- head: same for all events ------------>|<--------- draft.json --------->|<------ tail ------->|
+///
+/// developers.google.com/analytics/devguides/collection/protocol/ga4, read 2026-11-20.
+struct GA4: Provider {
+    private let options: GA4Options
+
+    init(_ options: GA4Options) {
+        self.options = options
+    }
+
+    var description: ProviderDescription {
+        ProviderDescription(
+            id: .ga4, fileExtension: "ndjson", header: [], recordsPerPartMax: Limits.GA4.recordsPerPartMax,
+            partByteCountMax: Limits.GA4.partByteCountMax)
+    }
+
+    var eventsPerRecordMax: Int { Limits.GA4.eventsPerRequestMax }
+    var recordByteCountMax: Int { Limits.GA4.requestByteCountMax }
+    var terminator: StaticString { "\n" }
+
+    func takes(_ kind: EventKind) -> Bool {
+        kind != .meta
+    }
+
+    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+        if let cause = self.writeHead(of: event, into: &draft) { return .refused(cause) }
+        let isTooOld = context.isAgeJudged && context.age(of: event) > Limits.GA4.ageMillisecondsMax
+        if isTooOld, self.options.tooOld == .reject {
+            return .refused(
+                RefusalCause(.ga4TooOld, "the event is older than 72 hours", field: "ts", limit: 72))
+        }
+        self.writeTail(of: event, into: &draft)
+        draft.startsGroup = event.kind == .user
+
+        draft.json.beginObject()
+        draft.json.key("name")
+        self.writeName(of: event, into: &draft)
+        draft.json.key("params")
+        draft.json.beginObject()
+        let contextCount = self.writeContext(of: event, isTooOld: isTooOld, into: &draft)
+        self.writeFields(of: event, room: Limits.GA4.parameterCountMax - contextCount, into: &draft)
+
+        // `},"timestamp_micros":` and at most 20 digits, `}`, the line feed.
+        let frameByteCount = draft.head.output.count + draft.tail.output.count + 48
+        draft.dropFields(toFit: Limits.GA4.requestByteCountMax - frameByteCount)
+        guard draft.json.output.count <= Limits.GA4.requestByteCountMax - frameByteCount else {
+            return .refused(
+                RefusalCause(
+                    .ga4TooLarge, "the event is too large even without fields",
+                    limit: Limits.GA4.requestByteCountMax))
+        }
+        draft.json.endObject()
+        draft.json.key("timestamp_micros")
+        draft.json.integer(event.facts.time.milliseconds * 1000)
+        draft.json.endObject()
+        return .written
+    }
+
+    // MARK: Request
+
+    private func writeHead(of event: borrowing EventView, into draft: inout Draft) -> RefusalCause? {
+        guard let ids = event.object(.ids), let index = event.tape.firstValue(of: "ga4", in: ids),
+            let instance = event.text(at: index)
+        else { return RefusalCause(.ga4NoAppInstanceID, "ids.ga4 is missing", field: "ids.ga4") }
+        guard Self.isAppInstanceID(instance) else {
+            return RefusalCause(
+                .ga4NoAppInstanceID, "ids.ga4 is not 32 hexadecimal digits", field: "ids.ga4",
+                limit: Limits.GA4.appInstanceIDCharacterCount)
+        }
+        draft.head.beginObject()
+        draft.head.key("app_instance_id")
+        draft.head.string(plain: instance.body)
+        if let user = event.text(.user) {
+            draft.unescape(user)
+            guard TextLimit.utf16Count(draft.text.bytes) <= Limits.GA4.userIDCharacterCountMax else {
+                // Cut, it could be another person's.
+                return RefusalCause(
+                    .ga4BadUserID, "user is too long", field: "user", limit: Limits.GA4.userIDCharacterCountMax)
+            }
+            draft.head.key("user_id")
+            draft.head.string(draft.text.bytes)
+        }
+        if let ads = event.flag(.consent, "ads") {
+            let answer: StaticString = ads ? "GRANTED" : "DENIED"
+            draft.head.key("consent")
+            draft.head.beginObject()
+            draft.head.key("ad_user_data")
+            draft.head.string(answer)
+            draft.head.key("ad_personalization")
+            draft.head.string(answer)
+            draft.head.endObject()
+        }
+        if self.options.includesDevice { self.writeDevice(of: event, into: &draft) }
+        draft.head.key("events")
+        draft.head.beginArray()
+        return nil
+    }
+
+    private func writeDevice(of event: borrowing EventView, into draft: inout Draft) {
+        draft.head.key("device")
+        draft.head.beginObject()
+        self.writeDevice("language", event.text(.lang), into: &draft)
+        self.writeDevice("operating_system", event.text(.os), into: &draft)
+        self.writeDevice("operating_system_version", event.text(.osVersion), into: &draft)
+        self.writeDevice("model", event.text(.model), into: &draft)
+        draft.head.endObject()
+    }
+
+    private func writeDevice(_ key: StaticString, _ text: TextSlice?, into draft: inout Draft) {
+        guard let text else { return }
+        draft.unescape(text)
+        let kept = TextLimit.keptByteCount(
+            of: draft.text.bytes, limit: Limits.GA4.valueCharacterCountMax, unit: .utf16)
+        if kept < draft.text.count { draft.fixes.count(.truncateValue) }
+        draft.head.key(key)
+        draft.head.string(UnsafeRawBufferPointer(rebasing: draft.text.bytes[..<kept]))
+    }
+
+    private static func isAppInstanceID(_ text: TextSlice) -> Bool {
+        guard text.body.count == Limits.GA4.appInstanceIDCharacterCount else { return false }
+        return text.body.allSatisfy { 0x30...0x39 ~= $0 || 0x41...0x46 ~= $0 || 0x61...0x66 ~= $0 }
+    }
+
+    /// Closes the list of events, and carries the properties that a `user` event sets.
+    private func writeTail(of event: borrowing EventView, into draft: inout Draft) {
+        draft.tail.endArray()
+        if event.kind == .user, let traits = event.object(.traits) {
+            self.writeUserProperties(traits, of: event, into: &draft)
+        }
+        draft.tail.endObject()
+    }
+
+    /// The properties are written where the event will stand, for the writer counts and cuts there, and then moved.
+    private func writeUserProperties(_ traits: Int, of event: borrowing EventView, into draft: inout Draft) {
+        var room = Limits.GA4.userPropertyCountMax
+        var members = event.members(of: traits)
+        draft.json.beginObject()
+        while let (key, value) = members.next(in: event) {
+            if event.tape[value].kind == .null {
+                draft.fixes.count(.dropNull)
+                continue
+            }
+            guard room > 0 else {
+                draft.fixes.count(.dropField)
+                continue
+            }
+            guard draft.beginField(draft.key(key, of: event, rule: .userProperty)) else { continue }
+            room -= 1
+            draft.json.beginObject()
+            draft.json.key("value")
+            draft.scalarOrNestedString(
+                value, of: event, limit: Limits.GA4.userPropertyValueCharacterCountMax, unit: .utf16)
+            draft.json.key("timestamp_micros")
+            draft.json.integer(event.facts.time.milliseconds * 1000)
+            draft.json.endObject()
+        }
+        draft.json.endObject()
+        if room < Limits.GA4.userPropertyCountMax {
+            draft.tail.key("user_properties")
+            draft.tail.verbatim(draft.json.output.bytes)
+        }
+        draft.restartRecord()
+    }
+
+    // MARK: Event
+
+    private func writeName(of event: borrowing EventView, into draft: inout Draft) {
+        switch event.kind {
+        case .screen:
+            draft.json.string("screen_view")
+        case .user:
+            draft.json.string(self.options.userEventName)
+        case .action, .event, .meta:
+            let name = draft.mappedName(event.name, rule: .event)
+            draft.noteEventName(name, env: event.facts.env)
+            draft.json.string(plain: name)
+        }
+    }
+
+    /// Writes what describes the event itself; returns how many parameters that made.
+    private func writeContext(of event: borrowing EventView, isTooOld: Bool, into draft: inout Draft) -> Int {
+        var count = 1
+        if let start = event.sessionStart {
+            draft.beginContextField("session_id")
+            draft.json.quotedInteger(start / 1000)
+            count += 1
+        }
+        draft.beginContextField("engagement_time_msec")
+        draft.json.integer(Int64(max(event.integer(.dt) ?? 1, 1)))
+        if event.kind == .screen {
+            count += self.writeContext("screen_name", event.text(.screen), into: &draft)
+            count += self.writeContext("screen_class", event.text(.screenClass), into: &draft)
+            count += self.writeContext("screen_id", event.text(.screenID), into: &draft)
+        }
+        if event.facts.env == .dev {
+            draft.beginContextField("debug_mode")
+            draft.json.integer(1)
+            count += 1
+        }
+        if isTooOld { count += self.writeContext("original_ts", event.text(.ts), into: &draft) }
+        return count
+    }
+
+    @inline(__always)
+    private func writeContext(_ key: StaticString, _ text: TextSlice?, into draft: inout Draft) -> Int {
+        guard let text else { return 0 }
+        draft.beginContextField(key)
+        draft.string(text, limit: Limits.GA4.valueCharacterCountMax, unit: .utf16)
+        return 1
+    }
+
+    private func writeFields(of event: borrowing EventView, room: Int, into draft: inout Draft) {
+        var room = room
+        var fields = event.fields()
+        while let (key, value) = fields.next(in: event) {
+            let kind = event.tape[value].kind
+            if kind == .null {
+                draft.fixes.count(.dropNull)
+                continue
+            }
+            guard room > 0 else {
+                draft.fixes.count(.dropField)
+                continue
+            }
+            let name = draft.key(key, of: event, rule: .parameter)
+            guard draft.beginField(name) else { continue }
+            room -= 1
+            if kind == .array, JSONText.equals(name, isEscaped: false, "items"), Self.isListOfFlatObjects(value, event)
+            {
+                self.writeItems(value, of: event, into: &draft)
+            } else {
+                draft.scalarOrNestedString(value, of: event, limit: Self.valueLimit(name), unit: .utf16)
+            }
+        }
+    }
+
+    @inline(__always)
+    private static func valueLimit(_ name: UnsafeRawBufferPointer) -> Int {
+        // All three begin so and have 10 to 13 characters.
+        guard 10...13 ~= name.count, name[4] == UInt8(ascii: "_") else { return Limits.GA4.valueCharacterCountMax }
+        if JSONText.equals(name, isEscaped: false, "page_title") { return Limits.GA4.pageTitleCharacterCountMax }
+        if JSONText.equals(name, isEscaped: false, "page_referrer") { return Limits.GA4.pageReferrerCharacterCountMax }
+        if JSONText.equals(name, isEscaped: false, "page_location") { return Limits.GA4.pageLocationCharacterCountMax }
+        return Limits.GA4.valueCharacterCountMax
+    }
+}

@@ -1,0 +1,262 @@
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// What an operator may choose for Mixpanel.
+package struct MixpanelOptions: Hashable, Sendable {
+    /// How the project joins anonymous and known people.
+    package enum IdentityMerge: String, Hashable, Sendable, CaseIterable {
+        /// A device is `$device:` and its id.
+        case simplified
+        /// A device is its id alone.
+        case original
+    }
+
+    package var identityMerge = IdentityMerge.simplified
+    package var screenEventName = "Screen View"
+
+    package init() {}
+}
+
+/// Mixpanel's `/import`: each line is one event, each part one request.
+///
+/// Repository mixpanel/docs (import-events, data-type, reserved-properties), read 2026-11-20.
+struct Mixpanel: Provider {
+    private let options: MixpanelOptions
+
+    init(_ options: MixpanelOptions) {
+        self.options = options
+    }
+
+    var description: ProviderDescription {
+        ProviderDescription(
+            id: .mixpanel, fileExtension: "ndjson", header: [],
+            recordsPerPartMax: Limits.Mixpanel.eventsPerRequestMax,
+            partByteCountMax: Limits.Mixpanel.requestByteCountMax)
+    }
+
+    var eventsPerRecordMax: Int { 1 }
+    var recordByteCountMax: Int { Limits.Mixpanel.eventByteCountMax }
+    var terminator: StaticString { "\n" }
+
+    /// User profiles go to another endpoint, `/engage`.
+    func takes(_ kind: EventKind) -> Bool {
+        switch kind {
+        case .screen, .action, .event: true
+        case .user, .meta: false
+        }
+    }
+
+    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+        if context.isAgeJudged, -context.age(of: event) > Limits.Mixpanel.futureMillisecondsMax {
+            guard -context.age(of: event) <= Limits.Mixpanel.holdMillisecondsMax else {
+                return .refused(
+                    RefusalCause(.mixpanelFuture, "the event is more than 24 hours ahead", field: "ts", limit: 24))
+            }
+            return .held(
+                notBefore: WallTime(
+                    milliseconds: event.facts.time.milliseconds - Limits.Mixpanel.futureMillisecondsMax))
+        }
+        draft.json.beginObject()
+        draft.json.key("event")
+        if event.kind == .screen {
+            draft.json.string(self.options.screenEventName)
+        } else {
+            let fixes = draft.fixes
+            draft.string(event.name, limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes)
+            if draft.fixes != fixes {
+                draft.fixes = fixes
+                draft.fixes.count(.truncateName)
+            }
+        }
+        draft.json.key("properties")
+        draft.json.beginObject()
+        draft.json.key("time")
+        draft.json.integer(event.facts.time.milliseconds)
+        var count = 1
+        if let cause = self.writeIdentity(of: event, count: &count, into: &draft) { return .refused(cause) }
+        count += self.writeContext(of: event, into: &draft)
+        self.writeFields(of: event, room: Limits.Mixpanel.propertyCountMax - count, into: &draft)
+        // Two closing braces and the line feed.
+        draft.dropFields(toFit: Limits.Mixpanel.eventByteCountMax - 3)
+        guard draft.json.output.count <= Limits.Mixpanel.eventByteCountMax - 3 else {
+            return .refused(
+                RefusalCause(
+                    .mixpanelTooLarge, "the event is too large even without fields",
+                    limit: Limits.Mixpanel.eventByteCountMax))
+        }
+        draft.json.endObject()
+        draft.json.endObject()
+        return .written
+    }
+
+    // MARK: Identity
+
+    /// Writes who the event is about: `distinct_id`, `$insert_id`, `$device_id`, `$user_id`.
+    private func writeIdentity(
+        of event: borrowing EventView, count: inout Int, into draft: inout Draft
+    ) -> RefusalCause? {
+        guard let id = event.identifier, Self.isInsertID(id) else {
+            return RefusalCause(
+                .mixpanelNoInsertID, "id is missing or not 1 to 36 letters, digits and dashes", field: "id",
+                limit: Limits.Mixpanel.insertIDByteCountMax)
+        }
+        let anon = event.text(.anon)
+        var user = event.text(.user)
+        if let anon, Self.isPlaceholder(anon) {
+            return RefusalCause(.mixpanelBadID, "anon is a placeholder that Mixpanel refuses", field: "anon")
+        }
+        if let text = user, Self.isPlaceholder(text) {
+            draft.fixes.count(.dropNull)
+            user = nil
+        }
+        guard let subject = user ?? anon else {
+            return RefusalCause(.mixpanelBadID, "neither user nor anon is known", field: "anon")
+        }
+        let isDevice = user == nil && self.options.identityMerge == .simplified
+        draft.unescape(subject)
+        // Cut, it could be another person's.
+        let limit = Limits.Mixpanel.stringByteCountMax - (isDevice ? 8 : 0)
+        guard draft.text.count <= limit else {
+            return RefusalCause(
+                .mixpanelBadID, "the id is too long", field: user == nil ? "anon" : "user", limit: limit)
+        }
+        draft.json.key("distinct_id")
+        if isDevice {
+            draft.json.string(prefix: "$device:", draft.text.bytes)
+        } else {
+            draft.json.string(draft.text.bytes)
+        }
+        draft.json.key("$insert_id")
+        draft.json.string(plain: id)
+        count += 2
+        count += self.writeProperty("$device_id", anon, into: &draft)
+        count += self.writeProperty("$user_id", user, into: &draft)
+        return nil
+    }
+
+    private static func isInsertID(_ id: UnsafeRawBufferPointer) -> Bool {
+        id.count <= Limits.Mixpanel.insertIDByteCountMax
+            && id.allSatisfy {
+                0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == UInt8(ascii: "-")
+            }
+    }
+
+    /// Ids that usually come from a mistake (import-events, "distinct_id").
+    private static let placeholders: [StaticString] = [
+        "00000000-0000-0000-0000-000000000000", "anon", "anonymous", "nil", "none", "null", "n/a", "na", "undefined",
+        "unknown", "<nil>", "0", "-1", "true", "false", "[]", "{}",
+    ]
+
+    private static func isPlaceholder(_ text: TextSlice) -> Bool {
+        // The longest but the first has nine bytes; UUIDs are told apart by their first one.
+        if !text.isEscaped, text.body.count > 9, text.body[0] != UInt8(ascii: "0") { return false }
+        return Self.placeholders.contains { text.equals($0) }
+    }
+
+    // MARK: Properties
+
+    /// Writes what is known about app, device and screen; returns how many properties that made.
+    private func writeContext(of event: borrowing EventView, into draft: inout Draft) -> Int {
+        var count = self.writeProperty("$os", event.text(.os), into: &draft)
+        count += self.writeProperty("$os_version", event.text(.osVersion), into: &draft)
+        count += self.writeProperty("$app_version_string", event.text(.app), into: &draft)
+        count += self.writeProperty("$app_build_number", event.text(.build), into: &draft)
+        count += self.writeProperty("$model", event.text(.model), into: &draft)
+        count += self.writeOwnProperty("wb_session", event.text(.session), into: &draft)
+        if let seq = event.number(.seq), seq.count <= Limits.Mixpanel.stringByteCountMax {
+            draft.beginContextField("wb_seq")
+            draft.json.verbatim(seq)
+            count += 1
+        }
+        count += self.writeOwnProperty("wb_log", event.text(.log), into: &draft)
+        draft.json.key("ip")
+        draft.json.string("0")
+        count += self.writeOwnProperty("screen", event.text(.screen), into: &draft)
+        count += self.writeOwnProperty("screen_class", event.text(.screenClass), into: &draft)
+        return count + 1
+    }
+
+    /// Writes a property whose name no field can have, for all such names are reserved.
+    @inline(__always)
+    private func writeProperty(_ key: StaticString, _ text: TextSlice?, into draft: inout Draft) -> Int {
+        guard let text else { return 0 }
+        draft.json.key(key)
+        draft.string(text, limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes)
+        return 1
+    }
+
+    @inline(__always)
+    private func writeOwnProperty(_ key: StaticString, _ text: TextSlice?, into draft: inout Draft) -> Int {
+        guard let text else { return 0 }
+        draft.beginContextField(key)
+        draft.string(text, limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes)
+        return 1
+    }
+
+    private func writeFields(of event: borrowing EventView, room: Int, into draft: inout Draft) {
+        var room = room
+        var fields = event.fields()
+        while let (key, value) = fields.next(in: event) {
+            let kind = event.tape[value].kind
+            if kind == .null {
+                draft.fixes.count(.dropNull)
+                continue
+            }
+            guard room > 0 else {
+                draft.fixes.count(.dropField)
+                continue
+            }
+            guard self.beginField(key, of: event, into: &draft) else { continue }
+            room -= 1
+            switch kind {
+            case .string:
+                let isEscaped = event.tape[value].traits.contains(.hasEscapes)
+                draft.string(
+                    TextSlice(body: event.tape.bytes(of: value), isEscaped: isEscaped),
+                    limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes)
+            case .number, .true, .false, .null:
+                draft.json.verbatim(event.tape.bytes(of: value))
+            case .array, .object:
+                self.writeNested(value, of: event, into: &draft)
+            }
+        }
+    }
+
+    /// Writes a field's name, renamed where Mixpanel keeps it for itself; false when it is there already.
+    @inline(__always)
+    private func beginField(_ key: Int, of event: borrowing EventView, into draft: inout Draft) -> Bool {
+        let body = event.tape.bytes(of: key)
+        if !event.tape[key].traits.contains(.hasEscapes), 1...Limits.Mixpanel.stringByteCountMax ~= body.count,
+            !Self.isReserved(body)
+        {
+            return draft.beginField(body)
+        }
+        return self.beginRenamedField(key, of: event, into: &draft)
+    }
+
+    private func beginRenamedField(_ key: Int, of event: borrowing EventView, into draft: inout Draft) -> Bool {
+        let body = event.tape.bytes(of: key)
+        draft.unescape(TextSlice(body: body, isEscaped: event.tape[key].traits.contains(.hasEscapes)))
+        let isRenamed = draft.text.isEmpty || Self.isReserved(draft.text.bytes)
+        if isRenamed { draft.fixes.count(.rename) }
+        let name = draft.prefixed(isRenamed ? "x_" : "")
+        let kept = TextLimit.keptByteCount(of: name, limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes)
+        if kept < name.count { draft.fixes.count(.truncateName) }
+        return draft.beginEscapedField(UnsafeRawBufferPointer(rebasing: name[..<kept]))
+    }
+
+    /// Names that Mixpanel reads itself; `$ignore` would even make the event vanish.
+    @inline(__always)
+    private static func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
+        switch name[0] {
+        case UInt8(ascii: "$"): true
+        case UInt8(ascii: "m"): name.count >= 3 && name[1] == UInt8(ascii: "p") && name[2] == UInt8(ascii: "_")
+        case UInt8(ascii: "b"): JSONText.equals(name, isEscaped: false, "bucket")
+        case UInt8(ascii: "d"): JSONText.equals(name, isEscaped: false, "distinct_id")
+        case UInt8(ascii: "i"): JSONText.equals(name, isEscaped: false, "ip")
+        case UInt8(ascii: "t"):
+            JSONText.equals(name, isEscaped: false, "time") || JSONText.equals(name, isEscaped: false, "token")
+        default: false
+        }
+    }
+}

@@ -1,0 +1,85 @@
+internal import WaybillJSON
+
+/// The names already written into one record, to find the second of two equal ones.
+///
+/// Open addressing over positions in the record's bytes; a stamp empties it at once. One owner.
+struct NameSet: ~Copyable {
+    private struct Slot {
+        var stamp: UInt32
+        var start: UInt32
+        var byteCount: UInt32
+    }
+
+    private var slots: UnsafeMutablePointer<Slot>
+    /// A power of two, at least twice the number of names.
+    private var capacity = 64
+    private var count = 0
+    private var stamp: UInt32 = 1
+
+    init() {
+        self.slots = .allocate(capacity: 64)
+        self.slots.initialize(repeating: Slot(stamp: 0, start: 0, byteCount: 0), count: 64)
+    }
+
+    deinit {
+        self.slots.deallocate()
+    }
+
+    mutating func removeAll() {
+        self.count = 0
+        if self.stamp == .max {
+            self.slots.update(repeating: Slot(stamp: 0, start: 0, byteCount: 0), count: self.capacity)
+            self.stamp = 0
+        }
+        self.stamp += 1
+    }
+
+    /// Adds the name at `range` of `output`; false when an equal one was added before.
+    mutating func insert(_ range: Range<Int>, in output: UnsafeRawBufferPointer) -> Bool {
+        if (self.count + 1) * 2 > self.capacity { self.grow(output) }
+        let name = UnsafeRawBufferPointer(rebasing: output[range])
+        var at = Self.hash(name) & (self.capacity - 1)
+        while self.slots[at].stamp == self.stamp {
+            let slot = self.slots[at]
+            let other = output[Int(slot.start)..<Int(slot.start + slot.byteCount)]
+            if JSONText.equals(name, UnsafeRawBufferPointer(rebasing: other)) { return false }
+            at = (at + 1) & (self.capacity - 1)
+        }
+        self.slots[at] = Slot(
+            stamp: self.stamp, start: UInt32(truncatingIfNeeded: range.lowerBound),
+            byteCount: UInt32(truncatingIfNeeded: range.count))
+        self.count += 1
+        return true
+    }
+
+    private mutating func grow(_ output: UnsafeRawBufferPointer) {
+        let old = self.slots
+        let oldCapacity = self.capacity
+        self.capacity *= 2
+        self.slots = .allocate(capacity: self.capacity)
+        self.slots.initialize(repeating: Slot(stamp: 0, start: 0, byteCount: 0), count: self.capacity)
+        for index in 0..<oldCapacity where old[index].stamp == self.stamp {
+            let slot = old[index]
+            let name = output[Int(slot.start)..<Int(slot.start + slot.byteCount)]
+            var at = Self.hash(UnsafeRawBufferPointer(rebasing: name)) & (self.capacity - 1)
+            while self.slots[at].stamp == self.stamp { at = (at + 1) & (self.capacity - 1) }
+            self.slots[at] = slot
+        }
+        old.deallocate()
+    }
+
+    /// Length, first and last eight bytes, mixed by one multiplication.
+    private static func hash(_ name: UnsafeRawBufferPointer) -> Int {
+        guard let start = name.baseAddress, name.count > 0 else { return 0 }
+        var first: UInt64 = 0
+        var last: UInt64 = 0
+        if name.count >= 8 {
+            first = start.loadUnaligned(as: UInt64.self)
+            last = start.loadUnaligned(fromByteOffset: name.count - 8, as: UInt64.self)
+        } else {
+            for byte in name { first = first << 8 | UInt64(byte) }
+        }
+        let mixed = (first ^ (last &<< 21 | last &>> 43) ^ UInt64(name.count)) &* 0x9E37_79B9_7F4A_7C15
+        return Int(truncatingIfNeeded: mixed >> 40)
+    }
+}

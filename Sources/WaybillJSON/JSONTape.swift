@@ -1,0 +1,241 @@
+/// One value or key on a ``JSONTape``.
+@usableFromInline
+package struct JSONEntry: Hashable, Sendable {
+    /// The first byte of the value; for a string or key the one behind its opening quote.
+    @usableFromInline package var start: UInt32
+    /// The byte behind the value; for a string or key its closing quote.
+    @usableFromInline package var end: UInt32
+    /// The index of the entry behind this value and all it contains.
+    @usableFromInline package var next: UInt32
+    @usableFromInline package var kind: JSONKind
+    @usableFromInline package var traits: JSONStringTraits
+
+    @inlinable
+    @inline(__always)
+    package init(start: UInt32, end: UInt32, next: UInt32, kind: JSONKind, traits: JSONStringTraits) {
+        self.start = start
+        self.end = end
+        self.next = next
+        self.kind = kind
+        self.traits = traits
+    }
+}
+
+/// One line as a flat list of positions, in document order.
+///
+///     {"a":1,"b":[true]}     0 object next 6 · 1 "a" · 2 number · 3 "b" · 4 array next 6 · 5 true
+///
+/// An object's children are key, value, key, value …; `next` jumps over a value. The tape points into the line's
+/// bytes and is good for as long as they are, until the next ``parse(_:from:)``. Its room is kept from line to line and
+/// given back only after a line much longer than the others. One owner: a copy would share the room.
+@usableFromInline
+package struct JSONTape: ~Copyable {
+    /// Entries beyond which room is given back when a line needs less than an eighth of it: 256 KiB.
+    private static var retainedCapacity: Int { 16_384 }
+
+    @usableFromInline var entries: UnsafeMutablePointer<JSONEntry>
+    @usableFromInline package private(set) var count = 0
+    @usableFromInline package private(set) var source = UnsafeRawBufferPointer(start: nil, count: 0)
+    private var capacity: Int
+
+    package init() {
+        self.capacity = 256
+        self.entries = .allocate(capacity: self.capacity)
+    }
+
+    deinit {
+        self.entries.deallocate()
+    }
+
+    /// The entry at `index`, which must be below ``count``.
+    @inlinable
+    package subscript(index: Int) -> JSONEntry {
+        @inline(__always)
+        get {
+            assert(index >= 0 && index < self.count, "entry \(index) of \(self.count)")
+            return self.entries[index]
+        }
+    }
+
+    /// The bytes of an entry as they stand in the line: a string without quotes, anything else whole.
+    @inlinable
+    @inline(__always)
+    package func bytes(of index: Int) -> UnsafeRawBufferPointer {
+        let entry = self[index]
+        return UnsafeRawBufferPointer(
+            start: self.source.baseAddress.unsafelyUnwrapped + Int(entry.start), count: Int(entry.end &- entry.start))
+    }
+
+    /// The members of the object at `index`, in order.
+    @inlinable
+    package func members(of index: Int) -> JSONMembers {
+        JSONMembers(next: index + 1, end: Int(self[index].next))
+    }
+
+    /// The value of the first member of that name.
+    package func firstValue(of name: StaticString, in object: Int) -> Int? {
+        guard self[object].kind == .object else { return nil }
+        var members = self.members(of: object)
+        while let member = members.next(in: self) {
+            let isEscaped = self[member.key].traits.contains(.hasEscapes)
+            if JSONText.equals(self.bytes(of: member.key), isEscaped: isEscaped, name) { return member.value }
+        }
+        return nil
+    }
+
+    /// Replaces the tape by the entries of one object; entry 0 is the object itself.
+    ///
+    /// Accepts exactly what ``JSONScanner/scanObject(_:from:member:)`` accepts. After an error the tape is empty.
+    package mutating func parse(_ bytes: UnsafeRawBufferPointer, from start: Int = 0) throws(JSONError) {
+        self.count = 0
+        let lexer = try JSONScanner.open(bytes, from: start)
+        self.source = bytes
+        self.makeRoom(byteCount: bytes.count - lexer.position)
+        var parser = TapeParser(lexer: lexer, entries: self.entries)
+        try parser.parseObject()
+        try JSONScanner.close(parser.lexer)
+        self.count = parser.count
+    }
+
+    /// Makes room for the entries of `byteCount` bytes: each takes at least two, a digit and its comma.
+    private mutating func makeRoom(byteCount: Int) {
+        let needed = byteCount / 2 + 4
+        if needed <= self.capacity {
+            guard self.capacity > Self.retainedCapacity, needed < self.capacity / 8 else { return }
+        }
+        self.entries.deallocate()
+        self.capacity = max(needed, 256)
+        self.entries = .allocate(capacity: self.capacity)
+    }
+}
+
+/// A walk over the members of one object.
+@usableFromInline
+package struct JSONMembers: Sendable {
+    @usableFromInline var next: Int
+    @usableFromInline let end: Int
+
+    @inlinable
+    @inline(__always)
+    init(next: Int, end: Int) {
+        self.next = next
+        self.end = end
+    }
+
+    /// The tape indices of the next member's key and value.
+    @inlinable
+    @inline(__always)
+    package mutating func next(in tape: borrowing JSONTape) -> (key: Int, value: Int)? {
+        guard self.next < self.end else { return nil }
+        let key = self.next
+        self.next = Int(tape[key &+ 1].next)
+        return (key, key &+ 1)
+    }
+}
+
+/// Writes the entries of one object; the room was measured before.
+private struct TapeParser {
+    var lexer: JSONLexer
+    let entries: UnsafeMutablePointer<JSONEntry>
+    var count = 0
+    /// The innermost open container, whose `next` holds the container around it until it is closed.
+    private var container = 0
+    private var depth = 0
+
+    init(lexer: JSONLexer, entries: UnsafeMutablePointer<JSONEntry>) {
+        self.lexer = lexer
+        self.entries = entries
+    }
+
+    /// Parses from behind the opening brace up to the closing one, which is left for the caller.
+    mutating func parseObject() throws(JSONError) {
+        self.open(.object, at: self.lexer.position - 1)
+        var isObject = true
+        var mayClose = true
+        while true {
+            let byte = try self.lexer.nextByte()
+            if mayClose, byte == (isObject ? UInt8(ascii: "}") : UInt8(ascii: "]")) {
+                mayClose = false
+            } else {
+                if isObject { try self.parseKey() }
+                if let opened = try self.parseValue() {
+                    isObject = opened
+                    mayClose = true
+                    continue
+                }
+                mayClose = false
+            }
+            // Behind a value, or before the bracket that closes an empty container.
+            while true {
+                let byte = try self.lexer.nextByte()
+                if byte == UInt8(ascii: ",") {
+                    self.lexer.position &+= 1
+                    break
+                }
+                guard byte == (isObject ? UInt8(ascii: "}") : UInt8(ascii: "]")) else {
+                    throw JSONError(.expectedCommaOrEnd, at: self.lexer.position)
+                }
+                if self.close() { return }
+                isObject = self.entries[self.container].kind == .object
+            }
+        }
+    }
+
+    @inline(__always)
+    private mutating func parseKey() throws(JSONError) {
+        let (key, traits) = try self.lexer.scanKey()
+        self.append(key.lowerBound, key.upperBound, .string, traits)
+    }
+
+    /// Parses a value; for a container only its bracket, and returns whether that is an object.
+    @inline(__always)
+    private mutating func parseValue() throws(JSONError) -> Bool? {
+        guard self.lexer.position < self.lexer.end else { throw JSONError(.truncated, at: self.lexer.end) }
+        let start = self.lexer.position
+        let first = self.lexer.byte(start)
+        switch first {
+        case UInt8(ascii: "\""):
+            let traits = try self.lexer.scanString()
+            self.append(start &+ 1, self.lexer.position &- 1, .string, traits)
+            return nil
+        case UInt8(ascii: "{"), UInt8(ascii: "["):
+            guard self.depth < JSONLimits.depthMax else { throw JSONError(.tooDeep, at: start) }
+            let isObject = first == UInt8(ascii: "{")
+            self.open(isObject ? .object : .array, at: start)
+            self.lexer.position &+= 1
+            return isObject
+        default:
+            let kind = try self.lexer.scanScalar(first)
+            self.append(start, self.lexer.position, kind, [])
+            return nil
+        }
+    }
+
+    @inline(__always)
+    private mutating func append(_ start: Int, _ end: Int, _ kind: JSONKind, _ traits: JSONStringTraits) {
+        self.entries[self.count] = JSONEntry(
+            start: UInt32(truncatingIfNeeded: start), end: UInt32(truncatingIfNeeded: end),
+            next: UInt32(truncatingIfNeeded: self.count &+ 1), kind: kind, traits: traits)
+        self.count &+= 1
+    }
+
+    private mutating func open(_ kind: JSONKind, at start: Int) {
+        let opened = self.count
+        self.append(start, start, kind, [])
+        self.entries[opened].next = UInt32(truncatingIfNeeded: self.container)
+        self.container = opened
+        self.depth &+= 1
+    }
+
+    /// Closes the innermost container at the bracket the lexer stands on; true for the outermost.
+    private mutating func close() -> Bool {
+        let closed = self.container
+        self.container = Int(self.entries[closed].next)
+        self.entries[closed].next = UInt32(truncatingIfNeeded: self.count)
+        self.entries[closed].end = UInt32(truncatingIfNeeded: self.lexer.position &+ 1)
+        self.depth &-= 1
+        if self.depth == 0 { return true }
+        self.lexer.position &+= 1
+        return false
+    }
+}

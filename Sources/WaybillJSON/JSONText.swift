@@ -1,0 +1,210 @@
+/// Text inside JSON strings: compare, unescape, escape.
+@usableFromInline
+package enum JSONText {
+    /// Whether the body of a string spells `text`.
+    ///
+    /// - Parameter isEscaped: the body holds backslashes (``JSONStringTraits/hasEscapes``); ask
+    ///   ``hasEscapes(_:)`` when that is not known.
+    @inlinable
+    @inline(__always)
+    package static func equals(_ body: UnsafeRawBufferPointer, isEscaped: Bool, _ text: StaticString) -> Bool {
+        let expected = UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
+        return isEscaped ? Self.unescapedEquals(body, expected) : Self.equals(body, expected)
+    }
+
+    /// Whether two runs hold the same bytes.
+    @inlinable
+    @inline(__always)
+    package static func equals(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+        guard left.count == right.count else { return false }
+        guard let left = left.baseAddress, let rightStart = right.baseAddress else { return true }
+        var at = 0
+        while at &+ 8 <= right.count {
+            guard
+                left.loadUnaligned(fromByteOffset: at, as: UInt64.self)
+                    == rightStart.loadUnaligned(fromByteOffset: at, as: UInt64.self)
+            else { return false }
+            at &+= 8
+        }
+        while at < right.count {
+            guard
+                left.load(fromByteOffset: at, as: UInt8.self) == rightStart.load(fromByteOffset: at, as: UInt8.self)
+            else { return false }
+            at &+= 1
+        }
+        return true
+    }
+
+    /// Whether a string's body holds a backslash.
+    package static func hasEscapes(_ body: UnsafeRawBufferPointer) -> Bool {
+        body.contains(UInt8(ascii: "\\"))
+    }
+
+    /// Whether an escaped body spells `text`.
+    @usableFromInline
+    package static func unescapedEquals(_ body: UnsafeRawBufferPointer, _ text: UnsafeRawBufferPointer) -> Bool {
+        var unescaped = ByteBuilder(capacity: max(body.count, 1))
+        Self.unescape(body, into: &unescaped)
+        return Self.equals(unescaped.bytes, text)
+    }
+
+    /// The text of a string's body.
+    package static func string(_ body: UnsafeRawBufferPointer) -> String {
+        var unescaped = ByteBuilder(capacity: max(body.count, 1))
+        Self.unescape(body, into: &unescaped)
+        return String(decoding: unescaped.bytes, as: UTF8.self)
+    }
+
+    /// Appends the text of a string's body, which the scanner accepted.
+    ///
+    /// A surrogate without its partner is not a character; it becomes U+FFFD.
+    package static func unescape(_ body: UnsafeRawBufferPointer, into text: inout ByteBuilder) {
+        var at = 0
+        var copied = 0
+        while at < body.count {
+            guard body[at] == UInt8(ascii: "\\") else {
+                at += 1
+                continue
+            }
+            text.append(UnsafeRawBufferPointer(rebasing: body[copied..<at]))
+            at = Self.unescapeOne(body, at, into: &text)
+            copied = at
+        }
+        text.append(UnsafeRawBufferPointer(rebasing: body[copied..<at]))
+    }
+
+    /// Appends what the escape at `at` stands for; returns the position behind it.
+    private static func unescapeOne(_ body: UnsafeRawBufferPointer, _ at: Int, into text: inout ByteBuilder) -> Int {
+        let letter = body[at + 1]
+        switch letter {
+        case UInt8(ascii: "b"): text.append(0x08)
+        case UInt8(ascii: "f"): text.append(0x0C)
+        case UInt8(ascii: "n"): text.append(0x0A)
+        case UInt8(ascii: "r"): text.append(0x0D)
+        case UInt8(ascii: "t"): text.append(0x09)
+        case UInt8(ascii: "u"):
+            let unit = Self.unit(body, at + 2)
+            if 0xD800..<0xDC00 ~= unit, at + 12 <= body.count, body[at + 6] == UInt8(ascii: "\\"),
+                body[at + 7] == UInt8(ascii: "u")
+            {
+                let low = Self.unit(body, at + 8)
+                if 0xDC00..<0xE000 ~= low {
+                    Self.append(0x10000 + (unit - 0xD800) << 10 + (low - 0xDC00), to: &text)
+                    return at + 12
+                }
+            }
+            Self.append(unit, to: &text)
+            return at + 6
+        default: text.append(letter)
+        }
+        return at + 2
+    }
+
+    private static func unit(_ body: UnsafeRawBufferPointer, _ at: Int) -> UInt32 {
+        var value: UInt32 = 0
+        for index in at..<(at + 4) {
+            // The scanner accepted the escape, so all four are digits.
+            value = value << 4 | (Hex.value(body[index]) ?? 0)
+        }
+        return value
+    }
+
+    private static func append(_ scalar: UInt32, to text: inout ByteBuilder) {
+        for byte in UTF8.encode(Unicode.Scalar(scalar) ?? "\u{FFFD}")! {  // UTF-8 encodes every scalar.
+            text.append(byte)
+        }
+    }
+
+    /// Appends text as the body of a string: `"`, `\` and control characters escaped, everything else as it is.
+    @inlinable
+    package static func escape(_ text: UnsafeRawBufferPointer, into output: inout ByteBuilder) {
+        guard let base = text.baseAddress else { return }
+        output.reserve(text.count)
+        var at = 0
+        var copied = 0
+        while at < text.count {
+            if at &+ 8 <= text.count {
+                let marks = Self.escapeMarks(base.loadUnaligned(fromByteOffset: at, as: UInt64.self))
+                if marks == 0 {
+                    at &+= 8
+                    continue
+                }
+                at &+= marks.trailingZeroBitCount &>> 3
+            }
+            let byte = base.load(fromByteOffset: at, as: UInt8.self)
+            if byte >= 0x20, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") {
+                at &+= 1
+                continue
+            }
+            output.append(base + copied, byteCount: at &- copied)
+            Self.appendEscape(byte, to: &output)
+            at &+= 1
+            copied = at
+        }
+        output.append(base + copied, byteCount: at &- copied)
+    }
+
+    /// As `JSONLexer.marks`, but text above 0x7F needs no escape.
+    @inlinable
+    @inline(__always)
+    static func escapeMarks(_ loaded: UInt64) -> UInt64 {
+        let word = UInt64(littleEndian: loaded)
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let quote = word ^ 0x2222_2222_2222_2222
+        let backslash = word ^ 0x5C5C_5C5C_5C5C_5C5C
+        let control = (word &- 0x2020_2020_2020_2020) & ~word
+        let found = ((quote &- ones) & ~quote) | ((backslash &- ones) & ~backslash) | control
+        return found & 0x8080_8080_8080_8080
+    }
+
+    @usableFromInline
+    static func appendEscape(_ byte: UInt8, to output: inout ByteBuilder) {
+        switch byte {
+        case UInt8(ascii: "\""): output.append("\\\"")
+        case UInt8(ascii: "\\"): output.append("\\\\")
+        case 0x08: output.append("\\b")
+        case 0x09: output.append("\\t")
+        case 0x0A: output.append("\\n")
+        case 0x0C: output.append("\\f")
+        case 0x0D: output.append("\\r")
+        default:
+            output.append("\\u00")
+            for digit in [byte >> 4, byte & 15] {
+                output.append(digit < 10 ? 0x30 + digit : 0x57 + digit)
+            }
+        }
+    }
+
+    /// Where the JSON of a line begins and ends: without byte order mark and white space around it.
+    package static func trimmed(_ line: UnsafeRawBufferPointer) -> Range<Int> {
+        var start = Self.byteOrderMarkByteCount(line)
+        var end = line.count
+        while end > start, Self.isWhitespace(line[end - 1]) { end -= 1 }
+        while start < end, Self.isWhitespace(line[start]) { start += 1 }
+        return start..<end
+    }
+
+    /// 3 when the line begins with U+FEFF, which RFC 8259 section 8.1 lets a reader ignore; else 0.
+    @inlinable
+    @inline(__always)
+    package static func byteOrderMarkByteCount(_ line: UnsafeRawBufferPointer) -> Int {
+        line.count >= 3 && line[0] == 0xEF && line[1] == 0xBB && line[2] == 0xBF ? 3 : 0
+    }
+
+    private static func isWhitespace(_ byte: UInt8) -> Bool {
+        byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D
+    }
+}
+
+/// Hexadecimal digits.
+enum Hex {
+    @inline(__always)
+    static func value(_ byte: UInt8) -> UInt32? {
+        switch byte {
+        case 0x30...0x39: UInt32(byte) - 0x30
+        case 0x41...0x46: UInt32(byte) - 0x37
+        case 0x61...0x66: UInt32(byte) - 0x57
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,120 @@
+internal import WaybillCompression
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// Lays out one group's bytes: lines in one buffer, payloads where they are.
+struct GroupWriter {
+    private enum Piece {
+        /// A range of ``lines``.
+        case lines(Range<Int>)
+        case payload(SharedBytes)
+    }
+
+    private(set) var end: JournalPosition
+    private(set) var numbers: [StreamID: StreamNumber]
+    private(set) var batchRanges: [Range<JournalPosition>] = []
+
+    private let time: WallTime
+    private var nextNumber: Int
+    private var lines: [UInt8] = []
+    private var pieces: [Piece] = []
+    /// Where the lines begin that the next mark covers.
+    private var unmarkedStart = 0
+    /// Where the lines begin that are not in ``pieces`` yet.
+    private var pieceStart = 0
+
+    init(start: JournalPosition, time: WallTime, numbers: [StreamID: StreamNumber], next: Int) {
+        self.end = start
+        self.time = time
+        self.numbers = numbers
+        self.nextNumber = next
+    }
+
+    func number(of id: StreamID) -> StreamNumber? {
+        self.numbers[id]
+    }
+
+    /// Gives a stream its number in this segment.
+    mutating func introduce(_ description: StreamDescription) {
+        self.nextNumber += 1
+        let number = StreamNumber(UInt64(self.nextNumber))
+        self.numbers[description.id] = number
+        self.append(.open(number, description))
+    }
+
+    /// Says where a stream stands, at the head of a segment.
+    mutating func restate(_ standing: StreamStanding) {
+        guard let number = self.numbers[standing.description.id] else { return }
+        self.append(.at(number, standing.durable))
+        if standing.isSealed { self.append(.sealed(number)) }
+    }
+
+    /// Seals the lines since the last batch or mark, and says when they came.
+    mutating func mark() {
+        let milliseconds = UInt64(max(0, self.time.milliseconds))
+        var text = "MARK \(self.end.rawValue) \(milliseconds) "
+        let covered = self.lines[self.unmarkedStart...].withUnsafeBytes { FrameChecksum.checksum(continuing: 0, $0) }
+        let checksum = text.withUTF8 { FrameChecksum.checksum(continuing: covered, UnsafeRawBufferPointer($0)) }
+        self.append(
+            .mark(
+                position: UInt64(self.end.rawValue), milliseconds: milliseconds,
+                checksum: checksum))
+        self.unmarkedStart = self.lines.count
+    }
+
+    mutating func add(_ entry: JournalEntry) {
+        guard let number = self.numbers[entry.id] else { return }
+        switch entry {
+        case .batch(_, var header, let payload):
+            if self.unmarkedStart < self.lines.count { self.mark() }
+            header.stream = number
+            let start = self.end
+            self.append(.batch(header))
+            self.unmarkedStart = self.lines.count
+            self.flushLines()
+            self.pieces.append(.payload(payload))
+            self.end = JournalPosition(self.end.rawValue + payload.count)
+            self.batchRanges.append(start..<self.end)
+        case .skip(_, let offset, let byteCount, let reason):
+            self.append(.skip(number, offset, byteCount: byteCount, reason))
+        case .seal(_, let length):
+            self.append(.seal(number, length: length))
+        }
+    }
+
+    /// Ends the group.
+    mutating func finish() {
+        if self.unmarkedStart < self.lines.count { self.mark() }
+        self.flushLines()
+    }
+
+    private mutating func append(_ message: Message) {
+        let bytes = message.encoded
+        self.lines.append(contentsOf: bytes)
+        self.end = JournalPosition(self.end.rawValue + bytes.count)
+    }
+
+    private mutating func flushLines() {
+        if self.pieceStart < self.lines.count { self.pieces.append(.lines(self.pieceStart..<self.lines.count)) }
+        self.pieceStart = self.lines.count
+    }
+
+    /// Appends the group in as few calls as the system allows.
+    func write(to file: FileID, files: some FileSystem) throws(FileSystemError) {
+        var failure: FileSystemError?
+        self.lines.withUnsafeBytes { lines in
+            let vector = self.pieces.map { piece in
+                switch piece {
+                case .lines(let range): UnsafeRawBufferPointer(rebasing: lines[range])
+                case .payload(let payload): payload.bytes
+                }
+            }
+            do throws(FileSystemError) {
+                try files.writeAll(file, vector: vector)
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+    }
+}

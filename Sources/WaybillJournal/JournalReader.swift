@@ -1,0 +1,110 @@
+package import WaybillProtocol
+package import WaybillSystem
+
+/// A batch as the journal holds it.
+package struct JournalRecord {
+    package let position: JournalPosition
+    /// Where the record behind it begins.
+    package let end: JournalPosition
+    package let header: BatchHeader
+    package let description: StreamDescription
+    package let receivedAt: WallTime
+    /// The compressed bytes, checksum verified; valid until the next call.
+    package let payload: UnsafeRawBufferPointer
+}
+
+/// Reads batches from a position on, across segments, while the journal is being written.
+package struct JournalReader<Files: FileSystem>: ~Copyable {
+    private let directory: String
+    private let files: Files
+    /// Batches before it were read.
+    package private(set) var position: JournalPosition
+    /// Ranges that were stepped over since ``takeDamages()`` was last called.
+    private var damages: [JournalDamage] = []
+    private var open: OpenSegment?
+
+    private struct OpenSegment: ~Copyable {
+        let base: JournalPosition
+        var scanner: SegmentScanner<Files>
+    }
+
+    package init(directory: String, position: JournalPosition, files: Files) {
+        self.directory = directory
+        self.files = files
+        self.position = position
+    }
+
+    /// Damage found since the last call, for the driver to report.
+    package mutating func takeDamages() -> [JournalDamage] {
+        defer { self.damages = [] }
+        return self.damages
+    }
+
+    /// The next batch that ends at or before `end`; `nil` when there is none yet.
+    ///
+    /// - Parameter end: how far the journal is durable.
+    package mutating func next(upTo end: JournalPosition) throws(FileSystemError) -> JournalRecord? {
+        while self.position < end {
+            guard try self.openSegment(upTo: end) else { return nil }
+            guard var segment = self.open.take() else { return nil }
+            let start = segment.scanner.position
+            segment.scanner.isReadingPayloads = start >= self.position
+            switch try segment.scanner.next() {
+            case .message:
+                self.position = max(self.position, segment.scanner.position)
+            case .batch(let header, let description, let payload):
+                if start >= self.position {
+                    self.position = segment.scanner.position
+                    let record = JournalRecord(
+                        position: start, end: self.position, header: header, description: description,
+                        receivedAt: segment.scanner.receivedAt, payload: payload)
+                    self.open = consume segment
+                    return record
+                }
+            case .end:
+                self.position = max(self.position, segment.scanner.limit)
+                let limit = try self.limit(of: segment.base, upTo: end)
+                // When the segment has not grown, it ends here and the next one is opened above.
+                guard limit > segment.scanner.limit else { continue }
+                segment.scanner.extend(to: limit)
+            case .damaged(let reason):
+                if try segment.scanner.resynchronize() == false {
+                    self.damages.append(
+                        JournalDamage(
+                            segment: segment.base, start: start, end: segment.scanner.limit, reason: reason))
+                    self.position = max(self.position, segment.scanner.limit)
+                    continue
+                }
+                self.damages.append(
+                    JournalDamage(segment: segment.base, start: start, end: segment.scanner.position, reason: reason))
+            }
+            self.open = consume segment
+        }
+        return nil
+    }
+
+    /// - Returns: whether a segment that reaches beyond ``position`` is open.
+    private mutating func openSegment(upTo end: JournalPosition) throws(FileSystemError) -> Bool {
+        if self.open != nil { return true }
+        let segments = try self.files.list(self.directory).compactMap(JournalPath.position(ofSegment:)).sorted()
+        guard let index = segments.lastIndex(where: { $0 <= self.position }) else {
+            // What was here is gone: retired before this reader came to it.
+            guard let first = segments.first, first < end else { return false }
+            self.damages.append(
+                JournalDamage(segment: first, start: self.position, end: first, reason: "the segment is gone"))
+            self.position = first
+            return try self.openSegment(upTo: end)
+        }
+        let scanner = try SegmentScanner(
+            segment: segments[index], in: self.directory, limit: try self.limit(of: segments[index], upTo: end),
+            files: self.files)
+        self.open = OpenSegment(base: segments[index], scanner: scanner)
+        return true
+    }
+
+    /// How far a segment may be read: to the next one's base, which cuts off what an abandoned one holds behind it.
+    private func limit(of base: JournalPosition, upTo end: JournalPosition) throws(FileSystemError) -> JournalPosition {
+        let next = try self.files.list(self.directory).compactMap(JournalPath.position(ofSegment:)).filter { $0 > base }
+        return next.min().map { min($0, end) } ?? end
+    }
+}

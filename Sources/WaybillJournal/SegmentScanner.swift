@@ -1,0 +1,188 @@
+package import WaybillProtocol
+package import WaybillSystem
+
+internal import WaybillCompression
+
+/// One thing that a segment holds.
+package enum SegmentItem {
+    /// A message between batches; valid once a ``Message/mark(position:milliseconds:checksum:)`` has come behind it.
+    case message(Message)
+    /// A batch whose checksum holds. `payload` is valid until the next call.
+    case batch(BatchHeader, StreamDescription, payload: UnsafeRawBufferPointer)
+    /// Everything up to the limit was read.
+    case end
+    /// Nothing valid begins here.
+    case damaged(String)
+}
+
+/// Reads one segment from its head, frame by frame, verifying every checksum. Memory: one frame.
+package struct SegmentScanner<Files: FileSystem>: ~Copyable {
+    private let file: FileID
+    private let files: Files
+    private let base: JournalPosition
+    /// Where the segment ends for this scan.
+    package private(set) var limit: JournalPosition
+    private var buffer: UnsafeMutableRawBufferPointer
+    /// The part of the file in `buffer`: `bufferStart ..< bufferStart + bufferCount`.
+    private var bufferStart = 0
+    private var bufferCount = 0
+    /// Where the next frame begins in the file.
+    private var offset = 0
+    private var unmarkedChecksum: UInt32 = 0
+    private var descriptions: [StreamNumber: StreamDescription] = [:]
+    /// The time of the last mark.
+    package private(set) var receivedAt = WallTime(milliseconds: 0)
+    /// Whether payloads are read and verified, or stepped over.
+    package var isReadingPayloads = true
+
+    package init(
+        segment base: JournalPosition, in directory: String, limit: JournalPosition, files: Files
+    ) throws(FileSystemError) {
+        self.file = try files.open(JournalPath.segment(base, in: directory), .read)
+        self.files = files
+        self.base = base
+        self.limit = limit
+        self.buffer = .allocate(byteCount: 256 << 10, alignment: 16)
+    }
+
+    deinit {
+        self.buffer.deallocate()
+        self.files.close(self.file)
+    }
+
+    /// Where the next frame begins in the journal.
+    package var position: JournalPosition {
+        JournalPosition(self.base.rawValue + self.offset)
+    }
+
+    /// Lets the scan go on to where the segment has grown.
+    package mutating func extend(to limit: JournalPosition) {
+        self.limit = limit
+    }
+
+    /// The bytes from the next frame on, at least `byteCount` of them or as many as there are.
+    private mutating func window(of byteCount: Int) throws(FileSystemError) -> UnsafeRawBufferPointer {
+        let rest = self.limit.rawValue - self.base.rawValue - self.offset
+        let wanted = min(byteCount, rest)
+        if self.offset < self.bufferStart || self.offset + wanted > self.bufferStart + self.bufferCount {
+            if wanted > self.buffer.count {
+                self.buffer.deallocate()
+                self.buffer = .allocate(byteCount: wanted + (64 << 10), alignment: 16)
+            }
+            let length = min(self.buffer.count, rest)
+            self.bufferStart = self.offset
+            self.bufferCount = try self.files.readFully(
+                self.file, at: self.offset, into: UnsafeMutableRawBufferPointer(rebasing: self.buffer[..<length]))
+        }
+        let start = self.offset - self.bufferStart
+        let end = min(self.bufferCount, start + max(wanted, 0))
+        return UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self.buffer)[start..<max(start, end)])
+    }
+
+    package mutating func next() throws(FileSystemError) -> SegmentItem {
+        let window = try self.window(of: ProtocolLimits.messageByteCountMax)
+        if window.isEmpty { return self.position < self.limit ? .damaged("the file ends early") : .end }
+        let decoded: (message: Message, byteCount: Int)?
+        do throws(WireError) {
+            decoded = try Message.decode(prefixOf: window)
+        } catch {
+            return .damaged(error.text)
+        }
+        guard let (message, byteCount) = decoded else { return .damaged("a line is cut off") }
+        switch message {
+        case .batch(let header):
+            return try self.batch(header, lineByteCount: byteCount)
+        case .mark(let position, let milliseconds, let checksum):
+            return self.mark(
+                message, position, milliseconds, checksum, line: UnsafeRawBufferPointer(rebasing: window[..<byteCount]))
+        case .open(let number, let description):
+            self.descriptions[number] = description
+        case .at, .sealed, .skip, .seal:
+            break
+        case .hello, .ready, .ack, .nak, .ping, .pong, .wait, .move, .err, .bye:
+            return .damaged("a journal holds no such message")
+        }
+        self.unmarkedChecksum = FrameChecksum.checksum(
+            continuing: self.unmarkedChecksum, UnsafeRawBufferPointer(rebasing: window[..<byteCount]))
+        self.offset += byteCount
+        return .message(message)
+    }
+
+    private mutating func mark(
+        _ message: Message, _ position: UInt64, _ milliseconds: UInt64, _ checksum: UInt32,
+        line: UnsafeRawBufferPointer
+    ) -> SegmentItem {
+        // The checksum and its LF are the line's last nine bytes.
+        let covered = FrameChecksum.checksum(
+            continuing: self.unmarkedChecksum, UnsafeRawBufferPointer(rebasing: line[..<(line.count - 9)]))
+        guard position == UInt64(self.position.rawValue), covered == checksum else {
+            return .damaged("the checksum of a mark does not hold")
+        }
+        self.unmarkedChecksum = 0
+        self.receivedAt = WallTime(milliseconds: Int64(milliseconds))
+        self.offset += line.count
+        return .message(message)
+    }
+
+    private mutating func batch(_ header: BatchHeader, lineByteCount: Int) throws(FileSystemError) -> SegmentItem {
+        guard let description = self.descriptions[header.stream] else {
+            return .damaged("a batch names stream \(header.stream.rawValue), which this segment does not open")
+        }
+        let frameByteCount = lineByteCount + header.wireByteCount
+        guard self.position.rawValue + frameByteCount <= self.limit.rawValue else {
+            return .damaged("a payload is cut off")
+        }
+        guard self.isReadingPayloads else {
+            self.offset += frameByteCount
+            return .batch(header, description, payload: UnsafeRawBufferPointer(start: nil, count: 0))
+        }
+        let frame = try self.window(of: frameByteCount)
+        guard frame.count == frameByteCount else { return .damaged("a payload is cut off") }
+        let payload = UnsafeRawBufferPointer(rebasing: frame[lineByteCount...])
+        guard FrameChecksum.checksum(of: header.checksummedText(id: description.id), payload) == header.checksum else {
+            return .damaged("the checksum of a batch does not hold")
+        }
+        self.unmarkedChecksum = 0
+        self.offset += frameByteCount
+        return .batch(header, description, payload: payload)
+    }
+
+    /// Goes on at the next mark behind damage.
+    ///
+    /// - Returns: whether there is one; if not, the scan stays where it is.
+    package mutating func resynchronize() throws(FileSystemError) -> Bool {
+        let start = self.offset
+        self.offset += 1
+        while self.position < self.limit {
+            let window = try self.window(of: 64 << 10)
+            if let found = self.markOffset(in: window) {
+                self.offset += found
+                self.unmarkedChecksum = 0
+                return true
+            }
+            // A mark is shorter than 64 bytes; keep enough to see one that lies across the border.
+            guard window.count > 64 else { break }
+            self.offset += window.count - 64
+        }
+        self.offset = start
+        return false
+    }
+
+    /// Where in `window` a mark stands whose position is its own, and whose checksum covers nothing but itself.
+    private func markOffset(in window: UnsafeRawBufferPointer) -> Int? {
+        var index = 0
+        while let found = window[index...].firstIndex(of: UInt8(ascii: "M")) {
+            let rest = UnsafeRawBufferPointer(rebasing: window[found...].prefix(80))
+            if rest.starts(with: "MARK ".utf8), let end = rest.firstIndex(of: 0x0A), end > 9,
+                let message = try? Message(line: UnsafeRawBufferPointer(rebasing: rest[..<end])),
+                case .mark(let position, _, let checksum) = message,
+                position == UInt64(self.base.rawValue + self.offset + found),
+                FrameChecksum.checksum(continuing: 0, UnsafeRawBufferPointer(rebasing: rest[..<(end - 8)])) == checksum
+            {
+                return found
+            }
+            index = found + 1
+        }
+        return nil
+    }
+}

@@ -1,0 +1,267 @@
+internal import WaybillExport
+internal import WaybillSystem
+
+/// What is known of a part that is being written; a checkpoint keeps it as one line of text.
+struct PartStanding: Hashable {
+    var number: Int
+    var recordCount = 0
+    var eventCount = 0
+    var byteCount = 0
+    var heldCount = 0
+    var late24HoursCount = 0
+    var late48HoursCount = 0
+    var fixes: [String: Int] = [:]
+    var dead: [String: Int] = [:]
+    var firstID = ""
+    var lastID = ""
+    var oldest: Int64?
+
+    init(number: Int) {
+        self.number = number
+    }
+
+    /// `number=0 records=2 … fix.rename=1 dead.ga4.too_old=1 first=… last=…`; ids are percent-encoded.
+    var text: String {
+        var fields = [
+            "number=\(self.number)", "records=\(self.recordCount)", "events=\(self.eventCount)",
+            "bytes=\(self.byteCount)", "held=\(self.heldCount)", "late24=\(self.late24HoursCount)",
+            "late48=\(self.late48HoursCount)",
+        ]
+        if let oldest { fields.append("oldest=\(oldest)") }
+        fields += self.fixes.sorted { $0.key < $1.key }.map { "fix.\($0.key)=\($0.value)" }
+        fields += self.dead.sorted { $0.key < $1.key }.map { "dead.\($0.key)=\($0.value)" }
+        fields += ["first=\(PercentText.encode(self.firstID))", "last=\(PercentText.encode(self.lastID))"]
+        return fields.joined(separator: " ")
+    }
+
+    /// Reads ``text``; `nil` for anything else.
+    init?(text: String) {
+        self.number = -1
+        for field in text.split(separator: " ") {
+            guard let equals = field.firstIndex(of: "=") else { return nil }
+            let key = String(field[..<equals])
+            let value = String(field[field.index(after: equals)...])
+            switch key {
+            case "first": self.firstID = PercentText.decode(value)
+            case "last": self.lastID = PercentText.decode(value)
+            default:
+                guard let number = Int(value) else { return nil }
+                self.take(key, number)
+            }
+        }
+        if self.number < 0 { return nil }
+    }
+
+    private mutating func take(_ key: String, _ value: Int) {
+        switch key {
+        case "number": self.number = value
+        case "records": self.recordCount = value
+        case "events": self.eventCount = value
+        case "bytes": self.byteCount = value
+        case "held": self.heldCount = value
+        case "late24": self.late24HoursCount = value
+        case "late48": self.late48HoursCount = value
+        case "oldest": self.oldest = Int64(value)
+        case _ where key.hasPrefix("fix."): self.fixes[String(key.dropFirst(4))] = value
+        case _ where key.hasPrefix("dead."): self.dead[String(key.dropFirst(5))] = value
+        default: break
+        }
+    }
+
+    mutating func add(_ record: ExportRecord) {
+        if self.recordCount == 0 { self.firstID = String(decoding: record.firstID, as: UTF8.self) }
+        self.lastID = String(decoding: record.lastID, as: UTF8.self)
+        self.recordCount += 1
+        self.eventCount += record.eventCount
+        self.byteCount += record.bytes.count
+        self.late24HoursCount += record.late24HoursCount
+        self.late48HoursCount += record.late48HoursCount
+        self.oldest = min(self.oldest ?? record.oldest.milliseconds, record.oldest.milliseconds)
+        if record.fixes.total > 0 {
+            for code in FixCode.allCases where record.fixes[code] > 0 {
+                self.fixes[code.rawValue, default: 0] += record.fixes[code]
+            }
+        }
+    }
+}
+
+/// Any text as letters, digits and `%XX`.
+enum PercentText {
+    static func encode(_ text: String) -> String {
+        var result = ""
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
+                result.unicodeScalars.append(Unicode.Scalar(byte))
+            default:
+                result += "%" + Hexadecimal.text(byte, digitCount: 2)
+            }
+        }
+        return result
+    }
+
+    static func decode(_ text: String) -> String {
+        var bytes: [UInt8] = []
+        var rest = Array(text.utf8)[...]
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "%"), rest.count >= 2,
+                let value = UInt8(String(decoding: rest.prefix(2), as: UTF8.self), radix: 16)
+            {
+                bytes.append(value)
+                rest.removeFirst(2)
+            } else {
+                bytes.append(byte)
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+/// Collects what an exporter makes of one batch, by partition and part; nothing here touches the disk.
+struct PartSink: ExportSink, ~Copyable {
+    struct Key: Hashable {
+        let env: DeploymentEnvironment
+        let day: CalendarDay
+    }
+
+    /// Bytes for one part.
+    struct Chunk {
+        var part: PartStanding
+        var records: [UInt8] = []
+        var ids: [UInt8] = []
+        /// No further record goes into the part.
+        var isClosed = false
+    }
+
+    struct Partition {
+        let key: Key
+        /// The last chunk belongs to the part that is open; those before it are closed.
+        var chunks: [Chunk]
+        var deadLetters: [UInt8] = []
+        var held: [UInt8] = []
+        var isTouched = false
+    }
+
+    /// What became of events since the start.
+    struct Counts: Hashable {
+        var exported = 0
+        var refused = 0
+        var held = 0
+        var skipped = 0
+    }
+
+    private let description: ProviderDescription
+    private var indexes: [Key: Int] = [:]
+    private var lastKey: Key?
+    private var lastIndex = 0
+    var partitions: [Partition] = []
+    private(set) var touched: [Int] = []
+    private(set) var counts = Counts()
+    /// The part that a partition goes on with, from the checkpoint or the disk.
+    var standings: [Key: PartStanding] = [:]
+
+    init(description: ProviderDescription) {
+        self.description = description
+    }
+
+    private mutating func index(of key: Key) -> Int {
+        if key == self.lastKey { return self.lastIndex }
+        let index: Int
+        if let known = self.indexes[key] {
+            index = known
+        } else {
+            index = self.partitions.count
+            let standing = self.standings[key] ?? PartStanding(number: 0)
+            self.partitions.append(Partition(key: key, chunks: [Chunk(part: standing)]))
+            self.indexes[key] = index
+        }
+        self.lastKey = key
+        self.lastIndex = index
+        return index
+    }
+
+    private mutating func touch(_ index: Int) {
+        guard !self.partitions[index].isTouched else { return }
+        self.partitions[index].isTouched = true
+        self.touched.append(index)
+    }
+
+    mutating func write(_ record: ExportRecord) {
+        let index = self.index(of: Key(env: record.env, day: record.day))
+        self.touch(index)
+        var last = self.partitions[index].chunks.count - 1
+        let part = self.partitions[index].chunks[last].part
+        if part.recordCount >= self.description.recordsPerPartMax
+            || (part.recordCount > 0 && part.byteCount + record.bytes.count > self.description.partByteCountMax)
+        {
+            self.partitions[index].chunks[last].isClosed = true
+            self.partitions[index].chunks.append(Chunk(part: PartStanding(number: part.number + 1)))
+            last += 1
+        }
+        if self.partitions[index].chunks[last].part.recordCount == 0 {
+            self.partitions[index].chunks[last].records.append(contentsOf: self.description.header)
+            self.partitions[index].chunks[last].part.byteCount += self.description.header.count
+        }
+        self.partitions[index].chunks[last].records.append(contentsOf: record.bytes)
+        self.partitions[index].chunks[last].ids.append(contentsOf: record.ids)
+        self.partitions[index].chunks[last].ids.append(0x0A)
+        self.partitions[index].chunks[last].part.add(record)
+        self.counts.exported += record.eventCount
+    }
+
+    mutating func refuse(_ refusal: Refusal) {
+        let index = self.index(of: Key(env: refusal.env, day: refusal.day))
+        self.touch(index)
+        self.partitions[index].deadLetters.append(contentsOf: refusal.deadLetter)
+        let last = self.partitions[index].chunks.count - 1
+        self.partitions[index].chunks[last].part.dead[refusal.reason.rawValue, default: 0] += 1
+        self.counts.refused += 1
+    }
+
+    mutating func hold(_ event: HeldEvent) {
+        let index = self.index(of: Key(env: event.env, day: event.day))
+        self.touch(index)
+        self.partitions[index].held.append(contentsOf: event.id)
+        self.partitions[index].held.append(contentsOf: " \(event.notBefore.milliseconds)\n".utf8)
+        let last = self.partitions[index].chunks.count - 1
+        self.partitions[index].chunks[last].part.heldCount += 1
+        self.counts.held += 1
+    }
+
+    mutating func skip(_ reason: SkipReason) {
+        self.counts.skipped += 1
+    }
+
+    /// Empties what was written to the disk, and keeps what each open part has come to.
+    mutating func written(_ index: Int) {
+        let last = self.partitions[index].chunks.count - 1
+        var open = self.partitions[index].chunks[last]
+        open.records.removeAll(keepingCapacity: open.records.capacity <= 1 << 20)
+        open.ids.removeAll(keepingCapacity: true)
+        self.partitions[index].chunks = [open]
+        self.partitions[index].deadLetters.removeAll()
+        self.partitions[index].held.removeAll()
+        self.partitions[index].isTouched = false
+    }
+
+    /// Begins the next part of a partition whose open part was closed.
+    mutating func closed(_ index: Int) {
+        let last = self.partitions[index].chunks.count - 1
+        let number = self.partitions[index].chunks[last].part.number
+        self.partitions[index].chunks = [Chunk(part: PartStanding(number: number + 1))]
+    }
+
+    mutating func allWritten() {
+        self.touched.removeAll(keepingCapacity: true)
+    }
+
+    /// Goes back to what the checkpoint knows.
+    mutating func reset(to standings: [Key: PartStanding]) {
+        self.indexes = [:]
+        self.partitions = []
+        self.touched = []
+        self.lastKey = nil
+        self.standings = standings
+    }
+}

@@ -1,0 +1,324 @@
+package import WaybillArchive
+package import WaybillExport
+package import WaybillJournal
+internal import WaybillProtocol
+package import WaybillSystem
+
+internal import Crypto
+internal import WaybillJSON
+
+/// Writes one provider's records into the parts of each environment and day.
+///
+///     exports/ga4/env=prod/date=2026-11-20/part-00000.ndjson          records, in the order of the journal
+///                                          part-00000.ids             the event ids of each record
+///                                          part-00000.manifest.json   once the part is closed
+///                                          dead/part-00000.ndjson     refused events, whole, with the reason
+///                                          held.ids                   events to be tried again
+///
+/// A part is closed when it is full. Closing is part of a checkpoint: first the bytes are synced, then the checkpoint
+/// says that the part is closed and what its manifest holds, then the manifest is written. A crash in between finds
+/// the manifest's content in the checkpoint.
+///
+/// - SeeAlso: `Protocol/formats/exports.md`.
+package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
+    /// A part that no record goes into any more, on its way to its manifest.
+    private struct ClosedPart {
+        let path: String
+        let manifest: String
+        let records: FileSet<Files>.Index
+        let ids: FileSet<Files>.Index
+    }
+
+    /// Where the output goes; `exports/<provider>` in a live receiver.
+    let directory: String
+    let files: Files
+    let root: String
+    private let options: ExportOptions
+    private let description: ProviderDescription
+    private let isAgeJudged: Bool
+    var state: StateStore<Files>
+    private var set: FileSet<Files>
+    private var exporter: Exporter
+    private var sink: PartSink
+    private var readers: [StreamID: EventReader] = [:]
+    /// Closed since the last checkpoint.
+    private var closing: [ClosedPart] = []
+    /// Partitions touched since the last checkpoint.
+    private var touchedKeys: Set<PartSink.Key> = []
+    /// What is exported; everything when `nil`.
+    package var filter: ExportFilter?
+    /// Lines that are no events; the archive's quarantine has them.
+    private var quarantinedCount = 0
+    private var filterDays: DayCursor
+
+    static var partPrefix: String { "part:" }
+    private static var closedPrefix: String { "closed:" }
+    static var switchPrefix: String { "switch:" }
+
+    package var name: String { self.options.provider.rawValue }
+
+    /// Prepares an export.
+    ///
+    /// - Parameters:
+    ///   - directory: below the data directory, `exports/<provider>` for a live export.
+    ///   - statePath: where its checkpoint is kept.
+    ///   - isAgeJudged: off for a replay from an archive that does not know when lines were received.
+    package init(
+        data: DataDirectory<Files>, directory: String, statePath: String, options: ExportOptions, isAgeJudged: Bool
+    ) throws(FileSystemError) {
+        self.root = data.root
+        self.files = data.files
+        self.directory = directory
+        self.options = options
+        self.isAgeJudged = isAgeJudged
+        self.exporter = Exporter(options)
+        self.filterDays = DayCursor(options.zone)
+        self.description = self.exporter.description
+        self.sink = PartSink(description: self.description)
+        self.state = try StateStore(path: statePath, files: data.files)
+        self.set = FileSet(root: data.root, files: data.files)
+    }
+
+    /// The export of a running receiver.
+    package static func live(
+        _ options: ExportOptions, data: DataDirectory<Files>
+    ) throws(FileSystemError) -> ExportProjection {
+        let name = options.provider.rawValue
+        return try ExportProjection(
+            data: data, directory: "exports/\(name)", statePath: data.statePath("export-\(name)"), options: options,
+            isAgeJudged: true)
+    }
+
+    package var report: String {
+        let counts = self.sink.counts
+        return "exported \(counts.exported), refused \(counts.refused), held \(counts.held), "
+            + "skipped \(counts.skipped), quarantined \(self.quarantinedCount)"
+    }
+
+    /// Events since the start: exported, refused, held, skipped.
+    package var counts: ExportCounts {
+        let counts = self.sink.counts
+        return ExportCounts(
+            exported: counts.exported, refused: counts.refused, held: counts.held, skipped: counts.skipped)
+    }
+
+    // MARK: Recovery
+
+    package mutating func recover() throws(FileSystemError) -> ProjectionRecovery {
+        self.closing = []
+        self.touchedKeys = []
+        self.exporter = Exporter(self.options)
+        try self.finishSwitching()
+        let (files, root, suffixes) = (self.files, self.root, [".\(self.description.fileExtension)", ".ids"])
+        let recovery = try self.set.recover(from: self.state.entries, roots: [self.directory]) {
+            (path) throws(FileSystemError) in
+            if path.hasSuffix(".manifest.json") || path.hasSuffix("/" + Self.generationName) { return true }
+            // Closed parts are their manifest's, no longer this checkpoint's.
+            for suffix in suffixes where path.hasSuffix(suffix) {
+                let manifest = Path.join(root, String(path.dropLast(suffix.utf8.count)) + ".manifest.json")
+                return try files.status(at: manifest) != nil
+            }
+            return false
+        }
+        try self.finishClosing()
+        var standings: [PartSink.Key: PartStanding] = [:]
+        for (key, value) in self.state.entries where key.hasPrefix(Self.partPrefix) {
+            guard let partition = self.key(ofPartition: String(key.dropFirst(Self.partPrefix.count))),
+                let standing = PartStanding(text: value)
+            else { continue }
+            standings[partition] = standing
+        }
+        self.sink.reset(to: standings)
+        return ProjectionRecovery(
+            position: JournalPosition(Int(self.state.entries["position"] ?? "0") ?? 0), report: recovery.summary)
+    }
+
+    /// Writes the manifests of parts that the checkpoint calls closed.
+    private mutating func finishClosing() throws(FileSystemError) {
+        var changes: [String: String?] = [:]
+        for (key, manifest) in self.state.entries.sorted(by: { $0.key < $1.key }) where key.hasPrefix(Self.closedPrefix) {
+            let path = String(key.dropFirst(Self.closedPrefix.count))
+            try self.files.replace(Path.join(self.root, path + ".manifest.json"), with: Array((manifest + "\n").utf8))
+            for suffix in [".\(self.description.fileExtension)", ".ids"] {
+                changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + path + suffix)
+            }
+            changes.updateValue(nil, forKey: key)
+        }
+        try self.state.commit(changes)
+    }
+
+    // MARK: Batches
+
+    package mutating func project(_ batch: ProjectedBatch) throws(FileSystemError) {
+        let source = batch.description.sourceDescription
+        let reader = self.reader(for: batch.description)
+        batch.raw.forEachLine { range in
+            let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
+            self.export(line, reader, source, receivedAt: batch.receivedAt)
+        }
+        try self.finishBatch()
+    }
+
+    /// Maps one line of a batch; ``finishBatch()`` follows the last.
+    package mutating func export(
+        _ line: UnsafeRawBufferPointer, _ reader: EventReader, _ source: SourceDescription, receivedAt: WallTime
+    ) {
+        switch reader.read(line, receivedAt: receivedAt) {
+        case .event(let facts):
+            if let filter, !filter.admits(facts, day: self.filterDays.day(of: facts.time)) { return }
+            self.exporter.export(
+                line, facts, source: source, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, to: &self.sink)
+        case .quarantine:
+            self.quarantinedCount += 1
+        }
+    }
+
+    /// Closes the request that the batch's last events share, and writes what came of the batch.
+    package mutating func finishBatch() throws(FileSystemError) {
+        self.exporter.finishGroup(to: &self.sink)
+        for index in self.sink.touched { try self.write(index) }
+        self.sink.allWritten()
+    }
+
+    private mutating func reader(for description: StreamDescription) -> EventReader {
+        if let reader = self.readers[description.id] { return reader }
+        if self.readers.count >= 4096 { self.readers.removeAll() }
+        let reader = EventReader(source: description.sourceDescription)
+        self.readers[description.id] = reader
+        return reader
+    }
+
+    func path(_ key: PartSink.Key) -> String {
+        "\(self.directory)/env=\(key.env.rawValue)/date=\(key.day)"
+    }
+
+    func key(ofPartition path: String) -> PartSink.Key? {
+        let components = path.split(separator: "/").suffix(2).map(String.init)
+        guard components.count == 2, components[0].hasPrefix("env="), components[1].hasPrefix("date="),
+            let env = DeploymentEnvironment(rawValue: String(components[0].dropFirst(4))),
+            let day = CalendarDay(String(components[1].dropFirst(5)))
+        else { return nil }
+        return PartSink.Key(env: env, day: day)
+    }
+
+    private mutating func write(_ index: Int) throws(FileSystemError) {
+        let partition = self.sink.partitions[index]
+        let directory = self.path(partition.key)
+        self.touchedKeys.insert(partition.key)
+        for chunk in partition.chunks where !chunk.records.isEmpty || chunk.isClosed {
+            let path = "\(directory)/\(PartitionPath.part(chunk.part.number))"
+            let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
+            let ids = self.set.index(of: "\(path).ids")
+            try self.set.append(chunk.records, to: records)
+            try self.set.append(chunk.ids, to: ids)
+            if chunk.isClosed { try self.close(chunk.part, path, records, ids, key: partition.key) }
+        }
+        if !partition.deadLetters.isEmpty {
+            try self.set.append(
+                partition.deadLetters, to: self.set.index(of: "\(directory)/dead/\(PartitionPath.part(0)).ndjson"))
+        }
+        if !partition.held.isEmpty {
+            try self.set.append(partition.held, to: self.set.index(of: "\(directory)/held.ids"))
+        }
+        self.sink.written(index)
+    }
+
+    private mutating func close(
+        _ part: PartStanding, _ path: String, _ records: FileSet<Files>.Index, _ ids: FileSet<Files>.Index,
+        key: PartSink.Key
+    ) throws(FileSystemError) {
+        let digest = try self.digest(of: self.set.path(of: records))
+        let manifest = ExportManifest(options: self.options, env: key.env, day: key.day, part: part, sha256: digest)
+        self.closing.append(ClosedPart(path: path, manifest: manifest.json, records: records, ids: ids))
+        self.set.release(records)
+        self.set.release(ids)
+    }
+
+    private func digest(of path: String) throws(FileSystemError) -> String {
+        let file = try self.files.open(path, .read)
+        defer { self.files.close(file) }
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
+        defer { buffer.deallocate() }
+        var hash = SHA256()
+        var offset = 0
+        while true {
+            let count = try self.files.readFully(file, at: offset, into: buffer)
+            if count == 0 { break }
+            hash.update(bufferPointer: UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            offset += count
+        }
+        return hash.finalize().map { Hexadecimal.text($0, digitCount: 2) }.joined()
+    }
+
+    // MARK: Checkpoints
+
+    package mutating func checkpoint(at position: JournalPosition) throws(FileSystemError) {
+        var changes = try self.set.synchronize()
+        for part in self.closing { changes[Self.closedPrefix + part.path] = .some(part.manifest) }
+        for key in self.touchedKeys {
+            guard let standing = self.sink.partitions.last(where: { $0.key == key })?.chunks.last?.part else { continue }
+            changes[Self.partPrefix + self.path(key)] = .some(standing.text)
+        }
+        changes["position"] = .some(String(position.rawValue))
+        try self.state.commit(changes)
+        self.set.checkpointCommitted()
+        self.closing = []
+        self.touchedKeys = []
+        try self.finishClosing()
+    }
+
+    /// The partitions that this run has seen.
+    var partitionKeys: [PartSink.Key] {
+        self.sink.partitions.map(\.key)
+    }
+
+    /// Closes every open part; for a replay, which has seen all there is.
+    package mutating func closeAll() throws(FileSystemError) {
+        for index in self.sink.partitions.indices {
+            let partition = self.sink.partitions[index]
+            guard let chunk = partition.chunks.last, chunk.part.recordCount > 0 else { continue }
+            let path = "\(self.path(partition.key))/\(PartitionPath.part(chunk.part.number))"
+            let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
+            try self.close(chunk.part, path, records, self.set.index(of: "\(path).ids"), key: partition.key)
+            self.sink.closed(index)
+            self.touchedKeys.insert(partition.key)
+        }
+    }
+}
+
+/// Which events are exported.
+package struct ExportFilter: Hashable, Sendable {
+    /// Days in the report's zone.
+    package var from: CalendarDay?
+    package var to: CalendarDay?
+    package var env: DeploymentEnvironment?
+
+    package init(from: CalendarDay?, to: CalendarDay?, env: DeploymentEnvironment?) {
+        self.from = from
+        self.to = to
+        self.env = env
+    }
+
+    func admits(_ facts: EventFacts, day: CalendarDay) -> Bool {
+        (self.env == nil || facts.env == self.env) && self.admits(day)
+    }
+
+    func admits(_ day: CalendarDay) -> Bool {
+        (self.from.map { $0 <= day } ?? true) && (self.to.map { day <= $0 } ?? true)
+    }
+}
+
+/// What became of events.
+package struct ExportCounts: Hashable, Sendable {
+    package var exported: Int
+    package var refused: Int
+    package var held: Int
+    package var skipped: Int
+
+    package init(exported: Int, refused: Int, held: Int, skipped: Int) {
+        self.exported = exported
+        self.refused = refused
+        self.held = held
+        self.skipped = skipped
+    }
+}

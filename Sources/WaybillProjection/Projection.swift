@@ -1,0 +1,164 @@
+package import WaybillJournal
+package import WaybillProtocol
+package import WaybillSystem
+
+internal import WaybillCompression
+package import WaybillExport
+
+/// Deterministic readers of the journal: the archive and each provider's export, live or in a replay.
+///
+///     journal ──▶ ProjectionRun ──▶ ArchiveProjection ──▶ archive/…/part-00001.ndjson, quarantine/…
+///                              └──▶ ExportProjection  ──▶ exports/ga4/…/part-00000.ndjson, dead/…
+///
+/// Life of one line: it arrives inside a batch that is durable in the journal → `EventReader` judges it once →
+/// the archive takes it byte for byte into its day, or the quarantine does with the reason; an export maps it to a
+/// record of its provider's day. Output is written per batch, synced at checkpoints alone. A crash cuts every file
+/// to the last checkpoint and projects the journal again from there, which gives the same bytes.
+///
+/// Constraints: no allocation per line on the common path; open files bounded; a batch is the unit of work. What a
+/// projection writes depends on the journal and its options, never on the clock or on how batches met checkpoints.
+package protocol Projection: ~Copyable {
+    /// The name in `state/` and in logs.
+    var name: String { get }
+    /// Cuts the output back to the last checkpoint and returns where the journal must be read again from.
+    mutating func recover() throws(FileSystemError) -> ProjectionRecovery
+    mutating func project(_ batch: ProjectedBatch) throws(FileSystemError)
+    /// Makes everything projected so far durable, and remembers that the journal was read up to `position`.
+    mutating func checkpoint(at position: JournalPosition) throws(FileSystemError)
+    /// What became of the lines since the start, for logs.
+    var report: String { get }
+}
+
+/// A durable batch on its way through a projection; `raw` is valid during the call.
+package struct ProjectedBatch {
+    package let position: JournalPosition
+    package let description: StreamDescription
+    package let offset: StreamOffset
+    package let receivedAt: WallTime
+    package let raw: UnsafeRawBufferPointer
+
+    package init(
+        position: JournalPosition, description: StreamDescription, offset: StreamOffset, receivedAt: WallTime,
+        raw: UnsafeRawBufferPointer
+    ) {
+        self.position = position
+        self.description = description
+        self.offset = offset
+        self.receivedAt = receivedAt
+        self.raw = raw
+    }
+}
+
+/// What starting a projection found.
+package struct ProjectionRecovery: Hashable, Sendable {
+    package var position = JournalPosition(0)
+    /// What was cut, removed or found damaged, for logs; empty when all was well.
+    package var report = ""
+
+    package init(position: JournalPosition = JournalPosition(0), report: String = "") {
+        self.position = position
+        self.report = report
+    }
+}
+
+/// Feeds a projection from the journal's files.
+package struct ProjectionRun<Files: FileSystem>: ~Copyable {
+    private let journalDirectory: String
+    private let files: Files
+    private var reader: JournalReader<Files>?
+    private var inflater = Inflater()
+    private var raw: UnsafeMutableRawBufferPointer
+    private var damages: [JournalDamage] = []
+
+    package init(journalDirectory: String, files: Files) {
+        self.journalDirectory = journalDirectory
+        self.files = files
+        self.raw = .allocate(byteCount: 1 << 20, alignment: 16)
+    }
+
+    deinit {
+        self.raw.deallocate()
+    }
+
+    /// Ranges of the journal that could not be read, since the last call.
+    package mutating func takeDamages() -> [JournalDamage] {
+        defer { self.damages = [] }
+        return self.damages
+    }
+
+    /// Projects up to `batchCountMax` batches from `position` on.
+    ///
+    /// - Returns: where to go on; `end` when everything up to it was projected.
+    package mutating func advance(
+        _ projection: inout some Projection & ~Copyable, from position: JournalPosition, upTo end: JournalPosition,
+        batchCountMax: Int = 64
+    ) throws(FileSystemError) -> JournalPosition {
+        var reader: JournalReader<Files>
+        if let kept = self.reader.take(), kept.position == position {
+            reader = kept
+        } else {
+            reader = JournalReader(directory: self.journalDirectory, position: position, files: self.files)
+        }
+        var position = position
+        for _ in 0..<batchCountMax {
+            guard let record = try reader.next(upTo: end) else {
+                position = end
+                break
+            }
+            try self.project(record, into: &projection)
+            position = record.end
+        }
+        self.damages.append(contentsOf: reader.takeDamages())
+        // A reader that stands elsewhere (it stepped over lines at the end) is opened again, from a segment's head.
+        self.reader = reader.position == position ? consume reader : nil
+        return position
+    }
+
+    private mutating func project(
+        _ record: JournalRecord, into projection: inout some Projection & ~Copyable
+    ) throws(FileSystemError) {
+        let byteCount = record.header.rawByteCount
+        if byteCount > self.raw.count {
+            self.raw.deallocate()
+            self.raw = .allocate(byteCount: byteCount, alignment: 16)
+        }
+        let raw = UnsafeMutableRawBufferPointer(rebasing: self.raw[..<byteCount])
+        do throws(InflateError) {
+            try self.inflater.inflate(record.payload, into: raw)
+        } catch {
+            // The checksum held and the batch was inflated before it was acknowledged: only a defect leads here.
+            self.damages.append(
+                JournalDamage(
+                    segment: record.position, start: record.position, end: record.end, reason: error.code))
+            return
+        }
+        try projection.project(
+            ProjectedBatch(
+                position: record.position, description: record.description, offset: record.header.offset,
+                receivedAt: record.receivedAt, raw: UnsafeRawBufferPointer(raw)))
+    }
+}
+
+extension StreamDescription {
+    /// How the stream's lines are to be read.
+    package var sourceDescription: SourceDescription {
+        SourceDescription(
+            env: DeploymentEnvironment(rawValue: self.environment) ?? .dev, bundle: self.bundle,
+            isForeign: self.format == .ndjson, timeMember: self.timeMember, nameMember: self.nameMember)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Calls `body` for each line, without its LF; the last may lack one.
+    @inline(__always)
+    func forEachLine<Failure: Error>(
+        _ body: (_ line: Range<Int>) throws(Failure) -> Void
+    ) throws(Failure) {
+        var position = 0
+        while position < self.count {
+            let end = self.firstNewline(from: position) ?? self.count
+            try body(position..<end)
+            position = end + 1
+        }
+    }
+}

@@ -1,0 +1,98 @@
+/// The line protocol, version 1: messages, their bytes, and the two session machines. No I/O, no clock, no thread.
+///
+///     agent                                        receiver
+///       HELLO {…}                 ──────────────▶    checks version, token
+///                                 ◀──────────────  READY {…}            limits and window
+///       OPEN 1 {…}                ──────────────▶
+///                                 ◀──────────────  AT 1 4096            durable position: the agent seeks there
+///       BATCH 1 4096 … + payload  ──────────────▶    checked whole, journal, fdatasync
+///                                 ◀──────────────  ACK 1 266240
+///       SEAL 1 266240             ──────────────▶
+///                                 ◀──────────────  SEALED 1             the agent may delete
+///
+/// Life of one batch: the agent cuts a byte range of a source at a line end, deflates it, and frames it with a line
+/// that says where it belongs. The receiver reads the line, admits the payload to its memory budget, verifies
+/// checksum, inflated length and line count, appends the same bytes to its journal under the journal's own number
+/// for the stream, syncs, and answers with the offset it now holds. The checksum names the stream by its id and not
+/// by its number, so a frame moves from a connection to the journal (and to a replica) without being made anew.
+///
+/// Budget per batch: one line formatted, one parsed, no copy of the payload in this module.
+///
+/// - SeeAlso: `Protocol/protocol.md`; vectors in `Protocol/vectors/protocol/`.
+package enum LineProtocol {
+    /// The versions this code speaks, best first.
+    package static let versions: [UInt64] = [1]
+    /// Largest integer on the wire: what every JSON reader holds exactly.
+    package static let integerMax: UInt64 = (1 << 53) - 1
+}
+
+/// Bounds of what a peer may send; `READY` tells the agent.
+package struct ProtocolLimits: Hashable, Sendable {
+    /// A message line with its LF.
+    package static let messageByteCountMax = 4096
+    /// An inflated line of a source with its LF.
+    package var lineByteCountMax = 1 << 20
+    /// The bytes of the source in one batch.
+    package var rawByteCountMax = 2 << 20
+    /// The compressed bytes of one batch; incompressible input grows by less than 1 %.
+    package var wireByteCountMax = (2 << 20) + (64 << 10)
+    /// Streams open on one connection.
+    package var streamCountMax = 1 << 18
+    /// Sent and not yet acknowledged bytes of sources on one connection.
+    package var windowByteCount = 8 << 20
+    /// How long a connection may say nothing.
+    package var idleMilliseconds = 90_000
+
+    package init() {}
+}
+
+/// The short name of a stream on one connection or in one journal segment; never 0.
+package struct StreamNumber: Hashable, Sendable {
+    package let rawValue: UInt64
+
+    package init(_ rawValue: UInt64) {
+        self.rawValue = rawValue
+    }
+}
+
+/// A byte position in a stream.
+package struct StreamOffset: Hashable, Comparable, Sendable {
+    package let rawValue: UInt64
+
+    package init(_ rawValue: UInt64) {
+        self.rawValue = rawValue
+    }
+
+    package static func < (left: StreamOffset, right: StreamOffset) -> Bool {
+        left.rawValue < right.rawValue
+    }
+
+    package func advanced(by byteCount: Int) -> StreamOffset {
+        StreamOffset(self.rawValue + UInt64(byteCount))
+    }
+}
+
+/// The name of a stream, unique for ever: 1–128 bytes of letters, digits, `.`, `_`, `:` and `-`.
+package struct StreamID: Hashable, Sendable, CustomStringConvertible {
+    package let text: String
+
+    /// Returns `nil` for a text that is no stream id.
+    package init?(_ text: String) {
+        let isAllowed = text.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: ":"),
+                UInt8(ascii: "-"):
+                true
+            default:
+                false
+            }
+        }
+        guard isAllowed, (1...128).contains(text.utf8.count) else { return nil }
+        self.text = text
+    }
+
+    package var description: String {
+        self.text
+    }
+}

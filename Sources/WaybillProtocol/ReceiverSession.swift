@@ -1,0 +1,193 @@
+/// The receiver's side of one connection: which message may come when, and what becomes of it.
+///
+///     awaitingHello ──HELLO──▶ admitting ──admit──▶ ready ──BYE, ERR──▶ closed
+///
+/// A stream on it: opening ──opened──▶ open ──refuse──▶ refused ──OPEN──▶ opening; SEAL leaves it open until sealed.
+/// Where a stream stands is not kept here but by the one committer of the journal, which alone can tell.
+package struct ReceiverSession: ~Copyable {
+    /// What the receiver must do now.
+    package enum Action: Hashable, Sendable {
+        case reply(Message)
+        /// Check name and token, then call ``admit(_:)`` or ``refuse(_:text:)``.
+        case admit(Hello)
+        /// Ask the committer where the stream stands.
+        case open(StreamNumber, StreamDescription)
+        /// Read the payload, check it whole, and hand it to the committer.
+        case readBatch(BatchHeader, StreamID)
+        /// Read the payload and forget it: the stream was refused.
+        case discardBatch(BatchHeader)
+        case skip(StreamNumber, StreamID, StreamOffset, byteCount: UInt64, SkipReason)
+        case seal(StreamNumber, StreamID, length: StreamOffset)
+        /// Write `message`, then close.
+        case close(Message)
+    }
+
+    private enum State {
+        case awaitingHello  // Leaves to admitting or closed.
+        case admitting  // Leaves to ready or closed.
+        case ready  // Leaves to closed.
+        case closed  // Terminal.
+    }
+
+    private enum StreamState {
+        case opening(StreamID)  // Leaves to open or refused.
+        case open(StreamID)  // Leaves to refused, opening, or is removed.
+        case refused(StreamID)  // Leaves to opening.
+    }
+
+    private let limits: ProtocolLimits
+    private var state = State.awaitingHello
+    private var streams: [StreamNumber: StreamState] = [:]
+
+    package init(limits: ProtocolLimits) {
+        self.limits = limits
+    }
+
+    package var isReady: Bool {
+        if case .ready = self.state { return true }
+        return false
+    }
+
+    package var isClosed: Bool {
+        if case .closed = self.state { return true }
+        return false
+    }
+
+    package mutating func receive(_ message: Message) -> Action? {
+        switch self.state {
+        case .awaitingHello:
+            guard case .hello(let hello) = message else {
+                return self.close(.order, "HELLO {…} is the first message")
+            }
+            guard hello.versions.contains(where: LineProtocol.versions.contains) else {
+                return self.close(.version, "this receiver speaks version 1; update the agent or the receiver")
+            }
+            guard hello.encodings.contains("zlib") else {
+                return self.close(.version, "accept must name zlib")
+            }
+            self.state = .admitting
+            return .admit(hello)
+        case .admitting:
+            return self.close(.order, "wait for READY")
+        case .ready:
+            return self.receiveReady(message)
+        case .closed:
+            return nil
+        }
+    }
+
+    package mutating func admit(_ ready: Ready) -> Message {
+        self.state = .ready
+        return .ready(ready)
+    }
+
+    /// Ends the session with `ERR`.
+    package mutating func refuse(_ code: ErrorCode, text: String) -> Action {
+        self.close(code, text)
+    }
+
+    private mutating func receiveReady(_ message: Message) -> Action? {
+        switch message {
+        case .open(let stream, let description):
+            return self.receiveOpen(stream, description)
+        case .batch(let header):
+            return self.receiveBatch(header)
+        case .skip(let stream, let offset, let byteCount, let reason):
+            switch self.streams[stream] {
+            case .open(let id): return .skip(stream, id, offset, byteCount: byteCount, reason)
+            case .refused: return nil
+            case .opening, nil: return self.close(.order, "stream \(stream.rawValue) is not open: OPEN, then AT")
+            }
+        case .seal(let stream, let length):
+            switch self.streams[stream] {
+            case .open(let id): return .seal(stream, id, length: length)
+            case .refused: return nil
+            case .opening, nil: return self.close(.order, "stream \(stream.rawValue) is not open: OPEN, then AT")
+            }
+        case .ping(let number): return .reply(.pong(number))
+        case .pong: return nil
+        case .bye:
+            self.state = .closed
+            return .close(.bye)
+        case .hello, .ready, .at, .ack, .nak, .sealed, .wait, .move, .err, .mark:
+            return self.close(.order, "this message is not the agent's to send now")
+        }
+    }
+
+    private mutating func receiveOpen(_ stream: StreamNumber, _ description: StreamDescription) -> Action {
+        switch self.streams[stream] {
+        case .opening:
+            return self.close(.order, "stream \(stream.rawValue) is being opened: wait for AT")
+        case .open(let id) where id != description.id, .refused(let id) where id != description.id:
+            return self.close(.order, "number \(stream.rawValue) names another stream on this connection")
+        case .open, .refused:
+            break
+        case nil:
+            guard self.streams.count < self.limits.streamCountMax else {
+                return self.close(.limit, "a connection has at most \(self.limits.streamCountMax) streams open")
+            }
+        }
+        self.streams[stream] = .opening(description.id)
+        return .open(stream, description)
+    }
+
+    private mutating func receiveBatch(_ header: BatchHeader) -> Action {
+        guard header.wireByteCount <= self.limits.wireByteCountMax else {
+            return self.close(.limit, "a payload has at most \(self.limits.wireByteCountMax) bytes")
+        }
+        switch self.streams[header.stream] {
+        case .open(let id):
+            guard header.rawByteCount <= self.limits.rawByteCountMax else {
+                return self.close(.limit, "a batch has at most \(self.limits.rawByteCountMax) raw bytes")
+            }
+            return .readBatch(header, id)
+        case .refused:
+            return .discardBatch(header)
+        case .opening, nil:
+            return self.close(.order, "stream \(header.stream.rawValue) is not open: OPEN, then AT")
+        }
+    }
+
+    /// The committer found where the stream stands.
+    package mutating func opened(_ stream: StreamNumber, at offset: StreamOffset, isSealed: Bool) -> [Message] {
+        guard case .opening(let id)? = self.streams[stream], !self.isClosed else { return [] }
+        if isSealed {
+            self.streams[stream] = nil
+            return [.at(stream, offset), .sealed(stream)]
+        }
+        self.streams[stream] = .open(id)
+        return [.at(stream, offset)]
+    }
+
+    /// The stream is durable up to `offset`.
+    package mutating func durable(_ stream: StreamNumber, upTo offset: StreamOffset) -> [Message] {
+        guard case .open? = self.streams[stream], !self.isClosed else { return [] }
+        return [.ack(stream, offset)]
+    }
+
+    /// The stream is durable and closed.
+    package mutating func sealed(_ stream: StreamNumber) -> [Message] {
+        guard case .open? = self.streams[stream], !self.isClosed else { return [] }
+        self.streams[stream] = nil
+        return [.sealed(stream)]
+    }
+
+    /// Something of the stream could not be taken; what follows is ignored until it is opened again.
+    package mutating func refused(
+        _ stream: StreamNumber, at offset: StreamOffset, _ code: ErrorCode, text: String
+    ) -> [Message] {
+        guard !self.isClosed else { return [] }
+        switch self.streams[stream] {
+        case .open(let id), .opening(let id):
+            self.streams[stream] = .refused(id)
+            return [.nak(stream, offset, code, text: text)]
+        case .refused, nil:
+            return []
+        }
+    }
+
+    private mutating func close(_ code: ErrorCode, _ text: String) -> Action {
+        self.state = .closed
+        return .close(.err(code, text: text))
+    }
+}

@@ -1,0 +1,239 @@
+/// The agent's side of one connection: what may be sent, what was answered, when to give up.
+///
+///     connecting ──start──▶ awaitingReady ──READY──▶ ready ──BYE, ERR, violation──▶ closed
+///
+/// A stream on it: opening ──AT──▶ open ──SEAL sent──▶ sealing ──SEALED──▶ gone; NAK ──▶ refused ──reopen──▶ opening.
+package struct SenderSession: ~Copyable {
+    /// What the agent must do now.
+    package enum Action: Hashable, Sendable {
+        case send(Message)
+        /// The handshake is over; streams may be opened.
+        case start(Ready)
+        /// Seek there: the receiver holds the stream durably up to `offset`.
+        case seek(StreamNumber, to: StreamOffset)
+        /// Move the registry: everything up to here is durable.
+        case advance(StreamNumber, to: StreamOffset)
+        /// The whole stream is durable and closed; its source may be deleted.
+        case finish(StreamNumber)
+        /// The receiver ignores the stream until it is opened again.
+        case reopen(StreamNumber, ErrorCode, text: String)
+        /// Send no batch for so long.
+        case pause(milliseconds: UInt64)
+        /// Connect to one of these instead.
+        case move([String])
+        case close(Failure)
+    }
+
+    /// Why a connection is given up.
+    package enum Failure: Error, Hashable, Sendable {
+        /// The receiver said so.
+        case refused(ErrorCode, text: String)
+        /// The receiver is leaving; connect again.
+        case receiverLeft
+        /// An ack that does not lie between what was acked and what was sent.
+        case ackOutOfRange(StreamNumber, StreamOffset)
+        /// A message that this state does not allow.
+        case unexpected(String)
+        case unknownStream(StreamNumber)
+        case version(UInt64)
+        case wire(WireError)
+    }
+
+    private enum State {
+        case connecting  // Leaves to awaitingReady.
+        case awaitingReady  // Leaves to ready or closed.
+        case ready(ProtocolLimits)  // Leaves to closed.
+        case closed  // Terminal.
+    }
+
+    private enum StreamState {
+        case opening  // Leaves to open or refused.
+        case open(sent: StreamOffset, acked: StreamOffset)  // Leaves to sealing or refused.
+        case sealing(sent: StreamOffset, acked: StreamOffset)  // Leaves to refused, or is removed by SEALED.
+        case refused  // Leaves to opening.
+    }
+
+    private struct Flight {
+        let end: StreamOffset
+        let rawByteCount: Int
+    }
+
+    private var state = State.connecting
+    private var streams: [StreamNumber: StreamState] = [:]
+    private var flights: [StreamNumber: [Flight]] = [:]
+    /// Raw bytes of batches sent and not yet answered.
+    package private(set) var inFlightByteCount = 0
+
+    package init() {}
+
+    /// Bounds of the receiver; `nil` before `READY`.
+    package var limits: ProtocolLimits? {
+        if case .ready(let limits) = self.state { return limits }
+        return nil
+    }
+
+    /// Whether the window has room for a batch of so many raw bytes; one batch always fits an empty window.
+    package func admits(rawByteCount: Int) -> Bool {
+        guard case .ready(let limits) = self.state else { return false }
+        return self.inFlightByteCount == 0 || self.inFlightByteCount + rawByteCount <= limits.windowByteCount
+    }
+
+    /// Whether nothing that was sent waits for its answer.
+    package var isSettled: Bool {
+        self.inFlightByteCount == 0
+            && self.streams.values.allSatisfy { state in
+                switch state {
+                case .opening, .sealing: false
+                case .open(let sent, let acked): sent == acked
+                case .refused: true
+                }
+            }
+    }
+
+    package mutating func start(_ hello: Hello) -> Action {
+        self.state = .awaitingReady
+        return .send(.hello(hello))
+    }
+
+    /// Begins a stream, or begins it again after a refusal.
+    package mutating func open(_ stream: StreamNumber, _ description: StreamDescription) -> Action {
+        self.streams[stream] = .opening
+        self.dropFlights(of: stream)
+        return .send(.open(stream, description))
+    }
+
+    package mutating func batchSent(_ header: BatchHeader) {
+        guard case .open(let sent, let acked)? = self.streams[header.stream] else {
+            preconditionFailure("a batch was sent on stream \(header.stream.rawValue), which is not open")
+        }
+        precondition(sent == header.offset, "a batch must begin where the last ended")
+        self.streams[header.stream] = .open(sent: header.end, acked: acked)
+        self.flights[header.stream, default: []].append(Flight(end: header.end, rawByteCount: header.rawByteCount))
+        self.inFlightByteCount += header.rawByteCount
+    }
+
+    package mutating func skip(
+        _ stream: StreamNumber, at offset: StreamOffset, byteCount: UInt64, _ reason: SkipReason
+    ) -> Action {
+        guard case .open(let sent, let acked)? = self.streams[stream], sent == offset else {
+            preconditionFailure("bytes were skipped on stream \(stream.rawValue) away from its position")
+        }
+        self.streams[stream] = .open(sent: StreamOffset(offset.rawValue + byteCount), acked: acked)
+        return .send(.skip(stream, offset, byteCount: byteCount, reason))
+    }
+
+    package mutating func seal(_ stream: StreamNumber, length: StreamOffset) -> Action {
+        guard case .open(let sent, let acked)? = self.streams[stream] else {
+            preconditionFailure("stream \(stream.rawValue) was sealed while not open")
+        }
+        self.streams[stream] = .sealing(sent: sent, acked: acked)
+        return .send(.seal(stream, length: length))
+    }
+
+    package mutating func receive(_ message: Message) -> Action? {
+        switch self.state {
+        case .closed:
+            return nil
+        case .connecting:
+            return self.close(.unexpected("a message came before HELLO was sent"))
+        case .awaitingReady:
+            return self.receiveHandshake(message)
+        case .ready:
+            return self.receiveReady(message)
+        }
+    }
+
+    private mutating func receiveHandshake(_ message: Message) -> Action {
+        switch message {
+        case .ready(let ready):
+            guard LineProtocol.versions.contains(ready.version) else { return self.close(.version(ready.version)) }
+            self.state = .ready(ready.limits)
+            return .start(ready)
+        case .err(let code, let text):
+            return self.close(.refused(code, text: text))
+        case .move(let receivers):
+            self.state = .closed
+            return .move(receivers)
+        default:
+            return self.close(.unexpected("READY was expected"))
+        }
+    }
+
+    private mutating func receiveReady(_ message: Message) -> Action? {
+        switch message {
+        case .at(let stream, let offset):
+            guard case .opening? = self.streams[stream] else { return self.misplaced(stream, "AT") }
+            self.streams[stream] = .open(sent: offset, acked: offset)
+            return .seek(stream, to: offset)
+        case .ack(let stream, let offset):
+            return self.receiveAck(stream, offset)
+        case .sealed(let stream):
+            return self.receiveSealed(stream)
+        case .nak(let stream, _, let code, let text):
+            guard self.streams[stream] != nil else { return self.close(.unknownStream(stream)) }
+            self.streams[stream] = .refused
+            self.dropFlights(of: stream)
+            return .reopen(stream, code, text: text)
+        case .ping(let number): return .send(.pong(number))
+        case .pong: return nil
+        case .wait(let milliseconds): return .pause(milliseconds: milliseconds)
+        case .move(let receivers): return .move(receivers)
+        case .err(let code, let text): return self.close(.refused(code, text: text))
+        case .bye: return self.close(.receiverLeft)
+        case .hello, .ready, .open, .batch, .skip, .seal, .mark:
+            return self.close(.unexpected("the receiver sent a message of the agent's"))
+        }
+    }
+
+    private mutating func receiveAck(_ stream: StreamNumber, _ offset: StreamOffset) -> Action? {
+        switch self.streams[stream] {
+        case .open(let sent, let acked):
+            guard acked <= offset, offset <= sent else { return self.close(.ackOutOfRange(stream, offset)) }
+            self.streams[stream] = .open(sent: sent, acked: offset)
+        case .sealing(let sent, let acked):
+            guard acked <= offset, offset <= sent else { return self.close(.ackOutOfRange(stream, offset)) }
+            self.streams[stream] = .sealing(sent: sent, acked: offset)
+        case .opening, .refused:
+            return nil  // Of what was sent before the stream was refused or opened again.
+        case nil:
+            return self.close(.unknownStream(stream))
+        }
+        self.landFlights(of: stream, upTo: offset)
+        return .advance(stream, to: offset)
+    }
+
+    private mutating func receiveSealed(_ stream: StreamNumber) -> Action {
+        switch self.streams[stream] {
+        case .open, .sealing:
+            // `open`: the receiver sealed it in an earlier connection and says so after AT.
+            self.streams[stream] = nil
+            self.dropFlights(of: stream)
+            return .finish(stream)
+        case .opening, .refused, nil:
+            return self.misplaced(stream, "SEALED")
+        }
+    }
+
+    private mutating func misplaced(_ stream: StreamNumber, _ word: String) -> Action {
+        self.streams[stream] == nil
+            ? self.close(.unknownStream(stream)) : self.close(.unexpected("\(word) for a stream in another state"))
+    }
+
+    private mutating func close(_ failure: Failure) -> Action {
+        self.state = .closed
+        return .close(failure)
+    }
+
+    private mutating func landFlights(of stream: StreamNumber, upTo offset: StreamOffset) {
+        guard var flights = self.flights[stream] else { return }
+        while let first = flights.first, first.end <= offset {
+            self.inFlightByteCount -= first.rawByteCount
+            flights.removeFirst()
+        }
+        self.flights[stream] = flights.isEmpty ? nil : flights
+    }
+
+    private mutating func dropFlights(of stream: StreamNumber) {
+        for flight in self.flights.removeValue(forKey: stream) ?? [] { self.inFlightByteCount -= flight.rawByteCount }
+    }
+}

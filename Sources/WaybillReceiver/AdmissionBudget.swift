@@ -1,0 +1,55 @@
+internal import Synchronization
+
+/// How many bytes of payloads, compressed and inflated, may be in memory before they are durable.
+///
+/// A connection asks before it reads a payload; when there is no room it stops reading and is called back, first come
+/// first served, so one peer cannot starve the others.
+final class AdmissionBudget: Sendable {
+    private struct Waiter: Sendable {
+        let byteCount: Int
+        let resume: @Sendable () -> Void
+    }
+
+    private struct State {
+        var free: Int
+        var waiters: [Waiter] = []
+    }
+
+    private let state: Mutex<State>
+    private let total: Int
+
+    init(byteCount: Int) {
+        self.total = byteCount
+        self.state = Mutex(State(free: byteCount))
+    }
+
+    /// Takes `byteCount` bytes now, or calls `resume` on some thread once they have been taken for it.
+    ///
+    /// - Returns: whether they were taken now.
+    func reserve(_ byteCount: Int, otherwise resume: @escaping @Sendable () -> Void) -> Bool {
+        self.state.withLock { state in
+            // A frame larger than the whole budget passes alone.
+            if state.waiters.isEmpty, state.free >= min(byteCount, self.total) {
+                state.free -= byteCount
+                return true
+            }
+            state.waiters.append(Waiter(byteCount: byteCount, resume: resume))
+            return false
+        }
+    }
+
+    /// Gives bytes back.
+    func release(_ byteCount: Int) {
+        let resumed = self.state.withLock { state in
+            state.free += byteCount
+            var resumed: [Waiter] = []
+            while let waiter = state.waiters.first, state.free >= min(waiter.byteCount, self.total) {
+                state.free -= waiter.byteCount
+                resumed.append(waiter)
+                state.waiters.removeFirst()
+            }
+            return resumed
+        }
+        for waiter in resumed { waiter.resume() }
+    }
+}

@@ -1,0 +1,383 @@
+internal import NIOCore
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// One connection: bytes in, messages to the session, batches to the checker, works to the committer, answers out.
+///
+/// Confined to its event loop. Reads stop while the admission budget has no room, or the peer does not read its answers.
+final class ConnectionHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private enum Mode {
+        case lines
+        /// The budget will call back.
+        case awaitingAdmission(BatchHeader, StreamID)
+        case payload(BatchHeader, StreamID, SharedBytesBuilder)
+        /// So many bytes of a refused stream's batch are still to come.
+        case discarding(byteCount: Int)
+        case closed
+    }
+
+    /// Works wait here for the ones before them, so that a stream's order survives parallel checks.
+    private enum Slot {
+        case checking(Int)
+        case ready(Work)
+        /// A check failed: nothing is handed over.
+        case void
+    }
+
+    private let shared: ReceiverShared
+    private var session: ReceiverSession
+    private var mode: Mode = .lines
+    private var buffer: ByteBuffer?
+    private var slots = CircularBuffer<Slot>()
+    private var nextCheck = 0
+    private var descriptions: [StreamNumber: StreamDescription] = [:]
+    private var port: ConnectionPort?
+    private var context: ChannelHandlerContext?
+    private var peer = "unknown"
+    private var deadline: NIODeadline = .distantFuture
+    private var isDeadlineScheduled = false
+    private var lastSent = NIODeadline.now()
+    private var closeReason = "the peer closed"
+
+    init(shared: ReceiverShared) {
+        self.shared = shared
+        self.session = ReceiverSession(limits: shared.limits)
+    }
+
+    // MARK: Channel events
+
+    func channelActive(context: ChannelHandlerContext) {
+        self.context = context
+        self.peer = context.remoteAddress?.description ?? "unknown"
+        self.setDeadline(after: self.shared.timeouts.handshake, context)
+        context.read()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.end()
+        context.fireChannelInactive()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var bytes = self.unwrapInboundIn(data)
+        if self.buffer == nil {
+            self.buffer = bytes
+        } else {
+            self.buffer?.writeBuffer(&bytes)
+        }
+        self.process(context)
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        context.flush()
+        self.readIfAllowed(context)
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        self.readIfAllowed(context)
+        context.fireChannelWritabilityChanged()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.closeReason = "\(error)"
+        context.close(promise: nil)
+    }
+
+    private func readIfAllowed(_ context: ChannelHandlerContext) {
+        guard context.channel.isWritable else { return }
+        switch self.mode {
+        case .lines, .payload, .discarding: context.read()
+        case .awaitingAdmission, .closed: return
+        }
+    }
+
+    /// The connection is gone: what was checked but not handed over is forgotten; the agent sends it again.
+    private func end() {
+        if let port {
+            for case .ready(.batch(_, _, _, _, let wire, let raw)) in self.slots {
+                self.shared.budget.release(wire.count + raw.count)
+            }
+            self.slots.removeAll()
+            self.shared.committer.submit([.closed(port)])
+            self.shared.agents.left(port)
+        }
+        if case .payload(let header, _, _) = self.mode {
+            self.shared.budget.release(header.rawByteCount + header.wireByteCount)
+        }
+        if self.context != nil {
+            self.shared.telemetry.disconnected(agent: self.port?.agent, peer: self.peer, reason: self.closeReason)
+        }
+        self.port = nil
+        self.mode = .closed
+        self.buffer = nil
+        self.context = nil
+    }
+
+    // MARK: Bytes
+
+    private func process(_ context: ChannelHandlerContext) {
+        while self.buffer != nil, self.step(context) {}
+        if self.buffer?.readableBytes == 0 { self.buffer = nil }
+    }
+
+    /// - Returns: whether there may be more to do with the bytes at hand.
+    private func step(_ context: ChannelHandlerContext) -> Bool {
+        switch self.mode {
+        case .closed:
+            self.buffer = nil
+            return false
+        case .awaitingAdmission:
+            return false
+        case .discarding(let byteCount):
+            let count = min(byteCount, self.buffer?.readableBytes ?? 0)
+            self.buffer?.moveReaderIndex(forwardBy: count)
+            self.mode = count == byteCount ? .lines : .discarding(byteCount: byteCount - count)
+            return count == byteCount
+        case .payload(let header, let id, let builder):
+            self.buffer?.readWithUnsafeReadableBytes { bytes in
+                let count = min(bytes.count, builder.missingByteCount)
+                builder.append(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+                return count
+            }
+            guard builder.missingByteCount == 0 else { return false }
+            self.mode = .lines
+            self.setDeadline(after: self.shared.timeouts.idle, context)
+            self.check(header, id, builder.finish(), context)
+            return true
+        case .lines:
+            return self.readMessage(context)
+        }
+    }
+
+    private func readMessage(_ context: ChannelHandlerContext) -> Bool {
+        guard let buffer else { return false }
+        let decoded: (message: Message, byteCount: Int)?
+        do throws(WireError) {
+            decoded = try Self.decode(buffer)
+        } catch {
+            let code: ErrorCode = error == .lineTooLong ? .limit : .syntax
+            self.perform(self.session.refuse(code, text: error.text), context)
+            return false
+        }
+        guard let (message, byteCount) = decoded else { return false }
+        self.buffer?.moveReaderIndex(forwardBy: byteCount)
+        if self.session.isReady { self.setDeadline(after: self.shared.timeouts.idle, context) }
+        if let action = self.session.receive(message) { self.perform(action, context) }
+        return true
+    }
+
+    private static func decode(_ buffer: ByteBuffer) throws(WireError) -> (message: Message, byteCount: Int)? {
+        var result: Result<(message: Message, byteCount: Int)?, WireError> = .success(nil)
+        buffer.withUnsafeReadableBytes { bytes in
+            do throws(WireError) {
+                result = .success(try Message.decode(prefixOf: bytes))
+            } catch {
+                result = .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    // MARK: Actions
+
+    private func perform(_ action: ReceiverSession.Action, _ context: ChannelHandlerContext) {
+        switch action {
+        case .reply(let message):
+            self.write(message, context)
+        case .admit(let hello):
+            self.admit(hello, context)
+        case .open(let number, let description):
+            self.descriptions[number] = description
+            guard let port else { return }
+            self.enqueue(.ready(.open(port, number, description)))
+        case .readBatch(let header, let id):
+            self.mode = .awaitingAdmission(header, id)
+            self.reserve(header, context)
+        case .discardBatch(let header):
+            self.mode = .discarding(byteCount: header.wireByteCount)
+        case .skip(let number, _, let offset, let byteCount, let reason):
+            guard let port, let description = self.descriptions[number] else { return }
+            self.enqueue(.ready(.skip(port, number, description, offset, byteCount: byteCount, reason)))
+        case .seal(let number, _, let length):
+            guard let port, let description = self.descriptions[number] else { return }
+            self.enqueue(.ready(.seal(port, number, description, length: length)))
+        case .close(let message):
+            if case .err(let code, let text) = message { self.closeReason = "\(code.rawValue): \(text)" }
+            self.mode = .closed
+            self.write(message, context)
+            context.flush()
+            context.close(promise: nil)
+        }
+    }
+
+    private func admit(_ hello: Hello, _ context: ChannelHandlerContext) {
+        guard self.shared.token.isMatched(by: hello.token) else {
+            return self.perform(self.session.refuse(.token, text: "the token is missing or wrong"), context)
+        }
+        let port = ConnectionPort(agent: hello.agent, handler: self, eventLoop: context.eventLoop)
+        guard self.shared.agents.entered(port, instance: hello.instance) else {
+            let text = "another agent named \(hello.agent) is connected; give each agent a name of its own"
+            return self.perform(self.session.refuse(.agentInUse, text: text), context)
+        }
+        self.port = port
+        let ready = Ready(
+            version: 1, receiver: self.shared.name, limits: self.shared.limits,
+            milliseconds: self.shared.clock.wallTime().milliseconds)
+        self.write(self.session.admit(ready), context)
+        self.setDeadline(after: self.shared.timeouts.idle, context)
+        self.shared.telemetry.connected(agent: hello.agent, peer: self.peer)
+    }
+
+    private func reserve(_ header: BatchHeader, _ context: ChannelHandlerContext) {
+        let byteCount = header.rawByteCount + header.wireByteCount
+        let budget = self.shared.budget
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        let eventLoop = context.eventLoop
+        let isAdmitted = budget.reserve(byteCount) {
+            eventLoop.execute {
+                if !bound.value.admissionGranted() { budget.release(byteCount) }
+            }
+        }
+        if isAdmitted { self.beginPayload(context) } else { self.deadline = .distantFuture }
+    }
+
+    /// - Returns: whether the reservation is still wanted.
+    private func admissionGranted() -> Bool {
+        guard let context, case .awaitingAdmission = self.mode else { return false }
+        self.beginPayload(context)
+        self.process(context)
+        context.flush()
+        self.readIfAllowed(context)
+        return true
+    }
+
+    private func beginPayload(_ context: ChannelHandlerContext) {
+        guard case .awaitingAdmission(let header, let id) = self.mode else { return }
+        self.setDeadline(after: self.shared.timeouts.payload, context)
+        self.mode = .payload(header, id, SharedBytesBuilder(capacity: header.wireByteCount))
+    }
+
+    // MARK: Checks, in order
+
+    private func check(_ header: BatchHeader, _ id: StreamID, _ wire: SharedBytes, _ context: ChannelHandlerContext) {
+        let check = self.nextCheck
+        self.nextCheck += 1
+        self.slots.append(.checking(check))
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        let budget = self.shared.budget
+        self.shared.checker.check(header, of: id, wire: wire, on: context.eventLoop) { result in
+            if !bound.value.checked(check, header, id, wire, result) {
+                budget.release(header.rawByteCount + header.wireByteCount)
+            }
+        }
+    }
+
+    /// - Returns: whether the batch was kept.
+    private func checked(
+        _ check: Int, _ header: BatchHeader, _ id: StreamID, _ wire: SharedBytes,
+        _ result: Result<SharedBytes, BatchRefusal>
+    ) -> Bool {
+        guard let context, let port,
+            let index = self.slots.firstIndex(where: { if case .checking(check) = $0 { true } else { false } }),
+            let description = self.descriptions[header.stream]
+        else { return false }
+        defer { self.handOver() }
+        switch result {
+        case .success(let raw):
+            self.slots[index] = .ready(.batch(port, header.stream, description, header, wire: wire, raw: raw))
+            return true
+        case .failure(let refusal):
+            self.slots[index] = .void
+            self.shared.telemetry.batchRefused(id, header, refusal, peer: self.peer)
+            let messages = self.session.refused(header.stream, at: header.offset, refusal.code, text: refusal.text)
+            for message in messages { self.write(message, context) }
+            context.flush()
+            return false
+        }
+    }
+
+    private func enqueue(_ slot: Slot) {
+        self.slots.append(slot)
+        self.handOver()
+    }
+
+    private func handOver() {
+        var works: [Work] = []
+        loop: while let slot = self.slots.first {
+            switch slot {
+            case .checking: break loop
+            case .ready(let work): works.append(work)
+            case .void: break
+            }
+            self.slots.removeFirst()
+        }
+        if !works.isEmpty { self.shared.committer.submit(works) }
+    }
+
+    // MARK: Answers
+
+    func receive(_ replies: [Reply]) {
+        guard let context else { return }
+        for reply in replies {
+            let messages =
+                switch reply {
+                case .opened(let number, let offset, let isSealed):
+                    self.session.opened(number, at: offset, isSealed: isSealed)
+                case .durable(let number, let offset): self.session.durable(number, upTo: offset)
+                case .sealed(let number): self.session.sealed(number)
+                case .refused(let number, let offset, let code, let text):
+                    self.session.refused(number, at: offset, code, text: text)
+                }
+            for message in messages {
+                if case .sealed(let number) = message { self.descriptions[number] = nil }
+                self.write(message, context)
+            }
+        }
+        context.flush()
+    }
+
+    func supersede() {
+        guard let context else { return }
+        self.perform(
+            self.session.refuse(.agentInUse, text: "the agent has connected again; this connection is closed"), context)
+    }
+
+    private func write(_ message: Message, _ context: ChannelHandlerContext) {
+        self.lastSent = .now()
+        context.write(self.wrapOutboundOut(ByteBuffer(bytes: message.encoded)), promise: nil)
+    }
+
+    // MARK: Deadlines
+
+    /// Moves the deadline; the one timer that is running looks at it when it fires.
+    private func setDeadline(after amount: TimeAmount, _ context: ChannelHandlerContext) {
+        self.deadline = .now() + amount
+        self.scheduleDeadline(context)
+    }
+
+    private func scheduleDeadline(_ context: ChannelHandlerContext) {
+        guard !self.isDeadlineScheduled else { return }
+        self.isDeadlineScheduled = true
+        let wake = min(self.deadline, .now() + self.shared.timeouts.keepalive)
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        context.eventLoop.scheduleTask(deadline: wake) { bound.value.deadlineTimerFired() }
+    }
+
+    private func deadlineTimerFired() {
+        self.isDeadlineScheduled = false
+        guard let context else { return }
+        let now = NIODeadline.now()
+        if now >= self.deadline {
+            let text = "nothing whole arrived in time; send PING when there is nothing to send"
+            return self.perform(self.session.refuse(.timeout, text: text), context)
+        }
+        if self.session.isReady, now - self.lastSent >= self.shared.timeouts.keepalive {
+            self.write(.ping(0), context)
+            context.flush()
+        }
+        self.scheduleDeadline(context)
+    }
+}

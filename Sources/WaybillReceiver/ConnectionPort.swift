@@ -1,0 +1,24 @@
+internal import NIOCore
+
+/// How the committer reaches a connection: answers cross to its event loop once per group.
+final class ConnectionPort: Sendable {
+    let agent: String
+
+    private let eventLoop: any EventLoop
+    private let handler: NIOLoopBound<ConnectionHandler>
+
+    init(agent: String, handler: ConnectionHandler, eventLoop: any EventLoop) {
+        self.agent = agent
+        self.eventLoop = eventLoop
+        self.handler = NIOLoopBound(handler, eventLoop: eventLoop)
+    }
+
+    func deliver(_ replies: [Reply]) {
+        self.eventLoop.execute { self.handler.value.receive(replies) }
+    }
+
+    /// Closes the connection because its agent has come back on another.
+    func supersede() {
+        self.eventLoop.execute { self.handler.value.supersede() }
+    }
+}

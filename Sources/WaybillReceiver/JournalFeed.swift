@@ -1,0 +1,100 @@
+internal import WaybillJournal
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// A batch that is durable, inflated, on its way to the projections.
+struct FeedEntry: Sendable {
+    let position: JournalPosition
+    let end: JournalPosition
+    let description: StreamDescription
+    let offset: StreamOffset
+    let receivedAt: WallTime
+    let raw: SharedBytes
+}
+
+/// The newest batches in memory, so that projections which keep up neither read nor inflate a second time.
+///
+/// Bounded by bytes: the oldest entries go, whoever still wanted them reads the journal instead.
+final class JournalFeed: Sendable {
+    /// What a projection finds behind its position.
+    enum Next: Sendable {
+        case entry(FeedEntry)
+        /// It was here and is gone: read the journal up to there.
+        case behind(upTo: JournalPosition)
+        /// The receiver stops; everything up to the end was handed out.
+        case closed
+    }
+
+    private struct State {
+        var entries: [FeedEntry?] = []
+        /// Where the oldest entry stands in ``entries``.
+        var first = 0
+        var byteCount = 0
+        /// Positions from here on are in ``entries``.
+        var start: JournalPosition
+        var end: JournalPosition
+        var isClosed = false
+    }
+
+    private let monitor: Monitor<State>
+    private let byteCountMax: Int
+
+    init(end: JournalPosition, byteCountMax: Int) {
+        self.monitor = Monitor(State(start: end, end: end))
+        self.byteCountMax = byteCountMax
+    }
+
+    /// Adds a group that has become durable; `end` is where the journal ends now.
+    func publish(_ group: [FeedEntry], end: JournalPosition) {
+        self.monitor.update { state in
+            for entry in group {
+                state.entries.append(entry)
+                state.byteCount += entry.raw.count
+            }
+            state.end = end
+            while state.byteCount > self.byteCountMax, let entry = state.entries[state.first] {
+                state.byteCount -= entry.raw.count
+                state.start = entry.end
+                state.entries[state.first] = nil
+                state.first += 1
+            }
+            if state.first > 64, state.first * 2 > state.entries.count {
+                state.entries.removeFirst(state.first)
+                state.first = 0
+            }
+        }
+    }
+
+    func close() {
+        self.monitor.update { $0.isClosed = true }
+    }
+
+    /// How far the journal is durable.
+    var end: JournalPosition {
+        self.monitor.update { $0.end }
+    }
+
+    /// Waits for what comes at or behind `position`; `nil` when the deadline passes first.
+    func next(after position: JournalPosition, until deadline: MonotonicTime?) -> Next? {
+        self.monitor.wait(until: deadline) { state in
+            if position < state.start { return .behind(upTo: state.end) }
+            if let entry = Self.firstEntry(from: position, in: state) { return .entry(entry) }
+            return state.isClosed ? .closed : nil
+        }
+    }
+
+    private static func firstEntry(from position: JournalPosition, in state: State) -> FeedEntry? {
+        var low = state.first
+        var high = state.entries.count
+        while low < high {
+            let middle = (low + high) / 2
+            if let entry = state.entries[middle], entry.position < position { low = middle + 1 } else { high = middle }
+        }
+        return low < state.entries.count ? state.entries[low] : nil
+    }
+
+    /// Sleeps until `deadline`; returns at once, with `true`, when the receiver stops.
+    func waitForClose(until deadline: MonotonicTime) -> Bool {
+        self.monitor.wait(until: deadline) { $0.isClosed ? true : nil } ?? false
+    }
+}

@@ -1,0 +1,231 @@
+package import Logging
+internal import ServiceLifecycle
+package import WaybillArchive
+package import WaybillSystem
+
+internal import NIOCore
+internal import NIOPosix
+internal import Synchronization
+internal import WaybillExport
+internal import WaybillJournal
+internal import WaybillProjection
+internal import WaybillProtocol
+
+/// The receiver as a service: connections, one committer, one thread for each projection.
+///
+///     connection ─▶ ReceiverSession ─▶ AdmissionBudget ─▶ BatchChecker ─▶ Committer ─▶ journal, fdatasync ─▶ ACK
+///     (event loops, no blocking call)      (thread pool)     │ (one thread)
+///                                                            └─▶ JournalFeed ─▶ ProjectionRunner ─▶ files
+///
+/// Life of one batch: its line is decoded and answered by the session → the budget admits the payload → it is read
+/// into one allocation → a pool thread verifies and inflates it → the committer appends the bytes as they came,
+/// syncs once for the whole group, answers → projections take the inflated bytes from memory.
+///
+/// Memory: admission budget + feed + one inflate state for each pool thread + buffers of connections that are in the
+/// middle of a message. Nothing of it depends on what peers send.
+package final class Receiver: Service {
+    /// Why a receiver cannot start.
+    package enum Failure: Error, CustomStringConvertible {
+        case data(DataDirectoryError)
+        case disk(FileSystemError)
+        case listen(address: String, cause: String)
+
+        package var description: String {
+            switch self {
+            case .data(let error): error.description
+            case .disk(let error): "the receiver's files cannot be used: \(error)"
+            case .listen(let address, let cause):
+                "cannot listen on \(address): \(cause); choose another address with --listen"
+            }
+        }
+    }
+
+    private let configuration: ReceiverConfiguration
+    private let telemetry: ReceiverTelemetry
+    private let port = Mutex<Int?>(nil)
+
+    package init(configuration: ReceiverConfiguration, logger: Logger) {
+        self.configuration = configuration
+        self.telemetry = ReceiverTelemetry(logger: logger)
+    }
+
+    /// The port it listens on, once it does; interesting when port 0 was asked for.
+    package var boundPort: Int? {
+        self.port.withLock { $0 }
+    }
+
+    package func run() async throws {
+        let files = POSIXFileSystem()
+        let data = DataDirectory(root: self.configuration.dataDirectory, files: files)
+        let lock = try self.openData(data)
+        defer { files.close(lock) }
+        let journal: Journal<POSIXFileSystem>
+        do throws(FileSystemError) {
+            journal = try Journal(directory: data.journal, files: files)
+        } catch {
+            throw Failure.disk(error)
+        }
+        let recovery = journal.recovery
+        let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount)
+        let retirement = JournalRetirement(retention: self.configuration.journalRetention)
+        let workers = try self.startProjections(data, feed, retirement)
+
+        let clock = POSIXClock()
+        let budget = AdmissionBudget(byteCount: self.configuration.admissionByteCount)
+        let committer = Committer(
+            feed: feed, budget: budget, retirement: retirement, clock: clock, telemetry: self.telemetry)
+        let journalBox = JournalBox(journal)
+        let committing = Worker(name: "waybill-commit") { journalBox.take(committer.run) }
+        let pool = NIOThreadPool(numberOfThreads: System.coreCount)
+        pool.start()
+        let shared = ReceiverShared(
+            configuration: self.configuration, budget: budget,
+            checker: BatchChecker(pool: pool, lineByteCountMax: self.configuration.limits.lineByteCountMax),
+            committer: committer, clock: clock, telemetry: self.telemetry)
+
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
+        let result: Result<Void, any Error>
+        do {
+            try await self.serve(shared, group, recovery)
+            result = .success(())
+        } catch {
+            result = .failure(error)
+        }
+        // Checks first, then the journal: both answer on the event loops, which go last.
+        try await pool.shutdownGracefully()
+        committer.close()
+        committing.join()
+        try await group.shutdownGracefully()
+        feed.close()
+        for worker in workers { worker.join() }
+        self.telemetry.stopped()
+        try result.get()
+    }
+
+    private func openData(_ data: DataDirectory<POSIXFileSystem>) throws(Failure) -> FileID {
+        do throws(FileSystemError) {
+            try data.create()
+        } catch {
+            throw .disk(error)
+        }
+        do throws(DataDirectoryError) {
+            return try data.lock(processID: ProcessID.current)
+        } catch {
+            throw .data(error)
+        }
+    }
+
+    /// Accepts connections until the service is asked to stop, then lets each finish what it is doing.
+    private func serve(
+        _ shared: ReceiverShared, _ group: MultiThreadedEventLoopGroup, _ recovery: JournalRecovery
+    ) async throws {
+        let address = "\(self.configuration.host):\(self.configuration.port)"
+        let quiescing = OpenConnections()
+        let server: any Channel
+        do {
+            server = try await ServerBootstrap(group: group)
+                .serverChannelOption(.backlog, value: 1024)
+                .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+                .childChannelOption(.autoRead, value: false)
+                .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+                .childChannelOption(
+                    .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: 262_144)
+                )
+                .childChannelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        guard quiescing.add(channel, countMax: shared.connectionCountMax) else {
+                            throw ChannelError.operationUnsupported
+                        }
+                        try channel.pipeline.syncOperations.addHandler(ConnectionHandler(shared: shared))
+                    }
+                }
+                .bind(host: self.configuration.host, port: self.configuration.port).get()
+        } catch {
+            throw Failure.listen(address: address, cause: "\(error)")
+        }
+        self.port.withLock { $0 = server.localAddress?.port }
+        self.telemetry.started(
+            recovery, data: self.configuration.dataDirectory, listening: server.localAddress?.description ?? address)
+        try await withGracefulShutdownHandler {
+            try await server.closeFuture.get()
+        } onGracefulShutdown: {
+            server.close(promise: nil)
+        }
+        await quiescing.closeAll()
+    }
+
+    // MARK: Projections
+
+    private func startProjections(
+        _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed, _ retirement: JournalRetirement
+    ) throws(Failure) -> [Worker] {
+        let runner = ProjectionRunner(
+            journalDirectory: data.journal, feed: feed, retirement: retirement, configuration: self.configuration,
+            clock: POSIXClock(), telemetry: self.telemetry)
+        var workers: [Worker] = []
+        do throws(FileSystemError) {
+            let archive = ProjectionBox(try ArchiveProjection(data: data, zone: self.configuration.archiveZone))
+            workers.append(Worker(name: "waybill-archive") { archive.take(runner.run) })
+            for options in self.configuration.exports {
+                let export = ProjectionBox(try ExportProjection.live(options, data: data))
+                workers.append(Worker(name: "wb-\(options.provider.rawValue)") { export.take(runner.run) })
+            }
+        } catch {
+            feed.close()
+            for worker in workers { worker.join() }
+            throw .disk(error)
+        }
+        return workers
+    }
+}
+
+/// Carries a value that is no copy to the thread that will own it.
+///
+/// `@unchecked Sendable`: the value is put in before the thread starts and taken out once, by that thread.
+private final class ProjectionBox<Value: ~Copyable>: @unchecked Sendable {
+    private var value: Value?
+
+    init(_ value: consuming Value) {
+        self.value = consume value
+    }
+
+    func take(_ body: (consuming Value) -> Void) {
+        if let value = self.value.take() { body(value) }
+    }
+}
+
+private typealias JournalBox = ProjectionBox<Journal<POSIXFileSystem>>
+
+/// The connections that are open, so that a stop can end them.
+private final class OpenConnections: Sendable {
+    private let channels = Mutex<[ObjectIdentifier: any Channel]>([:])
+
+    /// - Returns: whether there is room for one more.
+    func add(_ channel: any Channel, countMax: Int) -> Bool {
+        let key = ObjectIdentifier(channel)
+        let isAdmitted = self.channels.withLock { channels in
+            guard channels.count < countMax else { return false }
+            channels[key] = channel
+            return true
+        }
+        if isAdmitted {
+            channel.closeFuture.whenComplete { _ in
+                self.channels.withLock { $0[key] = nil }
+            }
+        }
+        return isAdmitted
+    }
+
+    /// Says `BYE` to all and waits until they are gone.
+    func closeAll() async {
+        let channels = self.channels.withLock { Array($0.values) }
+        for channel in channels {
+            channel.writeAndFlush(ByteBuffer(bytes: Message.bye.encoded), promise: nil)
+            channel.close(promise: nil)
+        }
+        for channel in channels {
+            // A connection that ended with an error is gone as well.
+            _ = try? await channel.closeFuture.get()
+        }
+    }
+}

@@ -1,0 +1,34 @@
+package import WaybillExport
+package import WaybillProtocol
+package import WaybillSystem
+
+/// What a receiver is told.
+package struct ReceiverConfiguration: Sendable {
+    package var dataDirectory: String
+    package var host = "127.0.0.1"
+    package var port = 4390
+    /// Its name in `READY`.
+    package var name = "waybill"
+    /// What agents must show; `nil` lets every agent in.
+    package var token: Secret?
+    /// The zone whose days the archive's folders are.
+    package var archiveZone = TimeZoneRules.utc
+    /// The exports to write, each with its own options.
+    package var exports: [ExportOptions] = []
+    package var limits = ProtocolLimits()
+    /// Bytes of payloads, compressed and inflated, that may wait for the disk.
+    package var admissionByteCount = 16 << 20
+    /// Bytes of inflated batches kept for projections that keep up.
+    package var feedByteCount = 8 << 20
+    /// How long the journal stays after every projection is past it.
+    package var journalRetention = Duration.seconds(24 * 3600)
+    /// A projection makes its output durable after so many bytes …
+    package var checkpointByteCount = 64 << 20
+    /// … or so long after the first of them.
+    package var checkpointInterval = Duration.seconds(5)
+    package var connectionCountMax = 10_000
+
+    package init(dataDirectory: String) {
+        self.dataDirectory = dataDirectory
+    }
+}

@@ -1,0 +1,87 @@
+internal import NIOCore
+internal import Synchronization
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// What all connections of a receiver share.
+final class ReceiverShared: Sendable {
+    /// Absolute: what is not whole by then closes the connection.
+    struct Timeouts: Sendable {
+        var handshake = TimeAmount.seconds(10)
+        var payload = TimeAmount.seconds(60)
+        var idle: TimeAmount
+        /// After so long without an answer the receiver sends `PING`, so that agents see it is alive.
+        var keepalive: TimeAmount
+    }
+
+    let name: String
+    let limits: ProtocolLimits
+    let timeouts: Timeouts
+    let token: TokenCheck
+    let budget: AdmissionBudget
+    let checker: BatchChecker
+    let committer: Committer
+    let agents = ConnectedAgents()
+    let clock: any SystemClock
+    let telemetry: ReceiverTelemetry
+    let connectionCountMax: Int
+    let connectionCount = Atomic(0)
+
+    init(
+        configuration: ReceiverConfiguration, budget: AdmissionBudget, checker: BatchChecker, committer: Committer,
+        clock: any SystemClock, telemetry: ReceiverTelemetry
+    ) {
+        self.name = configuration.name
+        self.limits = configuration.limits
+        let idle = TimeAmount.milliseconds(Int64(configuration.limits.idleMilliseconds))
+        self.timeouts = Timeouts(idle: idle, keepalive: .nanoseconds(idle.nanoseconds / 3))
+        self.token = TokenCheck(expected: configuration.token)
+        self.budget = budget
+        self.checker = checker
+        self.committer = committer
+        self.clock = clock
+        self.telemetry = telemetry
+        self.connectionCountMax = configuration.connectionCountMax
+    }
+}
+
+/// Whether an agent may come in.
+struct TokenCheck: Sendable {
+    let expected: Secret?
+
+    func isMatched(by token: String?) -> Bool {
+        guard let expected else { return true }
+        return expected.isEqual(to: token ?? "")
+    }
+}
+
+/// Which agents are connected: a second one with the same name is kept out, the same one coming back is let in.
+final class ConnectedAgents: Sendable {
+    private struct Entry {
+        let instance: String
+        let port: ConnectionPort
+    }
+
+    private let entries = Mutex<[String: Entry]>([:])
+
+    /// - Returns: whether the agent may stay.
+    func entered(_ port: ConnectionPort, instance: String) -> Bool {
+        let (isAdmitted, superseded) = self.entries.withLock { entries -> (Bool, ConnectionPort?) in
+            if let entry = entries[port.agent] {
+                guard entry.instance == instance else { return (false, nil) }
+                entries[port.agent] = Entry(instance: instance, port: port)
+                return (true, entry.port)
+            }
+            entries[port.agent] = Entry(instance: instance, port: port)
+            return (true, nil)
+        }
+        superseded?.supersede()
+        return isAdmitted
+    }
+
+    func left(_ port: ConnectionPort) {
+        self.entries.withLock { entries in
+            if entries[port.agent]?.port === port { entries[port.agent] = nil }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+internal import Logging
+internal import Synchronization
+internal import WaybillJournal
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// Everything noteworthy that a receiver does: each occurrence is logged and counted in one place, per batch at most.
+final class ReceiverTelemetry: Sendable {
+    private let logger: Logger
+    private let batches = Atomic(0)
+    private let rawBytes = Atomic(0)
+    private let groups = Atomic(0)
+    private let refusedBatches = Atomic(0)
+    private let skippedBytes = Atomic(0)
+
+    init(logger: Logger) {
+        self.logger = logger
+    }
+
+    func started(_ recovery: JournalRecovery, data: String, listening address: String) {
+        self.logger.info(
+            "receiver started",
+            metadata: [
+                "data": "\(data)", "listen": "\(address)", "journal_end": "\(recovery.end)",
+                "streams": "\(recovery.streamCount)",
+            ])
+        if recovery.tornByteCount > 0 {
+            self.logger.notice(
+                "journal: bytes behind the last acknowledged group were cut off and kept; nothing acknowledged is lost",
+                metadata: ["bytes": "\(recovery.tornByteCount)", "kept": "\(recovery.tornPath ?? "")"])
+        }
+        for damage in recovery.damages { self.damaged(damage) }
+        for path in recovery.setAsidePaths {
+            self.logger.warning("journal: a segment without a whole head was set aside", metadata: ["path": "\(path)"])
+        }
+    }
+
+    func damaged(_ damage: JournalDamage) {
+        self.logger.error(
+            "journal: a range cannot be read and is stepped over; check the disk",
+            metadata: [
+                "segment": "\(damage.segment)", "from": "\(damage.start)", "to": "\(damage.end)",
+                "reason": "\(damage.reason)",
+            ])
+    }
+
+    func stopped() {
+        self.logger.info(
+            "receiver stopped",
+            metadata: [
+                "batches": "\(self.batches.load(ordering: .relaxed))",
+                "raw_bytes": "\(self.rawBytes.load(ordering: .relaxed))",
+                "groups": "\(self.groups.load(ordering: .relaxed))",
+                "refused_batches": "\(self.refusedBatches.load(ordering: .relaxed))",
+            ])
+    }
+
+    func groupCommitted(batchCount: Int, rawByteCount: Int, took: Duration) {
+        self.groups.wrappingAdd(1, ordering: .relaxed)
+        self.batches.wrappingAdd(batchCount, ordering: .relaxed)
+        self.rawBytes.wrappingAdd(rawByteCount, ordering: .relaxed)
+        if took > .seconds(1) {
+            self.logger.warning("journal: a commit was slow", metadata: ["took": "\(took)"])
+        }
+    }
+
+    func commitFailed(_ error: FileSystemError, attempt: Int) {
+        // Once, then every minute: the disk may stay full for hours.
+        guard attempt == 1 || attempt % 60 == 0 else { return }
+        self.logger.error(
+            "journal: a group could not be written; acks are withheld and it is tried again every second",
+            metadata: ["cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)"])
+    }
+
+    func commitRecovered(afterAttempts attempts: Int) {
+        self.logger.notice("journal: writing goes on", metadata: ["failed_attempts": "\(attempts)"])
+    }
+
+    func segmentsRetired(_ count: Int) {
+        self.logger.info("journal: segments retired", metadata: ["count": "\(count)"])
+    }
+
+    func retirementFailed(_ error: FileSystemError) {
+        self.logger.warning("journal: a segment could not be deleted", metadata: ["cause": "\(error)"])
+    }
+
+    func skipped(_ description: StreamDescription, _ offset: StreamOffset, byteCount: UInt64, _ reason: SkipReason) {
+        self.skippedBytes.wrappingAdd(Int(byteCount), ordering: .relaxed)
+        self.logger.notice(
+            "an agent gave bytes up",
+            metadata: [
+                "stream": "\(description.id)", "source": "\(description.source)", "offset": "\(offset.rawValue)",
+                "bytes": "\(byteCount)", "reason": "\(reason.rawValue)",
+            ])
+    }
+
+    func batchRefused(_ id: StreamID, _ header: BatchHeader, _ refusal: BatchRefusal, peer: String) {
+        self.refusedBatches.wrappingAdd(1, ordering: .relaxed)
+        self.logger.warning(
+            "a batch was refused; its agent will send it again",
+            metadata: [
+                "stream": "\(id)", "offset": "\(header.offset.rawValue)", "code": "\(refusal.code.rawValue)",
+                "reason": "\(refusal.text)", "peer": "\(peer)",
+            ])
+    }
+
+    func connected(agent: String, peer: String) {
+        self.logger.info("agent connected", metadata: ["agent": "\(agent)", "peer": "\(peer)"])
+    }
+
+    func disconnected(agent: String?, peer: String, reason: String) {
+        self.logger.info(
+            "connection closed",
+            metadata: ["agent": "\(agent ?? "none")", "peer": "\(peer)", "reason": "\(reason)"])
+    }
+
+    func projectionStarted(_ name: String, at position: JournalPosition, _ report: String) {
+        self.logger.info(
+            "projection started", metadata: ["projection": "\(name)", "position": "\(position)", "recovery": "\(report)"])
+    }
+
+    func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int) {
+        guard attempt == 1 || attempt % 60 == 0 else { return }
+        self.logger.error(
+            "a projection could not write; it goes back to its checkpoint and tries again every second",
+            metadata: ["projection": "\(name)", "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)"])
+    }
+
+    func projectionStopped(_ name: String, _ report: String) {
+        self.logger.info("projection stopped", metadata: ["projection": "\(name)", "report": "\(report)"])
+    }
+}

@@ -1,0 +1,232 @@
+/// Segment files of opaque lines: the app's side of the spool.
+///
+/// Constraints: one write(2) a line, no sync and no other call but at the start of a segment; no allocation per
+/// line; lines of at most 32 KiB, segments of 1 MiB, which no line spans.
+///
+///     <spool>/<writer>-<first sequence>.ndjson        line LF line LF … line LF [torn]
+///
+/// A segment's life: made under `<name>.new`, locked (`flock`, shared), renamed to its name; lines are appended;
+/// closed, which ends the lock, when the next line does not fit, when a line tore in it, or when the process ends.
+/// Whoever can take the lock exclusively knows that no line will follow. The agent deletes it, never the writer.
+///
+/// When a write fails in the middle of a line, the segment keeps the torn bytes for ever and the whole line goes to
+/// a new one: completing it later could glue two halves of different lines. Only where the torn line is the
+/// segment's first, a new one would have the same name; that one is emptied under its lock before it goes on.
+///
+/// Why not one file per process without segments: the agent could delete nothing while the app runs. Why not mmap:
+/// NUL tails, and SIGBUS instead of an error when the disk is full.
+///
+/// - SeeAlso: `Protocol/formats/spool.md`.
+package import WaybillSystem
+
+/// Limits of the spool.
+package enum SpoolLimits {
+    package static let segmentByteCountMax = 1 << 20
+    package static let lineByteCountMax = 32 << 10
+}
+
+/// Appends one writer's lines to its segments.
+package struct SpoolWriter<Files: FileSystem>: ~Copyable {
+    private struct Segment {
+        let file: FileID
+        let firstSequence: UInt64
+        /// Whole lines.
+        var byteCount: Int
+        /// Bytes follow that are no line, and must go before the next one comes.
+        var isTorn: Bool
+    }
+
+    private let files: Files
+    package let directory: String
+    /// 36 lower-case characters of a UUID that no other process has.
+    package let writer: String
+    private let segmentByteCountMax: Int
+    /// The number that the next line must carry.
+    package private(set) var nextSequence: UInt64 = 1
+    /// Lines that a failed write left unfinished in a segment.
+    package private(set) var tornLineCount = 0
+    private var segment: Segment?
+    /// The first sequence of the oldest segment with lines that may not be durable.
+    private var firstNotDurable: UInt64 = 1
+
+    /// Prepares the folder; makes no segment before the first line.
+    ///
+    /// - Throws: when the folder cannot become one by itself: a file of that name, no permission, read-only. A full
+    ///   or failing disk is met again, and reported, at the first line.
+    package init(
+        directory: String, writer: String, on files: Files,
+        segmentByteCountMax: Int = SpoolLimits.segmentByteCountMax
+    ) throws(FileSystemError) {
+        precondition(segmentByteCountMax > 0, "a segment of \(segmentByteCountMax) bytes holds no line")
+        self.files = files
+        self.directory = directory
+        self.writer = SegmentName(writer: writer, firstSequence: 1).writer
+        self.segmentByteCountMax = segmentByteCountMax
+        do throws(FileSystemError) {
+            try files.createDirectories(directory)
+            _ = try files.list(directory)
+        } catch {
+            guard error.isTransient else { throw error }
+        }
+    }
+
+    deinit {
+        if let segment = self.segment { self.files.close(segment.file) }
+    }
+
+    /// Stores one line; when it returns, the line survives the death of the process.
+    ///
+    /// After an error nothing of the line is stored, the sequence has not moved, and the next call tries anew.
+    ///
+    /// - Parameter line: ends in its only LF, and carries ``nextSequence``.
+    package mutating func append(_ line: UnsafeRawBufferPointer) throws(FileSystemError) {
+        precondition(
+            line.count <= SpoolLimits.lineByteCountMax && line.last == UInt8(ascii: "\n"),
+            "a line of \(line.count) bytes does not end in LF or is beyond \(SpoolLimits.lineByteCountMax)")
+        let tornLineCount = self.tornLineCount
+        do throws(FileSystemError) {
+            try self.appendOnce(line)
+        } catch {
+            guard self.tornLineCount > tornLineCount else { throw error }
+            try self.appendOnce(line)
+        }
+        self.nextSequence += 1
+    }
+
+    private mutating func appendOnce(_ line: UnsafeRawBufferPointer) throws(FileSystemError) {
+        let file = try self.prepareSegment(byteCount: line.count)
+        var rest = line
+        while !rest.isEmpty {
+            do throws(FileSystemError) {
+                let count = try self.files.write(file, rest)
+                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            } catch {
+                self.writeFailed(storedByteCount: line.count - rest.count, error)
+                throw error
+            }
+        }
+        self.segment?.byteCount += line.count
+    }
+
+    private mutating func writeFailed(storedByteCount: Int, _ error: FileSystemError) {
+        // A full disk refuses whole; after any other error nobody knows what the file ends in.
+        if storedByteCount == 0, error.errno == SystemErrorText.noSpace { return }
+        self.tornLineCount += 1
+        if let segment = self.segment, segment.byteCount == 0 {
+            self.segment?.isTorn = true
+        } else {
+            self.closeSegment()
+        }
+    }
+
+    /// An open, locked, whole segment with room for `byteCount` bytes.
+    private mutating func prepareSegment(byteCount: Int) throws(FileSystemError) -> FileID {
+        if let segment = self.segment, segment.byteCount > 0,
+            segment.byteCount + byteCount > self.segmentByteCountMax
+        {
+            self.closeSegment()
+        }
+        guard let segment = self.segment else { return try self.openSegment() }
+        if segment.isTorn {
+            try self.files.truncate(segment.file, to: 0)
+            self.segment?.isTorn = false
+        }
+        return segment.file
+    }
+
+    private mutating func closeSegment() {
+        guard let segment = self.segment else { return }
+        self.files.close(segment.file)
+        self.segment = nil
+    }
+
+    private mutating func openSegment() throws(FileSystemError) -> FileID {
+        let name = SegmentName(writer: self.writer, firstSequence: self.nextSequence)
+        let path = Path.join(self.directory, name.description)
+        let file: FileID
+        do throws(FileSystemError) {
+            file = try self.makeSegment(path)
+        } catch {
+            // The folder was not there at the start, or somebody cleared it away.
+            guard error.errno == SystemErrorText.noEntry else { throw error }
+            try self.files.createDirectories(self.directory)
+            file = try self.makeSegment(path)
+        }
+        self.segment = Segment(file: file, firstSequence: self.nextSequence, byteCount: 0, isTorn: false)
+        return file
+    }
+
+    /// Makes a file that is locked before anybody can see it under its name.
+    private func makeSegment(_ path: String) throws(FileSystemError) -> FileID {
+        let temporary = path + ".new"
+        let file = try self.files.open(temporary, .replace)
+        do throws(FileSystemError) {
+            guard try self.files.lock(file, .shared) else {
+                throw FileSystemError("lock", path: temporary, errno: SystemErrorText.exists)
+            }
+            try self.files.rename(temporary, to: path)
+        } catch {
+            self.files.close(file)
+            throw error
+        }
+        return file
+    }
+}
+
+extension SpoolWriter {
+    /// What to make durable so that every line stored so far survives a power cut; run without the caller's lock.
+    package var flush: SpoolFlush {
+        SpoolFlush(
+            directory: self.directory, writer: self.writer,
+            firstSequences: self.firstNotDurable..<self.nextSequence,
+            openSegment: self.segment?.firstSequence ?? self.nextSequence)
+    }
+
+    /// The segments before the flush's last need no further one.
+    package mutating func flushed(_ flush: SpoolFlush) {
+        self.firstNotDurable = max(self.firstNotDurable, flush.openSegment)
+    }
+
+    /// Ends the segment: after a failed sync the system may call its pages clean, and a later sync would lie.
+    package mutating func flushFailed(_ flush: SpoolFlush) {
+        if let segment = self.segment, segment.firstSequence == flush.openSegment, segment.byteCount > 0 {
+            self.closeSegment()
+        }
+    }
+}
+
+/// The segments to synchronize, as of one moment.
+package struct SpoolFlush: Hashable, Sendable {
+    package let directory: String
+    package let writer: String
+    package let firstSequences: Range<UInt64>
+    fileprivate let openSegment: UInt64
+
+    /// Returns once the lines are durable; segments that are gone were delivered.
+    package func perform(on files: some FileSystem) throws(FileSystemError) {
+        guard !self.firstSequences.isEmpty else { return }
+        for name in try SpoolReader.segments(in: self.directory, on: files)
+        where name.writer == self.writer && self.firstSequences.contains(name.firstSequence) {
+            let file: FileID
+            do throws(FileSystemError) {
+                file = try files.open(Path.join(self.directory, name.description), .read)
+            } catch {
+                if error.errno == SystemErrorText.noEntry { continue }
+                throw error
+            }
+            defer { files.close(file) }
+            try files.synchronize(file)
+        }
+        try files.synchronizeDirectory(self.directory)
+    }
+}
+
+extension FileSystemError {
+    /// Whether waiting can help; otherwise somebody has to do what ``remedy`` says.
+    package var isTransient: Bool {
+        switch self.code {
+        case "disk-full", "disk-error", "too-many-files", "system": true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,109 @@
+internal import CWaybillSystem
+
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Darwin)
+internal import Darwin
+#endif
+
+/// A time of day: milliseconds since 1970-01-01T00:00:00Z. May jump; never used for order or time-outs.
+package struct WallTime: Hashable, Comparable, Sendable {
+    package let milliseconds: Int64
+
+    package init(milliseconds: Int64) {
+        self.milliseconds = milliseconds
+    }
+
+    package static func < (left: WallTime, right: WallTime) -> Bool {
+        left.milliseconds < right.milliseconds
+    }
+}
+
+/// A point on a clock that never jumps: nanoseconds since some start.
+package struct MonotonicTime: Hashable, Comparable, Sendable {
+    package let nanoseconds: Int64
+
+    package init(nanoseconds: Int64) {
+        self.nanoseconds = nanoseconds
+    }
+
+    package static func < (left: MonotonicTime, right: MonotonicTime) -> Bool {
+        left.nanoseconds < right.nanoseconds
+    }
+
+    package static func + (time: MonotonicTime, duration: Duration) -> MonotonicTime {
+        MonotonicTime(nanoseconds: time.nanoseconds + duration.nanoseconds)
+    }
+
+    package static func - (left: MonotonicTime, right: MonotonicTime) -> Duration {
+        .nanoseconds(left.nanoseconds - right.nanoseconds)
+    }
+}
+
+extension Duration {
+    /// The whole duration in nanoseconds; durations beyond 292 years trap.
+    package var nanoseconds: Int64 {
+        let (seconds, attoseconds) = self.components
+        return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
+    }
+}
+
+/// The seam to the machine's clocks.
+package protocol SystemClock: Sendable {
+    func wallTime() -> WallTime
+    func monotonicTime() -> MonotonicTime
+}
+
+/// The machine's clocks.
+package struct POSIXClock: SystemClock {
+    package init() {}
+
+    package func wallTime() -> WallTime {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return WallTime(milliseconds: Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000)
+    }
+
+    package func monotonicTime() -> MonotonicTime {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return MonotonicTime(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
+    }
+}
+
+/// Random bits from the operating system.
+package enum SystemRandom {
+    /// A seed that no other process has.
+    package static func seed() -> UInt64 {
+        var seed: UInt64 = 0
+        // Fails only where the kernel has no random device at all; the clock still tells processes apart.
+        if waybill_random(&seed, 8) != 0 {
+            seed = UInt64(truncatingIfNeeded: POSIXClock().monotonicTime().nanoseconds) ^ UInt64(getpid()) << 32
+        }
+        return seed
+    }
+}
+
+/// A small seeded generator (SplitMix64, Steele, Lea and Flood 2014): ids, jitter and simulations, never secrets.
+package struct SeededGenerator: RandomNumberGenerator, Sendable {
+    private var state: UInt64
+
+    package init(seed: UInt64) {
+        self.state = seed
+    }
+
+    package mutating func next() -> UInt64 {
+        self.state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = self.state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}
+
+/// This process, as others see it.
+package enum ProcessID {
+    package static var current: Int {
+        Int(getpid())
+    }
+}

@@ -1,0 +1,261 @@
+/// The seam between Waybill and the disk, the clock and randomness.
+///
+/// Every file call of every module goes through ``FileSystem``: the real one is ``POSIXFileSystem``, tests and the
+/// simulator supply others that fail, tear and forget. One verb is one system call, so that a fault can be put
+/// between any two of them. Nothing here retries, buffers or logs; `EINTR` alone is hidden.
+///
+///     write → synchronize → (new name: synchronizeDirectory)      how bytes become durable
+///     write temporary → synchronize → rename → synchronizeDirectory   how a file is replaced
+
+/// An open file; valid until ``FileSystem/close(_:)``.
+package struct FileID: Hashable, Sendable {
+    package let rawValue: Int32
+
+    package init(rawValue: Int32) {
+        self.rawValue = rawValue
+    }
+}
+
+/// What tells two files of one machine apart for as long as both exist.
+package struct FileIdentity: Hashable, Sendable {
+    package let device: UInt64
+    package let inode: UInt64
+
+    package init(device: UInt64, inode: UInt64) {
+        self.device = device
+        self.inode = inode
+    }
+}
+
+/// What a path leads to.
+package enum FileKind: Hashable, Sendable {
+    case regular
+    case directory
+    /// A socket, pipe, device or anything else that is never tailed.
+    case other
+}
+
+/// The facts about a file at one instant.
+package struct FileStatus: Hashable, Sendable {
+    package let identity: FileIdentity
+    package let kind: FileKind
+    package let byteCount: Int
+    /// Nanoseconds since 1970.
+    package let modified: Int64
+    /// Nanoseconds since 1970 at which the file was created; 0 where unknown. Filled for open files only.
+    package let birth: Int64
+
+    package init(identity: FileIdentity, kind: FileKind, byteCount: Int, modified: Int64, birth: Int64) {
+        self.identity = identity
+        self.kind = kind
+        self.byteCount = byteCount
+        self.modified = modified
+        self.birth = birth
+    }
+}
+
+/// How a file is opened.
+package enum OpenMode: Hashable, Sendable {
+    /// For reading; it must exist.
+    case read
+    /// For reading at any offset and writing at the end; created when missing.
+    case append
+    /// As ``append``, and it must not exist yet.
+    case appendNew
+    /// As ``append``, and what was there is gone.
+    case replace
+}
+
+/// How a file is locked, across processes, until it is closed or the process dies.
+package enum LockMode: Hashable, Sendable {
+    case shared
+    case exclusive
+}
+
+/// Room on the file system that holds a path.
+package struct DiskSpace: Hashable, Sendable {
+    package let freeByteCount: Int
+    package let totalByteCount: Int
+
+    package init(freeByteCount: Int, totalByteCount: Int) {
+        self.freeByteCount = freeByteCount
+        self.totalByteCount = totalByteCount
+    }
+}
+
+/// The file calls that Waybill makes, one verb each.
+package protocol FileSystem: Sendable {
+    func open(_ path: String, _ mode: OpenMode) throws(FileSystemError) -> FileID
+    func close(_ file: FileID)
+    /// Reads into `buffer` from `offset` on; may be short, 0 at the end of the file.
+    func read(
+        _ file: FileID, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
+    ) throws(FileSystemError) -> Int
+    /// Appends with one `write(2)`; may be short, never 0 unless `bytes` is empty.
+    func write(_ file: FileID, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) -> Int
+    /// Appends with one `writev(2)`; may be short.
+    func write(_ file: FileID, vector: [UnsafeRawBufferPointer]) throws(FileSystemError) -> Int
+    /// Returns once the file's bytes and length are durable (`fdatasync(2)`).
+    func synchronize(_ file: FileID) throws(FileSystemError)
+    func truncate(_ file: FileID, to byteCount: Int) throws(FileSystemError)
+    func status(_ file: FileID) throws(FileSystemError) -> FileStatus
+    /// Follows symbolic links; `nil` when nothing is there.
+    func status(at path: String) throws(FileSystemError) -> FileStatus?
+    func lock(_ file: FileID, _ mode: LockMode) throws(FileSystemError) -> Bool
+    func rename(_ path: String, to newPath: String) throws(FileSystemError)
+    /// Swaps what two paths lead to, atomically.
+    func exchange(_ path: String, with otherPath: String) throws(FileSystemError)
+    func unlink(_ path: String) throws(FileSystemError)
+    /// Makes one directory; does nothing when it is there.
+    func createDirectory(_ path: String) throws(FileSystemError)
+    func removeDirectory(_ path: String) throws(FileSystemError)
+    /// The names in a directory, without `.` and `..`, sorted by their bytes.
+    func list(_ path: String) throws(FileSystemError) -> [String]
+    /// Returns once the names in a directory are durable.
+    func synchronizeDirectory(_ path: String) throws(FileSystemError)
+    func space(at path: String) throws(FileSystemError) -> DiskSpace
+}
+
+/// A file call that failed: which, on what, and why.
+package struct FileSystemError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The verb, as in ``FileSystem``: "open", "write" …
+    package let operation: String
+    package let path: String
+    package let errno: Int32
+
+    package init(_ operation: String, path: String, errno: Int32) {
+        self.operation = operation
+        self.path = path
+        self.errno = errno
+    }
+
+    /// A bounded word for metrics and logs; holds no input.
+    package var code: String {
+        SystemErrorText.code(self.errno)
+    }
+
+    /// What the operator can do about it.
+    package var remedy: String {
+        SystemErrorText.remedy(self.errno)
+    }
+
+    package var description: String {
+        "\(self.operation) \(self.path): \(SystemErrorText.message(self.errno)) (\(self.code)); \(self.remedy)"
+    }
+}
+
+extension FileSystem {
+    /// Appends all of `bytes`, in as many calls as it takes.
+    package func writeAll(_ file: FileID, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) {
+        var rest = bytes
+        while !rest.isEmpty {
+            let count = try self.write(file, rest)
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+        }
+    }
+
+    /// Appends all of `vector`, in as many calls as it takes.
+    package func writeAll(_ file: FileID, vector: [UnsafeRawBufferPointer]) throws(FileSystemError) {
+        var rest = vector[...]
+        while true {
+            while let first = rest.first, first.isEmpty { rest.removeFirst() }
+            guard !rest.isEmpty else { return }
+            // IOV_MAX is 1024 on every platform we run on.
+            var count = try self.write(file, vector: Array(rest.prefix(1024)))
+            while let first = rest.first, count >= first.count {
+                count -= first.count
+                rest.removeFirst()
+            }
+            if count > 0, let first = rest.first {
+                rest[rest.startIndex] = UnsafeRawBufferPointer(rebasing: first[count...])
+            }
+        }
+    }
+
+    /// Fills `buffer` from `offset` on; returns fewer bytes than asked for only at the end of the file.
+    package func readFully(
+        _ file: FileID, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
+    ) throws(FileSystemError) -> Int {
+        var filled = 0
+        while filled < buffer.count {
+            let count = try self.read(
+                file, at: offset + filled, into: UnsafeMutableRawBufferPointer(rebasing: buffer[filled...]))
+            guard count > 0 else { break }
+            filled += count
+        }
+        return filled
+    }
+
+    /// The whole of a small file; `nil` when nothing is there.
+    ///
+    /// - Parameter byteCountMax: longer files are cut to it.
+    package func contents(of path: String, byteCountMax: Int = 64 << 20) throws(FileSystemError) -> [UInt8]? {
+        guard let status = try self.status(at: path), status.kind == .regular else { return nil }
+        let file = try self.open(path, .read)
+        defer { self.close(file) }
+        var bytes = [UInt8](repeating: 0, count: min(status.byteCount, byteCountMax))
+        var result: Result<Int, FileSystemError> = .success(0)
+        bytes.withUnsafeMutableBytes { buffer in
+            do throws(FileSystemError) {
+                result = .success(try self.readFully(file, at: 0, into: buffer))
+            } catch {
+                result = .failure(error)
+            }
+        }
+        bytes.removeLast(bytes.count - (try result.get()))
+        return bytes
+    }
+
+    /// Replaces a small file so that a crash leaves either the old bytes or the new ones.
+    package func replace(_ path: String, with bytes: [UInt8]) throws(FileSystemError) {
+        let temporary = path + ".tmp"
+        let file = try self.open(temporary, .replace)
+        var failure: FileSystemError?
+        bytes.withUnsafeBytes { buffer in
+            do throws(FileSystemError) {
+                try self.writeAll(file, buffer)
+                try self.synchronize(file)
+            } catch {
+                failure = error
+            }
+        }
+        self.close(file)
+        if let failure { throw failure }
+        try self.rename(temporary, to: path)
+        try self.synchronizeDirectory(Path.parent(of: path))
+    }
+
+    /// Makes a directory and what is missing above it; each new name is durable when this returns.
+    package func createDirectories(_ path: String) throws(FileSystemError) {
+        if let status = try self.status(at: path) {
+            guard status.kind == .directory else {
+                throw FileSystemError("createDirectory", path: path, errno: SystemErrorText.notADirectory)
+            }
+            return
+        }
+        let parent = Path.parent(of: path)
+        try self.createDirectories(parent)
+        try self.createDirectory(path)
+        try self.synchronizeDirectory(parent)
+    }
+}
+
+/// Paths as text: no normalisation, no disk.
+package enum Path {
+    /// Everything before the last component; `/` and `.` where nothing is left.
+    package static func parent(of path: String) -> String {
+        guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+
+    /// The last component.
+    package static func name(of path: String) -> String {
+        guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return path }
+        return String(path[path.utf8.index(after: slash)...])
+    }
+
+    /// `directory/name`.
+    package static func join(_ directory: String, _ name: String) -> String {
+        directory.hasSuffix("/") ? directory + name : directory + "/" + name
+    }
+}

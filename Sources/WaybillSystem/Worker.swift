@@ -1,0 +1,132 @@
+internal import CWaybillSystem
+
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Darwin)
+internal import Darwin
+#endif
+
+/// A mutex with one condition, for the few places where a thread of ours waits for another.
+///
+/// `@unchecked Sendable`: `state` is touched only between `pthread_mutex_lock` and `pthread_mutex_unlock`.
+package final class Monitor<State>: @unchecked Sendable {
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+    private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+    private var state: State
+
+    package init(_ state: sending State) {
+        self.state = state
+        self.mutex.initialize(to: pthread_mutex_t())
+        self.condition.initialize(to: pthread_cond_t())
+        pthread_mutex_init(self.mutex, nil)
+        #if canImport(Glibc)
+        var attributes = pthread_condattr_t()
+        pthread_condattr_init(&attributes)
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        pthread_cond_init(self.condition, &attributes)
+        pthread_condattr_destroy(&attributes)
+        #else
+        pthread_cond_init(self.condition, nil)
+        #endif
+    }
+
+    deinit {
+        pthread_cond_destroy(self.condition)
+        pthread_mutex_destroy(self.mutex)
+        self.condition.deallocate()
+        self.mutex.deallocate()
+    }
+
+    /// Runs `body` alone, then wakes whoever waits.
+    package func update<Result>(_ body: (inout State) -> Result) -> Result {
+        pthread_mutex_lock(self.mutex)
+        defer {
+            pthread_cond_broadcast(self.condition)
+            pthread_mutex_unlock(self.mutex)
+        }
+        return body(&self.state)
+    }
+
+    /// Runs `body` alone until it returns a value; in between it sleeps until the next update.
+    ///
+    /// - Parameter deadline: when to give up and return `nil`; for ever when `nil`.
+    package func wait<Result>(until deadline: MonotonicTime? = nil, _ body: (inout State) -> Result?) -> Result? {
+        pthread_mutex_lock(self.mutex)
+        defer { pthread_mutex_unlock(self.mutex) }
+        while true {
+            if let result = body(&self.state) { return result }
+            guard let deadline else {
+                pthread_cond_wait(self.condition, self.mutex)
+                continue
+            }
+            let rest = deadline - POSIXClock().monotonicTime()
+            guard rest > .zero else { return nil }
+            self.sleep(rest, deadline: deadline)
+        }
+    }
+
+    private func sleep(_ rest: Duration, deadline: MonotonicTime) {
+        #if canImport(Glibc)
+        var time = timespec(
+            tv_sec: Int(deadline.nanoseconds / 1_000_000_000), tv_nsec: Int(deadline.nanoseconds % 1_000_000_000))
+        pthread_cond_timedwait(self.condition, self.mutex, &time)
+        #else
+        var time = timespec(
+            tv_sec: Int(rest.nanoseconds / 1_000_000_000), tv_nsec: Int(rest.nanoseconds % 1_000_000_000))
+        pthread_cond_timedwait_relative_np(self.condition, self.mutex, &time)
+        #endif
+    }
+}
+
+/// A thread with a name that does one thing until it returns.
+package final class Worker: Sendable {
+    private final class Start {
+        let name: String
+        let body: @Sendable () -> Void
+
+        init(name: String, body: @escaping @Sendable () -> Void) {
+            self.name = name
+            self.body = body
+        }
+    }
+
+    private let isDone = Monitor(false)
+
+    /// Starts the thread.
+    ///
+    /// - Parameter name: at most 15 bytes; `top -H` and `perf` show it.
+    package init(name: String, _ body: @escaping @Sendable () -> Void) {
+        let isDone = self.isDone
+        let start = Unmanaged.passRetained(
+            Start(name: name) {
+                body()
+                isDone.update { $0 = true }
+            })
+        #if canImport(Glibc)
+        var thread = pthread_t()
+        #else
+        var thread: pthread_t?
+        #endif
+        var attributes = pthread_attr_t()
+        pthread_attr_init(&attributes)
+        pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
+        let status = pthread_create(
+            &thread, &attributes,
+            { argument in
+                #if canImport(Glibc)
+                guard let argument else { return nil }
+                #endif
+                let start = Unmanaged<Start>.fromOpaque(argument).takeRetainedValue()
+                waybill_name_thread(start.name)
+                start.body()
+                return nil
+            }, start.toOpaque())
+        pthread_attr_destroy(&attributes)
+        precondition(status == 0, "no thread could be started: \(SystemErrorText.message(status))")
+    }
+
+    /// Returns once the body has returned.
+    package func join() {
+        _ = self.isDone.wait { $0 ? true : nil }
+    }
+}

@@ -1,0 +1,175 @@
+package import WaybillSystem
+
+/// A path with wildcards in any component.
+///
+///     *       any run of characters, none of them "/"          ?    one character
+///     [a-z]   one of a set; [!…] or [^…] one that is not in it      everything else stands for itself
+///
+/// A name that begins with a dot is matched only by a component that does. Backslashes do not escape: `[*]` does.
+package struct GlobPattern: Hashable, Sendable {
+    package let description: String
+    private let components: [GlobComponent]
+    private let isAbsolute: Bool
+
+    package init(_ pattern: String) {
+        self.description = pattern
+        self.isAbsolute = pattern.hasPrefix("/")
+        self.components = pattern.split(separator: "/", omittingEmptySubsequences: true).map { GlobComponent($0) }
+    }
+
+    /// Whether `path`, written as the pattern is, is one of those the pattern stands for.
+    package func matches(_ path: String) -> Bool {
+        let names = path.split(separator: "/", omittingEmptySubsequences: true)
+        guard names.count == self.components.count, path.hasPrefix("/") == self.isAbsolute else { return false }
+        return zip(self.components, names).allSatisfy { $0.matches($1) }
+    }
+
+    /// What a walk over the directories found.
+    package struct Expansion: Sendable {
+        /// Each name with a match in the last component, sorted within its directory; not looked at yet.
+        package var paths: [String] = []
+        /// Where new matches can appear.
+        package var directories: [String] = []
+        package var failures: [FileSystemError] = []
+
+        package init() {}
+    }
+
+    /// Lists what matches; directories that are missing match nothing.
+    package func expand(on files: some FileSystem, into expansion: inout Expansion) {
+        guard !self.components.isEmpty else { return }
+        self.expand(self.components[...], below: self.isAbsolute ? "/" : "", on: files, into: &expansion)
+    }
+
+    private func expand(
+        _ rest: ArraySlice<GlobComponent>, below directory: String, on files: some FileSystem,
+        into expansion: inout Expansion
+    ) {
+        guard let component = rest.first else { return }
+        let isLast = rest.count == 1
+        if !isLast, let literal = component.literal {
+            let path = directory.isEmpty ? literal : Path.join(directory, literal)
+            self.expand(rest.dropFirst(), below: path, on: files, into: &expansion)
+            return
+        }
+        let listed = directory.isEmpty ? "." : directory
+        let names: [String]
+        do throws(FileSystemError) {
+            guard let status = try files.status(at: listed), status.kind == .directory else { return }
+            expansion.directories.append(listed)
+            names = try files.list(listed)
+        } catch {
+            expansion.failures.append(error)
+            return
+        }
+        for name in names where component.matches(name[...]) {
+            let path = directory.isEmpty ? name : Path.join(directory, name)
+            if isLast {
+                expansion.paths.append(path)
+            } else {
+                self.expand(rest.dropFirst(), below: path, on: files, into: &expansion)
+            }
+        }
+    }
+}
+
+/// One component of a pattern, cut into tokens.
+private struct GlobComponent: Hashable, Sendable {
+    private enum Token: Hashable {
+        case run
+        case one
+        case scalar(Unicode.Scalar)
+        case set([ClosedRange<Unicode.Scalar>], isNegated: Bool)
+
+        func matches(_ scalar: Unicode.Scalar) -> Bool {
+            switch self {
+            case .run: false
+            case .one: true
+            case .scalar(let own): own == scalar
+            case .set(let ranges, let isNegated): ranges.contains { $0.contains(scalar) } != isNegated
+            }
+        }
+    }
+
+    /// The name itself where the component has no wildcard.
+    let literal: String?
+    private let tokens: [Token]
+
+    init(_ text: Substring) {
+        let scalars = Array(text.unicodeScalars)
+        var tokens: [Token] = []
+        var index = 0
+        while index < scalars.count {
+            switch scalars[index] {
+            case "*":
+                if tokens.last != .run { tokens.append(.run) }
+                index += 1
+            case "?":
+                tokens.append(.one)
+                index += 1
+            case "[":
+                if let (token, next) = Self.set(in: scalars, from: index + 1) {
+                    tokens.append(token)
+                    index = next
+                } else {
+                    tokens.append(.scalar("["))
+                    index += 1
+                }
+            case let scalar:
+                tokens.append(.scalar(scalar))
+                index += 1
+            }
+        }
+        self.tokens = tokens
+        let isLiteral = tokens.allSatisfy { if case .scalar = $0 { true } else { false } }
+        self.literal = isLiteral ? String(text) : nil
+    }
+
+    /// Reads a set behind its "["; `nil` when it is not closed and the "[" stands for itself.
+    private static func set(in scalars: [Unicode.Scalar], from start: Int) -> (Token, next: Int)? {
+        var index = start
+        let isNegated = index < scalars.count && (scalars[index] == "!" || scalars[index] == "^")
+        if isNegated { index += 1 }
+        var ranges: [ClosedRange<Unicode.Scalar>] = []
+        while index < scalars.count {
+            // A "]" that comes first is a member, as in POSIX.1-2017, section 2.13.1.
+            if scalars[index] == "]", !ranges.isEmpty { return (.set(ranges, isNegated: isNegated), index + 1) }
+            if index + 2 < scalars.count, scalars[index + 1] == "-", scalars[index + 2] != "]" {
+                let low = min(scalars[index], scalars[index + 2])
+                ranges.append(low...max(scalars[index], scalars[index + 2]))
+                index += 3
+            } else {
+                ranges.append(scalars[index]...scalars[index])
+                index += 1
+            }
+        }
+        return nil
+    }
+
+    func matches(_ name: Substring) -> Bool {
+        if let literal { return name == literal }
+        if name.utf8.first == UInt8(ascii: "."), self.tokens.first != .scalar(".") { return false }
+        let scalars = name.unicodeScalars
+        var position = scalars.startIndex
+        var token = 0
+        // Where to go on when a later token fails: behind the last run, one character further on.
+        var retry: (token: Int, position: Substring.UnicodeScalarView.Index)?
+        while position < scalars.endIndex {
+            if token < self.tokens.count, self.tokens[token] == .run {
+                retry = (token + 1, position)
+                token += 1
+            } else if token < self.tokens.count, self.tokens[token].matches(scalars[position]) {
+                token += 1
+                position = scalars.index(after: position)
+            } else if let (retryToken, retryPosition) = retry {
+                position = scalars.index(after: retryPosition)
+                token = retryToken
+                retry = (retryToken, position)
+            } else {
+                return false
+            }
+        }
+        while token < self.tokens.count, self.tokens[token] == .run { token += 1 }
+        return token == self.tokens.count
+    }
+}

@@ -1,0 +1,187 @@
+internal import WaybillSystem
+
+/// One stream in the registry, as text: `key=value` fields in one line.
+///
+///     v=1 kind=foreign source=web device=fe01 inode=2a birth=16f3 head=57 fingerprint=a1b2… incarnation=0
+///     offset=1200 size=4096 modified=1790000000000000000 state=open past=a1b2…:1,… path=/var/log/web.ndjson
+///
+/// Advisory: the receiver's position wins. Fields a reader does not know are passed over.
+///
+/// - SeeAlso: `Protocol/formats/registry.md`.
+struct RegistryEntry: Hashable {
+    enum Kind: String {
+        case segment
+        case foreign
+    }
+
+    enum State: String {
+        /// Under its source's patterns.
+        case open
+        /// Renamed away; followed until it is read.
+        case left
+        /// Its bytes cannot be had any more; the receiver has not sealed it yet.
+        case gone
+    }
+
+    static let version = "1"
+
+    var kind: Kind
+    var state: State
+    var source: String
+    var identity: FileIdentity
+    /// The device in the stream's id.
+    var idDevice: UInt64
+    var birth: Int64
+    var fingerprint: Fingerprint?
+    var incarnation: Int
+    var offset: Int
+    var byteCount: Int
+    var modified: Int64
+    var pastHeads: [PastHead]
+    var path: String
+
+    init(_ file: TailedFile, source: String) {
+        self.kind = file.isSegment ? .segment : .foreign
+        self.state =
+            switch (file.reach, file.phase) {
+            case (.gone, _): .gone
+            case (_, .left): .left
+            case (_, .following), (_, .complete), (_, .sealOffered), (_, .sealed): .open
+            }
+        self.source = source
+        self.identity = file.identity
+        self.idDevice = file.idDevice
+        self.birth = file.birth
+        self.fingerprint = file.fingerprint
+        self.incarnation = file.incarnation
+        self.offset = file.acked
+        self.byteCount = file.byteCount
+        self.modified = file.modified
+        self.pastHeads = file.pastHeads
+        self.path = file.path
+    }
+
+    var text: String {
+        var text = "v=\(Self.version) kind=\(self.kind.rawValue) source=\(PercentText.encode(self.source))"
+        text += " device=\(String(self.identity.device, radix: 16)) inode=\(String(self.identity.inode, radix: 16))"
+        if self.idDevice != self.identity.device { text += " iddevice=\(String(self.idDevice, radix: 16))" }
+        text += " birth=\(String(UInt64(bitPattern: self.birth), radix: 16))"
+        if let fingerprint {
+            text += " head=\(fingerprint.byteCount)"
+            text += " fingerprint=\(Hexadecimal.text(fingerprint.hash, digitCount: 16))"
+        }
+        text += " incarnation=\(self.incarnation) offset=\(self.offset) size=\(self.byteCount)"
+        text += " modified=\(self.modified) state=\(self.state.rawValue)"
+        if !self.pastHeads.isEmpty {
+            let heads = self.pastHeads.map { "\(Hexadecimal.text($0.hash, digitCount: 16)):\($0.nextIncarnation)" }
+            text += " past=\(heads.joined(separator: ","))"
+        }
+        return text + " path=\(PercentText.encode(self.path))"
+    }
+
+    /// Reads an entry; `nil` when a field is missing, repeated or out of range.
+    init?(_ text: String) {
+        guard let fields = Self.fields(of: text), fields["v"] == Self.version[...],
+            let kind = fields["kind"].flatMap({ Kind(rawValue: String($0)) }),
+            let state = fields["state"].flatMap({ State(rawValue: String($0)) }),
+            let source = fields["source"].flatMap({ PercentText.decode($0) }), !source.isEmpty,
+            let path = fields["path"].flatMap({ PercentText.decode($0) }), !path.isEmpty,
+            let device = fields["device"].flatMap({ UInt64($0, radix: 16) }),
+            let inode = fields["inode"].flatMap({ UInt64($0, radix: 16) }),
+            let idDevice = fields["iddevice", default: String(device, radix: 16)[...]].asHexadecimal,
+            let birth = fields["birth"]?.asHexadecimal,
+            let incarnation = fields["incarnation"]?.asCount, let offset = fields["offset"]?.asCount,
+            let byteCount = fields["size"]?.asCount, let modified = fields["modified"].flatMap({ Int64($0) })
+        else { return nil }
+        let fingerprint = fields["fingerprint"]?.asHexadecimal
+        let head = fields["head"]?.asCount
+        switch (kind, fingerprint, head) {
+        case (.segment, nil, nil): self.fingerprint = nil
+        case (.foreign, let hash?, let count?) where (1...Fingerprint.byteCountMax).contains(count):
+            self.fingerprint = Fingerprint(hash: hash, byteCount: count)
+        case (.segment, _, _), (.foreign, _, _): return nil
+        }
+        guard let pastHeads = Self.pastHeads(of: fields["past"]) else { return nil }
+        self.kind = kind
+        self.state = state
+        self.source = source
+        self.identity = FileIdentity(device: device, inode: inode)
+        self.idDevice = idDevice
+        self.birth = Int64(bitPattern: birth)
+        self.incarnation = incarnation
+        self.offset = offset
+        self.byteCount = byteCount
+        self.modified = modified
+        self.pastHeads = pastHeads
+        self.path = path
+    }
+
+    private static func fields(of text: String) -> [Substring: Substring]? {
+        var fields: [Substring: Substring] = [:]
+        for field in text.split(separator: " ", omittingEmptySubsequences: false) {
+            guard let equals = field.utf8.firstIndex(of: UInt8(ascii: "=")) else { return nil }
+            let value = field[field.utf8.index(after: equals)...]
+            guard fields.updateValue(value, forKey: field[..<equals]) == nil else { return nil }
+        }
+        return fields
+    }
+
+    private static func pastHeads(of text: Substring?) -> [PastHead]? {
+        guard let text else { return [] }
+        var heads: [PastHead] = []
+        for item in text.split(separator: ",", omittingEmptySubsequences: false) {
+            let parts = item.split(separator: ":", omittingEmptySubsequences: false)
+            guard parts.count == 2, let hash = parts[0].asHexadecimal, let next = parts[1].asCount else { return nil }
+            heads.append(PastHead(hash: hash, nextIncarnation: next))
+        }
+        return heads.count <= PastHead.countMax ? heads : nil
+    }
+}
+
+extension Substring {
+    fileprivate var asHexadecimal: UInt64? {
+        self.utf8.count <= 16 ? UInt64(self, radix: 16) : nil
+    }
+
+    /// A count or an offset: decimal, at most 2^53 - 1.
+    fileprivate var asCount: Int? {
+        guard let first = self.utf8.first, first != UInt8(ascii: "+"), let value = Int(self) else { return nil }
+        return (0...(1 << 53 - 1)).contains(value) ? value : nil
+    }
+}
+
+/// Text without spaces and control characters: those and `%` become `%` and two hexadecimal digits.
+enum PercentText {
+    static func encode(_ text: String) -> String {
+        guard text.utf8.contains(where: Self.isEncoded) else { return text }
+        var encoded: [UInt8] = []
+        for byte in text.utf8 {
+            if Self.isEncoded(byte) {
+                encoded.append(contentsOf: "%\(Hexadecimal.text(byte, digitCount: 2))".utf8)
+            } else {
+                encoded.append(byte)
+            }
+        }
+        return String(decoding: encoded, as: UTF8.self)
+    }
+
+    static func decode(_ text: Substring) -> String? {
+        guard text.utf8.contains(UInt8(ascii: "%")) else { return String(text) }
+        var decoded: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                decoded.append(byte)
+                continue
+            }
+            guard rest.count >= 2, let value = UInt8(Substring(rest.prefix(2)), radix: 16) else { return nil }
+            decoded.append(value)
+            rest = rest.dropFirst(2)
+        }
+        return String(decoding: decoded, as: UTF8.self)
+    }
+
+    private static func isEncoded(_ byte: UInt8) -> Bool {
+        byte <= 0x20 || byte == 0x7F || byte == UInt8(ascii: "%")
+    }
+}

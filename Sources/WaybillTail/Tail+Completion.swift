@@ -1,0 +1,75 @@
+internal import WaybillSystem
+
+/// Finds out of which files nothing more will come.
+extension Tail {
+    /// Completes files that left their patterns, were read, and have not grown for the grace period.
+    mutating func settleLeft(_ now: TailTime) {
+        for key in self.table.keys {
+            guard case .left(let since) = self.table[key].phase else { continue }
+            if self.table[key].isGrowing {
+                self.table[key].isGrowing = false
+                self.table[key].phase = .left(since: now.monotonic)
+                continue
+            }
+            guard now.monotonic - since >= self.limits.leftGrace else { continue }
+            if !self.table[key].isIdentified {
+                guard self.table[key].byteCount > 0 else {
+                    self.forget(key)
+                    continue
+                }
+                self.identify(key, .final)
+                continue
+            }
+            guard self.table[key].isDrained else { continue }
+            self.table[key].phase = .complete
+            self.enqueue(key)
+        }
+    }
+
+    /// Asks fully read segments in turn whether their writer's lock is gone.
+    mutating func probeSegments(_ now: TailTime) {
+        for _ in 0..<min(self.probes.count, self.limits.lockProbeCountMax) {
+            guard let key = self.probes.popFirst() else { return }
+            guard self.table.contains(key) else { continue }
+            self.table[key].isProbing = false
+            guard self.table[key].phase == .following, self.table[key].isDrained else { continue }
+            do throws(FileSystemError) {
+                try self.probe(key)
+            } catch {
+                self.readFailed(key, error)
+            }
+            self.enqueueProbe(key)
+        }
+    }
+
+    private mutating func probe(_ key: StreamKey) throws(FileSystemError) {
+        guard case .opened(let descriptor) = self.open(key),
+            try self.files.lock(descriptor, .exclusive)
+        else { return }
+        // The length is final only now that nobody can append.
+        let status = try self.files.status(descriptor)
+        self.table[key].byteCount = status.byteCount
+        self.table[key].modified = status.modified
+        self.table[key].phase = .complete
+        // Gives the lock back.
+        if self.table[key].reach == .path { self.closeDescriptor(key) }
+        self.enqueue(key)
+    }
+
+    /// Deletes a segment into which its writer never wrote, once the writer is gone.
+    mutating func deleteEmptySegment(_ path: String, _ status: FileStatus, _ now: TailTime) {
+        let age = Duration.milliseconds(now.wall.milliseconds - status.modified / 1_000_000)
+        guard age >= self.limits.emptySegmentAge else { return }
+        do throws(FileSystemError) {
+            let descriptor = try self.files.open(path, .read)
+            defer { self.files.close(descriptor) }
+            guard try self.files.lock(descriptor, .exclusive) else { return }
+            let locked = try self.files.status(descriptor)
+            guard locked.byteCount == 0, try self.files.status(at: path)?.identity == locked.identity else { return }
+            try self.files.unlink(path)
+            self.notices.append(.emptySegmentDeleted(path: path))
+        } catch {
+            self.complain(path, .unreadable(path: path, error))
+        }
+    }
+}

@@ -1,0 +1,283 @@
+internal import WaybillSystem
+
+/// Finds files and follows them through renames, by looking: at everything, or at what a hint names.
+extension Tail {
+    /// Looks at every file of every source: the periodic truth.
+    package mutating func scan(_ now: TailTime) {
+        self.scanCount += 1
+        var directories: Set<String> = []
+        for source in self.sources.indices {
+            var expansion = GlobPattern.Expansion()
+            for pattern in self.patterns[source] { pattern.expand(on: self.files, into: &expansion) }
+            for failure in expansion.failures {
+                self.complain(failure.path, .unreadable(path: failure.path, failure))
+            }
+            directories.formUnion(expansion.directories)
+            for path in expansion.paths { self.observe(path, source: source, now) }
+        }
+        self.directories = directories.sorted()
+        var lost = self.checkUnseen(now)
+        self.retryFaulty(now)
+        self.settleLost(&lost, now)
+        self.adoptRemembered(now)
+        self.settleLeft(now)
+        self.probeSegments(now)
+    }
+
+    /// Looks at the files of these paths again; a watched directory stands for everything.
+    package mutating func pathsChanged(_ paths: [String], _ now: TailTime) {
+        guard !paths.contains(where: { self.directories.contains($0) }) else {
+            self.scan(now)
+            return
+        }
+        self.scanCount += 1
+        var lost: [StreamKey] = []
+        for path in paths {
+            let before = self.byPath[path]
+            if let source = self.source(of: path) { self.observe(path, source: source, now) }
+            guard let before, self.table.contains(before), self.table[before].scanSeen != self.scanCount,
+                self.table[before].reach == .path
+            else { continue }
+            if self.checkPath(before, now) == .lost { lost.append(before) }
+        }
+        self.retryFaulty(now)
+        self.settleLost(&lost, now)
+    }
+
+    func source(of path: String) -> Int? {
+        self.patterns.firstIndex { $0.contains { $0.matches(path) } }
+    }
+
+    // MARK: One path
+
+    private mutating func observe(_ path: String, source: Int, _ now: TailTime) {
+        let status: FileStatus
+        do throws(FileSystemError) {
+            guard let found = try self.files.status(at: path) else { return }
+            status = found
+        } catch {
+            self.complain(path, .unreadable(path: path, error))
+            return
+        }
+        guard status.kind == .regular else {
+            self.complain(path, .notRegular(path: path))
+            return
+        }
+        if let key = self.byIdentity[status.identity] {
+            self.observeKnown(key, path, status, now)
+        } else {
+            switch self.sources[source].kind {
+            case .spool: self.observeSegment(path, source: source, status, now)
+            case .files: self.observeForeign(path, source: source, status, now)
+            }
+        }
+    }
+
+    private mutating func observeKnown(_ key: StreamKey, _ path: String, _ status: FileStatus, _ now: TailTime) {
+        let oldPath = self.table[key].path
+        if oldPath != path {
+            // A link has two paths at once; a renamed file has not.
+            guard self.table[key].scanSeen != self.scanCount, !self.leads(oldPath, to: status.identity) else { return }
+            self.move(key, to: path)
+        }
+        self.table[key].scanSeen = self.scanCount
+        self.table[key].reach = .path
+        switch self.table[key].phase {
+        case .left: self.table[key].phase = .following
+        case .sealed: self.deleteSealedSegment(key)
+        case .complete, .sealOffered:
+            if !self.table[key].isSegment { self.table[key].phase = .following }
+        case .following: break
+        }
+        if self.table.contains(key) { self.observeLength(key, status) }
+    }
+
+    func leads(_ path: String, to identity: FileIdentity) -> Bool {
+        do throws(FileSystemError) {
+            return try self.files.status(at: path)?.identity == identity
+        } catch {
+            // Unknown: as long as a path cannot be looked at, nothing is decided about it.
+            return true
+        }
+    }
+
+    mutating func move(_ key: StreamKey, to path: String) {
+        let oldPath = self.table[key].path
+        if self.byPath[oldPath] == key { self.byPath[oldPath] = nil }
+        self.table[key].path = path
+        self.byPath[path] = key
+        guard let id = self.streamID(of: self.table[key]) else { return }
+        self.notices.append(.rotated(id, from: oldPath, to: path))
+        self.changed.insert(key)
+    }
+
+    /// What a file's present length and time of change say.
+    private func lengthNews(_ file: TailedFile, _ status: FileStatus) -> LengthNews {
+        guard status.byteCount != file.byteCount || status.modified != file.modified else { return .none }
+        if status.byteCount < max(file.cursor, file.acked) { return .cut }
+        return status.byteCount > file.byteCount ? .grown : .rewritten
+    }
+
+    /// What a new length means.
+    enum LengthNews {
+        case none
+        case grown
+        case cut
+        /// As long as before or a little shorter, and written to: only its head tells.
+        case rewritten
+    }
+
+    /// Takes in a file's present length.
+    mutating func observeLength(_ key: StreamKey, _ status: FileStatus) {
+        let news = self.lengthNews(self.table[key], status)
+        guard news != .none else { return }
+        switch news {
+        case .cut where self.table[key].isSegment: self.segmentCut(key, status)
+        case .cut: self.truncated(key, byteCount: status.byteCount)
+        case .none, .grown, .rewritten:
+            self.table[key].byteCount = status.byteCount
+            self.table[key].modified = status.modified
+            if case .left = self.table[key].phase, news == .grown { self.table[key].isGrowing = true }
+            if !self.table[key].isIdentified {
+                self.identify(key, .growing)
+            } else if news == .rewritten, !self.table[key].isSegment {
+                self.verify(key)
+            } else if news == .grown {
+                self.hold(key)
+            }
+        }
+        if self.table.contains(key) { self.enqueue(key) }
+    }
+
+    // MARK: Files that were not seen
+
+    enum PathCheck {
+        case present
+        case lost
+    }
+
+    /// Looks at the files that no pattern led to in this scan.
+    private mutating func checkUnseen(_ now: TailTime) -> [StreamKey] {
+        var lost: [StreamKey] = []
+        for key in self.table.keys where self.table[key].scanSeen != self.scanCount {
+            switch self.table[key].reach {
+            case .gone: break
+            case .path: if self.checkPath(key, now) == .lost { lost.append(key) }
+            case .descriptor:
+                guard let descriptor = self.table[key].descriptor else { continue }
+                do throws(FileSystemError) {
+                    self.observeLength(key, try self.files.status(descriptor))
+                } catch {
+                    self.readFailed(key, error)
+                }
+            }
+        }
+        return lost
+    }
+
+    private mutating func checkPath(_ key: StreamKey, _ now: TailTime) -> PathCheck {
+        let file = self.table[key]
+        do throws(FileSystemError) {
+            guard let status = try self.files.status(at: file.path), status.identity == file.identity else {
+                return .lost
+            }
+            if case .sealed = file.phase {
+                self.deleteSealedSegment(key)
+                return .present
+            }
+            if file.phase == .following, self.source(of: file.path) == nil {
+                self.table[key].phase = .left(since: now.monotonic)
+                self.changed.insert(key)
+            }
+            self.observeLength(key, status)
+        } catch {
+            self.complain(file.path, .unreadable(path: file.path, error))
+        }
+        return .present
+    }
+
+    /// Files whose path leads elsewhere: renamed, deleted, or on a file system that is not mounted now.
+    mutating func settleLost(_ lost: inout [StreamKey], _ now: TailTime) {
+        var listings: [String: [FileIdentity: String]] = [:]
+        for key in lost where self.table.contains(key) && self.table[key].reach == .path {
+            let file = self.table[key]
+            guard !self.leads(file.path, to: file.identity) else { continue }
+            if !file.isSegment, let path = self.findRenamed(file, &listings) {
+                self.move(key, to: path)
+                if self.source(of: path) == nil { self.left(key, now) }
+                continue
+            }
+            if self.byPath[file.path] == key { self.byPath[file.path] = nil }
+            if file.descriptor != nil {
+                self.table[key].reach = .descriptor
+                if file.phase == .following { self.left(key, now) }
+                self.enqueueProbe(key)
+            } else if self.isDirectoryPresent(file) {
+                self.vanished(key)
+            } else {
+                self.byPath[file.path] = key
+            }
+        }
+        lost.removeAll()
+    }
+
+    private mutating func left(_ key: StreamKey, _ now: TailTime) {
+        guard !self.table[key].isSegment else { return }
+        self.table[key].phase = .left(since: now.monotonic)
+        self.changed.insert(key)
+    }
+
+    /// Looks for a file among the names beside its old one.
+    func findRenamed(_ file: TailedFile, _ listings: inout [String: [FileIdentity: String]]) -> String? {
+        let directory = Path.parent(of: file.path)
+        if let listing = listings[directory] { return listing[file.identity] }
+        var listing: [FileIdentity: String] = [:]
+        do throws(FileSystemError) {
+            guard try self.files.status(at: directory) != nil else { return nil }
+            for name in try self.files.list(directory) {
+                let path = file.path.utf8.contains(UInt8(ascii: "/")) ? Path.join(directory, name) : name
+                if let status = try self.files.status(at: path), status.kind == .regular {
+                    listing[status.identity] = path
+                }
+            }
+        } catch {
+            // What was listed so far still counts; a file that is not found keeps its descriptor or waits.
+            listings[directory] = listing
+            return listing[file.identity]
+        }
+        listings[directory] = listing
+        return listing[file.identity]
+    }
+
+    /// Whether the directory of a missing file can be looked at and lies on the file's device: then it is gone.
+    ///
+    /// A directory that cannot be read, or lies on another device because nothing is mounted there now, proves
+    /// nothing. Where directories were deleted with the file, the nearest one that is left is asked.
+    func isDirectoryPresent(_ file: TailedFile) -> Bool {
+        var directory = Path.parent(of: file.path)
+        do throws(FileSystemError) {
+            while true {
+                if let status = try self.files.status(at: directory) {
+                    guard status.identity.device == file.identity.device else { return false }
+                    if directory == Path.parent(of: file.path) { _ = try self.files.list(directory) }
+                    return true
+                }
+                guard directory != "/", directory != "." else { return false }
+                directory = Path.parent(of: directory)
+            }
+        } catch {
+            return false
+        }
+    }
+
+    /// Files that could not be opened or read get another chance.
+    private mutating func retryFaulty(_ now: TailTime) {
+        let keys = self.faulty
+        self.faulty.removeAll(keepingCapacity: true)
+        for key in keys where self.table.contains(key) {
+            self.table[key].isFaulty = false
+            if !self.table[key].isIdentified { self.identify(key, .growing) }
+            if self.table.contains(key) { self.enqueue(key) }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+internal import WaybillSpool
+internal import WaybillSystem
+
+/// Tells files apart: new ones, known ones after a restart, cut ones, and new ones in an inode that was used before.
+extension Tail {
+    /// Whether more bytes of a file's first line can still come.
+    enum HeadState {
+        case growing
+        case final
+    }
+
+    // MARK: New files
+
+    mutating func observeSegment(_ path: String, source: Int, _ status: FileStatus, _ now: TailTime) {
+        let name = Path.name(of: path)
+        guard SegmentName(parsing: name) != nil else {
+            self.complain(path, .notSegment(path: path))
+            return
+        }
+        let id = String(name.dropLast(SegmentName.suffix.count))
+        guard status.byteCount > 0 else {
+            self.deleteEmptySegment(path, status, now)
+            return
+        }
+        if let other = self.bySegment[id] {
+            guard self.table[other].reach != .path else {
+                self.complain(path, .duplicateSegment(StreamID(unchecked: id), path: path))
+                return
+            }
+            self.forget(other)
+        }
+        var file = TailedFile(source: source, origin: .segment(id: id), path: path, status: status)
+        file.scanSeen = self.scanCount
+        if let entry = self.rememberedSegments.removeValue(forKey: id) {
+            file.acked = min(entry.offset, status.byteCount)
+            file.cursor = file.acked
+        } else {
+            self.notices.append(.discovered(StreamID(unchecked: id), path: path))
+        }
+        let key = self.insert(file)
+        self.bySegment[id] = key
+        self.changed.insert(key)
+        if self.table[key].isDrained { self.enqueueProbe(key) } else { self.hold(key) }
+        self.enqueue(key)
+    }
+
+    mutating func observeForeign(_ path: String, source: Int, _ status: FileStatus, _ now: TailTime) {
+        var file = TailedFile(source: source, origin: .foreign, path: path, status: status)
+        file.scanSeen = self.scanCount
+        let entries = self.remembered[status.identity.inode] ?? []
+        if let entry = self.unchanged(entries, path, status) {
+            self.take(entry)
+            file.restore(entry)
+            let key = self.insert(file)
+            if !self.table[key].isDrained { self.hold(key) }
+            if self.table.contains(key) { self.enqueue(key) }
+            return
+        }
+        let key = self.insert(file)
+        if status.byteCount > 0 || !entries.isEmpty { self.identify(key, .growing) }
+    }
+
+    mutating func insert(_ file: TailedFile) -> StreamKey {
+        let key = self.table.insert(file)
+        self.byIdentity[file.identity] = key
+        self.byPath[file.path] = key
+        return key
+    }
+
+    /// The entry of a file that nobody wrote to since: it need not be opened before there is news.
+    private func unchanged(_ entries: [RegistryEntry], _ path: String, _ status: FileStatus) -> RegistryEntry? {
+        guard entries.count == 1, let entry = entries.first, entry.state != .gone,
+            entry.identity == status.identity, entry.path == path, entry.byteCount == status.byteCount,
+            entry.modified == status.modified, entry.offset <= status.byteCount
+        else { return nil }
+        return entry
+    }
+
+    // MARK: Identification
+
+    /// Reads a foreign file's head, and gives it its stream as soon as the head is whole.
+    mutating func identify(_ key: StreamKey, _ state: HeadState) {
+        let descriptor: FileID
+        switch self.open(key) {
+        case .opened(let opened): descriptor = opened
+        case .lost, .replaced, .failed: return
+        }
+        let fingerprint: Fingerprint?
+        do throws(FileSystemError) {
+            fingerprint = try self.wholeHead(of: descriptor, state)
+        } catch {
+            self.readFailed(key, error)
+            return
+        }
+        guard let fingerprint else { return }
+        self.table[key].fingerprint = fingerprint
+        self.assignIncarnation(key, fingerprint)
+        self.changed.insert(key)
+        self.enqueue(key)
+    }
+
+    /// The fingerprint of the first line, of 4096 bytes, or of what there is when no more will come.
+    private func wholeHead(of descriptor: FileID, _ state: HeadState) throws(FileSystemError) -> Fingerprint? {
+        let count = try self.files.readFully(descriptor, at: 0, into: self.headBuffer)
+        let head = UnsafeRawBufferPointer(rebasing: self.headBuffer[..<count])
+        if let lineFeed = LineScanner.firstLineFeed(in: head) {
+            return Fingerprint(of: UnsafeRawBufferPointer(rebasing: head[...lineFeed]))
+        }
+        guard count == Fingerprint.byteCountMax || (state == .final && count > 0) else { return nil }
+        return Fingerprint(of: head)
+    }
+
+    /// Finds the stream that this file continues, or begins one that never was.
+    private mutating func assignIncarnation(_ key: StreamKey, _ fingerprint: Fingerprint) {
+        let file = self.table[key]
+        var own: RegistryEntry?
+        var next = file.pastHeads.first { $0.hash == fingerprint.hash }?.nextIncarnation ?? 0
+        for entry in self.remembered[file.identity.inode] ?? [] where self.isSameFile(entry, file) {
+            if let past = entry.pastHeads.first(where: { $0.hash == fingerprint.hash }) {
+                next = max(next, past.nextIncarnation)
+            }
+            self.table[key].inherit(entry)
+            guard entry.fingerprint == fingerprint else {
+                self.freeze(entry)
+                continue
+            }
+            next = max(next, entry.incarnation + 1)
+            if entry.state != .gone, entry.offset <= file.byteCount, entry.incarnation >= (own?.incarnation ?? 0) {
+                own = entry
+            } else {
+                self.freeze(entry)
+            }
+        }
+        if let own, own.incarnation + 1 == next {
+            self.take(own)
+            self.table[key].restore(own)
+            return
+        }
+        self.table[key].incarnation = next
+        // A file system without births gives a deleted file's inode to one that begins alike.
+        while self.goneIDs.contains(self.id(of: key).description) { self.table[key].incarnation += 1 }
+        self.notices.append(.discovered(self.id(of: key), path: file.path))
+    }
+
+    /// Whether an entry speaks of this very file, whatever was in it then.
+    private func isSameFile(_ entry: RegistryEntry, _ file: TailedFile) -> Bool {
+        guard entry.identity.inode == file.identity.inode, entry.birth == file.birth else { return false }
+        // Devices are numbered anew at a restart; a birth in nanoseconds tells as much.
+        return entry.identity.device == file.identity.device || entry.birth != 0
+    }
+
+    // MARK: Cut, rewritten, replaced
+
+    /// Makes sure that a file which was written to without growing begins as it did.
+    mutating func verify(_ key: StreamKey) {
+        guard case .opened(let descriptor) = self.open(key) else { return }
+        do throws(FileSystemError) {
+            guard try self.isUnchanged(key, descriptor) else {
+                self.truncated(key, byteCount: try self.files.status(descriptor).byteCount)
+                return
+            }
+        } catch {
+            self.readFailed(key, error)
+        }
+    }
+
+    /// The file's content is another now: the stream ends at what was handed out, and a new incarnation begins.
+    mutating func truncated(_ key: StreamKey, byteCount: Int) {
+        let file = self.table[key]
+        self.notices.append(
+            .truncatedUnread(
+                self.streamID(of: file), path: file.path, unreadByteCount: max(0, file.byteCount - file.cursor)))
+        self.beginIncarnation(replacing: key)
+    }
+
+    mutating func beginIncarnation(replacing key: StreamKey) {
+        let file = self.table[key]
+        var successor = file
+        successor.fingerprint = nil
+        successor.incarnation = 0
+        successor.pastHeads = file.pastHeadsOfSuccessor
+        successor.cursor = 0
+        successor.acked = 0
+        successor.examined = 0
+        successor.overlong = nil
+        successor.isPositioned = false
+        successor.isAsking = false
+        successor.isQueued = false
+        successor.isFaulty = false
+        successor.byteCount = 0
+        successor.idDevice = file.identity.device
+        successor.descriptor = nil
+        if file.phase == .sealOffered { successor.phase = .complete }
+        self.endStream(key)
+        self.table[key].byteCount = file.cursor
+        let new = self.insert(successor)
+        if let descriptor = file.descriptor {
+            self.table[key].descriptor = nil
+            self.table[new].descriptor = descriptor
+            if let index = self.openKeys.firstIndex(of: key) { self.openKeys[index] = new }
+        }
+        if file.fingerprint == nil { self.forget(key) }
+        self.observeNew(new)
+    }
+
+    /// Takes in how long the new content is already.
+    private mutating func observeNew(_ key: StreamKey) {
+        guard case .opened(let descriptor) = self.open(key) else { return }
+        do throws(FileSystemError) {
+            let status = try self.files.status(descriptor)
+            self.table[key].byteCount = status.byteCount
+            self.table[key].modified = status.modified
+        } catch {
+            self.readFailed(key, error)
+            return
+        }
+        if self.table[key].byteCount > 0 { self.identify(key, .growing) }
+    }
+
+    /// Nothing more can be read of this stream; it ends where reading stopped.
+    private mutating func endStream(_ key: StreamKey) {
+        let file = self.table[key]
+        if self.byIdentity[file.identity] == key { self.byIdentity[file.identity] = nil }
+        if self.byPath[file.path] == key { self.byPath[file.path] = nil }
+        self.table[key].reach = .gone
+        self.table[key].phase = .complete
+        // How much of it was lost is known when the receiver's position is.
+        if file.isPositioned { self.table[key].byteCount = file.cursor }
+        self.table[key].isFaulty = false
+        self.table[key].overlong = nil
+        if let id = self.streamID(of: file) { self.goneIDs.insert(id.description) }
+        self.changed.insert(key)
+        self.enqueue(key)
+    }
+
+    /// The file is gone, with what was not read of it.
+    mutating func vanished(_ key: StreamKey) {
+        let file = self.table[key]
+        let unreadByteCount = max(0, file.byteCount - file.cursor)
+        if unreadByteCount > 0, file.isPositioned || !file.isIdentified {
+            self.notices.append(
+                .vanished(self.streamID(of: file), path: file.path, unreadByteCount: unreadByteCount))
+        }
+        self.closeDescriptor(key)
+        if file.isIdentified {
+            self.endStream(key)
+        } else {
+            self.forget(key)
+        }
+    }
+
+    /// Another file has the inode now.
+    mutating func replaced(_ key: StreamKey, by status: FileStatus) {
+        let file = self.table[key]
+        self.vanished(key)
+        var successor = TailedFile(source: file.source, origin: .foreign, path: file.path, status: status)
+        successor.birth = status.birth
+        successor.scanSeen = file.scanSeen
+        let new = self.insert(successor)
+        if status.byteCount > 0 { self.identify(new, .growing) }
+    }
+
+    /// A segment is shorter than what was read of it, which only a crash of the machine does: it ends there.
+    mutating func segmentCut(_ key: StreamKey, _ status: FileStatus) {
+        let file = self.table[key]
+        self.table[key].byteCount = status.byteCount
+        self.table[key].modified = status.modified
+        guard file.phase == .following else { return }
+        self.notices.append(.truncatedUnread(self.streamID(of: file), path: file.path, unreadByteCount: 0))
+        self.enqueueProbe(key)
+    }
+}

@@ -1,0 +1,151 @@
+internal import WaybillSystem
+
+/// Cuts a file into batches of whole lines.
+extension Tail {
+    /// Reads the next whole lines of a stream into the start of `buffer`.
+    ///
+    /// A batch is longer than `byteCountMax` only when it is one line that is. Does nothing for a forgotten stream.
+    ///
+    /// - Parameter buffer: holds at least ``TailLimits/lineByteCountMax`` bytes.
+    package mutating func nextBatch(
+        for stream: StreamKey, byteCountMax: Int, into buffer: UnsafeMutableRawBufferPointer, _ now: TailTime
+    ) -> TailRead {
+        precondition(buffer.count >= self.limits.lineByteCountMax, "the buffer must hold the longest line")
+        precondition(byteCountMax > 0, "a batch holds at least one byte")
+        guard self.table.contains(stream), self.table[stream].isIdentified else { return .nothing }
+        guard self.table[stream].isPositioned else { return .unpositioned }
+        switch self.table[stream].phase {
+        case .sealOffered, .sealed: return .nothing
+        case .following, .left, .complete: break
+        }
+        guard self.table[stream].reach != .gone else { return self.drained(stream) }
+        guard let descriptor = self.openFile(stream, now) else { return .nothing }
+        let read: TailRead
+        do throws(FileSystemError) {
+            if self.table[stream].overlong != nil {
+                read = try self.continueOverlong(stream, descriptor, buffer)
+            } else {
+                read = try self.readLines(stream, descriptor, min(byteCountMax, buffer.count), buffer)
+            }
+        } catch {
+            self.readFailed(stream, error)
+            return .nothing
+        }
+        if self.table.contains(stream) { self.enqueue(stream) }
+        return read
+    }
+
+    private mutating func readLines(
+        _ stream: StreamKey, _ descriptor: FileID, _ byteCountMax: Int, _ buffer: UnsafeMutableRawBufferPointer
+    ) throws(FileSystemError) -> TailRead {
+        let offset = self.table[stream].cursor
+        let wanted = UnsafeMutableRawBufferPointer(rebasing: buffer[..<byteCountMax])
+        var count = try self.files.readFully(descriptor, at: offset, into: wanted)
+        guard count > 0 else { return self.drained(stream) }
+        var end = LineScanner.lastLineFeed(in: UnsafeRawBufferPointer(rebasing: buffer[..<count])).map { $0 + 1 }
+        if end == nil, count == byteCountMax, count < self.limits.lineByteCountMax {
+            // One line longer than a batch: as much more as the line may have.
+            let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[count..<self.limits.lineByteCountMax])
+            let start = count
+            count += try self.files.readFully(descriptor, at: offset + count, into: rest)
+            let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+            end = LineScanner.firstLineFeed(in: bytes, from: start).map { $0 + 1 }
+        }
+        guard try self.isUnchanged(stream, descriptor) else {
+            self.truncated(stream, byteCount: try self.files.status(descriptor).byteCount)
+            return .nothing
+        }
+        self.table[stream].byteCount = max(self.table[stream].byteCount, offset + count)
+        if let end {
+            let tooLong = self.overlongLine(in: UnsafeRawBufferPointer(rebasing: buffer[..<end]))
+            if tooLong == 0 { return try self.beginOverlong(stream, descriptor, buffer) }
+            return self.batch(stream, UnsafeRawBufferPointer(rebasing: buffer[..<(tooLong ?? end)]))
+        }
+        if count >= self.limits.lineByteCountMax { return try self.beginOverlong(stream, descriptor, buffer) }
+        return self.unterminated(stream, byteCount: count)
+    }
+
+    /// Where the first line begins that is longer than the limit; looked for only where there can be one.
+    private func overlongLine(in bytes: UnsafeRawBufferPointer) -> Int? {
+        guard bytes.count > self.limits.lineByteCountMax else { return nil }
+        var start = 0
+        while start < bytes.count, let lineFeed = LineScanner.firstLineFeed(in: bytes, from: start) {
+            if lineFeed + 1 - start > self.limits.lineByteCountMax { return start }
+            start = lineFeed + 1
+        }
+        return nil
+    }
+
+    private mutating func batch(_ stream: StreamKey, _ bytes: UnsafeRawBufferPointer) -> TailRead {
+        let offset = self.table[stream].cursor
+        var byteCount = bytes.count
+        var lineCount = LineScanner.lineFeedCount(in: bytes)
+        if lineCount > self.limits.batchLineCountMax {
+            lineCount = self.limits.batchLineCountMax
+            byteCount = LineScanner.byteCount(ofFirst: lineCount, linesIn: bytes)
+        }
+        self.table[stream].cursor = offset + byteCount
+        if self.table[stream].isDrained { self.enqueueProbe(stream) }
+        return .batch(offset: offset, rawByteCount: byteCount, lineCount: lineCount, isFinalUnterminated: false)
+    }
+
+    /// There are `byteCount` bytes without LF up to the end of the file.
+    private mutating func unterminated(_ stream: StreamKey, byteCount: Int) -> TailRead {
+        let offset = self.table[stream].cursor
+        guard self.table[stream].phase == .complete else {
+            self.table[stream].examined = offset + byteCount
+            self.enqueueProbe(stream)
+            return .nothing
+        }
+        self.table[stream].cursor = offset + byteCount
+        guard self.table[stream].isSegment else {
+            return .batch(offset: offset, rawByteCount: byteCount, lineCount: 1, isFinalUnterminated: true)
+        }
+        self.notices.append(.tornTail(self.id(of: stream), offset: offset, length: byteCount))
+        return .skip(offset: offset, length: byteCount, reason: .tornTail)
+    }
+
+    /// Everything there is was handed out.
+    private mutating func drained(_ stream: StreamKey) -> TailRead {
+        if self.table[stream].reach != .gone, self.table[stream].cursor < self.table[stream].byteCount {
+            // The file ends before what a scan saw: the next scan finds out why.
+            self.table[stream].isFaulty = true
+            self.faulty.append(stream)
+            return .nothing
+        }
+        guard self.table[stream].phase == .complete else {
+            self.enqueueProbe(stream)
+            return .nothing
+        }
+        self.table[stream].phase = .sealOffered
+        return .sealed(length: self.table[stream].cursor)
+    }
+
+    /// Whether the bytes just read belong to this stream: same head, and a line ends where reading began.
+    ///
+    /// Asked after the read, so that a file that was cut and has grown again in between is found out.
+    func isUnchanged(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
+        guard let fingerprint = self.table[stream].fingerprint else { return true }
+        guard try self.fingerprint(of: descriptor, byteCount: fingerprint.byteCount) == fingerprint else {
+            return false
+        }
+        let cursor = self.table[stream].cursor
+        guard cursor > 0, self.table[stream].phase != .complete else { return true }
+        let last = UnsafeMutableRawBufferPointer(rebasing: self.headBuffer[..<1])
+        return try self.files.readFully(descriptor, at: cursor - 1, into: last) == 1
+            && last[0] == LineScanner.lineFeed
+    }
+
+    func fingerprint(of descriptor: FileID, byteCount: Int) throws(FileSystemError) -> Fingerprint {
+        let head = UnsafeMutableRawBufferPointer(rebasing: self.headBuffer[..<byteCount])
+        let count = try self.files.readFully(descriptor, at: 0, into: head)
+        return Fingerprint(of: UnsafeRawBufferPointer(rebasing: head[..<count]))
+    }
+
+    mutating func readFailed(_ stream: StreamKey, _ error: FileSystemError) {
+        let path = self.table[stream].path
+        self.complain(path, .unreadable(path: path, error))
+        self.table[stream].isFaulty = true
+        self.faulty.append(stream)
+    }
+}

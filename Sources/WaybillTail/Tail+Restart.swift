@@ -1,0 +1,140 @@
+internal import WaybillSystem
+
+/// Brings the registry's entries and the files on disk together again.
+extension Tail {
+    mutating func remember(_ entries: [(id: String, entry: RegistryEntry)]) {
+        for (id, entry) in entries {
+            switch entry.kind {
+            case .segment: self.rememberedSegments[id] = entry
+            case .foreign: self.remembered[entry.identity.inode, default: []].append(entry)
+            }
+        }
+    }
+
+    /// Removes an entry whose stream is followed again.
+    mutating func take(_ entry: RegistryEntry) {
+        let inode = entry.identity.inode
+        self.remembered[inode]?.removeAll { $0 == entry }
+        if self.remembered[inode]?.isEmpty == true { self.remembered[inode] = nil }
+    }
+
+    /// Deals with the entries that no path led to: their files were renamed away or deleted meanwhile.
+    ///
+    /// An entry whose file is still there, under a path that no pattern covers any more, stays as it is: its source
+    /// was taken out of the configuration and may come back.
+    mutating func adoptRemembered(_ now: TailTime) {
+        guard !self.remembered.isEmpty || !self.rememberedSegments.isEmpty else { return }
+        var listings: [String: [FileIdentity: String]] = [:]
+        for inode in self.remembered.keys.sorted() {
+            for entry in self.remembered[inode] ?? [] where self.source(named: entry.source) != nil {
+                self.adopt(entry, &listings, now)
+            }
+        }
+        for (id, entry) in self.rememberedSegments.sorted(by: { $0.key < $1.key }) {
+            guard let source = self.source(named: entry.source) else { continue }
+            let file = TailedFile(entry, source: source, origin: .segment(id: id))
+            guard !self.leads(entry.path, to: entry.identity), self.isDirectoryPresent(file) else { continue }
+            self.rememberedSegments[id] = nil
+            self.bySegment[id] = self.insertGone(file)
+        }
+    }
+
+    private mutating func adopt(
+        _ entry: RegistryEntry, _ listings: inout [String: [FileIdentity: String]], _ now: TailTime
+    ) {
+        guard entry.state != .gone else {
+            self.freeze(entry)
+            return
+        }
+        if let key = self.byIdentity[entry.identity] {
+            // Another file has the inode now; while it is not identified, the entry may still be its own.
+            if self.table[key].isIdentified { self.freeze(entry) }
+            return
+        }
+        guard let source = self.source(named: entry.source) else { return }
+        var file = TailedFile(entry, source: source, origin: .foreign)
+        let isAtPath = self.leads(entry.path, to: entry.identity)
+        if isAtPath, entry.state == .open { return }
+        if !isAtPath {
+            guard let path = self.findRenamed(file, &listings) else {
+                if self.isDirectoryPresent(file) { self.freeze(entry) }
+                return
+            }
+            file.path = path
+        }
+        file.phase = .left(since: now.monotonic)
+        file.scanSeen = self.scanCount
+        self.take(entry)
+        let key = self.insert(file)
+        self.changed.insert(key)
+        if !isAtPath { self.notices.append(.rotated(self.id(of: key), from: entry.path, to: file.path)) }
+        do throws(FileSystemError) {
+            if let status = try self.files.status(at: file.path), status.identity == file.identity {
+                self.observeLength(key, status)
+            }
+        } catch {
+            self.complain(file.path, .unreadable(path: file.path, error))
+        }
+        if self.table.contains(key), !self.table[key].isDrained { self.hold(key) }
+        if self.table.contains(key) { self.enqueue(key) }
+    }
+
+    /// Makes a stream of an entry whose bytes cannot be had any more, so that the receiver seals it.
+    ///
+    /// The entry stays remembered: a file that begins alike in the same inode must not get its id.
+    mutating func freeze(_ entry: RegistryEntry) {
+        guard let source = self.source(named: entry.source) else { return }
+        let file = TailedFile(entry, source: source, origin: .foreign)
+        guard let id = self.streamID(of: file), !self.frozenIDs.contains(id.description) else { return }
+        self.frozenIDs.insert(id.description)
+        _ = self.insertGone(file)
+    }
+
+    private mutating func insertGone(_ file: TailedFile) -> StreamKey {
+        var file = file
+        file.reach = .gone
+        file.phase = .complete
+        let key = self.table.insert(file)
+        if let id = self.streamID(of: file) { self.goneIDs.insert(id.description) }
+        self.changed.insert(key)
+        self.enqueue(key)
+        return key
+    }
+
+    private func source(named name: String) -> Int? {
+        self.sources.firstIndex { $0.name == name }
+    }
+}
+
+extension TailedFile {
+    /// A file as the registry knew it.
+    init(_ entry: RegistryEntry, source: Int, origin: Origin) {
+        let status = FileStatus(
+            identity: entry.identity, kind: .regular, byteCount: entry.byteCount, modified: entry.modified,
+            birth: entry.birth)
+        self.init(source: source, origin: origin, path: entry.path, status: status)
+        self.restore(entry)
+    }
+
+    /// Takes over what the registry knew about this stream.
+    mutating func restore(_ entry: RegistryEntry) {
+        self.idDevice = entry.idDevice
+        self.birth = entry.birth
+        self.fingerprint = entry.fingerprint
+        self.incarnation = entry.incarnation
+        self.pastHeads = entry.pastHeads
+        self.cursor = entry.offset
+        self.acked = entry.offset
+    }
+
+    /// Takes over which heads the file has had, from an entry of an earlier content of it.
+    mutating func inherit(_ entry: RegistryEntry) {
+        var heads = self.pastHeads
+        for head in entry.pastHeads where !heads.contains(where: { $0.hash == head.hash }) { heads.append(head) }
+        if let fingerprint = entry.fingerprint, fingerprint != self.fingerprint {
+            heads.removeAll { $0.hash == fingerprint.hash }
+            heads.append(PastHead(hash: fingerprint.hash, nextIncarnation: entry.incarnation + 1))
+        }
+        self.pastHeads = Array(heads.suffix(PastHead.countMax))
+    }
+}

@@ -1,0 +1,146 @@
+import ArgumentParser
+import Logging
+import ServiceLifecycle
+import UnixSignals
+import WaybillAgent
+import WaybillExport
+import WaybillSystem
+import WaybillTail
+
+struct AgentCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "agent",
+        abstract: "Tail spools and NDJSON files; ship them to a receiver.",
+        discussion: """
+            Examples:
+              waybill agent --state /var/lib/waybill-agent --to collect.example.com:4390 --spool /var/spool/shop
+              waybill agent --state ./agent --to 127.0.0.1:4390 --glob '/var/log/nginx/*.json' \\
+                  --env prod --bundle com.example.web --time-member time
+              waybill agent --state ./agent --to 127.0.0.1:4390 --spool ./spool --once
+
+            --once ships everything there is, waits until it is durable, and prints one line of JSON.
+            SIGTERM ships what is there and leaves; what is not acknowledged by then is still on disk.
+            """)
+
+    @Option(help: "The state directory: registry and quarantine; made when it is missing.")
+    var state: String?
+
+    @Option(name: .customLong("to"), help: "A receiver, HOST:PORT; several are tried in turn.")
+    var receivers: [NetworkAddress] = []
+
+    @Option(help: "A folder that an app's client library writes into.")
+    var spool: [String] = []
+
+    @Option(help: "A pattern for other NDJSON files, e.g. '/var/log/app/*.json'.")
+    var glob: [String] = []
+
+    @Option(help: "The environment of files given by --glob: dev, internal or prod.")
+    var env: DeploymentEnvironment?
+
+    @Option(help: "The app of files given by --glob, e.g. com.example.web.")
+    var bundle: String?
+
+    @Option(help: "The member that holds the time of a line in files given by --glob.")
+    var timeMember: String?
+
+    @Option(help: "The member that holds the name of a line in files given by --glob.")
+    var nameMember: String?
+
+    @Option(help: "This agent's name, which must not change. (default: from this machine's id)")
+    var name: String?
+
+    @Option(help: "zlib's level, 0 to 9. (default: 1)")
+    var compression: Int?
+
+    @Flag(help: "Ship what there is, wait until it is durable, print a summary, leave.")
+    var once = false
+
+    @Option(help: "With --once: how many seconds to look for a receiver.")
+    var patience: Int = 15
+
+    @Option(help: "A configuration file (YAML); options given here win over it.")
+    var config: String?
+
+    @OptionGroup var log: LogOptions
+
+    func run() async throws {
+        let configuration = try self.agentConfiguration()
+        let agent = Agent(configuration: configuration, logger: Console.logger("agent", level: self.log.logLevel))
+        let group = ServiceGroup(
+            configuration: ServiceGroupConfiguration(
+                services: [.init(service: agent, successTerminationBehavior: .gracefullyShutdownGroup)],
+                gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
+        try await group.run()
+        switch agent.outcome {
+        case .drained(let summary), .stopped(let summary):
+            if self.once { print(summary.json) }
+        case .unreachable(let reason, let summary):
+            if self.once { print(summary.json) }
+            Console.printError("no receiver took the lines: \(reason); nothing is lost, run it again")
+            throw ExitCode.unreachable
+        case .failed(let error):
+            Console.printError("the state directory cannot be used: \(error)")
+            throw error.errno == SystemErrorText.inUse ? ExitCode.badConfiguration : ExitCode.files
+        case nil:
+            break
+        }
+    }
+
+    private func agentConfiguration() throws -> AgentConfiguration {
+        var configuration = AgentConfiguration(
+            name: try self.agentName(), stateDirectory: "", receivers: [], sources: [])
+        if let config {
+            configuration = try ConfigurationFile.load(config).agent ?? configuration
+            if self.name != nil { configuration.name = try self.agentName() }
+        }
+        if let state { configuration.stateDirectory = state }
+        if !self.receivers.isEmpty { configuration.receivers = self.receivers }
+        configuration.sources += self.spool.map {
+            AgentSource(files: .spool(directory: $0), environment: "prod", bundle: "unknown")
+        }
+        if !self.glob.isEmpty {
+            guard let env, let bundle else {
+                throw ValidationError("--glob needs --env and --bundle: foreign lines do not say them themselves")
+            }
+            configuration.sources.append(
+                AgentSource(
+                    files: .files(patterns: self.glob), environment: env.rawValue, bundle: bundle,
+                    timeMember: self.timeMember, nameMember: self.nameMember))
+        }
+        if let compression {
+            guard (0...9).contains(compression) else { throw ValidationError("--compression is 0 to 9") }
+            configuration.compressionLevel = compression
+        }
+        if self.once { configuration.mode = .once(patience: .seconds(self.patience)) }
+        configuration.token = OptionReader.token
+        guard !configuration.stateDirectory.isEmpty else { throw ValidationError("name the state directory: --state DIR") }
+        guard !configuration.receivers.isEmpty else { throw ValidationError("name a receiver: --to HOST:PORT") }
+        guard !configuration.sources.isEmpty else { throw ValidationError("name what to ship: --spool DIR or --glob PATTERN") }
+        return configuration
+    }
+
+    private func agentName() throws -> AgentName {
+        guard let name else { return DefaultAgentName.value }
+        guard let agentName = AgentName(name) else {
+            throw ValidationError("--name has 1 to 32 letters, digits, '.', '_', ':' and '-'")
+        }
+        return agentName
+    }
+}
+
+/// A name that stays the same while the machine does: made from `/etc/machine-id`, else from the host's name.
+enum DefaultAgentName {
+    static var value: AgentName {
+        let files = POSIXFileSystem()
+        let machine = ["/etc/machine-id", "/etc/hostname"].lazy.compactMap { path -> [UInt8]? in
+            // An unreadable id is no id; the next one is tried.
+            guard let bytes = try? files.contents(of: path, byteCountMax: 256), !bytes.isEmpty else { return nil }
+            return bytes
+        }.first
+        let hash = FNV1a.hash(machine ?? Array("waybill".utf8))
+        guard let name = AgentName("agent-" + Hexadecimal.text(hash, digitCount: 16)) else {
+            preconditionFailure("22 letters and digits are a name")
+        }
+        return name
+    }
+}

@@ -1,0 +1,69 @@
+import WaybillSystem
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
+/// Another process of this program, for the demo.
+struct ChildProcess {
+    let identifier: pid_t
+
+    /// Starts this program again with other arguments.
+    ///
+    /// - Parameter log: the file that takes its standard output and error.
+    init(_ arguments: [String], log: String) throws(FileSystemError) {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_APPEND, 0o644)
+        posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO)
+        let program = Self.program
+        var argv: [UnsafeMutablePointer<CChar>?] = ([program] + arguments).map { strdup($0) }
+        argv.append(nil)
+        defer { for argument in argv { free(argument) } }
+        var identifier = pid_t()
+        let status = posix_spawn(&identifier, program, &actions, nil, argv, environ)
+        guard status == 0 else { throw FileSystemError("spawn", path: program, errno: status) }
+        self.identifier = identifier
+    }
+
+    private static var program: String {
+        #if canImport(Glibc)
+        "/proc/self/exe"
+        #else
+        CommandLine.arguments[0]
+        #endif
+    }
+
+    func kill() {
+        _ = signal(SIGKILL)
+        _ = self.wait()
+    }
+
+    func terminate() {
+        _ = signal(SIGTERM)
+    }
+
+    private func signal(_ number: Int32) -> Int32 {
+        #if canImport(Glibc)
+        Glibc.kill(self.identifier, number)
+        #else
+        Darwin.kill(self.identifier, number)
+        #endif
+    }
+
+    /// - Returns: its exit code; 128 + the signal when one ended it.
+    func wait() -> Int32 {
+        var status: Int32 = 0
+        while waitpid(self.identifier, &status, 0) < 0, errno == EINTR {}
+        return status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F)
+    }
+
+    /// Whether it still runs.
+    var isRunning: Bool {
+        var status: Int32 = 0
+        return waitpid(self.identifier, &status, WNOHANG) == 0
+    }
+}

@@ -1,0 +1,155 @@
+import Logging
+import WaybillJSON
+import WaybillSystem
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
+/// Standard output and error.
+enum Console {
+    /// Whether a person watches standard error.
+    static var isTerminal: Bool {
+        isatty(STDERR_FILENO) == 1
+    }
+
+    static func printError(_ text: String) {
+        self.write("waybill: \(text)\n", to: STDERR_FILENO)
+    }
+
+    /// Writes all of `text`; a closed pipe ends the process as it does for every filter.
+    static func write(_ text: String, to descriptor: Int32) {
+        var text = text
+        text.withUTF8 { bytes in
+            var rest = UnsafeRawBufferPointer(bytes)
+            while !rest.isEmpty {
+                #if canImport(Glibc)
+                let count = Glibc.write(descriptor, rest.baseAddress, rest.count)
+                #else
+                let count = Darwin.write(descriptor, rest.baseAddress, rest.count)
+                #endif
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else { return }
+                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            }
+        }
+    }
+
+    /// A logger for people on a terminal, and for machines (one JSON object a line) otherwise.
+    static func logger(_ label: String, level: Logger.Level) -> Logger {
+        Logger(label: label) { label in
+            ConsoleLogHandler(label: label, logLevel: level, isJSON: !Self.isTerminal)
+        }
+    }
+}
+
+/// Writes log lines to standard error.
+struct ConsoleLogHandler: LogHandler {
+    let label: String
+    var logLevel: Logger.Level
+    var metadata: Logger.Metadata = [:]
+    let isJSON: Bool
+
+    init(label: String, logLevel: Logger.Level, isJSON: Bool) {
+        self.label = label
+        self.logLevel = logLevel
+        self.isJSON = isJSON
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { self.metadata[key] }
+        set { self.metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        let fields = self.metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
+        let line =
+            self.isJSON
+            ? Self.json(event.level, self.label, event.message.description, fields)
+            : Self.text(event.level, self.label, event.message.description, fields)
+        Console.write(line + "\n", to: STDERR_FILENO)
+    }
+
+    private static func text(
+        _ level: Logger.Level, _ label: String, _ message: String, _ fields: [(key: String, value: Logger.MetadataValue)]
+    ) -> String {
+        let details = fields.map { " \($0.key)=\(Self.printable("\($0.value)"))" }.joined()
+        return "\(Self.time) \(level) \(label): \(message)\(details)"
+    }
+
+    private static func json(
+        _ level: Logger.Level, _ label: String, _ message: String, _ fields: [(key: String, value: Logger.MetadataValue)]
+    ) -> String {
+        var json = JSONWriter()
+        json.beginObject()
+        json.key("ts")
+        json.string(Self.time)
+        json.key("level")
+        json.string(level.rawValue)
+        json.key("part")
+        json.string(label)
+        json.key("message")
+        json.string(message)
+        for (key, value) in fields {
+            var key = key
+            key.withUTF8 { json.key(UnsafeRawBufferPointer($0)) }
+            json.string("\(value)")
+        }
+        json.endObject()
+        return String(decoding: json.output.bytes, as: UTF8.self)
+    }
+
+    /// Control characters of paths and messages from peers must not reach a terminal.
+    private static func printable(_ text: String) -> String {
+        let clean = String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 ? "?" : $0 }))
+        return clean.contains(" ") ? "\"\(clean)\"" : clean
+    }
+
+    private static var time: String {
+        let milliseconds = POSIXClock().wallTime().milliseconds
+        let day = CalendarDay(daysSince1970: Int32(clamping: milliseconds / 86_400_000))
+        let rest = Int(milliseconds % 86_400_000)
+        func digits(_ value: Int, _ count: Int) -> String {
+            let text = String(value)
+            return String(repeating: "0", count: max(0, count - text.utf8.count)) + text
+        }
+        return "\(day)T\(digits(rest / 3_600_000, 2)):\(digits(rest / 60_000 % 60, 2)):"
+            + "\(digits(rest / 1000 % 60, 2)).\(digits(rest % 1000, 3))Z"
+    }
+}
+
+/// A progress bar on a terminal, for what takes longer than two seconds; silent otherwise.
+struct ProgressBar {
+    private let label: String
+    private let started = POSIXClock().monotonicTime()
+    private var lastDrawn = POSIXClock().monotonicTime()
+    private var isDrawn = false
+
+    init(_ label: String) {
+        self.label = label
+    }
+
+    /// Shows that `done` of `total` bytes are done.
+    mutating func show(_ done: Int, of total: Int) {
+        let now = POSIXClock().monotonicTime()
+        guard Console.isTerminal, now - self.started > .seconds(2), now - self.lastDrawn > .milliseconds(200) else {
+            return
+        }
+        self.lastDrawn = now
+        self.isDrawn = true
+        let share = total > 0 ? Double(done) / Double(total) : 1
+        let seconds = Double((now - self.started).nanoseconds) / 1e9
+        let rate = Double(done) / 1e6 / seconds
+        let left = share > 0 ? Int(seconds / share - seconds) : 0
+        let filled = Int(share * 30)
+        let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: 30 - filled)
+        Console.write("\r\(self.label) \(bar) \(Int(share * 100)) %  \(Int(rate)) MB/s  \(left) s left ", to: STDERR_FILENO)
+    }
+
+    /// Ends the line.
+    func finish() {
+        if self.isDrawn { Console.write("\n", to: STDERR_FILENO) }
+    }
+}

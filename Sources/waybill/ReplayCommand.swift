@@ -1,0 +1,81 @@
+import ArgumentParser
+import WaybillArchive
+import WaybillExport
+import WaybillProjection
+import WaybillReplay
+import WaybillSystem
+
+struct ReplayCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "replay",
+        abstract: "Make a provider's export for a range of days again, from the archive.",
+        discussion: """
+            Examples:
+              waybill replay --data /var/lib/waybill --provider ga4 --from 2026-11-01 --to 2026-11-20
+              waybill replay --data /var/lib/waybill --provider csv --zone Asia/Seoul --output /tmp/again
+
+            In place (without --output) the receiver must be stopped; each day is exchanged atomically, and what it
+            replaced is kept in exports/.previous-<provider>.
+            """)
+
+    @Option(help: "A receiver's data directory.")
+    var data: String
+
+    @Option(help: "Which export: ga4, mixpanel or csv.")
+    var provider: String
+
+    @Option(help: "The first day, in the report's zone.")
+    var from: CalendarDay?
+
+    @Option(help: "The last day, in the report's zone.")
+    var to: CalendarDay?
+
+    @Option(help: "Only this environment: dev, internal or prod.")
+    var env: DeploymentEnvironment?
+
+    @Option(help: "The report's zone.")
+    var zone: String = "UTC"
+
+    @Option(help: "Write to this directory and change nothing in the data directory; the receiver may run.")
+    var output: String?
+
+    func validate() throws {
+        _ = try OptionReader.provider(self.provider)
+        if let from, let to, to < from { throw ValidationError("--to lies before --from") }
+    }
+
+    func run() throws {
+        let zone = try OptionReader.zone(self.zone)
+        var request = Replay.Request(
+            options: ExportOptions(provider: try OptionReader.provider(self.provider), zone: zone))
+        request.from = self.from
+        request.to = self.to
+        request.environment = self.env
+        request.output = self.output
+        var bar = ProgressBar("replay \(self.provider)")
+        do {
+            let report = try Replay(dataDirectory: self.data, request: request).run { done, total in
+                bar.show(done, of: total)
+            }
+            bar.finish()
+            print(report.json(provider: self.provider))
+        } catch {
+            bar.finish()
+            Console.printError("\(error)")
+            switch error {
+            case .data(.locked): throw ExitCode.badConfiguration
+            case .noArchive: throw ExitCode.badInput
+            case .data(.unusable), .disk: throw ExitCode.files
+            }
+        }
+    }
+}
+
+extension Replay.Report {
+    /// One line of JSON.
+    fileprivate func json(provider: String) -> String {
+        "{\"provider\":\"\(provider)\",\"lines\":\(self.lineCount),\"bytes\":\(self.byteCount),"
+            + "\"exported\":\(self.counts.exported),\"refused\":\(self.counts.refused),\"held\":\(self.counts.held),"
+            + "\"skipped\":\(self.counts.skipped),\"partitions\":\(self.partitions.count)}"
+    }
+}

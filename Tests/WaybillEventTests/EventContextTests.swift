@@ -1,0 +1,181 @@
+import Testing
+import WaybillEvent
+
+private struct Login: ScreenEvent {
+    var screen: ScreenRef? { ScreenRef("로그인 화면", type: "LoginView", id: "login_screen_view_event") }
+    func encode(into fields: inout Fields) { fields.put("method", "email") }
+}
+
+private struct ProductTapped: ActionEvent {
+    var name: String { "Product Tapped" }
+    var screen: ScreenRef? { ScreenRef("ShoppingList") }
+    func encode(into fields: inout Fields) {
+        fields.put("productName", "=cmd \"토스터\", 2구")
+        fields.put("productPrice", 39_900)
+        fields.put("coupon", nil as String?)
+        fields.put("productPosition", "left")
+    }
+}
+
+private struct MomentLiked: ActionEvent {
+    var name: String { "moment_like" }
+    var screen: ScreenRef? { ScreenRef("Moments") }
+    func encode(into fields: inout Fields) { fields.put("momentID", "m-17") }
+    func customize(_ overrides: inout Overrides) {
+        overrides[.ga4].name = "select_content"
+        overrides[.ga4].fields.put("item_id", "moment-id-m-17-user-id-u-8812345")
+        overrides[.ga4].fields.put("item_name", "moment-like")
+    }
+}
+
+/// The context, parts and line of one writer, as the client holds them.
+private struct Writer: ~Copyable {
+    var context = EventContext(
+        writer: UniqueID(high: 0x0195_505E_AAAA_7000, low: 0x8000_0000_0000_00AA),
+        origin: EventOrigin(
+            app: "1.4.2", build: "118", bundle: "com.example.shop", os: "iOS", osVersion: "17.0.1",
+            model: "iPhone16,2", language: "ko-KR", environment: .prod))
+    var parts = EventParts()
+    var line = LineBuffer()
+
+    init(user: String? = nil) {
+        self.context.zoneMinutes = 540
+        self.identify(user)
+    }
+
+    mutating func identify(_ user: String?) {
+        self.context.setIdentity(
+            EventIdentity(
+                session: UniqueID(high: 0x0195_50FB_32B4_7000, low: 0x8000_0000_0000_0001), sessionNumber: 7,
+                user: user, anonymous: "b5372db0-c21e-41e4-8dfc-aa07a5b093db",
+                vendor: [.init(provider: .ga4, id: "0a1b2c3d4e5f60718293a4b5c6d7e8f9")]))
+    }
+
+    mutating func write(_ sequence: UInt64, at wall: Int64, up: UInt64, since: UInt64?, id: UInt64) -> String {
+        let stamp = EventStamp(
+            id: UniqueID(high: id, low: 0x82D3_0000_0000_0000 + sequence - 40), sequence: sequence,
+            wallMilliseconds: wall, upMilliseconds: up, sincePreviousMilliseconds: since, onScreenMilliseconds: 2150)
+        self.context.encode(self.parts, stamp, into: &self.line)
+        return String(decoding: self.line.bytes, as: UTF8.self)
+    }
+}
+
+@Test func `the encoder gives the golden lines byte for byte`() throws {
+    var writer = Writer()
+    var lines: [String] = []
+    writer.parts.take(.screen, "screen_view", ScreenRef("Splash"), []) { _ in }
+    writer.context.enterScreen(of: writer.parts)
+    writer.parts.take(Login(), []) { _ in }
+    lines.append(writer.write(41, at: 1_740_820_455_926, up: 61_250, since: nil, id: 0x0195_50FC_21F6_7B1C))
+    writer.identify("u-8812345")
+    writer.parts.take(ProductTapped(), []) { $0.put("productIndex", 7) }
+    lines.append(writer.write(42, at: 1_740_820_459_003, up: 64_327, since: 3077, id: 0x0195_50FC_2DFB_7B1C))
+    writer.parts.take(MomentLiked(), []) { _ in }
+    lines.append(writer.write(43, at: 1_740_820_461_500, up: 66_824, since: 2497, id: 0x0195_50FC_37BC_7B1C))
+    writer.context.leaveScreen()
+    writer.parts.take(.user, "set_user", nil, []) { fields in
+        fields.put("tier", "PREMIUM")
+        fields.putNull("age_band")
+    }
+    lines.append(writer.write(44, at: 1_740_820_462_000, up: 67_324, since: 500, id: 0x0195_50FC_39B0_7B1C))
+    #expect(lines == (try vectorLines("encoder.ndjson")))
+}
+
+/// What stands between the environment and the end of an event's line.
+private func tail(
+    _ subscriptions: [Subscription] = [], common: ((inout Fields) -> Void)? = nil,
+    _ take: (inout EventParts, [Subscription]) -> Void
+) -> String {
+    var writer = Writer()
+    if let common {
+        let box = EventPartsBox()
+        box.parts.take(.event, "common", nil, [], adding: common)
+        writer.context.common = box
+    }
+    take(&writer.parts, subscriptions)
+    let line = writer.write(41, at: 0, up: 0, since: nil, id: 0)
+    return String(line[line.firstRange(of: "\"env\":\"prod\"")!.upperBound...].dropLast(2))
+}
+
+@Test func `an event without fields has no data and a user event always has traits`() {
+    #expect(tail { parts, _ in parts.take(.event, "e", nil, []) { _ in } } == "")
+    var writer = Writer()
+    writer.parts.take(.user, "set_user", nil, []) { _ in }
+    #expect(writer.write(41, at: 0, up: 0, since: nil, id: 0).contains(",\"traits\":{},\"app\""))
+}
+
+@Test func `common fields follow the event's own unless it has them`() {
+    let common: (inout Fields) -> Void = { fields in
+        fields.put("plan", "pro")
+        fields.put("tags", ["x", "y"])
+        fields.put("at", object: { $0.put("a", 1) })
+    }
+    #expect(
+        tail(common: common) { parts, _ in parts.take(.event, "e", nil, []) { $0.put("tags", 1) } }
+            == #","data":{"tags":1,"plan":"pro","at":{"a":1}}"#)
+    #expect(
+        tail(common: common) { parts, _ in parts.take(.event, "e", nil, []) { _ in } }
+            == #","data":{"plan":"pro","tags":["x","y"],"at":{"a":1}}"#)
+    #expect(tail(common: common) { parts, _ in parts.take(.meta, "wb.dropped", nil, []) { _ in } } == "")
+}
+
+@Test func `providers are those that subscribed to the type`() {
+    let subscriptions: [Subscription] = [.only(.ga4, Login.self, MomentLiked.self), .all(.mixpanel)]
+    #expect(
+        tail(subscriptions) { $0.take(Login(), $1) { _ in } }
+            == #","log":"1.0","data":{"method":"email"},"providers":["ga4","mixpanel"]"#)
+    #expect(tail(subscriptions) { $0.take(.event, "e", nil, $1) { _ in } } == #","providers":["mixpanel"]"#)
+    #expect(tail([.only(.ga4, Login.self)]) { $0.take(.event, "e", nil, $1) { _ in } } == #","providers":[]"#)
+    #expect(tail([.only(.ga4, Login.self)]) { $0.take(.meta, "wb.x", nil, $1) { _ in } } == "")
+}
+
+private struct Skipping: Event {
+    let skips: Bool
+    var name: String { "e" }
+    func customize(_ overrides: inout Overrides) {
+        guard self.skips else { return }
+        overrides["own \"one\""].skip = true
+        overrides[.csv].fields.put("a", 1)
+        overrides[.csv].skip = true
+        overrides[.flurry].name = nil
+    }
+}
+
+@Test func `overrides of one event are gone in the next`() {
+    let skipped = tail { parts, _ in parts.take(Skipping(skips: true), []) { _ in } }
+    #expect(
+        skipped
+            == #","log":"1.0","overrides":{"own \"one\"":{"skip":true},"csv":{"data":{"a":1},"skip":true}}"#)
+    let after = tail { parts, _ in
+        parts.take(Skipping(skips: true), []) { _ in }
+        parts.take(Skipping(skips: false), []) { _ in }
+    }
+    #expect(after == #","log":"1.0""#)
+}
+
+@Test func `a name beyond 255 bytes is cut between characters and counted`() {
+    var parts = EventParts()
+    parts.take(.event, String(repeating: "토", count: 86), nil, []) { _ in }
+    let repairs = parts.repairs
+    #expect(repairs.cutName == 1)
+    var writer = Writer()
+    writer.parts.take(.event, String(repeating: "토", count: 86), nil, []) { _ in }
+    let line = writer.write(41, at: 0, up: 0, since: nil, id: 0)
+    #expect(line.contains("\"name\":\"\(String(repeating: "토", count: 85))\","))
+    writer.parts.take(.event, "a" + String(repeating: "토", count: 85), nil, []) { _ in }
+    let other = writer.write(41, at: 0, up: 0, since: nil, id: 0)
+    #expect(other.contains("\"name\":\"a\(String(repeating: "토", count: 84))\","))
+}
+
+@Test func `a line beyond 32 KiB says so and the next one is whole`() {
+    var writer = Writer()
+    writer.parts.take(.event, "e", nil, []) { $0.put("text", String(repeating: "x", count: 40_000)) }
+    _ = writer.write(41, at: 0, up: 0, since: nil, id: 0)
+    let isOverflowing = writer.line.isOverflowing
+    #expect(isOverflowing)
+    writer.parts.take(.event, "e", nil, []) { $0.put("text", "short") }
+    let line = writer.write(41, at: 0, up: 0, since: nil, id: 0)
+    #expect(line.hasSuffix(",\"data\":{\"text\":\"short\"}}\n"))
+    let isOverflowingStill = writer.line.isOverflowing
+    #expect(!isOverflowingStill)
+}

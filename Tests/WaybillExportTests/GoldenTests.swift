@@ -1,0 +1,41 @@
+import Testing
+import WaybillExport
+import WaybillSystem
+
+/// The files in `Protocol/vectors/providers` are the contract.
+@Suite struct GoldenTests {
+    private func seoul(_ provider: ProviderID) throws -> ExportOptions {
+        ExportOptions(
+            provider: provider, zone: try TimeZoneRules(named: "Asia/Seoul", from: POSIXFileSystem()))
+    }
+
+    @Test func `four events become exactly the golden GA4 requests`() throws {
+        let sink = export(lines(try vector("golden-events.ndjson")), ExportOptions(provider: .ga4))
+        #expect(sink.output == (try vector("ga4.ndjson")))
+        #expect(sink.records.map(\.eventCount) == [1, 2, 1])
+        #expect(
+            sink.records[1].ids
+                == "019550fc-2dfb-7b1c-82d3-000000000002,019550fc-37bc-7b1c-82d3-000000000003")
+        #expect(sink.records[1].firstID == "019550fc-2dfb-7b1c-82d3-000000000002")
+        #expect(sink.records[1].lastID == "019550fc-37bc-7b1c-82d3-000000000003")
+        #expect(sink.records[1].oldest == 1_740_820_459_003)
+        #expect(sink.records.map { $0.fixes[.rename] } == [0, 5, 0])
+        #expect(sink.records.map { $0.fixes[.dropNull] } == [0, 0, 1])
+        #expect(sink.refusals.isEmpty && sink.held.isEmpty && sink.skipped.isEmpty)
+    }
+
+    @Test func `four events become exactly the golden Mixpanel events`() throws {
+        let sink = export(lines(try vector("golden-events.ndjson")), ExportOptions(provider: .mixpanel))
+        #expect(sink.output == (try vector("mixpanel.ndjson")))
+        #expect(sink.skipped == [.kind])
+        #expect(sink.records.allSatisfy { $0.fixes == FixCounts() })
+    }
+
+    @Test(arguments: [("golden-events.ndjson", "csv.csv"), ("guard-event.ndjson", "guard.csv")])
+    func `events become exactly the golden rows`(events: String, file: String) throws {
+        let options = try self.seoul(.csv)
+        let sink = export(lines(try vector(events)), options)
+        let header = String(decoding: Exporter.description(of: .csv).header, as: UTF8.self)
+        #expect(Array((header + sink.output).utf8) == Array(try vector(file).utf8))
+    }
+}

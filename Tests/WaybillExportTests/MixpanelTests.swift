@@ -1,0 +1,130 @@
+import Testing
+import WaybillExport
+import WaybillSystem
+
+@Suite struct MixpanelTests {
+    private func properties(_ line: String, _ change: (inout MixpanelOptions) -> Void = { _ in }) throws -> PlainJSON {
+        var options = ExportOptions(provider: .mixpanel)
+        change(&options.mixpanel)
+        let sink = export([line], options)
+        let record = try #require(sink.records.first, "\(sink.refusals)")
+        return try #require(try PlainJSON(String(record.text.dropLast()))["properties"])
+    }
+
+    /// What stands behind `"ip":"0"`, and the fixes.
+    private func fields(_ data: String) throws -> (text: String, fixes: [String: Int]) {
+        let sink = export([event(members: ",\"data\":\(data)")], ExportOptions(provider: .mixpanel))
+        let record = try #require(sink.records.first, "\(sink.refusals)")
+        let start = try #require(record.text.firstRange(of: "\"ip\":\"0\""))
+        let counts = record.fixes
+        return (
+            String(record.text[start.upperBound...].dropLast(3).drop { $0 == "," }),
+            Dictionary(
+                uniqueKeysWithValues: FixCode.allCases.filter { counts[$0] > 0 }.map { ($0.rawValue, counts[$0]) })
+        )
+    }
+
+    @Test(arguments: [
+        (
+            #"{"a":"x","b":1.10,"c":true,"d":[1, 2],"e":{"f" : 3}}"#,
+            #""a":"x","b":1.10,"c":true,"d":[1,2],"e":{"f":3}"#, [:]
+        ),
+        (#"{"a":null}"#, "", ["drop_null": 1]),
+        (
+            #"{"time":1,"$ignore":2,"mp_x":3,"token":4,"":5}"#,
+            #""x_time":1,"x_$ignore":2,"x_mp_x":3,"x_token":4,"x_":5"#, ["rename": 5]
+        ),
+        (#"{"a":1,"\u0061":2,"screen":3}"#, #""a":1,"screen":3"#, ["collide": 1]),
+        (#"{"a":[[[[1]]]]}"#, #""a":"[[[[1]]]]""#, ["coerce": 1]),
+        (#"{"a":{"b":{"c":{}}}}"#, #""a":{"b":{"c":{}}}"#, [:]),
+        (#"{"q\u0022":1}"#, #""q\"":1"#, [:]),
+    ])
+    func `fields become properties`(data: String, text: String, fixes: [String: Int]) throws {
+        let fields = try self.fields(data)
+        #expect(fields.text == text)
+        #expect(fields.fixes == fixes)
+    }
+
+    @Test func `strings are cut at 255 bytes, in lists too`() throws {
+        let korean = String(repeating: "한", count: 86)
+        let fields = try self.fields("{\"a\":\"\(korean)\",\"b\":[\"\(korean)\"]}")
+        let cut = String(repeating: "한", count: 85)
+        #expect(fields.text == "\"a\":\"\(cut)\",\"b\":[\"\(cut)\"]")
+        #expect(fields.fixes == ["trunc_value": 2])
+    }
+
+    @Test func `a list keeps 254 elements and 8 KB`() throws {
+        let many = try self.fields("{\"a\":[\((0..<300).map(String.init).joined(separator: ","))]}")
+        #expect(many.text == "\"a\":[\((0..<254).map(String.init).joined(separator: ","))]")
+        #expect(many.fixes == ["trunc_value": 1])
+        let long = try self.fields(
+            "{\"a\":[\((0..<100).map { _ in "\"\(String(repeating: "x", count: 200))\"" }.joined(separator: ","))]}")
+        #expect(try PlainJSON("{\(long.text)}")["a"]?.elements.count == 40)
+        #expect(long.text.utf8.count <= 8192 + 4)
+    }
+
+    @Test func `an object that is too large becomes a string`() throws {
+        let object = "{" + (0..<255).map { "\"f\($0)\":1" }.joined(separator: ",") + "}"
+        let fields = try self.fields("{\"a\":\(object)}")
+        #expect(fields.fixes == ["coerce": 1, "trunc_value": 1])
+        #expect(try PlainJSON("{\(fields.text)}")["a"]?.text == String(object.prefix(255)))
+    }
+
+    @Test func `properties beyond 254 are dropped from the end`() throws {
+        let data = "{" + (0..<300).map { "\"f\($0)\":1" }.joined(separator: ",") + "}"
+        let properties = try self.properties(event(members: ",\"data\":\(data)"))
+        #expect(properties.members.count == 254)
+        #expect(properties.members.last?.key == "f246")
+    }
+
+    @Test func `an event below a megabyte drops fields rather than fail`() throws {
+        let long = String(repeating: "9", count: 500_050)
+        let fields = try self.fields("{\"a\":\(long),\"b\":1,\"c\":\(long)}")
+        #expect(fields.text == "\"a\":\(long),\"b\":1")
+        #expect(fields.fixes == ["drop_field": 1])
+    }
+
+    @Test(arguments: [("anonymous", "u-1"), ("00000000-0000-0000-0000-000000000000", "u-1"), ("n/a", "u-1")])
+    func `a placeholder as anonymous id is refused`(anon: String, user: String) {
+        let line = event(user: user).replacingFirst("b5372db0-c21e-41e4-8dfc-aa07a5b093db", with: anon)
+        #expect(export([line], ExportOptions(provider: .mixpanel)).refusals.map(\.reason) == [.mixpanelBadID])
+    }
+
+    @Test func `a placeholder as user counts as none`() throws {
+        let properties = try self.properties(event(user: "undefined"))
+        #expect(properties["distinct_id"]?.text == "$device:b5372db0-c21e-41e4-8dfc-aa07a5b093db")
+        #expect(properties["$user_id"] == nil)
+        let original = try self.properties(event(user: nil)) { $0.identityMerge = .original }
+        #expect(original["distinct_id"]?.text == "b5372db0-c21e-41e4-8dfc-aa07a5b093db")
+    }
+
+    @Test(arguments: [
+        ("2025-03-01T11:00:00.000Z", 1, 0), ("2025-03-01T11:00:00.001Z", 0, 1), ("2025-03-02T10:00:00.000Z", 0, 1),
+        ("2025-03-02T10:00:00.001Z", 0, 0),
+    ])
+    func `an event from the future waits up to a day`(ts: String, exported: Int, held: Int) {
+        let sink = export([event(ts: ts)], ExportOptions(provider: .mixpanel))
+        #expect(sink.eventCount == exported)
+        #expect(sink.held.count == held)
+        #expect(sink.refusals.count == 1 - exported - held)
+    }
+
+    @Test func `a held event says from when on it is taken`() {
+        let sink = export([event(id: 9, ts: "2025-03-01T12:00:00.000Z")], ExportOptions(provider: .mixpanel))
+        #expect(
+            sink.held == [
+                RecordingSink.Held(
+                    id: "019550fc-2dfb-7b1c-82d3-000000000009", notBefore: receivedAt.milliseconds + 3_600_000)
+            ])
+    }
+
+    @Test func `names are cut at 255 bytes and screens have one name`() throws {
+        let sink = export(
+            [event(name: String(repeating: "한", count: 100)), event(id: 2, kind: "screen")],
+            ExportOptions(provider: .mixpanel))
+        #expect(sink.records[0].text.hasPrefix("{\"event\":\"\(String(repeating: "한", count: 85))\","))
+        #expect(sink.records[0].fixes[.truncateName] == 1)
+        #expect(sink.records[0].fixes.total == 1)
+        #expect(sink.records[1].text.hasPrefix("{\"event\":\"Screen View\","))
+    }
+}

@@ -1,0 +1,237 @@
+import Testing
+import WaybillSpool
+import WaybillSystem
+
+private let writerID = "0195505e-aaaa-7000-8000-0000000000aa"
+private typealias Fault = FaultyFileSystem.Fault
+
+/// The payload of line `index`: lengths that fill segments of 200 bytes unevenly.
+private func payload(_ index: Int) -> String {
+    String(repeating: Character(UnicodeScalar(UInt8(97 + index % 26))), count: 1 + index * 37 % 120)
+}
+
+extension SpoolWriter {
+    /// Appends a line that carries the writer's next sequence; returns it when it was stored.
+    fileprivate mutating func appendLine(_ payload: String) throws(FileSystemError) -> String {
+        let line = "\(self.nextSequence):\(payload)\n"
+        let bytes = Array(line.utf8)
+        var failure: FileSystemError?
+        bytes.withUnsafeBytes { buffer in
+            do throws(FileSystemError) { try self.append(buffer) } catch { failure = error }
+        }
+        if let failure { throw failure }
+        return line
+    }
+}
+
+/// The whole lines of every segment, in the order of the names, and what is torn.
+private func spooledLines(on disk: FaultyFileSystem) -> [String] {
+    var lines: [String] = []
+    for name in disk.names("/spool") where SegmentName(parsing: name) != nil {
+        let text = String(decoding: disk.bytes("/spool/\(name)") ?? [], as: UTF8.self)
+        let parts = text.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+        if let first = parts.first {
+            #expect(first.hasPrefix("\(SegmentName(parsing: name)?.firstSequence ?? 0):"))
+        }
+        lines += parts.map { $0 + "\n" }
+    }
+    return lines
+}
+
+/// Appends 40 lines, each once; returns those that were reported stored.
+private func appendAll(on disk: FaultyFileSystem) -> (stored: [String], failures: [FileSystemError]) {
+    var stored: [String] = []
+    var failures: [FileSystemError] = []
+    do throws(FileSystemError) {
+        var spool = try SpoolWriter(
+            directory: "/spool", writer: writerID, on: disk, segmentByteCountMax: 200)
+        for index in 0..<40 {
+            do throws(FileSystemError) {
+                stored.append(try spool.appendLine(payload(index)))
+            } catch {
+                failures.append(error)
+            }
+        }
+    } catch {
+        failures.append(error)
+    }
+    return (stored, failures)
+}
+
+@Test func `lines go whole into segments named by their first sequence`() throws {
+    let disk = FaultyFileSystem()
+    let (stored, failures) = appendAll(on: disk)
+    #expect(failures == [])
+    #expect(stored.count == 40)
+    #expect(spooledLines(on: disk) == stored)
+    #expect(disk.names("/spool").count > 10)
+    for name in disk.names("/spool") {
+        #expect((disk.bytes("/spool/\(name)") ?? []).count <= 200)
+    }
+    #expect(disk.openCount == 0)
+}
+
+@Test(arguments: [
+    Fault.half, .error(SystemErrorText.noSpace), .error(SystemErrorText.inputOutput),
+    .short(thenError: SystemErrorText.noSpace), .short(thenError: SystemErrorText.inputOutput),
+    .dirty(SystemErrorText.inputOutput),
+])
+private func `a fault at any one call loses no stored line and doubles none`(fault: Fault) {
+    let callCount = {
+        let disk = FaultyFileSystem()
+        _ = appendAll(on: disk)
+        return disk.callCount
+    }()
+    for faulty in 0..<callCount {
+        let disk = FaultyFileSystem()
+        disk.setFaults { $0 == faulty ? fault : nil }
+        let (stored, failures) = appendAll(on: disk)
+        #expect(spooledLines(on: disk) == stored, "\(fault) at call \(faulty)")
+        #expect(stored.count + failures.count == 40 || failures.isEmpty, "\(fault) at call \(faulty)")
+        #expect(stored.count >= 39, "\(fault) at call \(faulty)")
+        #expect(disk.openCount == 0, "\(fault) at call \(faulty)")
+    }
+}
+
+@Test(arguments: 0..<UInt64(300))
+func `a disk that fails at random keeps exactly what was reported stored`(seed: UInt64) {
+    let disk = FaultyFileSystem()
+    var generator = SeededGenerator(seed: seed)
+    let rate = [2, 4, 10, 30][Int(seed % 4)]
+    disk.setFaults { _ in
+        guard generator.next() % UInt64(rate) == 0 else { return nil }
+        switch generator.next() % 6 {
+        case 0: return .error(SystemErrorText.noSpace)
+        case 1: return .error(SystemErrorText.inputOutput)
+        case 2: return .short(thenError: SystemErrorText.noSpace)
+        case 3: return .short(thenError: SystemErrorText.inputOutput)
+        case 4: return .half
+        default: return .dirty(SystemErrorText.inputOutput)
+        }
+    }
+    let (stored, _) = appendAll(on: disk)
+    #expect(spooledLines(on: disk) == stored)
+}
+
+@Test func `a line that tore goes whole to the next segment and the torn bytes stay`() throws {
+    let disk = FaultyFileSystem()
+    var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
+    _ = try spool.appendLine("one")
+    let before = disk.callCount
+    disk.setFaults { $0 == before ? .short(thenError: SystemErrorText.inputOutput) : nil }
+    _ = try spool.appendLine("twotwo")
+    disk.clearFaults()
+    _ = try spool.appendLine("three")
+    #expect(
+        disk.names("/spool") == [
+            "\(writerID)-00000000000000000001.ndjson", "\(writerID)-00000000000000000002.ndjson",
+        ])
+    #expect(disk.bytes("/spool/\(writerID)-00000000000000000001.ndjson") == Array("1:one\n2:tw".utf8))
+    #expect(disk.bytes("/spool/\(writerID)-00000000000000000002.ndjson") == Array("2:twotwo\n3:three\n".utf8))
+    #expect(spool.tornLineCount == 1)
+}
+
+@Test func `a segment whose first line tore is emptied under its lock and used again`() throws {
+    let disk = FaultyFileSystem()
+    var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
+    let path = "/spool/\(writerID)-00000000000000000001.ndjson"
+    let named = disk.callCount + 3  // Opened, locked, renamed.
+    disk.setFaults { $0 >= named ? .dirty(SystemErrorText.inputOutput) : nil }
+    #expect(throws: FileSystemError.self) { try spool.appendLine("first") }
+    #expect(disk.bytes(path) == Array("1:fi".utf8))
+    #expect(disk.isLocked(path))
+    disk.clearFaults()
+    _ = try spool.appendLine("first")
+    #expect(disk.bytes(path) == Array("1:first\n".utf8))
+    #expect(spool.nextSequence == 2)
+}
+
+@Test func `a full disk is reported and work goes on by itself`() throws {
+    let disk = FaultyFileSystem()
+    var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
+    _ = try spool.appendLine("one")
+    disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+    for _ in 0..<5 {
+        #expect(throws: FileSystemError.self) { try spool.appendLine("lost") }
+    }
+    disk.clearFaults()
+    _ = try spool.appendLine("two")
+    #expect(spooledLines(on: disk) == ["1:one\n", "2:two\n"])
+    #expect(disk.names("/spool").count == 1)
+}
+
+@Test func `a segment is locked under its name as long as it is open`() throws {
+    let disk = FaultyFileSystem()
+    let path = "/spool/\(writerID)-00000000000000000001.ndjson"
+    do {
+        var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
+        _ = try spool.appendLine("one")
+        #expect(disk.isLocked(path))
+    }
+    #expect(!disk.isLocked(path))
+}
+
+@Test func `a flush makes every segment since the last one durable`() throws {
+    let disk = FaultyFileSystem()
+    var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk, segmentByteCountMax: 20)
+    for _ in 0..<5 { _ = try spool.appendLine("0123456789") }
+    let flush = spool.flush
+    try flush.perform(on: disk)
+    spool.flushed(flush)
+    let paths = disk.names("/spool").map { "/spool/\($0)" }
+    #expect(paths.count == 5)
+    #expect(paths.map(disk.durableByteCount) == [13, 13, 13, 13, 13])
+    _ = try spool.appendLine("0123456789")
+    let calls = disk.callCount
+    let next = spool.flush
+    try next.perform(on: disk)
+    // The list, two segments opened and synchronized, and the folder: the four before are durable already.
+    #expect(disk.callCount - calls == 1 + 2 * 2 + 1)
+}
+
+@Test func `after a failed flush the lines go to a new segment`() throws {
+    let disk = FaultyFileSystem()
+    var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
+    _ = try spool.appendLine("one")
+    let flush = spool.flush
+    disk.setFaults { _ in .error(SystemErrorText.inputOutput) }
+    #expect(throws: FileSystemError.self) { try flush.perform(on: disk) }
+    disk.clearFaults()
+    spool.flushFailed(flush)
+    _ = try spool.appendLine("two")
+    #expect(disk.names("/spool").count == 2)
+}
+
+@Test func `a folder that was cleared away is made again`() throws {
+    let disk = FaultyFileSystem()
+    var spool = try SpoolWriter(directory: "/a/b/spool", writer: writerID, on: disk)
+    try disk.removeDirectory("/a/b/spool")
+    try disk.removeDirectory("/a/b")
+    _ = try spool.appendLine("one")
+    #expect(disk.bytes("/a/b/spool/\(writerID)-00000000000000000001.ndjson") == Array("1:one\n".utf8))
+}
+
+@Test func `a spool path that is a file is refused with what to do`() {
+    let disk = FaultyFileSystem()
+    disk.put("/spool", [1])
+    let error = #expect(throws: FileSystemError.self) {
+        _ = try SpoolWriter(directory: "/spool", writer: writerID, on: disk).nextSequence
+    }
+    #expect(
+        error?.description == "createDirectory /spool: Not a directory (not-a-directory); name a directory")
+}
+
+@Test func `a folder that may not be read is refused and a full disk is not`() throws {
+    let denied = FaultyFileSystem()
+    denied.setFaults { _ in .error(13) }
+    let error = #expect(throws: FileSystemError.self) {
+        _ = try SpoolWriter(directory: "/spool", writer: writerID, on: denied).nextSequence
+    }
+    #expect(error?.code == "permission")
+    let full = FaultyFileSystem()
+    full.setFaults { _ in .error(SystemErrorText.noSpace) }
+    var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: full)
+    full.clearFaults()
+    _ = try spool.appendLine("one")
+    #expect(spooledLines(on: full) == ["1:one\n"])
+}

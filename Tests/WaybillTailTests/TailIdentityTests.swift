@@ -1,0 +1,152 @@
+import Testing
+import WaybillSystem
+import WaybillTail
+
+struct TailIdentityTests {
+    @Test(arguments: [true, false], ["a\n", "uno\n", "one\n", "another line\nand more\n"])
+    func `a new file in a used inode is read from its start`(hasBirths: Bool, text: String) throws {
+        // Without births a file that begins alike and is not shorter cannot be told apart after a restart.
+        guard hasBirths || !text.hasPrefix("one\n") else { return }
+        for isStopped in [true, false] {
+            let files = MemoryFileSystem(hasBirths: hasBirths)
+            let bench = try TailBench(files)
+            files.append("/log/a.log", "one\n")
+            let inode = files.inode(of: "/log/a.log")
+            bench.run()
+            try bench.checkpoint()
+            if isStopped {
+                bench.kill()
+            } else {
+                // Descriptors pin inodes: this one is gone before the file is.
+                bench.kill()
+                try bench.start()
+                bench.scan()
+            }
+            files.remove("/log/a.log")
+            files.append("/log/a.log", text)
+            #expect(files.inode(of: "/log/a.log") == inode)
+            if isStopped { try bench.start() }
+            bench.settle()
+            #expect(bench.texts == ["one\n", text])
+            #expect(bench.sealed == [bench.order[0]])
+        }
+    }
+
+    @Test
+    func `a thousand files with one head are a thousand streams`() throws {
+        let files = MemoryFileSystem()
+        var limits = TailLimits()
+        limits.openFileCountMax = 16
+        let bench = try TailBench(files, limits: limits)
+        let head = String(repeating: "h", count: 5000) + "\n"
+        for number in 0..<1000 { files.append("/log/\(number).log", head + "\(number)\n") }
+        bench.run()
+        #expect(bench.texts.sorted() == (0..<1000).map { head + "\($0)\n" }.sorted())
+        #expect(files.openDescriptorCount <= 16)
+    }
+
+    @Test(arguments: [0, 1, 1023, 1024, 4095, 4096, 4097])
+    func `files of any size arrive whole`(byteCount: Int) throws {
+        let files = MemoryFileSystem()
+        let bench = try TailBench(files)
+        let text = byteCount == 0 ? "" : String(repeating: "x", count: byteCount - 1) + "\n"
+        files.append("/log/a.log", text)
+        bench.run()
+        #expect(bench.texts == (byteCount == 0 ? [] : [text]))
+        files.append("/log/a.log", "more\n")
+        bench.run()
+        #expect(bench.texts == [text + "more\n"])
+    }
+
+    @Test
+    func `a restart with the registry opens no idle file`() throws {
+        let files = MemoryFileSystem()
+        let bench = try TailBench(files)
+        for number in 0..<100 { files.append("/log/\(number).log", "\(number)\n") }
+        bench.run()
+        try bench.checkpoint()
+        try bench.restart()
+        let openCount = files.openCount
+        bench.scan()
+        #expect(files.openCount == openCount)
+        #expect(bench.ship() == 0)
+        files.append("/log/7.log", "news\n")
+        bench.run()
+        #expect(bench.received[bench.order[7]] != nil)
+        #expect(bench.texts.filter { $0.hasSuffix("news\n") } == ["7\nnews\n"])
+        #expect(files.openCount == openCount + 1)
+    }
+
+    @Test
+    func `devices that are numbered anew at a restart do not repeat a line`() throws {
+        let files = MemoryFileSystem()
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        try bench.checkpoint()
+        files.renumberDevice()
+        files.append("/log/a.log", "two\n")
+        try bench.restart()
+        bench.run()
+        #expect(bench.texts == ["one\ntwo\n"])
+    }
+
+    @Test
+    func `the receiver's position wins over a lost registry and over one that is ahead`() throws {
+        let files = MemoryFileSystem()
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\ntwo\nthree\n")
+        bench.run()
+        try bench.checkpoint()
+        bench.kill()
+        files.remove("/state/registry")
+        try bench.start()
+        bench.run()
+        #expect(bench.texts == ["one\ntwo\nthree\n"])
+        // A receiver restored from a backup knows less.
+        let id = bench.order[0]
+        bench.received[id] = Array("one\n".utf8)
+        files.append("/log/a.log", "four\n")
+        bench.loseConnection()
+        bench.run()
+        #expect(bench.texts == ["one\ntwo\nthree\nfour\n"])
+    }
+
+    @Test
+    func `a stream's id has the documented parts`() throws {
+        let files = MemoryFileSystem()
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        let parts = bench.order[0].split(separator: "-").map(String.init)
+        let hash = Hexadecimal.text(FNV1a.hash(Array("one\n".utf8)), digitCount: 16)
+        #expect(parts.count == 6)
+        #expect([parts[0], parts[1], parts[4], parts[5]] == ["agent", "fe01", hash, "0"])
+    }
+
+    @Test
+    func `unreadable files and directories are reported once and hold nobody up`() throws {
+        let files = MemoryFileSystem()
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        files.append("/log/b.log", "two\n")
+        files.makeDirectory("/log/c.log")
+        files.fail("open", "/log/a.log", 13)
+        bench.settle()
+        #expect(bench.texts == ["two\n"])
+        let complaints = bench.notices.filter {
+            switch $0 {
+            case .unreadable, .notRegular: true
+            default: false
+            }
+        }
+        #expect(
+            complaints == [
+                .unreadable(path: "/log/a.log", FileSystemError("open", path: "/log/a.log", errno: 13)),
+                .notRegular(path: "/log/c.log"),
+            ])
+        files.fail("open", "/log/a.log", nil)
+        bench.run()
+        #expect(bench.texts == ["two\n", "one\n"])
+    }
+}

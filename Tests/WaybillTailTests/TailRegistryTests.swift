@@ -1,0 +1,132 @@
+import Testing
+import WaybillSystem
+import WaybillTail
+
+struct TailRegistryTests {
+    let files = MemoryFileSystem()
+
+    /// A registry as it is after some work, and what the receiver holds then.
+    private func worked() throws -> (registry: [UInt8], bench: TailBench<MemoryFileSystem>) {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        files.append("/log/b b%.log", "uno\n")
+        bench.run()
+        try bench.checkpoint()
+        files.append("/log/a.log", "two\n")
+        files.rewrite("/log/b b%.log", "")
+        bench.run()
+        files.append("/log/b b%.log", "dos dos\n")
+        bench.run()
+        try bench.checkpoint()
+        bench.kill()
+        return (try #require(files.bytes(of: "/state/registry")), bench)
+    }
+
+    @Test
+    func `a registry cut at any byte repeats and loses nothing`() throws {
+        let (registry, bench) = try worked()
+        let texts = bench.texts
+        #expect(texts == ["one\ntwo\n", "uno\n", "dos dos\n"])
+        for count in 0...registry.count {
+            files.remove("/state/registry.previous")
+            files.remove("/state/registry")
+            files.append("/state/registry", registry.prefix(count))
+            try bench.start()
+            bench.run()
+            #expect(bench.texts == texts, "cut to \(count)")
+            bench.kill()
+        }
+    }
+
+    @Test
+    func `a registry with any byte spoilt repeats and loses nothing`() throws {
+        let (registry, bench) = try worked()
+        let texts = bench.texts
+        for index in registry.indices {
+            var bytes = registry
+            bytes[index] ^= 1 << UInt8(index % 8)
+            files.remove("/state/registry.previous")
+            files.remove("/state/registry")
+            files.append("/state/registry", bytes)
+            try bench.start()
+            bench.run()
+            #expect(bench.texts == texts, "spoilt at \(index)")
+            bench.kill()
+        }
+    }
+
+    @Test
+    func `entries that make no sense are named and dropped`() throws {
+        let good =
+            "v=1 kind=foreign source=app device=fe01 inode=99 birth=5 head=4 fingerprint=00000000000000aa incarnation=0"
+            + " offset=4 size=4 modified=7 state=open path=/log/x%20y.log"
+        let bad = [
+            "", "v=2", good + " offset=4", good.replacing("offset=4", with: "offset=-4"),
+            good.replacing("head=4", with: "head=4097"), good.replacing("path=", with: "way="),
+            good.replacing("%20", with: "%2"), good.replacing("offset=4", with: "offset=9007199254740992"),
+        ]
+        try files.createDirectory("/state")
+        var registry = try StateStore(path: "/state/registry", files: files)
+        var changes: [String: String?] = ["good": good]
+        for (index, text) in bad.enumerated() { changes["bad-\(index)"] = text }
+        try registry.commit(changes)
+        let bench = try TailBench(files)
+        let recovery = bench.withTail { $0.recovery }
+        #expect(recovery == TailRecovery(entryCount: 1, unreadableKeys: bad.indices.map { "bad-\($0)" }))
+        try bench.checkpoint()
+        bench.kill()
+        #expect(try StateStore(path: "/state/registry", files: files).entries == ["good": good])
+    }
+
+    @Test
+    func `the registry is never ahead of the acknowledgement`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\ntwo\nthree\n")
+        bench.scan()
+        bench.ship(readCountMax: 2, byteCountMax: 4)
+        try bench.checkpoint()
+        let entries = try StateStore(path: "/state/registry", files: files).entries
+        #expect(entries.count == 1)
+        #expect(entries[bench.order[0]]?.contains(" offset=4 ") == true)
+    }
+
+    @Test
+    func `a hundred thousand short-lived files leave nothing behind`() throws {
+        let bench = try TailBench(files)
+        for round in 0..<1000 {
+            for number in 0..<100 { files.append("/log/\(number).log", "round \(round)\n") }
+            bench.scan()
+            bench.ship()
+            for number in 0..<100 { files.remove("/log/\(number).log") }
+            bench.scan()
+            bench.advance(11_000)
+            bench.scan()
+            bench.ship()
+            if round % 100 == 0 { try bench.checkpoint() }
+        }
+        try bench.checkpoint()
+        #expect(bench.received.count == 100_000)
+        #expect(bench.sealed.count == 100_000)
+        #expect(bench.withTail { $0.fileCount } == 0)
+        bench.kill()
+        #expect(try StateStore(path: "/state/registry", files: files).entries == [:])
+    }
+
+    @Test
+    func `a source taken out of the configuration keeps its position`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        try bench.checkpoint()
+        bench.kill()
+        let other = SourceConfiguration(name: "other", kind: .files(patterns: ["/other/*"]))
+        let without = try TailBench(files, sources: [other])
+        without.settle()
+        try without.checkpoint()
+        #expect(without.order == [])
+        without.kill()
+        try bench.start()
+        bench.scan()
+        #expect(bench.ship() == 0)
+    }
+}

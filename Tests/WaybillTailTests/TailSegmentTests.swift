@@ -1,0 +1,183 @@
+import Testing
+import WaybillSystem
+import WaybillTail
+
+struct TailSegmentTests {
+    private static let writer = "0195505e-aaaa-7000-8000-0000000000aa"
+    let files = MemoryFileSystem()
+
+    private func path(_ sequence: Int) -> String {
+        let digits = String(sequence)
+        return "/spool/\(Self.writer)-" + String(repeating: "0", count: 20 - digits.count) + digits + ".ndjson"
+    }
+
+    private func lockAsWriter(_ path: String) throws -> FileID {
+        let file = try files.open(path, .append)
+        #expect(try files.lock(file, .shared))
+        return file
+    }
+
+    @Test
+    func `a segment is deleted when its writer is gone and the receiver sealed it`() throws {
+        let bench = try TailBench(files)
+        files.append(path(1), "one\n")
+        let writer = try lockAsWriter(path(1))
+        bench.settle()
+        #expect(bench.texts == ["one\n"])
+        #expect(files.exists(path(1)))
+        files.append(path(1), "two\n")
+        files.close(writer)
+        bench.settle()
+        #expect(bench.texts == ["one\ntwo\n"])
+        #expect(bench.order == ["0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001"])
+        #expect(files.unlinkedPaths == [path(1)])
+        try bench.checkpoint()
+        #expect(bench.withTail { $0.fileCount } == 0)
+        #expect(files.openDescriptorCount == 0)
+    }
+
+    @Test
+    func `no segment is deleted before its last byte was acknowledged`() throws {
+        let bench = try TailBench(files)
+        for number in 1...20 { files.append(path(number), "line \(number)\n") }
+        for _ in 0..<200 {
+            bench.scan()
+            bench.ship(readCountMax: 1)
+            for deleted in files.unlinkedPaths {
+                let id = deleted.dropFirst("/spool/".count).dropLast(".ndjson".count)
+                #expect(bench.sealed.contains(String(id)))
+            }
+            bench.loseConnection()
+        }
+        bench.settle()
+        #expect(bench.texts.sorted() == (1...20).map { "line \($0)\n" }.sorted())
+        #expect(files.unlinkedPaths.count == 20)
+    }
+
+    @Test
+    func `what was in flight when the connection was lost is read again`() throws {
+        let bench = try TailBench(files)
+        files.append(path(1), "one\ntwo\n")
+        bench.scan()
+        bench.isSlow = true
+        bench.ship(byteCountMax: 4)
+        bench.loseConnection()
+        #expect(files.unlinkedPaths == [])
+        bench.settle()
+        #expect(bench.texts == ["one\ntwo\n"])
+        #expect(files.unlinkedPaths == [path(1)])
+    }
+
+    @Test
+    func `a segment that grew behind its seal is kept and named`() throws {
+        let bench = try TailBench(files)
+        files.append(path(1), "one\n")
+        bench.scan()
+        var sealed: StreamKey?
+        let now = bench.now
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 16)
+        defer { buffer.deallocate() }
+        for _ in 0..<4 {
+            bench.withTail { tail in
+                guard let key = tail.nextReady() else { return }
+                switch tail.nextBatch(for: key, byteCountMax: 1 << 20, into: buffer, now) {
+                case .unpositioned: tail.positionLearned(key, at: 0)
+                case .batch(_, let count, _, _): tail.acked(key, upTo: count)
+                case .sealed: sealed = key
+                case .skip, .nothing: break
+                }
+            }
+            bench.scan()
+        }
+        let key = try #require(sealed)
+        files.append(path(1), "two\n")
+        bench.withTail { $0.sealedByReceiver(key) }
+        bench.scan()
+        #expect(files.exists(path(1)))
+        let id = bench.withTail { $0.id(of: key) }
+        #expect(
+            bench.notices.last
+                == .segmentGrewAfterSeal(id, path: path(1), sealedByteCount: 4, byteCount: 8))
+    }
+
+    @Test
+    func `the torn end of a dead writer's segment is skipped by name`() throws {
+        let bench = try TailBench(files)
+        files.append(path(1), "one\ntw")
+        bench.settle()
+        #expect(bench.skipped == ["0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001": ["4+2 torn-tail"]])
+        #expect(files.unlinkedPaths == [path(1)])
+    }
+
+    @Test
+    func `an empty segment is deleted when it is old and its writer gone`() throws {
+        let bench = try TailBench(files)
+        files.append(path(1), "")
+        let writer = try lockAsWriter(path(1))
+        bench.run()
+        bench.advance(61_000)
+        bench.run()
+        #expect(files.exists(path(1)))
+        files.close(writer)
+        bench.run()
+        #expect(files.unlinkedPaths == [path(1)])
+        #expect(bench.order == [])
+    }
+
+    @Test
+    func `a segment evicted by its writer's quota ends where reading stopped`() throws {
+        let bench = try TailBench(files)
+        files.append(path(1), "one\n")
+        let writer = try lockAsWriter(path(1))
+        bench.run()
+        files.close(writer)
+        files.remove(path(1))
+        bench.settle()
+        #expect(bench.texts == ["one\n"])
+        #expect(bench.sealed == ["0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001"])
+        #expect(files.openDescriptorCount == 0)
+    }
+
+    @Test
+    func `a segment deleted before a crash is sealed again and forgotten`() throws {
+        let bench = try TailBench(files)
+        files.append(path(1), "one\n")
+        let writer = try lockAsWriter(path(1))
+        bench.run()
+        try bench.checkpoint()
+        files.close(writer)
+        bench.kill()
+        files.remove(path(1))
+        try bench.start()
+        bench.run()
+        #expect(bench.sealed == ["0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001"])
+        try bench.checkpoint()
+        bench.kill()
+        #expect(try StateStore(path: bench.registryPath, files: files).entries == [:])
+    }
+
+    @Test
+    func `an undeletable segment is reported once and deleted later`() throws {
+        let bench = try TailBench(files)
+        files.append(path(1), "one\n")
+        files.fail("unlink", path(1), 13)
+        bench.settle()
+        #expect(bench.notices.filter { if case .segmentUndeletable = $0 { true } else { false } }.count == 1)
+        files.fail("unlink", path(1), nil)
+        bench.run()
+        #expect(files.unlinkedPaths == [path(1)])
+        #expect(bench.texts == ["one\n"])
+    }
+
+    @Test(arguments: [
+        "x.ndjson", "0195505e-aaaa-7000-8000-0000000000aa-1.ndjson", "-00000000000000000001.ndjson",
+        "0195505e-aaaa-7000-8000-0000000000aa-0000000000000000000a.ndjson",
+    ])
+    func `other names in a spool are reported and left alone`(name: String) throws {
+        let bench = try TailBench(files)
+        files.append("/spool/" + name, "one\n")
+        bench.settle()
+        #expect(bench.notices == [.notSegment(path: "/spool/" + name)])
+        #expect(files.exists("/spool/" + name))
+    }
+}

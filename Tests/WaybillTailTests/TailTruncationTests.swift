@@ -1,0 +1,117 @@
+import Testing
+import WaybillSystem
+import WaybillTail
+
+struct TailTruncationTests {
+    let files = MemoryFileSystem()
+
+    @Test(arguments: [true, false])
+    func `copytruncate after everything was read begins a new stream`(hasSameHead: Bool) throws {
+        let bench = try TailBench(files)
+        var expected: [String] = []
+        for number in 0..<5 {
+            let text = (hasSameHead ? "head\n" : "head \(number)\n") + String(repeating: "x", count: 50 - number) + "\n"
+            files.append("/log/a.log", text)
+            expected.append(text)
+            bench.run()
+            files.rewrite("/log/a.log", "")
+            if number % 2 == 0 { bench.scan() }
+        }
+        bench.run()
+        #expect(bench.texts == expected)
+        #expect(bench.sealed == Set(bench.order))
+        #expect(bench.withTail { $0.fileCount } == 1)
+    }
+
+    @Test
+    func `a file cut and grown beyond the offset is found out by its head`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        files.rewrite("/log/a.log", "another and longer\n")
+        bench.run()
+        #expect(bench.texts == ["one\n", "another and longer\n"])
+        #expect(bench.sealed == [bench.order[0]])
+    }
+
+    @Test
+    func `a file rewritten to the same length is found out by its head`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        files.rewrite("/log/a.log", "uno\n")
+        bench.run()
+        #expect(bench.texts == ["one\n", "uno\n"])
+    }
+
+    @Test
+    func `bytes cut before they were read are counted`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        files.append("/log/a.log", "two\nthree\n")
+        bench.scan()
+        files.rewrite("/log/a.log", "")
+        bench.run()
+        let counts = bench.notices.compactMap { notice -> Int? in
+            if case .truncatedUnread(_, _, let count) = notice { count } else { nil }
+        }
+        #expect(counts == [10])
+        #expect(bench.texts == ["one\n"])
+        #expect(bench.sealed == [bench.order[0]])
+    }
+
+    @Test(arguments: [true, false])
+    func `a file cut while the agent is stopped begins a new stream`(keepsRegistry: Bool) throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "head\none\ntwo\n")
+        bench.run()
+        try bench.checkpoint()
+        bench.kill()
+        if !keepsRegistry { files.remove("/state/registry") }
+        files.rewrite("/log/a.log", "head\nuno\n")
+        try bench.start()
+        bench.run()
+        #expect(bench.texts == ["head\none\ntwo\n", "head\nuno\n"])
+        #expect(bench.order[1] == String(bench.order[0].dropLast()) + "1")
+        #expect(bench.sealed == [bench.order[0]])
+    }
+
+    @Test
+    func `heads that come back never meet an old stream's id`() throws {
+        let bench = try TailBench(files)
+        var expected: [String] = []
+        for (round, head) in ["A", "B", "A", "B", "A"].enumerated() {
+            let text = "\(head)\n" + String(repeating: "\(round)", count: 40 - 2 * round) + "\n"
+            files.append("/log/a.log", text)
+            expected.append(text)
+            bench.run()
+            try bench.checkpoint()
+            if round % 2 == 0 { try bench.restart() }
+            files.rewrite("/log/a.log", "")
+            bench.run()
+        }
+        #expect(bench.texts == expected)
+        #expect(Set(bench.order).count == 5)
+        #expect(bench.order.map { $0.last } == ["0", "0", "1", "1", "2"])
+    }
+
+    @Test
+    func `what was in flight when the file was cut is named once the receiver says it did not arrive`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        let id = bench.order[0]
+        bench.received[id] = []
+        files.rewrite("/log/a.log", "u\n")
+        bench.scan()
+        bench.loseConnection()
+        bench.ship()
+        #expect(bench.texts == ["", "u\n"])
+        #expect(bench.sealed == [id])
+        let counts = bench.notices.compactMap { notice -> Int? in
+            if case .vanished(_, _, let count) = notice { count } else { nil }
+        }
+        #expect(counts == [4])
+    }
+}

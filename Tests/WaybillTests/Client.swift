@@ -1,0 +1,90 @@
+import Synchronization
+import Testing
+import Waybill
+import WaybillEvent
+import WaybillSpool
+import WaybillSystem
+
+/// A clock that tests move.
+final class ManualClock: SystemClock {
+    private let times = Mutex((wall: Int64(1_740_820_455_926), monotonic: Int64(1_000_000_000)))
+
+    func wallTime() -> WallTime { self.times.withLock { WallTime(milliseconds: $0.wall) } }
+    func monotonicTime() -> MonotonicTime { self.times.withLock { MonotonicTime(nanoseconds: $0.monotonic) } }
+
+    /// Moves both clocks.
+    func advance(milliseconds: Int64) {
+        self.jump(milliseconds: milliseconds)
+        self.times.withLock { $0.monotonic += milliseconds * 1_000_000 }
+    }
+
+    /// Moves the wall clock alone.
+    func jump(milliseconds: Int64) {
+        self.times.withLock { $0.wall += milliseconds }
+    }
+}
+
+/// A client over a disk in memory.
+struct Client {
+    let disk: FaultyFileSystem
+    let clock = ManualClock()
+    let core: ClientCore<FaultyFileSystem, ManualClock>
+
+    init(
+        on disk: FaultyFileSystem = FaultyFileSystem(), providers: [Subscription] = [], seed: UInt64 = 1,
+        zone: @escaping @Sendable (WallTime) -> Int = { _ in 540 }
+    ) throws {
+        self.disk = disk
+        self.core = try ClientCore(
+            Self.configuration(providers), on: disk, clock: self.clock, seed: seed, zone: zone)
+    }
+
+    static func configuration(_ providers: [Subscription] = []) -> Waybill.Configuration {
+        var configuration = Waybill.Configuration(
+            spool: "/spool", environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118",
+            providers: providers)
+        configuration.device = .init(os: "iOS", osVersion: "17.0.1", model: "iPhone16,2")
+        configuration.language = "ko-KR"
+        return configuration
+    }
+
+    @discardableResult
+    func track(
+        _ name: String, _ kind: EventKind = .event, on screen: ScreenRef? = nil,
+        adding body: (inout Fields) -> Void = { _ in }
+    ) -> TrackOutcome {
+        self.core.track { $0.take(kind, name, screen, $1, adding: body) }
+    }
+
+    @discardableResult
+    func track(_ event: some Event) -> TrackOutcome {
+        self.core.track { $0.take(event, $1) { _ in } }
+    }
+
+    @discardableResult
+    func screen(_ name: String) -> TrackOutcome {
+        self.track("screen_view", .screen, on: ScreenRef(name))
+    }
+
+    /// Every whole line of the spool.
+    var lines: [String] {
+        var lines: [String] = []
+        for name in self.disk.names("/spool") where SegmentName(parsing: name) != nil {
+            let bytes = self.disk.bytes("/spool/\(name)") ?? []
+            let parts = bytes.split(separator: 10, omittingEmptySubsequences: false).dropLast()
+            lines += parts.map { String(decoding: $0, as: UTF8.self) + "\n" }
+        }
+        return lines
+    }
+
+    /// The text of a member, in each line that has it; "-" in the others.
+    func members(_ key: String) -> [String] {
+        self.lines.map { member(key, of: $0) }
+    }
+}
+
+/// The text of a line's scalar member as it stands there; "-" when there is none.
+func member(_ key: String, of line: String) -> String {
+    guard let start = line.firstRange(of: "\"\(key)\":")?.upperBound else { return "-" }
+    return String(line[start...].prefix { $0 != "," && $0 != "}" })
+}

@@ -1,0 +1,227 @@
+import Testing
+import Waybill
+import WaybillEvent
+import WaybillSystem
+
+private struct MomentLiked: ActionEvent {
+    let momentID: String
+    var name: String { "moment_like" }
+    func encode(into fields: inout Fields) { fields.put("momentID", self.momentID) }
+    func customize(_ overrides: inout Overrides) {
+        overrides[.ga4].name = "select_content"
+        overrides[.ga4].fields.put("item_id", self.momentID)
+        overrides[.mixpanel].name = "Moment Liked"
+    }
+}
+
+private struct MomentsScreen: ScreenEvent {}
+
+@Test func `a session of an app is these lines byte for byte`() throws {
+    let client = try Client(providers: [.only(.ga4, MomentLiked.self), .all(.mixpanel)])
+    client.track("app_open") { $0.put("cold", true) }
+    client.clock.advance(milliseconds: 250)
+    client.screen("Splash")
+    client.clock.advance(milliseconds: 2150)
+    client.core.setVendorID("0a1b2c3d4e5f60718293a4b5c6d7e8f9", for: .ga4)
+    client.track(MomentsScreen())
+    client.clock.advance(milliseconds: 3077)
+    _ = client.core.setUser("u-8812345", traits: ["tier": "PREMIUM", "age": 31, "age_band": nil])
+    _ = client.core.register { $0.put("plan", "pro") }
+    client.track(MomentLiked(momentID: "m-17 \"토\"\n"))
+    _ = client.core.setConsent(analytics: true, ads: false)
+    client.track("shared", .action)
+    client.clock.advance(milliseconds: 30 * 60 * 1000)
+    client.track("back") { fields in
+        fields.put("list", [1, 2])
+        fields.put("big", Int64.max)
+        fields.put("nan", Double.nan)
+        fields.put("plan", "free")
+        fields.put("items", objects: ["a", "b"]) { $0.put("id", $1) }
+    }
+    try client.core.reset()
+    client.track("anew")
+    #expect(client.lines == (try vectorLines("client.ndjson")))
+}
+
+@Test func `sequence numbers are contiguous and outcomes say them`() throws {
+    let client = try Client()
+    let outcomes = (0..<5).map { client.track("e\($0)") }
+    #expect(outcomes == (1...5).map { .stored(seq: $0) })
+    #expect(client.members("seq") == ["1", "2", "3", "4", "5"])
+    #expect(Set(client.members("id")).count == 5)
+}
+
+@Test func `a screen event says the screen before it and how long that was shown`() throws {
+    let client = try Client()
+    client.screen("A")
+    client.clock.advance(milliseconds: 1500)
+    client.track("tap", .action)
+    client.clock.jump(milliseconds: -100_000)
+    client.clock.advance(milliseconds: 500)
+    client.screen("B")
+    client.track("elsewhere", .action, on: ScreenRef("C"))
+    client.track("tap", .action)
+    #expect(client.members("screen") == ["\"A\"", "\"A\"", "\"B\"", "\"C\"", "\"B\""])
+    #expect(client.members("prev") == ["-", "-", "\"A\"", "-", "-"])
+    #expect(client.members("prev_ms") == ["-", "-", "2000", "-", "-"])
+    #expect(client.members("dt") == ["-", "1500", "500", "0", "0"])
+    #expect(client.members("up") == ["0", "1500", "2000", "2000", "2000"])
+}
+
+@Test func `a session ends after 30 minutes without an event`() throws {
+    let client = try Client()
+    client.track("a")
+    client.clock.advance(milliseconds: 30 * 60 * 1000 - 1)
+    client.track("b")
+    client.clock.advance(milliseconds: 30 * 60 * 1000)
+    client.track("c")
+    #expect(client.members("session_n") == ["1", "1", "2"])
+    let sessions = client.members("session")
+    #expect(sessions[0] == sessions[1])
+    #expect(sessions[1] != sessions[2])
+    #expect(
+        client.disk.bytes("/spool/install.json").map { String(decoding: $0, as: UTF8.self) }?
+            .hasSuffix("\"session_n\":2}\n") == true)
+}
+
+@Test func `the next process goes on with the install and numbers its own lines`() throws {
+    let disk = FaultyFileSystem()
+    let first = try Client(on: disk)
+    first.track("a")
+    _ = first.core.setUser("u", traits: [:])
+    let second = try Client(on: disk, seed: 2)
+    second.track("b")
+    #expect(first.core.installOrigin == .created)
+    #expect(second.core.installOrigin == .continued)
+    #expect(Set(second.members("anon")).count == 1)
+    #expect(Set(second.members("writer")).count == 2)
+    #expect(second.members("session_n").sorted() == ["1", "1", "2"])
+    #expect(second.members("user").sorted() == ["\"u\"", "-", "-"])
+}
+
+@Test(arguments: ["", "{}", "{\"v\":1,\"anon\":\"b5372db0-c21e-41e4-8dfc-aa07a5b093db\",\"session_n\":-1}\n", "\u{0}"])
+func `a damaged install file is set aside and the start goes on`(text: String) throws {
+    let disk = FaultyFileSystem()
+    try disk.createDirectory("/spool")
+    disk.put("/spool/install.json", Array(text.utf8))
+    let client = try Client(on: disk)
+    #expect(client.core.installOrigin == .setAside(path: "/spool/install.json.bad"))
+    #expect(disk.bytes("/spool/install.json.bad") == Array(text.utf8))
+    #expect(client.track("a") == .stored(seq: 1))
+    #expect(try Client(on: disk).core.installOrigin == .continued)
+}
+
+@Test func `a reset forgets the user in this process and the next`() throws {
+    let client = try Client()
+    _ = client.core.setUser("u", traits: [:])
+    client.screen("A")
+    try client.core.reset()
+    client.track("after")
+    let next = try Client(on: client.disk, seed: 2)
+    next.track("next")
+    let anonymous = Dictionary(zip(next.members("name"), next.members("anon"))) { $1 }
+    #expect(anonymous["\"after\""] != anonymous["\"set_user\""])
+    #expect(anonymous["\"next\""] == anonymous["\"after\""])
+    let after = try #require(client.lines.first { $0.contains("\"after\"") })
+    #expect([member("user", of: after), member("screen", of: after)] == ["-", "-"])
+}
+
+@Test func `without consent nothing but the consent itself is stored`() throws {
+    let client = try Client()
+    #expect(client.core.setConsent(analytics: false, ads: false) == .stored(seq: 1))
+    #expect(client.track("a") == .dropped(.optedOut))
+    #expect(client.core.setUser("u", traits: [:]) == .dropped(.optedOut))
+    #expect(client.core.setConsent(analytics: true, ads: false) == .stored(seq: 2))
+    #expect(client.track("b") == .stored(seq: 3))
+    #expect(client.members("name") == ["\"wb.consent\"", "\"wb.consent\"", "\"b\""])
+    #expect(client.members("user") == ["-", "-", "-"])
+    #expect(client.core.counters.dropped(.optedOut) == 2)
+}
+
+@Test func `events that cannot be written are dropped, counted and told of`() throws {
+    let client = try Client()
+    #expect(client.track("") == .dropped(.invalid))
+    #expect(client.track("big") { $0.put("x", String(repeating: "x", count: 33_000)) } == .dropped(.tooLarge))
+    #expect(client.core.setUser(String(repeating: "u", count: 257), traits: [:]) == .dropped(.invalid))
+    #expect(client.track("a") == .stored(seq: 3))
+    #expect(client.members("name") == ["\"wb.dropped\"", "\"wb.dropped\"", "\"a\""])
+    #expect(client.lines[0].contains(#""data":{"count":1,"invalid":1}"#))
+    #expect(client.lines[1].contains(#""data":{"count":2,"invalid":1,"too_large":1}"#))
+    #expect(client.core.counters.droppedCount == 3)
+}
+
+@Test func `a full disk drops, recovers by itself and says how many`() throws {
+    let client = try Client()
+    client.track("a")
+    client.disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+    for _ in 0..<3 { #expect(client.track("lost") == .dropped(.diskFull)) }
+    client.disk.setFaults { _ in .error(SystemErrorText.inputOutput) }
+    #expect(client.track("lost") == .dropped(.diskError))
+    client.disk.clearFaults()
+    #expect(client.track("b") == .stored(seq: 3))
+    #expect(client.members("name") == ["\"a\"", "\"wb.dropped\"", "\"b\""])
+    #expect(client.members("seq") == ["1", "2", "3"])
+    #expect(client.lines[1].contains(#""kind":"meta","#))
+    #expect(client.lines[1].contains(#""data":{"count":4,"disk_full":3,"disk_error":1}"#))
+    #expect(client.core.counters.dropped(.diskFull) == 3)
+}
+
+@Test func `an install that began on a full disk is saved as soon as there is room`() throws {
+    let disk = FaultyFileSystem()
+    // The folder is made and found without an install file in six calls.
+    disk.setFaults { $0 >= 6 ? .error(SystemErrorText.noSpace) : nil }
+    let client = try Client(on: disk)
+    #expect(client.track("lost") == .dropped(.diskFull))
+    #expect(client.core.counters.installFailures == 1)
+    disk.clearFaults()
+    client.track("a")
+    let next = try Client(on: disk, seed: 2)
+    next.track("b")
+    #expect(next.core.installOrigin == .continued)
+    #expect(Set(next.members("anon")).count == 1)
+}
+
+@Test func `the zone is asked again when a quarter of an hour has passed`() throws {
+    let client = try Client(zone: { $0.milliseconds < 1_740_820_500_000 ? 60 : -150 })
+    client.track("a")
+    client.clock.advance(milliseconds: 900_000)
+    client.track("b")
+    #expect(client.members("tz") == ["60", "-150"])
+}
+
+@Test func `fields registered beyond a line change nothing`() throws {
+    let client = try Client()
+    #expect(client.core.register { $0.put("plan", "pro") })
+    #expect(!client.core.register { $0.put("x", String(repeating: "x", count: 33_000)) })
+    client.track("a")
+    #expect(client.members("plan") == ["\"pro\""])
+}
+
+@Test func `an event may be tracked while another is being encoded`() throws {
+    let client = try Client()
+    client.track("outer") { fields in
+        client.track("inner") { $0.put("a", 1) }
+        fields.put("b", 2)
+    }
+    #expect(client.members("name") == ["\"inner\"", "\"outer\""])
+}
+
+@Test func `an unusable configuration is refused with what to do`() {
+    var configuration = Client.configuration()
+    configuration.bundle = ""
+    let unnamed = #expect(throws: WaybillError.self) { _ = try Waybill(configuration) }
+    #expect(unnamed?.description == "configuration: `bundle` is empty; name the app, as in com.example.shop")
+    configuration = Client.configuration()
+    configuration.spool = "/dev/null"
+    let file = #expect(throws: WaybillError.self) { _ = try Waybill(configuration) }
+    #expect(
+        file?.description
+            == "not-a-directory: createDirectory /dev/null: Not a directory (not-a-directory); name a directory")
+}
+
+@Test(arguments: [
+    ("ko_KR.UTF-8", "ko-KR"), ("de", "de"), ("ca_ES@valencia", "ca-ES"), ("C.UTF-8", nil), ("POSIX", nil), ("", nil),
+])
+func `a locale becomes a language tag`(locale: String, tag: String?) {
+    #expect(Waybill.Device.languageTag(locale) == tag)
+}

@@ -1,0 +1,1 @@
+../WaybillSpoolTests/FaultyFileSystem.swift

@@ -1,0 +1,1 @@
+../WaybillEventTests/Vectors.swift

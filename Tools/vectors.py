@@ -1,0 +1,341 @@
+#!/usr/bin/env python3
+"""Writes Protocol/vectors/protocol: messages and batches that every implementation must read, write or refuse.
+
+Knows the protocol from Protocol/protocol.md alone and shares no code with the Swift sources. Run it from the
+repository's root; the files it writes are kept under version control.
+"""
+
+import json
+import pathlib
+import struct
+import zlib
+
+MAX = 2**53 - 1
+ID = "8f14e45fceea167a-00000000000000000001"
+HELLO = {"protocol": [1], "agent": "web-01", "instance": "9f3c1a77d2e04b58", "token": "s3cret", "accept": ["zlib"]}
+LIMITS = {"line": 1048576, "raw": 2097152, "wire": 2162688, "streams": 262144, "idle_ms": 90000}
+READY = {"protocol": 1, "receiver": "collector-1", "limits": LIMITS, "window": 8388608, "time": 1795165200000}
+OPEN = {"stream": ID, "source": "/var/spool/waybill/a.ndjson", "env": "prod", "bundle": "com.example.shop",
+        "format": "waybill"}
+
+
+def text(value):
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+
+
+def write(name, rows):
+    names = [row["name"] for row in rows]
+    assert len(set(names)) == len(names), [name for name in names if names.count(name) > 1]
+    path = pathlib.Path("Protocol/vectors/protocol") / name
+    path.write_text("".join(json.dumps(row, ensure_ascii=True) + "\n" for row in rows))
+    print(f"{path}: {len(rows)}")
+
+
+# Messages that must be read.
+
+def good():
+    rows = []
+
+    def add(name, line, encoded=None, **message):
+        row = {"name": name, "line": line, "message": message}
+        if encoded is not None:
+            row["encoded"] = encoded
+        rows.append(row)
+
+    def hello(name, line=None, encoded=None, **changes):
+        message = {key: value for key, value in {**HELLO, **changes}.items() if value is not None}
+        add(name, line or "HELLO " + text(message), encoded, type="HELLO", **message)
+
+    def ready(name, line=None, encoded=None, **changes):
+        message = {**READY, **changes}
+        add(name, line or "READY " + text(message), encoded, type="READY", **message)
+
+    def opening(name, number=1, line=None, encoded=None, **changes):
+        message = {key: value for key, value in {**OPEN, **changes}.items() if value is not None}
+        add(name, line or f"OPEN {number} " + text(message), encoded, type="OPEN", number=number, **message)
+
+    def plain(name, line, **message):
+        add(name, line, None, type=line.split(" ")[0], **message)
+
+    hello("hello")
+    hello("hello without a token", token=None)
+    hello("hello with an empty token", token="")
+    hello("hello of several versions", protocol=[3, 2, 1])
+    hello("hello of no version", protocol=[])
+    hello("hello with several encodings", accept=["zstd", "zlib"])
+    hello("hello with the longest names", agent="a" * 128, instance="0" * 64)
+    hello("hello with Korean and an emoji", agent="서울-웹🛒")
+    hello("hello with quotes, backslashes and controls", agent='a"b\\c', token="t\u0000\u001f\u007f", line="HELLO "
+          + text({**HELLO, "agent": 'a"b\\c'})[:-1].replace('"s3cret"', '"t\\u0000\\u001f\\u007f"') + "}")
+    hello("hello whose members come in another order", "HELLO " + text(dict(reversed(HELLO.items()))),
+          "HELLO " + text(HELLO))
+    hello("hello with unknown members", "HELLO " + text({"x": {"y": [1, None]}, **HELLO, "z": 1.5}),
+          "HELLO " + text(HELLO))
+    hello("hello with white space", "HELLO " + json.dumps(HELLO) + "  ", "HELLO " + text(HELLO))
+    hello("hello whose token is null", "HELLO " + text({**HELLO, "token": None}),
+          "HELLO " + text({k: v for k, v in HELLO.items() if k != "token"}), token=None)
+    hello("hello with a repeated member: the first counts", "HELLO " + text(HELLO)[:-1] + ',"agent":"other"}',
+          "HELLO " + text(HELLO))
+    hello("hello with an escaped member name and solidus",
+          "HELLO " + text(HELLO).replace('"agent":"web-01"', '"\\u0061gent":"web\\/01"'),
+          "HELLO " + text({**HELLO, "agent": "web/01"}), agent="web/01")
+    hello("hello with a space before the object", "HELLO  " + text(HELLO), "HELLO " + text(HELLO))
+
+    ready("ready")
+    ready("ready with the smallest limits", limits={key: 1 for key in LIMITS}, window=1, time=0)
+    ready("ready with the largest limits", limits={key: MAX for key in LIMITS}, window=MAX, time=MAX)
+    ready("ready of a later version", protocol=2)
+    ready("ready of a receiver without a name", receiver="")
+    ready("ready with unknown limits", "READY " + text({**READY, "limits": {**LIMITS, "x": -1}, "y": []}),
+          "READY " + text(READY))
+
+    opening("open")
+    opening("open of foreign lines", 2, format="ndjson", time="ts", name_="event", line="OPEN 2 " + text(
+        {**OPEN, "format": "ndjson", "time": "ts", "name": "event"}))
+    rows[-1]["message"]["name"] = rows[-1]["message"].pop("name_")
+    opening("open with a time member alone", format="ndjson", time="@timestamp")
+    opening("open with the largest number", MAX)
+    opening("open of the shortest id", stream="a")
+    opening("open of the longest id", stream="aZ09._:-" * 16)
+    opening("open of a development stream", env="dev")
+    opening("open of an internal stream", env="internal")
+    opening("open with the longest bundle", bundle="b" * 255)
+    opening("open with an empty source", source="")
+    opening("open with a path beyond ASCII", source="/var/log/장바구니/🛒 é.ndjson")
+    opening("open with null members", line="OPEN 1 " + text({**OPEN, "time": None, "name": None}),
+            encoded="OPEN 1 " + text(OPEN))
+    opening("open with a newline in its source", source="a\nb", line="OPEN 1 " + text(OPEN).replace(
+        OPEN["source"], "a\\nb"), encoded="OPEN 1 " + text(OPEN).replace(OPEN["source"], "a\\u000ab"))
+
+    plain("at the beginning", "AT 1 0", number=1, offset=0)
+    plain("at the largest offset", f"AT {MAX} {MAX}", number=MAX, offset=MAX)
+    plain("batch", "BATCH 1 0 16 2 24 af4ef970", number=1, offset=0, raw=16, lines=2, wire=24, crc=0xaf4ef970)
+    plain("batch of one byte", "BATCH 1 0 1 1 9 00000000", number=1, offset=0, raw=1, lines=1, wire=9, crc=0)
+    plain("batch of line ends alone", "BATCH 9 5 3 3 11 ffffffff", number=9, offset=5, raw=3, lines=3, wire=11,
+          crc=0xffffffff)
+    plain("batch up to the largest offset", f"BATCH 1 {MAX - 2} 2 1 10 0000000a", number=1, offset=MAX - 2, raw=2,
+          lines=1, wire=10, crc=10)
+    plain("batch with the largest counts", f"BATCH 1 0 {MAX} {MAX} {MAX} 01234567", number=1, offset=0, raw=MAX,
+          lines=MAX, wire=MAX, crc=0x01234567)
+    plain("ack", "ACK 1 266240", number=1, offset=266240)
+    plain("ack of nothing", "ACK 7 0", number=7, offset=0)
+    for code in ["gap", "corrupt", "too-large", "retry-after", "sealed", "in-use"]:
+        plain(f"nak {code}", f"NAK 3 4096 {code} what it says", number=3, offset=4096, code=code, text="what it says")
+    add("nak without a text", "NAK 3 0 gap", "NAK 3 0 gap ", type="NAK", number=3, offset=0, code="gap", text="")
+    plain("nak with an empty text", "NAK 3 0 gap ", number=3, offset=0, code="gap", text="")
+    plain("nak with spaces in its text", "NAK 3 0 gap  a  b ", number=3, offset=0, code="gap", text=" a  b ")
+    for reason in ["too-long", "torn-tail", "truncated"]:
+        plain(f"skip {reason}", f"SKIP 1 16 1200000 {reason}", number=1, offset=16, length=1200000, reason=reason)
+    plain("skip up to the largest offset", f"SKIP 1 {MAX - 1} 1 truncated", number=1, offset=MAX - 1, length=1,
+          reason="truncated")
+    plain("seal", "SEAL 1 317", number=1, length=317)
+    plain("seal of an empty stream", "SEAL 1 0", number=1, length=0)
+    plain("sealed", "SEALED 1", number=1)
+    plain("ping", "PING 7", value=7)
+    plain("ping with the largest number", f"PING {MAX}", value=MAX)
+    plain("pong", "PONG 0", value=0)
+    plain("wait", "WAIT 5000", value=5000)
+    plain("wait no more", "WAIT 0", value=0)
+    plain("move", 'MOVE {"receivers":["a.example.com:7000","[2001:db8::7]:7000"]}',
+          receivers=["a.example.com:7000", "[2001:db8::7]:7000"])
+    plain("move to nowhere", 'MOVE {"receivers":[]}', receivers=[])
+    for code in ["syntax", "order", "version", "token", "limit", "timeout", "agent-in-use", "unavailable"]:
+        plain(f"err {code}", f"ERR {code} what it says", code=code, text="what it says")
+    add("err without a text", "ERR token", "ERR token ", type="ERR", code="token", text="")
+    add("err of the longest line", "ERR limit " + "x" * 4085, "ERR limit " + "x" * 512, type="ERR", code="limit",
+        text="x" * 4085)
+    plain("bye", "BYE")
+    plain("mark, in journals alone", "MARK 268435700 1795165200000 0b3cfe01", position=268435700,
+          value=1795165200000, crc=0x0b3cfe01)
+    write("good.ndjson", rows)
+
+
+# Lines that must be refused.
+
+def bad():
+    rows = []
+
+    def add(error, lines):
+        for name, line in lines.items():
+            key = "hex" if isinstance(line, bytes) else "line"
+            rows.append({"name": name, key: line.hex() if key == "hex" else line, "error": error})
+
+    def changed(word, base, **changes):
+        return word + " " + text({k: v for k, v in {**base, **changes}.items() if v != "absent"})
+
+    batch = "BATCH 1 0 16 2 24 "
+    add("empty-line", {"an empty line": ""})
+    add("not-ascii", {
+        "a carriage return": b"BYE\r", "a tab": b"AT\t1\t5", "a NUL": b"AT 1 5\0", "a NUL in front": b"\0BYE",
+        "a DEL": b"ERR token \x7f", "a byte order mark": b"\xef\xbb\xbfBYE", "Latin-1": b"ERR token caf\xe9",
+        "UTF-8 in an object": ("OPEN 1 " + text(OPEN).replace("com.example", "가")).encode(),
+        "UTF-8 in a text": "ERR token é".encode(), "an escape sequence": b"ERR token \x1b[31m", "byte FF": b"\xff"})
+    add("unknown-message", {
+        "a word in lower case": "bye", "a word in mixed case": "Ack 1 2", "a word misspelt": "HELO {}",
+        "a word of a later version": "REPLICA 1 2", "HTTP": "GET / HTTP/1.1", "SSH": "SSH-2.0-OpenSSH_9.6",
+        "an object alone": "{}", "a space in front": " BYE", "a space alone": " ", "a word with a digit": "ACK1 2",
+        "a word that is longer": "BYEBYE", "a word that is shorter": "BY"})
+    add("field-count", {
+        "HELLO without an object": "HELLO", "HELLO with a space alone": "HELLO ", "READY without an object": "READY",
+        "OPEN alone": "OPEN", "OPEN without an object": "OPEN 1", "OPEN with a space alone": "OPEN 1 ",
+        "AT alone": "AT", "AT without an offset": "AT 1", "AT with an empty offset": "AT 1 ", "AT with two spaces":
+        "AT  1 5", "AT with two spaces behind": "AT 1  5", "AT with a space at its end": "AT 1 5 ",
+        "AT with a field too many": "AT 1 5 6", "ACK without an offset": "ACK 1", "ACK with a field too many":
+        "ACK 1 2 3", "BATCH alone": "BATCH", "BATCH without a checksum": batch[:-1], "BATCH with a space at its end":
+        batch + "af4ef970 ", "BATCH with a field too many": batch + "af4ef970 1", "NAK without a code": "NAK 1 0",
+        "NAK without an offset": "NAK 1", "NAK with an empty code": "NAK 1 0 ", "SKIP without a reason": "SKIP 1 0 5",
+        "SKIP with a field too many": "SKIP 1 0 5 too-long x", "SEAL without a length": "SEAL 1",
+        "SEAL with a field too many": "SEAL 1 2 3", "SEALED without a number": "SEALED",
+        "SEALED with a field too many": "SEALED 1 2", "PING without a number": "PING", "PING with a field too many":
+        "PING 1 2", "PONG without a number": "PONG", "WAIT without a time": "WAIT", "MOVE without an object": "MOVE",
+        "BYE with a space": "BYE ", "BYE with a field": "BYE now", "ERR without a code": "ERR",
+        "ERR with an empty code": "ERR ", "MARK without a checksum": "MARK 1 2"})
+    add("bad-integer", {
+        "stream number 0": "AT 0 5", "SEALED 0": "SEALED 0", "a number with a leading zero": "AT 01 5",
+        "an offset with a leading zero": "AT 1 05", "two zeros": "AT 1 00", "a negative offset": "AT 1 -1",
+        "negative zero": "AT 1 -0", "a plus sign": "AT +1 0", "hexadecimal": "AT 1 0x10", "an exponent": "AT 1 1e3",
+        "a fraction": "AT 1 1.0", "a thousands separator": "ACK 1 1,000", "an underscore": "ACK 1 1_000",
+        "letters": "AT one 5", "an integer above 2^53 - 1": f"AT 1 {MAX + 1}", "16 nines": "AT 1 9999999999999999",
+        "17 digits": "AT 1 10000000000000000", "2^64": "AT 1 18446744073709551616", "2^64 + 5":
+        "AT 1 18446744073709551621", "a very long integer": "AT 1 " + "9" * 400, "a stream number above 2^53 - 1":
+        f"SEALED {MAX + 1}", "a negative PING": "PING -1", "a PING above 2^53 - 1": f"PING {MAX + 1}",
+        "WAIT with a unit": "WAIT 5s", "SEAL of a negative length": "SEAL 1 -5", "SKIP with letters": "SKIP 1 a 5 too-long",
+        "a batch without bytes": "BATCH 1 0 0 1 8 00000000", "a batch without lines": "BATCH 1 0 5 0 8 00000000",
+        "a batch without a payload": "BATCH 1 0 5 1 0 00000000", "a batch with more lines than bytes":
+        "BATCH 1 0 5 6 8 00000000", "a batch beyond the largest offset": f"BATCH 1 {MAX} 1 1 9 00000000",
+        "a batch on stream 0": "BATCH 0 0 16 2 24 af4ef970", "MARK with a sign": "MARK +1 2 00000000"})
+    add("bad-checksum", {
+        "a checksum in upper case": batch + "AF4EF970", "7 digits": batch + "af4ef97", "9 digits": batch + "0af4ef970",
+        "a checksum with 0x": batch + "0xaf4ef9", "a digit that is none": batch + "af4ef97g", "a decimal checksum":
+        batch + "2941188464", "a signed checksum": batch + "-f4ef970", "a mark's checksum": "MARK 1 2 zzzzzzzz"})
+    add("bad-reason", {
+        "a reason that is none": "SKIP 1 0 5 because", "a reason in upper case": "SKIP 1 0 5 TOO-LONG",
+        "a reason without its hyphen": "SKIP 1 0 5 toolong"})
+    add("bad-code", {
+        "a NAK code that is none": "NAK 1 0 nope x", "a NAK code in upper case": "NAK 1 0 GAP x", "a NAK number":
+        "NAK 1 0 1 x", "an ERR code that is none": "ERR nope x", "an ERR code in mixed case": "ERR Syntax x",
+        "an ERR number": "ERR 16 x"})
+    add("bad-json", {
+        "an open object": "HELLO {", "a comma too many": "HELLO " + text(HELLO)[:-1] + ",}", "an array": "HELLO [1]",
+        "a word": "HELLO hello", "a string": 'HELLO "{}"', "null": "READY null", "text behind the object":
+        "OPEN 1 " + text(OPEN) + "x", "two objects": "OPEN 1 {}{}", "single quotes": "MOVE {'receivers':[]}",
+        "a leading zero": "READY " + text(READY).replace("90000", "090000"), "a bad escape":
+        "HELLO " + text(HELLO).replace("web-01", "\\x41"), "a cut escape": 'OPEN 1 {"stream":"\\u00"}',
+        "an object nested 65 deep": "HELLO " + '{"a":' * 65 + "1" + "}" * 65})
+    for member, values in {
+            "protocol": ["absent", 1, "1", ["1"], [-1], [1.0], [MAX + 1], None],
+            "agent": ["absent", "", "a" * 129, "가" * 43, 5, None], "instance": ["absent", "", "0" * 65, []],
+            "token": [5, {}, True], "accept": ["absent", "zlib", [1], [None]]}.items():
+        add("bad-member", {f"HELLO whose {member} is {text(value)[:24]}": changed("HELLO", HELLO, **{member: value})
+                           for value in values})
+    for member, values in {
+            "protocol": ["absent", [1], -1, 1.5], "receiver": ["absent", 5], "limits": ["absent", [], 5],
+            "window": ["absent", 0, -5, MAX + 1, "8"], "time": ["absent", -1, "now"]}.items():
+        add("bad-member", {f"READY whose {member} is {text(value)}": changed("READY", READY, **{member: value})
+                           for value in values})
+    for member in LIMITS:
+        for value in ["absent", 0, "1"]:
+            limits = {k: v for k, v in {**LIMITS, member: value}.items() if v != "absent"}
+            add("bad-member", {f"READY whose limit {member} is {text(value)}": changed("READY", READY, limits=limits)})
+    add("bad-member", {"READY with an exponent": "READY " + text(READY).replace("90000", "9e4")})
+    for member, values in {
+            "stream": ["absent", 5, None], "source": ["absent", 5], "env": ["absent", "", "production", "Prod"],
+            "bundle": ["absent", "", "b" * 256], "format": ["absent", "csv", "NDJSON"], "time": [5, []],
+            "name": [False]}.items():
+        add("bad-member", {f"OPEN whose {member} is {text(value)[:24]}": changed("OPEN 1", OPEN, **{member: value})
+                           for value in values})
+    add("bad-member", {"MOVE without receivers": "MOVE {}", "MOVE to a string": 'MOVE {"receivers":"a:1"}',
+                       "MOVE to a number": 'MOVE {"receivers":[1]}'})
+    add("bad-stream-id", {f"a stream id that is {text(value)[:24]}": changed("OPEN 1", OPEN, stream=value)
+                          for value in ["", "a" * 129, "a b", "a/b", "../a", "가", "a\n", "a,b", "a%20"]})
+    add("line-too-long", {"a line of 4096 bytes and no end": "ERR limit " + "x" * 4086,
+                          "a line of 5000 bytes": "HELLO " + "x" * 4994})
+    write("bad.ndjson", rows)
+
+
+# Batches that must be taken or refused.
+
+def batches():
+    rows = []
+
+    def add(name, verdict, held, payload=None, offset=0, id=ID, covered=None, **claims):
+        payload = zlib.compress(held, 9) if payload is None else payload
+        count = held.count(b"\n") + (0 if held.endswith(b"\n") else 1)
+        claim = {"offset": offset, "raw": len(held), "lines": count, "wire": len(payload), **claims}
+        head = covered or f"{id} {offset} {claim['raw']} {claim['lines']} {claim['wire']}\n"
+        crc = claims.get("crc", zlib.crc32(payload, zlib.crc32(head.encode())))
+        line = f"BATCH 1 {offset} {claim['raw']} {claim['lines']} {claim['wire']} {crc:08x}"
+        row = {"name": name, "id": id, "line": line, "payload": payload.hex(), "verdict": verdict}
+        if verdict == "ok":
+            row["raw"] = held.hex()
+        rows.append(row)
+
+    two = b'{"a":1}\n{"b":2}\n'
+    good = zlib.compress(two, 9)
+    raw_deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+    bare = raw_deflate.compress(two) + raw_deflate.flush()
+    gzip = zlib.compressobj(9, zlib.DEFLATED, 31)
+    zipped = gzip.compress(two) + gzip.flush()
+    preset = zlib.compressobj(9, zlib.DEFLATED, 15, 9, 0, b'{"a":')
+    preset = preset.compress(two) + preset.flush()
+    split = zlib.compressobj(6)
+    split = split.compress(two[:8]) + split.flush(zlib.Z_FULL_FLUSH) + split.compress(two[8:]) + split.flush()
+    zeros = b"x" * 199999 + b"\n"
+
+    add("the example of the specification", "ok", two)
+    for level in (0, 1, 6):
+        add(f"the same at level {level}", "ok", two, zlib.compress(two, level))
+    add("the same in two flushed blocks", "ok", two, split)
+    add("at another offset", "ok", two, offset=4096)
+    add("at the largest offset", "ok", two, offset=MAX - 16)
+    add("of another stream", "ok", two, id="web-01-fe01-2a-18c3f0-a1b2c3d4e5f60718-0")
+    add("of the longest id", "ok", two, id="aZ09._:-" * 16)
+    add("one line end", "ok", b"\n")
+    add("line ends alone", "ok", b"\n\n\n")
+    add("a carriage return before the line end", "ok", b'{"a":1}\r\n')
+    add("bytes that are no UTF-8", "ok", bytes(range(256)).replace(b"\n", b"") + b"\n")
+    add("a last line without its line end", "ok", b'{"a":1}\n{"b"')
+    add("one byte without a line end", "ok", b"x")
+    add("a long line that compresses well", "ok", zeros)
+
+    add("a flipped bit in the checksum", "checksum", two, crc=0xaf4ef970 ^ 1)
+    add("a flipped bit in the payload", "checksum", two, bytes([*good[:9], good[9] ^ 4, *good[10:]]), crc=0xaf4ef970)
+    add("another offset than the checksum covers", "checksum", two, offset=17, crc=0xaf4ef970)
+    add("another stream than the checksum covers", "checksum", two, id=ID[:-1] + "2", crc=0xaf4ef970)
+    add("another line count than the checksum covers", "checksum", two, lines=1, crc=0xaf4ef970)
+    add("another length than the checksum covers", "checksum", two, raw=15, crc=0xaf4ef970)
+    add("a checksum that covers the number", "checksum", two, covered="1 0 16 2 24\n")
+    add("a checksum that covers no line end", "checksum", two, covered=f"{ID} 0 16 2 24")
+    add("a checksum of the payload alone", "checksum", two, crc=zlib.crc32(good))
+    add("a checksum of the raw bytes", "checksum", two, crc=zlib.crc32(two))
+    add("an Adler-32", "checksum", two, crc=zlib.adler32(two))
+
+    add("a payload that is not compressed", "payload-corrupt", two, two)
+    add("deflate without zlib's header", "payload-corrupt", two, bare)
+    add("gzip", "payload-corrupt", two, zipped)
+    add("a preset dictionary", "payload-corrupt", two, preset)
+    add("a wrong Adler-32", "payload-corrupt", two, good[:-4] + struct.pack(">I", zlib.adler32(two) ^ 1))
+    add("zeros", "payload-corrupt", two, bytes(24))
+    add("a broken block", "payload-corrupt", two, good[:2] + b"\xff" + good[3:])
+    add("a payload without its Adler-32", "payload-truncated", two, good[:-4])
+    add("a payload without its last byte", "payload-truncated", two, good[:-1])
+    add("half a payload", "payload-truncated", two, good[:12])
+    add("a zlib header alone", "payload-truncated", two, good[:2])
+    add("one byte", "payload-truncated", two, good[:1])
+    add("one byte more than declared", "payload-too-long", two, zlib.compress(two + b"\n", 9), raw=16, lines=2)
+    add("a bomb", "payload-too-long", two, zlib.compress(bytes(1 << 20), 9))
+    add("one byte less than declared", "payload-too-short", two + b"\n", good)
+    add("nothing inside", "payload-too-short", two, zlib.compress(b"", 9))
+    add("a byte behind the payload", "payload-trailing-bytes", two, good + b"\n")
+    add("a second payload behind the first", "payload-trailing-bytes", two, good + good)
+    add("one line too few", "line-count", two, lines=1)
+    add("one line too many", "line-count", two, lines=3)
+    add("a last line without its line end, not counted", "line-count", b'{"a":1}\n{"b"', lines=1)
+    add("a last line without its line end, counted twice", "line-count", b'{"a":1}\n{"b"', lines=3)
+    add("more than any payload can hold", "ratio", two, raw=24 * 1032 + 1033)
+    write("batches.ndjson", rows)
+
+
+good()
+bad()
+batches()
