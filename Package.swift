@@ -20,7 +20,6 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 
 let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
-let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
@@ -36,15 +35,15 @@ let package = Package(
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
-        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
     ],
     targets: [
-        // C: headers of the platform that Swift's own modules leave out, and zlib.
+        // C: headers of the platform that Swift's own modules leave out, zlib, and OpenSSL's digests.
         .target(name: "CWaybillSystem"),
+        .systemLibrary(name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
 
         // No package, no socket, no thread: each row imports only rows above it.
@@ -63,7 +62,7 @@ let package = Package(
             "WaybillProjection",
             [
                 "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
-                "WaybillProtocol", "WaybillSystem", crypto,
+                "WaybillProtocol", "WaybillSystem", "CLibcrypto",
             ]),
 
         // Drivers: sockets, threads, clocks, signals.
@@ -94,5 +93,16 @@ let package = Package(
             ],
             path: "Sources/waybill",
             swiftSettings: settings),
+
+        tests("WaybillSystemTests", ["WaybillSystem"]),
+        tests("WaybillJSONTests", ["WaybillJSON", "WaybillSystem"]),
+        tests("WaybillEventTests", ["WaybillEvent", "WaybillSystem"]),
+        tests("WaybillCompressionTests", ["WaybillCompression", "WaybillSystem"]),
+        tests(
+            "WaybillProtocolTests", ["WaybillProtocol", "WaybillCompression", "WaybillJSON", "WaybillSystem"]),
+        tests("WaybillSpoolTests", ["WaybillSpool", "WaybillSystem"]),
+        tests("WaybillTests", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem"]),
+        tests("WaybillTailTests", ["WaybillTail", "WaybillSystem"]),
+        tests("WaybillExportTests", ["WaybillExport", "WaybillJSON", "WaybillSystem"]),
     ]
 )

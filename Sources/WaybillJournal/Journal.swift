@@ -10,19 +10,21 @@ package import WaybillSystem
 ///       OPEN 1 {…} LF  AT 1 81920 LF        every stream that the journal knew when the segment began,
 ///       OPEN 2 {…} LF  AT 2 700 LF SEALED 2 LF
 ///       MARK 268435700 1763683200000 0b3c… LF         sealed by a checksum
-///       OPEN 3 {…} LF  MARK … LF            a group: streams new in this segment, the time, then its batches
+///       MARK … LF  OPEN 3 {…} LF  MARK … LF   a group: the time, streams new in this segment, then its batches
 ///       BATCH 3 0 262144 655 64211 9f… LF <64211 bytes>
 ///       BATCH 1 81920 … LF <…>
 ///       SEAL 3 262144 LF MARK … LF
 ///
 /// A `BATCH` carries its own checksum; lines between batches are covered by the `MARK` behind them, which also holds
-/// its own position and the time of receipt. So each segment can be read alone, a torn end is told from damage in
-/// the middle, and the last segment is all that a start has to read.
+/// its own position and the time of receipt. A group begins with a `MARK` that covers nothing but itself: there a
+/// reader finds its way again behind damage. So each segment can be read alone, a torn end is told from damage in the
+/// middle, and the last segment is all that a start has to read.
 ///
 /// Life of one batch: `stage` compares it with where its stream stands → `commit` writes the group with `writev`,
 /// syncs, and moves the table → the committer acks → projections read it, from memory or with `JournalReader`.
 /// A group that cannot be written is cut off again and stays staged; after a failed sync it goes to a new segment,
-/// because what the old one holds behind the last sync can no longer be known.
+/// because what the old one holds behind the last sync can no longer be known. A crash leaves of the group in hand
+/// nothing, a beginning that ends between two entries, or all.
 ///
 /// Budget per batch: one line formatted, no copy of the payload, a share of one `writev` and one `fdatasync`.
 ///
@@ -48,6 +50,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     private var staged: [JournalEntry] = []
     private var stagedOffsets: [StreamID: StreamOffset] = [:]
     private var stagedDescriptions: [StreamID: StreamDescription] = [:]
+    private var stagedSeals: Set<StreamID> = []
     /// Sealed streams in the order of sealing; the oldest are forgotten beyond the limit.
     private var sealedOrder: [StreamID]
 
@@ -92,7 +95,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     package mutating func stage(_ entry: JournalEntry, of description: StreamDescription) -> StagingResult {
         let id = description.id
         let position = self.position(of: id)
-        if self.isSealed(id) { return .alreadySealed(position) }
+        if self.isSealed(id) || self.stagedSeals.contains(id) { return .alreadySealed(position) }
         switch entry {
         case .batch(_, let header, _):
             if header.end <= position { return .alreadyHeld(position) }
@@ -105,6 +108,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             self.stagedOffsets[id] = end
         case .seal(_, let length):
             guard length == position else { return .gap(position) }
+            self.stagedSeals.insert(id)
         }
         if self.streams[id] == nil { self.stagedDescriptions[id] = description }
         self.staged.append(entry)
@@ -119,6 +123,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         try self.openSegmentIfNeeded(at: time)
         guard let file else { preconditionFailure("a segment is open here") }
         var group = GroupWriter(start: self.end, time: time, numbers: self.numbers, next: self.numbers.count)
+        group.mark()
         for entry in self.staged {
             if group.number(of: entry.id) == nil {
                 guard let description = self.stagedDescriptions[entry.id] ?? self.streams[entry.id]?.description else {
@@ -127,7 +132,6 @@ package struct Journal<Files: FileSystem>: ~Copyable {
                 group.introduce(description)
             }
         }
-        group.mark()
         for entry in self.staged { group.add(entry) }
         group.finish()
         do throws(FileSystemError) {
@@ -139,7 +143,9 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         do throws(FileSystemError) {
             try self.files.synchronize(file)
         } catch {
-            // The kernel may have dropped the dirty pages and will report success next time: never trust this tail.
+            // The kernel may have dropped the dirty pages and will report success next time: never trust this tail,
+            // nor let a new process find it.
+            self.cutOrAbandon(file)
             self.abandonSegment()
             throw error
         }
@@ -161,6 +167,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.staged.removeAll(keepingCapacity: true)
         self.stagedOffsets.removeAll(keepingCapacity: true)
         self.stagedDescriptions.removeAll(keepingCapacity: true)
+        self.stagedSeals.removeAll(keepingCapacity: true)
     }
 
     // MARK: Segments
@@ -189,6 +196,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             try self.files.synchronizeDirectory(self.directory)
         } catch {
             self.files.close(file)
+            self.discardSegment(path)
             throw error
         }
         if let old = self.file { self.files.close(old) }
@@ -196,6 +204,16 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.numbers = snapshot.numbers
         if self.segments.last != self.end { self.segments.append(self.end) }
         self.end = snapshot.end
+    }
+
+    /// Deletes a segment whose creation failed, so that a full disk does not fill up with one for each attempt.
+    private func discardSegment(_ path: String) {
+        do throws(FileSystemError) {
+            try self.files.unlink(path)
+        } catch {
+            // It holds nothing durable, and the next attempt sets it aside.
+            return
+        }
     }
 
     private mutating func forgetOldSealedStreams() {

@@ -68,19 +68,26 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
                 guard limit > segment.scanner.limit else { continue }
                 segment.scanner.extend(to: limit)
             case .damaged(let reason):
-                if try segment.scanner.resynchronize() == false {
-                    self.damages.append(
-                        JournalDamage(
-                            segment: segment.base, start: start, end: segment.scanner.limit, reason: reason))
-                    self.position = max(self.position, segment.scanner.limit)
+                let isFound = try segment.scanner.resynchronize()
+                let end = isFound ? segment.scanner.position : segment.scanner.limit
+                self.report(JournalDamage(segment: segment.base, start: start, end: end, reason: reason))
+                guard isFound else {
+                    self.position = max(self.position, end)
                     continue
                 }
-                self.damages.append(
-                    JournalDamage(segment: segment.base, start: start, end: segment.scanner.position, reason: reason))
             }
             self.open = consume segment
         }
         return nil
+    }
+
+    /// Keeps damage that lies before ``position`` to itself: it was reported when it was stepped over.
+    private mutating func report(_ damage: JournalDamage) {
+        guard damage.end > self.position else { return }
+        self.damages.append(
+            JournalDamage(
+                segment: damage.segment, start: max(damage.start, self.position), end: damage.end,
+                reason: damage.reason))
     }
 
     /// - Returns: whether a segment that reaches beyond ``position`` is open.

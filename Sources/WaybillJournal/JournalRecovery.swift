@@ -16,20 +16,28 @@ package struct JournalRecovery: Hashable, Sendable {
 
     struct Found {
         var report = JournalRecovery()
-        var streams: [StreamID: StreamStanding] = [:]
-        var sealedOrder: [StreamID] = []
+        fileprivate var table = TableBuilder()
         var end = JournalPosition(0)
         var segments: [JournalPosition] = []
+
+        var streams: [StreamID: StreamStanding] { self.table.streams }
+        var sealedOrder: [StreamID] { self.table.sealedOrder }
     }
 
     /// Reads the last segment, cuts its torn end, and rebuilds the stream table.
     static func recover(directory: String, files: some FileSystem) throws(FileSystemError) -> Found {
         var found = Found()
         found.segments = try files.list(directory).compactMap(JournalPath.position(ofSegment:)).sorted()
+        var limit = JournalPosition(Int.max)
         while let last = found.segments.last {
             let path = JournalPath.segment(last, in: directory)
-            let byteCount = try files.status(at: path)?.byteCount ?? 0
-            if try self.scanLast(last, byteCount: byteCount, directory: directory, files: files, into: &found) {
+            let fileEnd = JournalPosition(last.rawValue + (try files.status(at: path)?.byteCount ?? 0))
+            if let scan = try self.scan(last, upTo: min(fileEnd, limit), directory: directory, files: files) {
+                found.take(scan)
+                if scan.isHeadDamaged {
+                    found.table.fill(from: try self.tableBefore(found.segments, directory: directory, files: files))
+                }
+                try self.secure(last, from: scan.end, to: fileEnd, directory: directory, files: files, into: &found)
                 break
             }
             // Not even the table at its head is whole: it was being created and holds no acknowledged batch.
@@ -37,81 +45,105 @@ package struct JournalRecovery: Hashable, Sendable {
             try files.rename(path, to: aside)
             found.report.setAsidePaths.append(aside)
             found.segments.removeLast()
+            // Its name says where the one before it ends, even if that one was abandoned with more.
+            limit = last
         }
         found.report.end = found.end
-        found.report.streamCount = found.streams.count
+        found.report.streamCount = found.table.streams.count
         return found
     }
 
-    /// - Returns: whether the segment's head is whole.
-    private static func scanLast(
-        _ base: JournalPosition, byteCount: Int, directory: String, files: some FileSystem, into found: inout Found
-    ) throws(FileSystemError) -> Bool {
-        let limit = JournalPosition(base.rawValue + byteCount)
-        var table = TableBuilder()
-        var damages: [JournalDamage] = []
-        var end = base
-        var batchCount = 0
-        do {
-            var scanner = try SegmentScanner(segment: base, in: directory, limit: limit, files: files)
-            scan: while true {
-                let start = scanner.position
-                switch try scanner.next() {
-                case .message(.mark):
-                    table.confirm()
-                    end = scanner.position
-                case .message(let message):
-                    table.add(message)
-                case .batch(let header, let description, _):
-                    table.confirm()
-                    table.add(header, of: description)
-                    end = scanner.position
-                    batchCount += 1
-                case .end:
-                    break scan
-                case .damaged(let reason):
-                    if end == base { return false }
-                    table.forgetUnconfirmed()
-                    guard try scanner.resynchronize() else { break scan }
-                    damages.append(JournalDamage(segment: base, start: start, end: scanner.position, reason: reason))
-                }
-            }
-        }
-        if end == base { return false }
-        if end < limit { try self.cut(base, from: end, to: limit, directory: directory, files: files, into: &found) }
-        found.report.damages = damages
-        found.report.batchCount = batchCount
-        found.streams = table.streams
-        found.sealedOrder = table.sealedOrder
-        found.end = end
-        return true
+    /// The stream table at the end of the last segment but one; `nil` when that is gone or unreadable.
+    private static func tableBefore(
+        _ segments: [JournalPosition], directory: String, files: some FileSystem
+    ) throws(FileSystemError) -> TableBuilder? {
+        guard segments.count > 1 else { return nil }
+        let (previous, last) = (segments[segments.count - 2], segments[segments.count - 1])
+        return try self.scan(previous, upTo: last, directory: directory, files: files)?.table
     }
 
-    /// Moves a torn end into a file of its own.
-    private static func cut(
+    fileprivate struct Scan {
+        var table = TableBuilder()
+        var end: JournalPosition
+        var batchCount = 0
+        var damages: [JournalDamage] = []
+        /// Whether the table at the segment's head does not hold while groups behind it do.
+        var isHeadDamaged = false
+    }
+
+    /// Reads a segment; `nil` when nothing in it is whole.
+    private static func scan(
+        _ base: JournalPosition, upTo limit: JournalPosition, directory: String, files: some FileSystem
+    ) throws(FileSystemError) -> Scan? {
+        var scan = Scan(end: base)
+        var scanner = try SegmentScanner(segment: base, in: directory, limit: limit, files: files)
+        while true {
+            let start = scanner.position
+            switch try scanner.next() {
+            case .message(.mark):
+                scan.table.confirm()
+                scan.end = scanner.position
+            case .message(let message):
+                scan.table.add(message)
+            case .batch(let header, let description, _):
+                scan.table.confirm()
+                scan.table.add(header, of: description)
+                scan.end = scanner.position
+                scan.batchCount += 1
+            case .end:
+                return scan.end == base ? nil : scan
+            case .damaged(let reason):
+                guard try scanner.resynchronize() else { return scan.end == base ? nil : scan }
+                if scan.end == base { scan.isHeadDamaged = true }
+                scan.table.forgetUnconfirmed()
+                scan.damages.append(
+                    JournalDamage(segment: base, start: start, end: scanner.position, reason: reason))
+            }
+        }
+    }
+
+    /// Cuts what is torn, and makes the rest durable: a process that died may have left it to the kernel alone.
+    private static func secure(
         _ base: JournalPosition, from end: JournalPosition, to limit: JournalPosition, directory: String,
         files: some FileSystem, into found: inout Found
     ) throws(FileSystemError) {
-        let path = JournalPath.segment(base, in: directory)
-        let byteCount = limit.rawValue - end.rawValue
-        let aside = try JournalPath.unused(Path.join(directory, "\(end.rawValue).torn"), files)
-        let file = try files.open(path, .append)
+        let file = try files.open(JournalPath.segment(base, in: directory), .append)
         defer { files.close(file) }
-        let copy = try files.open(aside, .appendNew)
+        if end < limit {
+            found.report.tornByteCount = limit.rawValue - end.rawValue
+            let aside = try JournalPath.unused(Path.join(directory, "\(end.rawValue).torn"), files)
+            try self.copyTail(of: file, from: end.rawValue - base.rawValue, to: aside, files: files)
+            found.report.tornPath = aside
+            try files.truncate(file, to: end.rawValue - base.rawValue)
+        }
+        try files.synchronize(file)
+        try files.synchronizeDirectory(directory)
+    }
+
+    private static func copyTail(
+        of file: FileID, from start: Int, to path: String, files: some FileSystem
+    ) throws(FileSystemError) {
+        let copy = try files.open(path, .appendNew)
         defer { files.close(copy) }
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
         defer { buffer.deallocate() }
-        var offset = end.rawValue - base.rawValue
+        var offset = start
         while true {
             let count = try files.readFully(file, at: offset, into: buffer)
             if count == 0 { break }
             try files.writeAll(copy, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
             offset += count
         }
-        try files.truncate(file, to: end.rawValue - base.rawValue)
-        try files.synchronize(file)
-        found.report.tornByteCount = byteCount
-        found.report.tornPath = aside
+        try files.synchronize(copy)
+    }
+}
+
+extension JournalRecovery.Found {
+    fileprivate mutating func take(_ scan: JournalRecovery.Scan) {
+        self.report.damages = scan.damages
+        self.report.batchCount = scan.batchCount
+        self.table = scan.table
+        self.end = scan.end
     }
 }
 
@@ -149,6 +181,20 @@ private struct TableBuilder {
     mutating func add(_ header: BatchHeader, of description: StreamDescription) {
         self.streams[description.id, default: StreamStanding(description: description, durable: header.end, isSealed: false)]
             .durable = header.end
+    }
+
+    /// Adds what the table at the segment's damaged head would have said.
+    mutating func fill(from previous: TableBuilder?) {
+        guard let previous else { return }
+        for (id, standing) in previous.streams {
+            guard let own = self.streams[id] else {
+                self.streams[id] = standing
+                continue
+            }
+            self.streams[id]?.durable = max(own.durable, standing.durable)
+            self.streams[id]?.isSealed = own.isSealed || standing.isSealed
+        }
+        self.sealedOrder = previous.sealedOrder + self.sealedOrder
     }
 
     mutating func confirm() {

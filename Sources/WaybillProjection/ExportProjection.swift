@@ -4,7 +4,6 @@ package import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
 
-internal import Crypto
 internal import WaybillJSON
 
 /// Writes one provider's records into the parts of each environment and day.
@@ -239,15 +238,15 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         defer { self.files.close(file) }
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
         defer { buffer.deallocate() }
-        var hash = SHA256()
+        var hash = SHA256Digest()
         var offset = 0
         while true {
             let count = try self.files.readFully(file, at: offset, into: buffer)
             if count == 0 { break }
-            hash.update(bufferPointer: UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            hash.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
             offset += count
         }
-        return hash.finalize().map { Hexadecimal.text($0, digitCount: 2) }.joined()
+        return hash.finish()
     }
 
     // MARK: Checkpoints

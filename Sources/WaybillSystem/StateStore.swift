@@ -8,6 +8,8 @@
 /// A commit is all or nothing: recovery takes whole commits up to the first that is torn or damaged and stops there,
 /// so what it returns is a state that once was. The log is rewritten as one commit when it has grown to four times
 /// what it holds; the file before that stays beside it as `.previous` and serves when the new one cannot be read.
+/// A commit that failed may be on the disk all the same, and what opening finds may not be: the next commit, or
+/// ``settle()``, writes the whole state anew.
 /// Keys hold no space and no LF, values no LF. Everything is in memory: tens of thousands of entries, not millions.
 ///
 /// - SeeAlso: `Protocol/formats/state.md`.
@@ -33,6 +35,8 @@ package struct StateStore<Files: FileSystem>: ~Copyable {
     private var log: FileID?
     private var logByteCount = 0
     private var liveByteCount = 0
+    /// Whether the disk may hold another state than ``entries``.
+    private var isUncertain = false
 
     private static var head: String { "waybill-state 1\n" }
     /// Below this the log is not rewritten, whatever it holds.
@@ -55,6 +59,8 @@ package struct StateStore<Files: FileSystem>: ~Copyable {
             recovery.entryCount = entries.count
             recovery.tornByteCount = bytes.count - image.validByteCount
             recovery.isPrevious = candidate != path
+            // A process that died may have left what it wrote to the kernel alone.
+            self.isUncertain = true
             break
         }
         self.entries = entries
@@ -68,7 +74,8 @@ package struct StateStore<Files: FileSystem>: ~Copyable {
 
     /// Makes `changes` durable together (`nil` removes), then visible in ``entries``.
     ///
-    /// After an error nothing has changed in ``entries``; the next commit writes the whole state anew.
+    /// After an error nothing has changed in ``entries``, while the disk may hold either state; the next commit writes
+    /// the whole state anew.
     package mutating func commit(_ changes: [String: String?]) throws(FileSystemError) {
         var lines: [UInt8] = []
         var liveByteCount = self.liveByteCount
@@ -103,6 +110,14 @@ package struct StateStore<Files: FileSystem>: ~Copyable {
         self.liveByteCount = liveByteCount
     }
 
+    /// Makes ``entries`` durable where they may not be: after opening and after a commit that failed.
+    ///
+    /// Whoever acts on what opening found, or undoes what belonged to a commit that failed, calls this first: after a
+    /// crash the one could be gone and the other there.
+    package mutating func settle() throws(FileSystemError) {
+        if self.isUncertain { try self.rewrite() }
+    }
+
     private mutating func apply(_ changes: [String: String?]) {
         for (key, value) in changes { self.entries[key] = value }
     }
@@ -113,11 +128,16 @@ package struct StateStore<Files: FileSystem>: ~Copyable {
             try self.files.synchronize(log)
             self.logByteCount += lines.count
         } catch {
-            // What reached the disk is unknown; a new file is the way to be sure again.
-            self.files.close(log)
-            self.log = nil
+            self.distrustLog()
             throw error
         }
+    }
+
+    /// What reached the disk is unknown; a new file is the way to be sure again.
+    private mutating func distrustLog() {
+        if let log { self.files.close(log) }
+        self.log = nil
+        self.isUncertain = true
     }
 
     private mutating func rewrite() throws(FileSystemError) {
@@ -139,11 +159,14 @@ package struct StateStore<Files: FileSystem>: ~Copyable {
             try self.files.synchronizeDirectory(Path.parent(of: self.path))
         } catch {
             self.files.close(file)
+            // The open log may be `.previous` by now, which serves last.
+            self.distrustLog()
             throw error
         }
         if let log { self.files.close(log) }
         self.log = file
         self.logByteCount = bytes.count
+        self.isUncertain = false
     }
 
     private static func commitLine(of lines: [UInt8], count: Int) -> [UInt8] {

@@ -1,0 +1,199 @@
+"""Starts real `waybill` processes, and cleans up behind them.
+
+Every test gets a `Site`: a temporary directory with a data directory, an agent's state and a spool. All processes that
+a site started are killed, and the directory is removed, when the test ends.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+VECTORS = REPOSITORY / "Protocol" / "vectors"
+
+
+def binary():
+    """The program under test: $WAYBILL, else the release build, else the debug build."""
+    named = os.environ.get("WAYBILL")
+    builds = [REPOSITORY / ".build" / kind / "waybill" for kind in ("release", "debug")]
+    for path in [pathlib.Path(named)] if named else builds:
+        if path.exists():
+            return str(path)
+    raise unittest.SkipTest("there is no waybill binary; build it, or name it in $WAYBILL")
+
+
+def until(condition, seconds=20, what="the condition"):
+    """Returns the first true value of `condition()`; fails after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.01)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run(*arguments, stdin=b"", timeout=60, env=None):
+    """Runs one command to its end; returns it with `returncode`, `stdout` and `stderr` as bytes."""
+    return subprocess.run(
+        [binary(), *map(str, arguments)], input=stdin, capture_output=True, timeout=timeout,
+        env={**os.environ, **(env or {})})
+
+
+class Process:
+    """A receiver or an agent that runs, with its log in a file."""
+
+    def __init__(self, arguments, log, env=None):
+        self.log_path = pathlib.Path(log)
+        self.log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
+        with open(log, "ab") as output:
+            self.child = subprocess.Popen(
+                [binary(), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                env={**os.environ, **(env or {})})
+
+    @property
+    def is_running(self):
+        return self.child.poll() is None
+
+    def log(self):
+        """What this process has logged since it started."""
+        with open(self.log_path, "rb") as file:
+            file.seek(self.log_start)
+            return file.read().decode("utf-8", "replace")
+
+    def until_logged(self, text, seconds=20):
+        until(lambda: text in self.log(), seconds, f"'{text}' in {self.log_path.name}")
+
+    def kill(self):
+        self.child.kill()
+        self.child.wait()
+
+    def terminate(self):
+        self.child.send_signal(signal.SIGTERM)
+
+    def stop(self, seconds=60):
+        """SIGTERM, then its exit code."""
+        if self.is_running:
+            self.terminate()
+        return self.wait(seconds)
+
+    def wait(self, seconds=60):
+        try:
+            return self.child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"did not end within {seconds} s: {self.log()[-2000:]}") from None
+
+    def resident_mebibytes(self):
+        for line in pathlib.Path(f"/proc/{self.child.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        raise AssertionError("the process is gone")
+
+
+class Site:
+    """A temporary directory with everything that one test needs."""
+
+    def __init__(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="waybill-test-"))
+        self.data = self.root / "data"
+        self.state = self.root / "agent"
+        self.spool = self.root / "spool"
+        self.logs = self.root / "logs"
+        self.spool.mkdir()
+        self.logs.mkdir()
+        self.port = free_port()
+        self.processes = []
+        self.mounts = []
+
+    def close(self):
+        for process in self.processes:
+            if process.is_running:
+                process.kill()
+        for mount in reversed(self.mounts):
+            subprocess.run(["umount", mount], check=False, capture_output=True)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    def start(self, *arguments, log, env=None):
+        process = Process(arguments, self.logs / log, env)
+        self.processes.append(process)
+        return process
+
+    def receiver(self, *arguments, exports="csv", data=None, env=None):
+        """Starts a receiver and returns once it listens."""
+        process = self.start(
+            "receiver", "--data", data or self.data, "--listen", self.address, "--exports", exports, *arguments,
+            log="receiver.log", env=env)
+        until(lambda: self.is_listening() or not process.is_running, 30, "the receiver listens")
+        if not process.is_running:
+            raise AssertionError(f"the receiver ended: {process.log()[-2000:]}")
+        return process
+
+    def is_listening(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+            return True
+        except OSError:
+            return False
+
+    def agent_arguments(self, *arguments):
+        sources = [] if "--spool" in arguments or "--glob" in arguments else ["--spool", self.spool]
+        return ["agent", "--state", self.state, "--to", self.address, *sources, *arguments]
+
+    def agent(self, *arguments, env=None):
+        return self.start(*self.agent_arguments(*arguments), log="agent.log", env=env)
+
+    def once(self, *arguments, timeout=120):
+        """Ships everything there is; returns the summary."""
+        result = run(*self.agent_arguments("--once", *arguments), timeout=timeout)
+        if result.returncode != 0:
+            raise AssertionError(f"agent --once: {result.returncode}: {result.stderr.decode()[-2000:]}")
+        return json.loads(result.stdout)
+
+    def mount(self, name, size):
+        """Mounts a small memory file system; skips the test where that is not allowed."""
+        path = self.root / name
+        path.mkdir()
+        result = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(path)], check=False, capture_output=True)
+        if result.returncode != 0:
+            raise unittest.SkipTest("this machine lets nobody mount a tmpfs")
+        self.mounts.append(str(path))
+        return path
+
+
+class SiteTest(unittest.TestCase):
+    """A test with a site of its own; when it fails, the ends of the logs are shown."""
+
+    def setUp(self):
+        self.site = Site()
+        self.addCleanup(self.site.close)
+
+    def run(self, result=None):
+        before = len(result.failures) + len(result.errors) if result else 0
+        self.addCleanup(lambda: self.show_logs(result, before))
+        return super().run(result)
+
+    def show_logs(self, result, before):
+        outcome = getattr(self, "_outcome", None)
+        if outcome is None or outcome.success or not hasattr(self, "site"):
+            return
+        for log in sorted(self.site.logs.glob("*.log")):
+            print(f"--- {log.name}\n{log.read_text(errors='replace')[-1500:]}")

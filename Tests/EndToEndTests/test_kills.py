@@ -1,0 +1,96 @@
+"""Receiver and agent are killed at random instants while a backlog drains; nothing is lost, nothing is twice."""
+
+import json
+import os
+import random
+import time
+import unittest
+
+from harness import SiteTest
+from ledger import EventMaker, Ledger, exported_ids, stored
+
+MEGABYTES = int(os.environ.get("WAYBILL_KILL_MEGABYTES", "200"))
+KILLS = int(os.environ.get("WAYBILL_KILLS", "20"))
+SEED = int(os.environ.get("WAYBILL_SEED", str(random.randrange(1 << 32))))
+EXPORTS = "ga4,mixpanel,csv"
+
+
+class KillTests(SiteTest):
+    """The promise behind every ACK, held by the real processes."""
+
+    def test_a_drain_survives_kills_of_both_sides(self):
+        """Every line of a 200 MB drain is stored exactly once though each process is killed 20 times and more."""
+        print(f"seed {SEED}", flush=True)
+        self.chance = random.Random(SEED)
+        self.maker, self.ledger, self.foreign_ledger = EventMaker(SEED), Ledger(), Ledger()
+        self.kills = {"receiver": 0, "agent": 0}
+        self.kills_with_backlog = 0
+        self.logs = self.site.root / "log"
+        self.logs.mkdir()
+        self.fill(MEGABYTES // 4)
+        started = time.monotonic()
+        running = {"receiver": self.start_receiver(), "agent": self.start_agent()}
+        while min(self.kills.values()) < KILLS or self.missing_megabytes() > 0:
+            self.fill(self.chance.randrange(1, 1 + max(1, MEGABYTES // 40)))
+            victims = self.chance.choice((["receiver"], ["agent"], ["receiver"], ["agent"], ["receiver", "agent"]))
+            # The instant of the kill is what is random here: from at once to well into the drain.
+            time.sleep(self.chance.choice((0.02, 0.2, 0.2, 0.8)) * self.chance.random())
+            self.kills_with_backlog += any(self.site.spool.glob("*.ndjson"))
+            for name in victims:
+                self.assertTrue(running[name].is_running, f"{name} ended by itself: {running[name].log()[-1500:]}")
+                running[name].kill()
+                self.kills[name] += 1
+            for name in victims:
+                running[name] = self.start_receiver() if name == "receiver" else self.start_agent()
+        self.assertLess(time.monotonic() - started, 600)
+        running["agent"].kill()
+        summary = self.site.once(*self.sources(), timeout=120)
+        self.assertEqual(self.site.once(*self.sources())["bytes"], 0)
+        self.assertEqual(running["receiver"].stop(120), 0, running["receiver"].log()[-1500:])
+        self.assertGreaterEqual(self.kills_with_backlog, KILLS, "the kills came too late to interrupt anything")
+        print(f"kills {self.kills}, {self.kills_with_backlog} of them with a backlog, lines {self.ledger.line_count + self.foreign_ledger.line_count}, "
+              f"drained in {time.monotonic() - started:.0f} s, last drain {json.dumps(summary)}", flush=True)
+        self.check()
+
+    def check(self):
+        whole = Ledger()
+        for ledger in (self.ledger, self.foreign_ledger):
+            whole.counts.update(ledger.counts)
+        comparison = whole.compare(stored(self.site.data))
+        self.assertTrue(comparison.is_clean, f"seed {SEED}: {comparison}")
+        self.assertEqual(list(self.site.spool.glob("*.ndjson")), [], "acknowledged segments are deleted")
+        for provider in EXPORTS.split(","):
+            ids = exported_ids(self.site.data, provider)
+            twice = [name for name, count in ids.items() if count > 1 and name != b"-"]
+            own = [name for name in ids if name.startswith(b"019550fc-")]
+            self.assertEqual(twice[:3], [], f"seed {SEED}: {provider} repeats {len(twice)} events")
+            self.assertEqual(len(own), self.ledger.line_count, f"seed {SEED}: {provider} misses events")
+
+    def start_receiver(self):
+        return self.site.receiver(exports=EXPORTS)
+
+    def start_agent(self):
+        return self.site.agent(*self.sources())
+
+    def sources(self):
+        return ["--spool", self.site.spool, "--glob", self.logs / "*.json", "--env", "prod", "--bundle", "com.example.web"]
+
+    def missing_megabytes(self):
+        return MEGABYTES - (self.ledger.byte_count + self.foreign_ledger.byte_count) // 1_000_000
+
+    def fill(self, megabytes):
+        """Adds to the backlog until all of it has been made: mostly segments, some lines of a foreign file."""
+        megabytes = min(megabytes, self.missing_megabytes())
+        if megabytes <= 0:
+            # Still something to do while the last kills happen.
+            return self.maker.spool(self.site.spool, self.ledger, 1_000_000)
+        self.maker.spool(self.site.spool, self.ledger, megabytes * 900_000)
+        lines = self.maker.foreign(megabytes * 400)
+        self.foreign_ledger.add(lines)
+        path = self.logs / f"web-{self.chance.randrange(8)}.json"
+        with open(path, "ab") as file:
+            file.write(b"".join(lines))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,493 @@
+"""What a receiver does with bad lines, bad peers, and disks that refuse."""
+
+import json
+import os
+import subprocess
+import time
+import unittest
+import zlib
+
+from harness import SiteTest, free_port, run, until
+from ledger import EventMaker, Ledger, archived, quarantined, stored
+from wire import Peer
+
+MEMORY_MEBIBYTES = 150
+
+
+class ReceiverTest(SiteTest):
+    def setUp(self):
+        super().setUp()
+        self.maker, self.ledger = EventMaker(11), Ledger()
+
+    def made(self, count=3, **changes):
+        lines = self.maker.lines(count, **changes)
+        self.ledger.add(lines)
+        return lines
+
+    def assert_stored(self, receiver):
+        self.assertEqual(receiver.stop(), 0)
+        comparison = self.ledger.compare(stored(self.site.data))
+        self.assertTrue(comparison.is_clean, str(comparison))
+
+
+class BadLineTests(ReceiverTest):
+    """Lines that are no events."""
+
+    def test_each_bad_line_is_quarantined_with_its_reason(self):
+        """Whatever is no event lies in the quarantine, byte for byte, in a file named by the reason."""
+        event = self.maker.event(self.maker.writer(), 1).decode()
+        ts = json.loads(event)["ts"]
+        bad = {
+            "not-json": [b"hello\n", b'{"v":1,\n', event.encode()[:-2] + b"\n", event.encode()[:-1] + b"}\n"],
+            "not-object": [b"[1]\n", b"12\n", b'"text"\n', b"null\n"],
+            "nul": [event.replace("토스터", "\0").encode(), b"\0\n"],
+            "bad-utf8": [event.encode().replace("토".encode(), b"\xed\x86"), b'{"x":"\xff"}\n'],
+            "empty": [b"\n"],
+            "no-time": [event.replace('"ts":', '"tz_":').encode()],
+            "bad-time": [event.replace(ts, "yesterday").encode(), event.replace(f'"{ts}"', "12").encode()],
+            "time-out-of-range": [
+                event.replace(ts, "1970-01-01T00:00:00.000Z").encode(),
+                event.replace(ts, "2099-12-31T23:59:59.999Z").encode()],
+            "no-name": [event.replace('"name":', '"nome":').encode()],
+            "no-env": [event.replace('"env":', '"enw":').encode()],
+            "bad-env": [event.replace('"env":"', '"env":"x').encode()],
+            "no-bundle": [event.replace('"bundle":', '"bindle":').encode()],
+            "bad-version": [event.replace('"v":1,', '"v":2,').encode()],
+        }
+        receiver = self.site.receiver(exports="ga4,mixpanel,csv")
+        lines = [event.encode()]
+        for number in range(4):
+            lines += [of_reason[number] for of_reason in bad.values() if number < len(of_reason)]
+        lines += self.maker.lines(1)
+        self.ledger.add(lines)
+        self.maker.segment(self.site.spool, lines)
+        self.site.once()
+        self.assertEqual(list(self.site.spool.iterdir()), [])
+        self.assert_stored(receiver)
+        self.assertEqual(quarantined(self.site.data), bad)
+        self.assertEqual(sorted(archived(self.site.data)), sorted([lines[0], lines[-1]]))
+
+    def test_field_values_shape_no_path(self):
+        """Apps named `../`, `/`, or by 300 characters stay below the archive's folder."""
+        receiver = self.site.receiver(exports="csv")
+        names = ["../../../tmp/x", "/etc", "..", ".", "a/b", "x" * 300, "앱", "a\\u0000b", " ", "_other", "a=b", "%2e%2e"]
+        lines = [self.maker.event(self.maker.writer(), 1, bundle=name) for name in names]
+        self.ledger.add(lines)
+        self.maker.segment(self.site.spool, lines)
+        self.site.once()
+        self.assert_stored(receiver)
+        for path in (self.site.data / "archive").rglob("*.ndjson"):
+            depth = path.relative_to(self.site.data / "archive").parts
+            self.assertEqual([depth[0], len(depth)], ["env=prod" if "prod" in depth[0] else depth[0], 4])
+        self.assertEqual(sorted(p.name for p in self.site.root.iterdir()), ["agent", "data", "logs", "spool"])
+
+    def test_many_partitions_stay_bounded(self):
+        """3,000 apps on 20 days each are archived once, without running out of files."""
+        receiver = self.site.receiver(exports="none")
+        times = [f"2026-10-{day:02d}T12:00:00.000Z" for day in range(1, 6)]
+        lines = [
+            self.maker.event("0195505e-0001-7000-8000-000000000001", number + 1, bundle=f"app.{number % 3000}",
+                             ts=times[number % 5], env="prod") for number in range(15_000)]
+        self.ledger.add(lines)
+        for start in range(0, len(lines), 2000):
+            self.maker.segment(self.site.spool, lines[start:start + 2000], "0195505e-0001-7000-8000-000000000001", start + 1)
+        self.site.once()
+        self.assertLess(len(os.listdir(f"/proc/{receiver.child.pid}/fd")), 1024)
+        self.assertLess(receiver.resident_mebibytes(), MEMORY_MEBIBYTES)
+        self.assert_stored(receiver)
+
+
+class BadPeerTests(ReceiverTest):
+    """Everything a peer can do wrong; a good stream goes on beside it, and memory stays bounded."""
+
+    def setUp(self):
+        super().setUp()
+        self.receiver = self.site.receiver()
+        self.good = Peer(self.site.port)
+        self.addCleanup(self.good.close)
+        self.assertTrue(self.good.hello("good").startswith("READY "))
+        self.assertEqual(self.good.open("good-stream"), "AT 1 0")
+        self.good_offset = 0
+
+    def ship_good(self):
+        """One batch on the good stream, and its acknowledgement."""
+        raw = b"".join(self.made())
+        self.good.batch("good-stream", raw, offset=self.good_offset)
+        self.good_offset += len(raw)
+        self.assertEqual(self.good.line(), f"ACK 1 {self.good_offset}")
+
+    def finish(self):
+        """The receiver is up and small, the good stream goes on, and exactly the good lines are stored."""
+        self.ship_good()
+        self.assertLess(self.receiver.resident_mebibytes(), MEMORY_MEBIBYTES)
+        self.assert_stored(self.receiver)
+
+    def peer(self, agent="peer", stream="stream"):
+        """A connection with one stream open, which knows nothing yet."""
+        peer = Peer(self.site.port)
+        self.addCleanup(peer.close)
+        if agent:
+            self.assertTrue(peer.hello(agent).startswith("READY "))
+            self.assertEqual(peer.open(stream), "AT 1 0")
+        return peer
+
+    def assert_closed(self, peer, code):
+        lines = peer.lines_to_the_end()
+        self.assertTrue(lines and lines[-1].startswith(f"ERR {code}"), lines)
+
+    def assert_refused(self, code, raw=b'{"a":1}\n', **changes):
+        """A batch is answered with `NAK`, the connection stays, and the stream can be opened again."""
+        peer = self.peer()
+        peer.batch("stream", raw, **changes)
+        answer = peer.line()
+        self.assertRegex(answer, f"^NAK 1 {changes.get('offset', 0)} {code}( |$)|^NAK 1 0 {code}( |$)")
+        peer.send("PING 5")
+        self.assertEqual(peer.line(), "PONG 5")
+        self.assertEqual(peer.open("stream"), "AT 1 0")
+        peer.close()
+
+    def test_garbage_instead_of_a_handshake(self):
+        """Bytes that are no message, another protocol, or another message first are named and closed."""
+        for opening, code in (
+                (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "syntax"),
+                (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n", "syntax"),
+                (os.urandom(64).replace(b"\n", b"") + b"\n", "syntax"),
+                (b"HELLO {}\n", "syntax"),
+                (b"\n", "syntax"),
+                (b"x" * 5000, "limit"),
+                (b'PING 1\n', "order"),
+                (b'HELLO {"protocol":[99],"agent":"a","instance":"1","accept":["zlib"]}\n', "version"),
+                (b'HELLO {"protocol":[1],"agent":"a","instance":"1","accept":["brotli"]}\n', "version")):
+            peer = self.peer(agent=None)
+            peer.send(opening)
+            self.assert_closed(peer, code)
+        self.finish()
+
+    def test_bad_messages_after_the_handshake(self):
+        """Unknown words, numbers out of range, another side's message or one out of order close the connection."""
+        for message, code in (
+                ("NOISE 1", "syntax"), ("ACK 1 0", "syntax"), ("SEAL 1 -1", "syntax"), ("SEAL 1 01", "syntax"),
+                ("SEAL 1 9007199254740992", "syntax"), ("SKIP 1 0 5 because", "syntax"), ("SEAL 2 0", "order"),
+                ("BATCH 9 0 1 1 9 00000000", "order"),
+                ("BATCH 1 0 99999999 1 9 00000000", "limit"), ("BATCH 1 0 9 1 99999999 00000000", "limit"),
+                ('HELLO {"protocol":[1],"agent":"a","instance":"1","accept":["zlib"]}', "order"),
+                ("PING " + "1" * 5000, "limit")):
+            with self.subTest(message=message[:40]):
+                peer = self.peer()
+                peer.send(message)
+                lines = peer.lines_to_the_end()
+                # A message of the other side is no message of an agent's: both words fit it.
+                codes = ("syntax", "order") if message.startswith("ACK") else (code,)
+                self.assertTrue(lines and lines[-1].split(" ")[1] in codes, lines)
+        self.finish()
+
+    def test_silence_and_trickling_are_closed_in_time(self):
+        """A peer that says nothing, or one byte a second, is closed about 10 s after it came; others are not held up."""
+        started = time.monotonic()
+        silent, trickling = self.peer(agent=None), self.peer(agent=None)
+        crowd = [self.peer(agent=None) for _ in range(200)]
+        trickling.socket.settimeout(1)
+        text, closed_after = b"HELLO " + b"x" * 100, None
+        for byte in text:
+            try:
+                trickling.send(bytes([byte]))
+                if trickling.socket.recv(1000).startswith(b"ERR timeout"):
+                    closed_after = time.monotonic() - started
+                    break
+            except TimeoutError:
+                self.ship_good()
+            except OSError:
+                closed_after = time.monotonic() - started
+                break
+            if time.monotonic() - started > 20:
+                break
+        self.assertIsNotNone(closed_after, "one byte a second keeps a connection")
+        self.assertTrue(8 < closed_after < 15, closed_after)
+        for peer in [silent, *crowd]:
+            self.assert_closed(peer, "timeout")
+        self.assertLess(time.monotonic() - started, 20)
+        self.finish()
+
+    def test_batches_that_are_not_what_they_say(self):
+        """Wrong checksum, counts, payloads that are cut, damaged or have more behind them: `corrupt`, nothing stored."""
+        raw = b"".join(self.maker.lines(5))
+        payload = zlib.compress(raw)
+        self.assert_refused("corrupt", raw, crc=0)
+        self.assert_refused("corrupt", raw, lines=4)
+        self.assert_refused("corrupt", raw, lines=6)
+        self.assert_refused("corrupt", raw, raw_count=len(raw) - 1)
+        self.assert_refused("corrupt", raw, raw_count=len(raw) + 1)
+        self.assert_refused("corrupt", raw, payload=payload[:-1])
+        self.assert_refused("corrupt", raw, payload=payload + b"\0")
+        self.assert_refused("corrupt", raw, payload=payload + payload)
+        self.assert_refused("corrupt", raw, payload=payload[:-1] + bytes([payload[-1] ^ 1]))
+        self.assert_refused("corrupt", raw, payload=raw)
+        self.assert_refused("corrupt", raw, payload=zlib.compress(raw)[2:-4])
+        self.finish()
+
+    def test_bombs(self):
+        """Payloads that inflate to far more than they say, or say more than they can hold, cost no memory."""
+        bomb = zlib.compress(bytes(200 << 20), 9)
+        self.assert_refused("corrupt", payload=bomb, raw_count=2_000_000, lines=1)
+        self.assert_refused("corrupt", payload=bomb, raw_count=100, lines=1)
+        self.assert_refused("corrupt", payload=zlib.compress(b"x\n"), raw_count=2_000_000, lines=1)
+        self.assert_refused("corrupt", payload=zlib.compress(bomb, 0), raw_count=len(bomb), lines=5)
+        self.finish()
+
+    def test_a_line_beyond_the_limit(self):
+        """A batch with a line of more than 1 MiB is `too-large`."""
+        self.assert_refused("too-large", b"x" * (1 << 20) + b"\n")
+        self.finish()
+
+    def test_gaps_repeats_and_overlaps(self):
+        """A gap or an overlap is refused and not stored, what is held already is acknowledged again."""
+        raw = b"".join(self.made(4))
+        half = b"".join(raw.splitlines(True)[:2])
+        self.assert_refused("gap", b'{"a":1}\n', offset=8)
+        peer = self.peer()
+        peer.batch("stream", raw)
+        self.assertEqual(peer.line(), f"ACK 1 {len(raw)}")
+        for repeated in (raw, half):
+            peer.batch("stream", repeated)
+            self.assertEqual(peer.line(), f"ACK 1 {len(raw)}")
+        peer.batch("stream", raw[len(half):] + b'{"a":1}\n', offset=len(half))
+        self.assertRegex(peer.line(), "^NAK 1 [0-9]+ gap")
+        peer.batch("stream", b'{"a":2}\n', offset=len(raw))
+        peer.send("PING 1")
+        self.assertEqual(peer.line(), "PONG 1")
+        self.assertEqual(peer.open("stream"), f"AT 1 {len(raw)}")
+        self.finish()
+
+    def test_a_batch_before_the_position_is_known(self):
+        """Sending on a stream before `AT` came is out of order."""
+        peer = self.peer(agent=None)
+        peer.hello("hasty")
+        lines = []
+        peer.send('OPEN 1 {"stream":"hasty","source":"/x","env":"prod","bundle":"b","format":"waybill"}\n'.encode()
+                  + b"".join(p if isinstance(p, bytes) else p.encode() + b"\n" for p in self.hasty_batch()))
+        lines = peer.lines_to_the_end()
+        self.assertTrue(lines[-1].startswith("ERR order"), lines)
+        self.finish()
+
+    def hasty_batch(self):
+        from wire import batch
+        return batch("hasty", b'{"a":1}\n')
+
+    def test_seals(self):
+        """A seal at another length is refused, the right one is final, and a later session hears of it."""
+        raw = b"".join(self.made())
+        peer = self.peer()
+        peer.batch("stream", raw)
+        self.assertEqual(peer.line(), f"ACK 1 {len(raw)}")
+        for length in (len(raw) - 1, len(raw) + 1, 0):
+            peer.send(f"SEAL 1 {length}")
+            self.assertRegex(peer.line(), "^NAK 1 [0-9]+ gap")
+            self.assertEqual(peer.open("stream"), f"AT 1 {len(raw)}")
+        peer.send(f"SEAL 1 {len(raw)}")
+        self.assertEqual(peer.line(), "SEALED 1")
+        peer.close()
+        again = self.peer(agent=None)
+        again.hello("again")
+        self.assertEqual([again.open("stream"), again.line()], [f"AT 1 {len(raw)}", "SEALED 1"])
+        again.send(*[f"SEAL 1 {len(raw)}", "PING 3"])
+        self.assertEqual(again.line(), "PONG 3")
+        self.finish()
+
+    def test_skips(self):
+        """Bytes given up move the stream on; a skip that leaves a gap is refused."""
+        peer = self.peer()
+        peer.send("SKIP 1 0 100 too-long")
+        self.assertEqual(peer.line(), "ACK 1 100")
+        raw = b"".join(self.made())
+        peer.batch("stream", raw, offset=100)
+        self.assertEqual(peer.line(), f"ACK 1 {100 + len(raw)}")
+        peer.send("SKIP 1 5000 100 torn-tail")
+        self.assertRegex(peer.line(), "^NAK 1 [0-9]+ gap")
+        self.finish()
+
+    def test_two_agents_with_one_name(self):
+        """A second process with a connected agent's name is kept out; the same process coming back replaces itself."""
+        peer = self.peer("twin")
+        other = self.peer(agent=None)
+        self.assertTrue(other.hello("twin", "2").startswith("ERR agent-in-use"))
+        self.assertEqual(other.lines_to_the_end(), [])
+        back = self.peer(agent=None)
+        self.assertTrue(back.hello("twin", "1").startswith("READY "))
+        self.assertTrue(peer.line().startswith("ERR agent-in-use"))
+        self.assertEqual(back.open("stream"), "AT 1 0")
+        peer.close()
+        back.send("PING 1")
+        self.assertEqual(back.line(), "PONG 1")
+        self.finish()
+
+    def test_one_stream_of_two_agents(self):
+        """A stream that another agent has open is in use, until that connection is gone."""
+        owner = self.peer("owner")
+        other = self.peer(agent=None)
+        other.hello("other")
+        self.assertRegex(other.open("stream"), "^NAK 1 0 in-use")
+        owner.close()
+        until(lambda: other.open("stream") == "AT 1 0", 10, "the stream is free")
+        self.finish()
+
+    def test_a_peer_that_never_reads(self):
+        """Answers that nobody takes pile up at the peer, not in the receiver."""
+        deaf = self.peer("deaf")
+        deaf.socket.setblocking(False)
+        pings = b"".join(f"PING {number}\n".encode() for number in range(10_000))
+        sent = 0
+        deadline = time.monotonic() + 5
+        while sent < 100 << 20 and time.monotonic() < deadline:
+            try:
+                sent += deaf.socket.send(pings)
+            except BlockingIOError:
+                if self.is_stuck(deaf):
+                    break
+        self.finish()
+
+    def is_stuck(self, peer):
+        """Whether the peer's socket takes nothing for half a second."""
+        import select
+        return not select.select([], [peer.socket], [], 0.5)[1]
+
+    def test_connections_cut_in_the_middle_of_a_batch(self):
+        """A connection that ends anywhere in a batch leaves nothing of it, and frees its memory."""
+        from wire import batch
+        raw = b"".join(self.maker.lines(2000))
+        line, payload = batch("stream", raw)
+        whole = line.encode() + b"\n" + payload
+        for end in (1, len(line), len(line) + 1, len(line) + 2, len(whole) // 2, len(whole) - 1):
+            for _ in range(10):
+                peer = self.peer(agent=None)
+                peer.hello("cut-%d" % free_port())
+                peer.open("stream")
+                peer.send(whole[:end])
+                peer.close()
+        peer = self.peer("whole")
+        peer.batch("stream", raw)
+        self.ledger.add(raw.splitlines(True))
+        self.assertEqual(peer.line(), f"ACK 1 {len(raw)}")
+        self.finish()
+
+    def test_payloads_that_stall_do_not_starve_others(self):
+        """Peers that announce large batches and send nothing of them do not take the memory of those that do."""
+        stalled = []
+        for number in range(12):
+            peer = self.peer(f"stalled-{number}", f"stalled-{number}")
+            peer.send("BATCH 1 0 2000000 1 2000000 00000000")
+            stalled.append(peer)
+        self.good.socket.settimeout(75)
+        self.finish()
+
+
+class DataDirectoryTests(ReceiverTest):
+    """Data directories that cannot be used."""
+
+    def refused(self, data, *arguments):
+        result = run("receiver", "--data", data, "--listen", f"127.0.0.1:{free_port()}", *arguments, timeout=30)
+        return result.returncode, (result.stderr + result.stdout).decode()
+
+    def test_a_locked_directory_is_refused_with_the_owner(self):
+        """A second receiver on one data directory ends with 78 and names the process that has it."""
+        first = self.site.receiver()
+        code, text = self.refused(self.site.data)
+        self.assertEqual(code, 78, text)
+        self.assertIn(str(first.child.pid), text)
+        self.assertTrue(first.is_running)
+        first.kill()
+        again = self.site.receiver()
+        self.assertEqual(again.stop(), 0)
+
+    def test_a_path_that_is_a_file(self):
+        """A data directory that is a file ends the start with a reason, and the file is untouched."""
+        path = self.site.root / "file"
+        path.write_text("mine")
+        code, text = self.refused(path)
+        self.assertIn(code, (74, 78), text)
+        self.assertIn(str(path), text)
+        self.assertEqual(path.read_text(), "mine")
+
+    def test_an_address_in_use(self):
+        """Two receivers on one port: the second says which address, and what to do."""
+        first = self.site.receiver()
+        result = run("receiver", "--data", self.site.root / "other", "--listen", self.site.address, timeout=30)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn(self.site.address, result.stderr.decode())
+        self.assertIn("--listen", result.stderr.decode())
+        self.assertTrue(first.is_running)
+
+    def test_a_directory_that_is_read_only(self):
+        """A read-only file system ends the start with a reason."""
+        path = self.site.mount("read-only", "4m")
+        subprocess.run(["mount", "-o", "remount,ro", path], check=True)
+        code, text = self.refused(path / "data")
+        self.assertIn(code, (74, 78), text)
+        self.assertIn("read-only", text.lower())
+
+    def test_usage_and_configuration_errors(self):
+        """Unknown exports, zones and addresses are usage; a bad file is configuration."""
+        for arguments in (["--exports", "fax"], ["--zone", "Mars/Phobos"], ["--listen", "nowhere"]):
+            self.assertEqual(run("receiver", "--data", self.site.data, *arguments).returncode, 64, arguments)
+        self.assertEqual(run("receiver").returncode, 64)
+        self.assertEqual(run("receiver", "--config", "/nowhere.yaml").returncode, 78)
+
+
+class FullDiskTests(ReceiverTest):
+    """A disk that fills up under the receiver and is freed again."""
+
+    def test_acks_are_withheld_until_there_is_room(self):
+        """On a full disk nothing is acknowledged and the agent keeps everything; both go on by themselves after."""
+        disk = self.site.mount("disk", "48m")
+        ballast = disk / "ballast"
+        receiver = self.site.receiver(exports="csv", data=disk / "data")
+        with open(ballast, "wb") as file:
+            file.write(bytes(40 << 20))
+        self.maker.spool(self.site.spool, self.ledger, 15_000_000)
+        agent = self.site.agent()
+        receiver.until_logged("could not", 60)
+        self.assertTrue(receiver.is_running and agent.is_running)
+        self.assertLess(receiver.resident_mebibytes(), MEMORY_MEBIBYTES)
+        self.assertGreater(len(list(self.site.spool.glob("*.ndjson"))), 0)
+        ballast.unlink()
+        until(lambda: not any(self.site.spool.iterdir()), 60, "the agent goes on by itself")
+        self.assertEqual(agent.stop(), 0)
+        self.assertEqual(receiver.stop(), 0)
+        comparison = self.ledger.compare(stored(disk / "data"))
+        self.assertTrue(comparison.is_clean, str(comparison))
+
+    def test_kills_on_a_full_disk_lose_nothing(self):
+        """A receiver that is killed while its disk is full starts again when there is room, with every acknowledged line."""
+        disk = self.site.mount("disk", "48m")
+        receiver = self.site.receiver(exports="csv", data=disk / "data")
+        self.maker.spool(self.site.spool, self.ledger, 3_000_000)
+        self.site.once()
+        with open(disk / "ballast", "wb") as file:
+            self.fill_up(file)
+        self.maker.spool(self.site.spool, self.ledger, 3_000_000)
+        agent = self.site.agent()
+        receiver.until_logged("could not", 60)
+        receiver.kill()
+        full = self.site.start(
+            "receiver", "--data", disk / "data", "--listen", self.site.address, "--exports", "csv", log="full.log")
+        until(lambda: not full.is_running or self.site.is_listening(), 30, "it starts or says why not")
+        if full.is_running:
+            full.kill()
+        (disk / "ballast").unlink()
+        receiver = self.site.receiver(exports="csv", data=disk / "data")
+        until(lambda: not any(self.site.spool.iterdir()), 90, "the agent goes on by itself")
+        self.assertEqual(agent.stop(), 0)
+        self.assertEqual(receiver.stop(), 0)
+        comparison = self.ledger.compare(stored(disk / "data"))
+        self.assertTrue(comparison.is_clean, str(comparison))
+
+    def fill_up(self, file):
+        try:
+            while True:
+                file.write(bytes(64 << 10))
+                file.flush()
+        except OSError:
+            pass
+
+
+if __name__ == "__main__":
+    unittest.main()

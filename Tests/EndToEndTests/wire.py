@@ -1,0 +1,72 @@
+"""A hand-held session of the line protocol over a raw socket, for saying things that no agent would say."""
+
+import json
+import socket
+import zlib
+
+
+class Peer:
+    """One connection. Reads are whole lines; `None` is the end of the connection."""
+
+    def __init__(self, port, timeout=20):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout)
+        self.reader = self.socket.makefile("rb")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.reader.close()
+        self.socket.close()
+
+    def send(self, *pieces):
+        for piece in pieces:
+            self.socket.sendall(piece if isinstance(piece, bytes) else piece.encode() + b"\n")
+
+    def line(self):
+        """The next message that is no `PING`."""
+        while True:
+            try:
+                line = self.reader.readline()
+            except ConnectionResetError:
+                return None
+            if not line:
+                return None
+            text = line.decode().rstrip("\n")
+            if not text.startswith("PING "):
+                return text
+
+    def lines_to_the_end(self):
+        lines = []
+        while (line := self.line()) is not None:
+            lines.append(line)
+        return lines
+
+    def hello(self, agent="peer", instance="1", **members):
+        self.send("HELLO " + json.dumps(
+            {"protocol": [1], "agent": agent, "instance": instance, "accept": ["zlib"], **members}))
+        return self.line()
+
+    def open(self, stream, number=1, form="waybill"):
+        """Opens a stream; returns the answer."""
+        self.send(f"OPEN {number} " + json.dumps(
+            {"stream": stream, "source": "/peer", "env": "prod", "bundle": "com.example.web", "format": form}))
+        return self.line()
+
+    def batch(self, stream, raw, **changes):
+        """Sends a batch, by default a good one at 0; returns nothing."""
+        self.send(*batch(stream, raw, **changes))
+
+
+def batch(stream, raw, number=1, offset=0, lines=None, payload=None, raw_count=None, crc=None):
+    """A batch's line and payload, with anything in it replaced."""
+    payload = zlib.compress(raw, 1) if payload is None else payload
+    lines = raw.count(b"\n") + (not raw.endswith(b"\n")) if lines is None else lines
+    raw_count = len(raw) if raw_count is None else raw_count
+    text = f"{offset} {raw_count} {lines} {len(payload)}"
+    if crc is None:
+        crc = zlib.crc32(payload, zlib.crc32(f"{stream} {text}\n".encode()))
+    return f"BATCH {number} {text} {crc:08x}", payload

@@ -1,0 +1,106 @@
+import Testing
+import WaybillJournal
+import WaybillProtocol
+import WaybillSystem
+
+@Suite struct JournalFaultTests {
+    @Test(arguments: [
+        CrashFileSystem.Fault.error(SystemErrorText.inputOutput), .error(SystemErrorText.noSpace), .short,
+        .half(SystemErrorText.noSpace), .half(SystemErrorText.inputOutput),
+    ])
+    func `a commit that fails at any call is made good by the next, and survives crashes`(
+        fault: CrashFileSystem.Fault
+    ) throws {
+        // 0 begins a segment, 1 goes on in one, 2 rolls.
+        for scenario in 0..<3 {
+            var call = 1
+            while try self.failCommit(scenario: scenario, call: call, fault) { call += 1 }
+            #expect(call > 2)
+        }
+    }
+
+    /// - Returns: whether the fault struck.
+    private func failCommit(scenario: Int, call: Int, _ fault: CrashFileSystem.Fault) throws -> Bool {
+        let bench = try JournalBench(segmentByteCountMax: scenario == 2 ? 100 : 1 << 20)
+        var journal = try bench.open()
+        if scenario > 0 {
+            bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+            try bench.commit(&journal)
+        }
+        bench.stageBatch(1, payload: [UInt8](repeating: 4, count: 300), in: &journal)
+        bench.stageBatch(2, payload: [UInt8](repeating: 5, count: 300), in: &journal)
+        bench.disk.fail(call: call, fault)
+        do {
+            try bench.commit(&journal)
+        } catch {
+            #expect(journal.hasStaged == true)
+            #expect(bench.table(of: journal) == bench.standings)
+            bench.expectBatches(upTo: journal.end)
+        }
+        let hasFailed = bench.disk.faultCount > 0
+        bench.disk.clearFaults()
+        bench.stageBatch(1, payload: [6], in: &journal)
+        try bench.commit(&journal)
+        bench.expectBatches(upTo: journal.end, everyPosition: true)
+        for seed in 0..<5 {
+            bench.disk.crash(seed: UInt64(seed))
+            journal = try bench.recover()
+        }
+        return hasFailed
+    }
+
+    @Test func `a full disk does not fill up with attempts`() throws {
+        let bench = try JournalBench()
+        var journal = try bench.open()
+        bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+        for _ in 0..<50 {
+            // Calls of an attempt: status, open, write.
+            bench.disk.fail(call: 3, .half(SystemErrorText.noSpace))
+            #expect(throws: FileSystemError.self) { try bench.commit(&journal) }
+        }
+        #expect(bench.disk.tree("/journal").isEmpty)
+        try bench.commit(&journal)
+        #expect(bench.disk.tree("/journal").count == 1)
+        #expect(bench.disk.openDescriptorCount == 1)
+    }
+
+    @Test func `after a failed sync the group goes to a new segment, which cuts off the old one`() throws {
+        let bench = try JournalBench()
+        var journal = try bench.open()
+        bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+        try bench.commit(&journal)
+        let end = journal.end
+        bench.stageBatch(1, payload: [4, 5, 6], in: &journal)
+        // Its calls: write, synchronize, and the cut, which fails as well.
+        bench.disk.fail(call: 2, .error(SystemErrorText.inputOutput))
+        bench.disk.fail(call: 3, .error(SystemErrorText.inputOutput))
+        #expect(throws: FileSystemError.self) { try bench.commit(&journal) }
+        let old = try #require(bench.disk.bytes(of: "/journal/00000000000000000000.journal"))
+        #expect(old.count > end.rawValue)
+        bench.stageBatch(2, payload: [7, 8, 9], in: &journal)
+        try bench.commit(&journal)
+        #expect(journal.segments == [JournalPosition(0), end])
+        bench.expectBatches(upTo: journal.end, everyPosition: true)
+        bench.disk.crash(seed: 1)
+        journal = try bench.recover()
+        #expect(journal.segments == [JournalPosition(0), end])
+    }
+
+    @Test func `a group that was whole but not synced is durable once recovery has read it`() throws {
+        for seed in 0..<UInt64(30) {
+            let bench = try JournalBench()
+            var journal = try bench.open()
+            bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+            try bench.commit(&journal)
+            bench.stageBatch(1, payload: [4, 5, 6], in: &journal)
+            bench.disk.stop(atCall: 2)
+            #expect(throws: FileSystemError.self) { try bench.commit(&journal) }
+            bench.disk.kill()
+            journal = try bench.recover()
+            #expect(bench.batches.count == 2)
+            bench.disk.crash(seed: seed)
+            journal = try bench.recover()
+            #expect(bench.batches.count == 2)
+        }
+    }
+}

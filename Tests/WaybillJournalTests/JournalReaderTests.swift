@@ -1,0 +1,148 @@
+import Testing
+import WaybillJournal
+import WaybillProtocol
+import WaybillSystem
+
+@Suite struct JournalReaderTests {
+    @Test(arguments: 0..<UInt64(60))
+    func `a reader that follows the writer gets every batch once, in order`(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        let bench = try JournalBench(segmentByteCountMax: [200, 3_000, 256 << 20][Int(seed % 3)])
+        var journal = try bench.open()
+        var reader = JournalReader(directory: bench.directory, position: JournalPosition(0), files: bench.disk)
+        var found: [ReadBatch] = []
+        bench.disk.failAtRandom(seed: seed, perMille: 30)
+        for _ in 0..<50 {
+            for _ in 0..<Int.random(in: 1...3, using: &generator) {
+                let stream = Int.random(in: 0..<20, using: &generator)
+                let payload = [UInt8](repeating: UInt8(stream), count: Int.random(in: 1...500, using: &generator))
+                bench.stageBatch(stream, payload: payload, in: &journal)
+            }
+            do { try bench.commit(&journal) } catch { #expect(journal.hasStaged == true) }
+            guard Bool.random(using: &generator) else { continue }
+            // Not always to its end: the next call goes on.
+            while let record = try reader.next(upTo: journal.end) {
+                found.append(ReadBatch(record))
+                if Int.random(in: 0..<5, using: &generator) == 0 { break }
+            }
+            #expect(found == Array(bench.batches.prefix(found.count)))
+        }
+        while let record = try reader.next(upTo: journal.end) { found.append(ReadBatch(record)) }
+        #expect(found == bench.batches)
+        #expect(reader.takeDamages() == [])
+        #expect(reader.position == journal.end)
+    }
+
+    @Test func `damage is reported once, and never again by a reader that begins behind it`() throws {
+        let bench = try JournalBench()
+        var journal = try bench.open()
+        var ends: [JournalPosition] = []
+        for round in 0..<4 {
+            bench.stageBatch(1, payload: [UInt8](repeating: UInt8(round), count: 50), in: &journal)
+            try bench.commit(&journal)
+            ends.append(journal.end)
+        }
+        let path = "/journal/00000000000000000000.journal"
+        var bytes = try #require(bench.disk.bytes(of: path))
+        bytes[ends[1].rawValue - 1] ^= 1
+        bench.disk.place(path, bytes)
+        let all = try bench.read(upTo: journal.end)
+        #expect(all.batches == [0, 2, 3].map { bench.batches[$0] })
+        #expect(all.damages.count == 1)
+        let damage = try #require(all.damages.first)
+        #expect(ends[0] < damage.start && damage.start < ends[1] && damage.end == ends[1])
+        #expect(damage.reason == "the checksum of a batch does not hold")
+        let rest = try bench.read(from: ends[2], upTo: journal.end)
+        #expect(rest.batches == [bench.batches[3]])
+        #expect(rest.damages == [])
+    }
+
+    @Test func `a reader steps over damage at the end and finds the groups that come later`() throws {
+        let bench = try JournalBench()
+        var journal = try bench.open()
+        for round in 0..<2 {
+            bench.stageBatch(1, payload: [UInt8](repeating: UInt8(round), count: 50), in: &journal)
+            try bench.commit(&journal)
+        }
+        let path = "/journal/00000000000000000000.journal"
+        var bytes = try #require(bench.disk.bytes(of: path))
+        bytes[journal.end.rawValue - 1] ^= 1
+        bench.disk.place(path, bytes)
+        var reader = JournalReader(directory: bench.directory, position: JournalPosition(0), files: bench.disk)
+        var found: [ReadBatch] = []
+        while let record = try reader.next(upTo: journal.end) { found.append(ReadBatch(record)) }
+        #expect(reader.takeDamages().count == 1)
+        #expect(reader.position == journal.end)
+        bench.stageBatch(1, payload: [9], in: &journal)
+        try bench.commit(&journal)
+        while let record = try reader.next(upTo: journal.end) { found.append(ReadBatch(record)) }
+        #expect(found == [bench.batches[0], bench.batches[2]])
+        #expect(reader.takeDamages() == [])
+    }
+
+    @Test func `segments are retired when they are behind every reader and old enough`() throws {
+        let bench = try JournalBench(segmentByteCountMax: 100)
+        var journal = try bench.open()
+        var modified: [Int64] = []
+        for round in 0..<5 {
+            bench.disk.now += 1_000_000_000
+            modified.append(bench.disk.now / 1_000_000)
+            bench.stageBatch(round, payload: [UInt8](repeating: 7, count: 200), in: &journal)
+            try bench.commit(&journal)
+        }
+        let segments = journal.segments
+        #expect(segments.count == 5)
+        let late = WallTime(milliseconds: .max)
+        #expect(try journal.retire(before: JournalPosition(0), writtenBefore: late) == 0)
+        #expect(try journal.retire(before: JournalPosition(segments[1].rawValue - 1), writtenBefore: late) == 0)
+        let second = WallTime(milliseconds: modified[1])
+        #expect(try journal.retire(before: journal.end, writtenBefore: second) == 2)
+        #expect(journal.segments == Array(segments[2...]))
+        let rest = try bench.read(from: segments[2], upTo: journal.end)
+        #expect(rest.batches == Array(bench.batches[2...]))
+        let gone = try bench.read(upTo: journal.end)
+        #expect(gone.batches == Array(bench.batches[2...]))
+        #expect(
+            gone.damages == [
+                JournalDamage(
+                    segment: segments[2], start: JournalPosition(0), end: segments[2], reason: "the segment is gone")
+            ])
+        // The one that is being written stays, and knows every stream.
+        #expect(try journal.retire(before: journal.end, writtenBefore: late) == 2)
+        #expect(journal.segments == [segments[4]])
+        bench.disk.crash(seed: 3)
+        journal = try bench.open()
+        #expect(bench.table(of: journal) == bench.standings)
+    }
+
+    @Test func `a retirement that fails is gone on with`() throws {
+        let bench = try JournalBench(segmentByteCountMax: 100)
+        var journal = try bench.open()
+        for round in 0..<4 {
+            bench.stageBatch(round, payload: [UInt8](repeating: 7, count: 200), in: &journal)
+            try bench.commit(&journal)
+        }
+        let segments = journal.segments
+        // Its calls for each segment: status, unlink.
+        bench.disk.fail(call: 4, .error(SystemErrorText.inputOutput))
+        let late = WallTime(milliseconds: .max)
+        #expect(throws: FileSystemError.self) { try journal.retire(before: journal.end, writtenBefore: late) }
+        #expect(journal.segments == Array(segments[1...]))
+        #expect(try journal.retire(before: journal.end, writtenBefore: late) == 2)
+        #expect(journal.segments == [segments[3]])
+    }
+
+    @Test func `many sealed streams go from segment to segment`() throws {
+        let bench = try JournalBench(segmentByteCountMax: 5_000)
+        var journal = try bench.open()
+        for stream in 0..<80 {
+            bench.stageBatch(stream, payload: [UInt8(stream)], in: &journal)
+            let id = JournalBench.description(stream).id
+            bench.stage(.seal(id, length: journal.position(of: id)), of: stream, in: &journal)
+            try bench.commit(&journal)
+        }
+        #expect(journal.segments.count > 2)
+        journal = try bench.recover()
+        #expect(bench.standings.values.filter { !$0.isSealed } == [])
+    }
+}

@@ -1,0 +1,214 @@
+import Testing
+import WaybillProtocol
+
+@Suite struct ReceiverSessionTests {
+    /// Where the machine can be; in the last four the handshake is over, and stream 1 is as the name says.
+    enum Stage: CaseIterable {
+        case awaitingHello, admitting, closed, unknown, opening, open, refused
+    }
+
+    private static func session(_ stage: Stage) -> ReceiverSession {
+        var session = ReceiverSession(limits: Sample.limits())
+        if stage == .awaitingHello { return session }
+        _ = session.receive(.hello(Sample.hello))
+        if stage == .admitting { return session }
+        _ = session.admit(Sample.ready())
+        if stage == .closed { _ = session.receive(.bye) }
+        if stage == .closed || stage == .unknown { return session }
+        _ = session.receive(.open(Sample.one, Sample.description()))
+        if stage == .opening { return session }
+        _ = session.opened(Sample.one, at: StreamOffset(100), isSealed: false)
+        if stage == .refused { _ = session.refused(Sample.one, at: StreamOffset(100), .gap, text: "") }
+        return session
+    }
+
+    /// What the session does; a violation by its code alone, the text is for people.
+    private enum Answer: Hashable {
+        case action(ReceiverSession.Action)
+        case error(ErrorCode)
+        case nothing
+
+        init(_ action: ReceiverSession.Action?) {
+            switch action {
+            case .close(.err(let code, _)): self = .error(code)
+            case .some(let action): self = .action(action)
+            case nil: self = .nothing
+            }
+        }
+    }
+
+    private static func expected(_ stage: Stage, _ message: Message) -> Answer {
+        switch stage {
+        case .closed: return .nothing
+        case .admitting: return .error(.order)
+        case .awaitingHello:
+            if case .hello(let hello) = message { return .action(.admit(hello)) }
+            return .error(.order)
+        case .unknown, .opening, .open, .refused: break
+        }
+        let id = Sample.id("a")
+        switch message {
+        case .hello, .ready, .at, .ack, .nak, .sealed, .wait, .move, .err, .mark: return .error(.order)
+        case .ping(let number): return .action(.reply(.pong(number)))
+        case .pong: return .nothing
+        case .bye: return .action(.close(.bye))
+        case .open(let stream, let description):
+            return stage == .opening ? .error(.order) : .action(.open(stream, description))
+        case .batch(let header):
+            if stage == .open { return .action(.readBatch(header, id)) }
+            return stage == .refused ? .action(.discardBatch(header)) : .error(.order)
+        case .skip(let stream, let offset, let byteCount, let reason):
+            if stage == .open { return .action(.skip(stream, id, offset, byteCount: byteCount, reason)) }
+            return stage == .refused ? .nothing : .error(.order)
+        case .seal(let stream, let length):
+            if stage == .open { return .action(.seal(stream, id, length: length)) }
+            return stage == .refused ? .nothing : .error(.order)
+        }
+    }
+
+    @Test(arguments: Stage.allCases, Sample.messages)
+    func `each message has one answer in each state`(stage: Stage, message: Message) {
+        var session = Self.session(stage)
+        let action = session.receive(message)
+        #expect(Answer(action) == Self.expected(stage, message))
+        if case .close = action {
+            #expect(session.isClosed == true)
+            let answer = session.receive(.ping(1))
+            #expect(answer == nil, "a closed session answers nothing")
+        }
+    }
+
+    // MARK: Handshake
+
+    @Test(arguments: [([], ["zlib"]), ([2], ["zlib"]), ([1], []), ([1], ["zstd"]), ([0, 3], ["zlib"])])
+    func `an agent without a common version or encoding is told so`(versions: [UInt64], encodings: [String]) {
+        var session = Self.session(.awaitingHello)
+        var hello = Sample.hello
+        hello.versions = versions
+        hello.encodings = encodings
+        let action = session.receive(.hello(hello))
+        #expect(Answer(action) == .error(.version))
+        #expect(session.isClosed == true)
+    }
+
+    @Test func `an agent that speaks later versions too is let in`() {
+        var session = Self.session(.awaitingHello)
+        var hello = Sample.hello
+        hello.versions = [7, 1]
+        hello.encodings = ["zstd", "zlib"]
+        let action = session.receive(.hello(hello))
+        #expect(action == .admit(hello))
+        #expect(session.isReady == false)
+        let ready = session.admit(Sample.ready())
+        #expect(ready == .ready(Sample.ready()))
+        #expect(session.isReady == true)
+    }
+
+    @Test func `a driver's refusal closes the session`() {
+        var session = Self.session(.admitting)
+        let action = session.refuse(.token, text: "wrong")
+        #expect(action == .close(.err(.token, text: "wrong")))
+        #expect(session.isClosed == true)
+    }
+
+    // MARK: Streams
+
+    @Test func `a number keeps its stream while that is open or refused`() {
+        for stage in [Stage.opening, .open, .refused] {
+            var session = Self.session(stage)
+            let action = session.receive(.open(Sample.one, Sample.description("b")))
+            #expect(Answer(action) == .error(.order), "\(stage)")
+        }
+    }
+
+    @Test func `an open stream may be opened again, and waits for AT again`() {
+        var session = Self.session(.open)
+        let opened = session.receive(.open(Sample.one, Sample.description()))
+        #expect(opened == .open(Sample.one, Sample.description()))
+        let early = session.durable(Sample.one, upTo: StreamOffset(150))
+        #expect(early == [], "an ack of before is not sent behind the new OPEN")
+        let at = session.opened(Sample.one, at: StreamOffset(150), isSealed: false)
+        #expect(at == [.at(Sample.one, StreamOffset(150))])
+    }
+
+    @Test func `a stream that was sealed before is answered with AT and SEALED`() {
+        var session = Self.session(.opening)
+        let messages = session.opened(Sample.one, at: StreamOffset(317), isSealed: true)
+        #expect(messages == [.at(Sample.one, StreamOffset(317)), .sealed(Sample.one)])
+    }
+
+    @Test func `a sealed stream's number may be opened anew`() {
+        var session = Self.session(.open)
+        let sealed = session.sealed(Sample.one)
+        #expect(sealed == [.sealed(Sample.one)])
+        let twice = session.sealed(Sample.one)
+        #expect(twice == [])
+        let opened = session.receive(.open(Sample.one, Sample.description("b")))
+        #expect(opened == .open(Sample.one, Sample.description("b")))
+    }
+
+    @Test func `a refusal is said once, and nothing of the stream until it is opened again`() {
+        var session = Self.session(.open)
+        let first = session.refused(Sample.one, at: StreamOffset(100), .corrupt, text: "x")
+        #expect(first == [.nak(Sample.one, StreamOffset(100), .corrupt, text: "x")])
+        let second = session.refused(Sample.one, at: StreamOffset(150), .gap, text: "y")
+        #expect(second == [])
+        let ack = session.durable(Sample.one, upTo: StreamOffset(100))
+        #expect(ack == [])
+        let sealed = session.sealed(Sample.one)
+        #expect(sealed == [])
+        let at = session.opened(Sample.one, at: StreamOffset(100), isSealed: false)
+        #expect(at == [], "an answer to an OPEN that was refused")
+    }
+
+    @Test func `answers about a stream that nobody opened are not sent`() {
+        var session = Self.session(.unknown)
+        let messages =
+            session.opened(Sample.one, at: StreamOffset(0), isSealed: false)
+            + session.durable(Sample.one, upTo: StreamOffset(1)) + session.sealed(Sample.one)
+            + session.refused(Sample.one, at: StreamOffset(0), .gap, text: "")
+        #expect(messages == [])
+    }
+
+    @Test func `a session that was closed sends nothing more`() {
+        var session = Self.session(.open)
+        _ = session.receive(.bye)
+        let messages =
+            session.durable(Sample.one, upTo: StreamOffset(1)) + session.sealed(Sample.one)
+            + session.refused(Sample.one, at: StreamOffset(0), .gap, text: "")
+        #expect(messages == [])
+    }
+
+    // MARK: Limits
+
+    @Test func `streams are counted until they are sealed`() {
+        var session = Self.session(.unknown)
+        for number in 1...3 as ClosedRange<UInt64> {
+            let action = session.receive(.open(StreamNumber(number), Sample.description("s\(number)")))
+            #expect(action == .open(StreamNumber(number), Sample.description("s\(number)")))
+        }
+        _ = session.opened(Sample.two, at: StreamOffset(0), isSealed: false)
+        _ = session.sealed(Sample.two)
+        let fourth = session.receive(.open(StreamNumber(4), Sample.description("s4")))
+        #expect(fourth == .open(StreamNumber(4), Sample.description("s4")))
+        let fifth = session.receive(.open(StreamNumber(5), Sample.description("s5")))
+        #expect(Answer(fifth) == .error(.limit))
+    }
+
+    @Test(arguments: [(500, 600, true), (501, 600, false), (500, 601, false)])
+    func `a batch beyond a limit ends the session before its payload is read`(raw: Int, wire: Int, isGood: Bool) {
+        var session = Self.session(.open)
+        let header = Sample.header(at: 100, raw: raw, wire: wire)
+        let action = session.receive(.batch(header))
+        #expect(Answer(action) == (isGood ? .action(.readBatch(header, Sample.id("a"))) : .error(.limit)))
+    }
+
+    @Test func `a refused stream's batch is read away, but not beyond the limit of the wire`() {
+        var session = Self.session(.refused)
+        let header = Sample.header(at: 100, raw: 501, wire: 600)
+        let discarded = session.receive(.batch(header))
+        #expect(discarded == .discardBatch(header))
+        let refused = session.receive(.batch(Sample.header(at: 100, raw: 1, wire: 601)))
+        #expect(Answer(refused) == .error(.limit))
+    }
+}

@@ -1,0 +1,201 @@
+import Testing
+import WaybillJSON
+import WaybillProtocol
+import WaybillSystem
+
+/// A JSON value of a vector, small enough to compare and to look into.
+enum Value: Hashable {
+    case object([String: Value])
+    case array([Value])
+    case string(String)
+    case integer(UInt64)
+    case other(String)
+
+    init(_ tape: borrowing JSONTape, at index: Int) {
+        let text = String(decoding: tape.bytes(of: index), as: UTF8.self)
+        switch tape[index].kind {
+        case .object:
+            var members: [String: Value] = [:]
+            var iterator = tape.members(of: index)
+            while let member = iterator.next(in: tape) {
+                members[JSONText.string(tape.bytes(of: member.key))] = Value(tape, at: member.value)
+            }
+            self = .object(members)
+        case .array:
+            var values: [Value] = []
+            var item = index + 1
+            while item < Int(tape[index].next) {
+                values.append(Value(tape, at: item))
+                item = Int(tape[item].next)
+            }
+            self = .array(values)
+        case .string: self = .string(JSONText.string(tape.bytes(of: index)))
+        case .number: self = UInt64(text).map(Value.integer) ?? .other(text)
+        default: self = .other(text)
+        }
+    }
+
+    subscript(name: String) -> Value? {
+        if case .object(let members) = self { members[name] } else { nil }
+    }
+
+    var text: String? {
+        if case .string(let text) = self { text } else { nil }
+    }
+
+    var integer: UInt64? {
+        if case .integer(let value) = self { value } else { nil }
+    }
+
+    var values: [Value]? {
+        if case .array(let values) = self { values } else { nil }
+    }
+}
+
+/// The files in `Protocol/vectors/protocol`, and `Protocol/errors.json`.
+enum Vectors {
+    static let root = Path.parent(of: Path.parent(of: Path.parent(of: #filePath)))
+
+    static func bytes(_ path: String) throws -> [UInt8] {
+        let path = Path.join(Self.root, path)
+        return try #require(try POSIXFileSystem().contents(of: path), "no file \(path)")
+    }
+
+    /// The rows of an NDJSON file.
+    static func rows(_ name: String) throws -> [Value] {
+        try Self.bytes("Protocol/vectors/protocol/" + name).split(separator: 0x0A).map { try Self.value(Array($0)) }
+    }
+
+    static func value(_ bytes: [UInt8]) throws -> Value {
+        try bytes.withUnsafeBytes { bytes in
+            var tape = JSONTape()
+            try tape.parse(bytes)
+            return Value(tape, at: 0)
+        }
+    }
+
+    static func bytes(hexadecimal text: String) throws -> [UInt8] {
+        let digits = Array(text.utf8)
+        return try stride(from: 0, to: digits.count, by: 2).map { index in
+            try #require(UInt8(String(decoding: digits[index..<(index + 2)], as: UTF8.self), radix: 16))
+        }
+    }
+}
+
+extension Value {
+    func requireText(_ name: String) throws -> String {
+        try #require(self[name]?.text, "no text \(name)")
+    }
+
+    func requireInteger(_ name: String) throws -> UInt64 {
+        try #require(self[name]?.integer, "no integer \(name)")
+    }
+
+    func requireCount(_ name: String) throws -> Int {
+        Int(try self.requireInteger(name))
+    }
+
+    func requireTexts(_ name: String) throws -> [String] {
+        try #require(self[name]?.values, "no array \(name)").map { try #require($0.text) }
+    }
+}
+
+extension Message {
+    /// What a row of `good.ndjson` says.
+    init(_ row: Value) throws {
+        func number() throws -> StreamNumber { StreamNumber(try row.requireInteger("number")) }
+        func offset() throws -> StreamOffset { StreamOffset(try row.requireInteger("offset")) }
+        func code() throws -> ErrorCode { try #require(ErrorCode(rawValue: try row.requireText("code"))) }
+        func checksum() throws -> UInt32 { UInt32(try row.requireInteger("crc")) }
+        switch try row.requireText("type") {
+        case "HELLO":
+            self = .hello(
+                Hello(
+                    versions: try #require(row["protocol"]?.values).map { try #require($0.integer) },
+                    agent: try row.requireText("agent"), instance: try row.requireText("instance"),
+                    token: row["token"]?.text, encodings: try row.requireTexts("accept")))
+        case "READY":
+            let bounds = try #require(row["limits"])
+            var limits = ProtocolLimits()
+            limits.lineByteCountMax = try bounds.requireCount("line")
+            limits.rawByteCountMax = try bounds.requireCount("raw")
+            limits.wireByteCountMax = try bounds.requireCount("wire")
+            limits.streamCountMax = try bounds.requireCount("streams")
+            limits.idleMilliseconds = try bounds.requireCount("idle_ms")
+            limits.windowByteCount = try row.requireCount("window")
+            self = .ready(
+                Ready(
+                    version: try row.requireInteger("protocol"), receiver: try row.requireText("receiver"),
+                    limits: limits, milliseconds: Int64(try row.requireInteger("time"))))
+        case "OPEN":
+            self = .open(
+                try number(),
+                StreamDescription(
+                    id: try #require(StreamID(try row.requireText("stream"))), source: try row.requireText("source"),
+                    environment: try row.requireText("env"), bundle: try row.requireText("bundle"),
+                    format: try #require(StreamFormat(rawValue: try row.requireText("format"))),
+                    timeMember: row["time"]?.text, nameMember: row["name"]?.text))
+        case "AT": self = .at(try number(), try offset())
+        case "BATCH":
+            self = .batch(
+                BatchHeader(
+                    stream: try number(), offset: try offset(), rawByteCount: try row.requireCount("raw"),
+                    lineCount: try row.requireCount("lines"), wireByteCount: try row.requireCount("wire"),
+                    checksum: try checksum()))
+        case "ACK": self = .ack(try number(), try offset())
+        case "NAK": self = .nak(try number(), try offset(), try code(), text: try row.requireText("text"))
+        case "SKIP":
+            self = .skip(
+                try number(), try offset(), byteCount: try row.requireInteger("length"),
+                try #require(SkipReason(rawValue: try row.requireText("reason"))))
+        case "SEAL": self = .seal(try number(), length: StreamOffset(try row.requireInteger("length")))
+        case "SEALED": self = .sealed(try number())
+        case "PING": self = .ping(try row.requireInteger("value"))
+        case "PONG": self = .pong(try row.requireInteger("value"))
+        case "WAIT": self = .wait(milliseconds: try row.requireInteger("value"))
+        case "MOVE": self = .move(try row.requireTexts("receivers"))
+        case "ERR": self = .err(try code(), text: try row.requireText("text"))
+        case "BYE": self = .bye
+        case "MARK":
+            self = .mark(
+                position: try row.requireInteger("position"), milliseconds: try row.requireInteger("value"),
+                checksum: try checksum())
+        case let type: throw UnknownType(type: type)
+        }
+    }
+
+    struct UnknownType: Error {
+        let type: String
+    }
+}
+
+/// A row of `good.ndjson`.
+struct GoodLine {
+    let name: String
+    let line: [UInt8]
+    let message: Message
+    let encoded: String
+
+    static func all() throws -> [GoodLine] {
+        try Vectors.rows("good.ndjson").map { row in
+            let line = try row.requireText("line")
+            return GoodLine(
+                name: try row.requireText("name"), line: Array(line.utf8),
+                message: try Message(try #require(row["message"])), encoded: row["encoded"]?.text ?? line)
+        }
+    }
+}
+
+/// A row of `bad.ndjson`.
+struct BadLine {
+    let name: String
+    let line: [UInt8]
+    let error: String
+
+    static func all() throws -> [BadLine] {
+        try Vectors.rows("bad.ndjson").map { row in
+            let line = try row["hex"]?.text.map(Vectors.bytes(hexadecimal:)) ?? Array(try row.requireText("line").utf8)
+            return BadLine(name: try row.requireText("name"), line: line, error: try row.requireText("error"))
+        }
+    }
+}
