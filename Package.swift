@@ -103,6 +103,9 @@ let package = Package(
         tests("WaybillSpoolTests", ["WaybillSpool", "WaybillSystem"]),
         tests("WaybillTests", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem"]),
         tests("WaybillTailTests", ["WaybillTail", "WaybillSystem"]),
+        tests(
+            "WaybillJournalTests",
+            ["WaybillJournal", "WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
         tests("WaybillExportTests", ["WaybillExport", "WaybillJSON", "WaybillSystem"]),
     ]
 )

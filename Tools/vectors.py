@@ -199,7 +199,9 @@ def bad():
         "17 digits": "AT 1 10000000000000000", "2^64": "AT 1 18446744073709551616", "2^64 + 5":
         "AT 1 18446744073709551621", "a very long integer": "AT 1 " + "9" * 400, "a stream number above 2^53 - 1":
         f"SEALED {MAX + 1}", "a negative PING": "PING -1", "a PING above 2^53 - 1": f"PING {MAX + 1}",
-        "WAIT with a unit": "WAIT 5s", "SEAL of a negative length": "SEAL 1 -5", "SKIP with letters": "SKIP 1 a 5 too-long",
+        "WAIT with a unit": "WAIT 5s", "SEAL of a negative length": "SEAL 1 -5",
+        "SKIP with letters": "SKIP 1 a 5 too-long", "a SKIP of nothing": "SKIP 1 0 0 too-long",
+        "a SKIP beyond the largest offset": f"SKIP 1 {MAX} 1 truncated",
         "a batch without bytes": "BATCH 1 0 0 1 8 00000000", "a batch without lines": "BATCH 1 0 5 0 8 00000000",
         "a batch without a payload": "BATCH 1 0 5 1 0 00000000", "a batch with more lines than bytes":
         "BATCH 1 0 5 6 8 00000000", "a batch beyond the largest offset": f"BATCH 1 {MAX} 1 1 9 00000000",
@@ -214,7 +216,7 @@ def bad():
     add("bad-code", {
         "a NAK code that is none": "NAK 1 0 nope x", "a NAK code in upper case": "NAK 1 0 GAP x", "a NAK number":
         "NAK 1 0 1 x", "an ERR code that is none": "ERR nope x", "an ERR code in mixed case": "ERR Syntax x",
-        "an ERR number": "ERR 16 x"})
+        "an ERR number": "ERR 16 x", "an ERR code in a NAK": "NAK 1 0 token x", "a NAK code in an ERR": "ERR gap x"})
     add("bad-json", {
         "an open object": "HELLO {", "a comma too many": "HELLO " + text(HELLO)[:-1] + ",}", "an array": "HELLO [1]",
         "a word": "HELLO hello", "a string": 'HELLO "{}"', "null": "READY null", "text behind the object":

@@ -88,7 +88,7 @@ package final class Agent: Service {
                 fileSystem: files, registry: registry, agent: configuration.name, sources: sources,
                 quarantineDirectory: self.quarantine, limits: configuration.tailLimits)
             var pump = Pump(
-                configuration: configuration, tail: tail, inbox: inbox, group: group, clock: POSIXClock(),
+                configuration: configuration, files: files, tail: tail, inbox: inbox, group: group, clock: POSIXClock(),
                 telemetry: self.telemetry, seed: SystemRandom.seed())
             return pump.run()
         } catch {

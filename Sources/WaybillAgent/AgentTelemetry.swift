@@ -30,6 +30,20 @@ struct AgentTelemetry: Sendable {
         self.logger.notice("the receiver names others", metadata: ["receivers": "\(receivers.joined(separator: ","))"])
     }
 
+    func spoolUnusable(_ directory: String, isThere: Bool) {
+        self.logger.error(
+            isThere
+                ? "a spool is no directory; name the folder that the app's library writes into"
+                : "a spool does not exist yet; correct the path if no app will make it",
+            metadata: ["path": "\(directory)"])
+    }
+
+    func nothingMatches(_ patterns: [String]) {
+        self.logger.warning(
+            "no file with a whole line matches yet; correct the pattern if none will",
+            metadata: ["patterns": "\(patterns.joined(separator: " "))"])
+    }
+
     func streamRefused(_ stream: String, _ code: ErrorCode, _ text: String, attempt: Int) {
         self.logger.warning(
             "the receiver refused a stream; it is opened again",

@@ -23,6 +23,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
     }
 
     private let configuration: AgentConfiguration
+    private let files: Files
     private let inbox: PumpInbox
     private let group: any EventLoopGroup
     private let clock: any SystemClock
@@ -43,6 +44,8 @@ struct Pump<Files: FileSystem>: ~Copyable {
     private var phase: Phase
     private var backoff: Backoff
     private var receiverIndex = 0
+    /// What both sides allow.
+    private var batchByteCountMax: Int
     /// The name of the receiver that last took this agent.
     private var receiver: String?
     private var lastFailure = "no receiver answered"
@@ -60,18 +63,22 @@ struct Pump<Files: FileSystem>: ~Copyable {
     private var summary = AgentSummary()
     private var shipped: Set<StreamKey> = []
     private var hasSettledScan = false
+    private var hasCheckedSources = false
 
     init(
-        configuration: AgentConfiguration, tail: consuming Tail<Files>, inbox: PumpInbox, group: any EventLoopGroup,
+        configuration: AgentConfiguration, files: Files, tail: consuming Tail<Files>, inbox: PumpInbox,
+        group: any EventLoopGroup,
         clock: any SystemClock, telemetry: AgentTelemetry, seed: UInt64
     ) {
         self.configuration = configuration
+        self.files = files
         self.tail = tail
         self.inbox = inbox
         self.group = group
         self.clock = clock
         self.telemetry = telemetry
         self.instance = Hexadecimal.text(seed, digitCount: 16)
+        self.batchByteCountMax = configuration.batchByteCountMax
         self.deflater = Deflater(level: configuration.compressionLevel)
         let rawByteCountMax = max(configuration.batchByteCountMax, configuration.tailLimits.lineByteCountMax)
         self.batchBuffer = .allocate(byteCount: rawByteCountMax, alignment: 4096)
@@ -136,6 +143,10 @@ struct Pump<Files: FileSystem>: ~Copyable {
 
     private mutating func scan(_ now: TailTime) {
         self.tail.scan(now)
+        if !self.hasCheckedSources {
+            self.hasCheckedSources = true
+            self.checkSources()
+        }
         self.watcher.watch(self.tail.watchDirectories)
         let end = self.clock.monotonicTime()
         self.scanTook = end - now.monotonic
@@ -143,6 +154,24 @@ struct Pump<Files: FileSystem>: ~Copyable {
         let factor = self.watcher.isComplete ? 200 : 20
         let shortest: Duration = self.watcher.isComplete ? .seconds(5) : .milliseconds(500)
         self.nextScan = end + min(.seconds(300), max(shortest, self.scanTook * factor))
+    }
+
+    /// Names every source that cannot be what was meant; it is looked for again at each scan.
+    private func checkSources() {
+        let found = Set(self.tail.streams.map { self.tail.position(of: $0).source })
+        for (index, source) in self.configuration.sources.enumerated() {
+            switch source.files {
+            case .spool(let directory):
+                do throws(FileSystemError) {
+                    let status = try self.files.status(at: directory)
+                    if status?.kind != .directory { self.telemetry.spoolUnusable(directory, isThere: status != nil) }
+                } catch {
+                    self.telemetry.noticed(.unreadable(path: directory, error))
+                }
+            case .files(let patterns):
+                if !found.contains(index) { self.telemetry.nothingMatches(patterns) }
+            }
+        }
     }
 
     private mutating func checkpoint(_ now: TailTime) {
@@ -229,7 +258,8 @@ struct Pump<Files: FileSystem>: ~Copyable {
         case .start(let ready):
             self.phase = .ready
             self.unreadySince = nil
-            self.backoff.reset()
+            self.batchByteCountMax = min(self.configuration.batchByteCountMax, ready.limits.rawByteCountMax)
+            self.tail.lowerLineLimit(to: ready.limits.lineByteCountMax)
             self.hasSettledScan = false
             self.telemetry.connected(receiver: ready.receiver)
             if let receiver = self.receiver, receiver != ready.receiver { self.tail.receiverChanged() }
@@ -240,9 +270,11 @@ struct Pump<Files: FileSystem>: ~Copyable {
         case .advance(let number, let offset):
             guard let stream = self.streams.stream(number) else { return }
             self.streams.succeeded(stream)
+            self.backoff.reset()
             self.tail.acked(stream, upTo: Int(offset.rawValue))
         case .finish(let number):
             guard let stream = self.streams.remove(number) else { return }
+            self.backoff.reset()
             self.summary.sealedStreamCount += 1
             self.tail.sealedByReceiver(stream)
         case .reopen(let number, let code, let text):
@@ -317,7 +349,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
         }
         // Answers are taken in between, so that a long backlog does not hold up the registry.
         for _ in 0..<16 {
-            guard self.phase == .ready, self.session.admits(rawByteCount: self.configuration.batchByteCountMax),
+            guard self.phase == .ready, self.session.admits(rawByteCount: self.batchByteCountMax),
                 self.streams.openingCount < StreamNumbers.openingCountMax, let stream = self.tail.nextReady()
             else { return }
             switch self.streams.state(of: stream) {
@@ -338,15 +370,20 @@ struct Pump<Files: FileSystem>: ~Copyable {
             case .files: .ndjson
             }
         let description = StreamDescription(
-            id: id, source: self.tail.position(of: stream).path, environment: source.environment,
+            id: id, source: Self.shortened(self.tail.position(of: stream).path), environment: source.environment,
             bundle: source.bundle, format: format, timeMember: source.timeMember, nameMember: source.nameMember)
         let number = self.streams.open(stream)
         self.perform(self.session.open(number, description))
     }
 
+    /// The end of a path, so that it fits into a message with every character escaped.
+    private static func shortened(_ path: String) -> String {
+        path.utf16.count <= 256 ? path : "…" + (String(path.utf16.suffix(255)) ?? "")
+    }
+
     private mutating func shipNext(of stream: StreamKey, _ number: StreamNumber) {
         let read = self.tail.nextBatch(
-            for: stream, byteCountMax: self.configuration.batchByteCountMax, into: self.batchBuffer, self.now)
+            for: stream, byteCountMax: self.batchByteCountMax, into: self.batchBuffer, self.now)
         switch read {
         case .batch(let offset, let rawByteCount, let lineCount, _):
             self.shipBatch(of: stream, number, offset: offset, rawByteCount: rawByteCount, lineCount: lineCount)
@@ -354,7 +391,8 @@ struct Pump<Files: FileSystem>: ~Copyable {
             self.summary.skippedByteCount += length
             self.perform(
                 self.session.skip(
-                    number, at: StreamOffset(UInt64(offset)), byteCount: UInt64(length), WaybillProtocol.SkipReason(reason)))
+                    number, at: StreamOffset(UInt64(offset)), byteCount: UInt64(length),
+                    WaybillProtocol.SkipReason(reason)))
         case .sealed(let length):
             self.perform(self.session.seal(number, length: StreamOffset(UInt64(length))))
         case .unpositioned, .nothing:

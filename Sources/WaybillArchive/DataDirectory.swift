@@ -40,6 +40,8 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         for path in [self.root, self.journal, self.archive, self.exports, self.state] {
             try self.files.createDirectories(path)
         }
+        // A folder that was there may not be durable yet: whoever made it may have died before this.
+        try self.files.synchronizeDirectory(self.root)
     }
 
     /// Takes the lock and writes this process's id into it.
@@ -50,12 +52,17 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         let owner: [UInt8]
         do throws(FileSystemError) {
             let file = try self.files.open(path, .append)
-            if try self.files.lock(file, .exclusive) {
-                try self.files.truncate(file, to: 0)
-                try self.files.writeAll(file, Array("\(processID)\n".utf8))
-                return file
+            do throws(FileSystemError) {
+                if try self.files.lock(file, .exclusive) {
+                    try self.files.truncate(file, to: 0)
+                    try self.files.writeAll(file, Array("\(processID)\n".utf8))
+                    return file
+                }
+                owner = try self.files.contents(of: path, byteCountMax: 32) ?? []
+            } catch {
+                self.files.close(file)
+                throw error
             }
-            owner = try self.files.contents(of: path, byteCountMax: 32) ?? []
             self.files.close(file)
         } catch {
             throw .unusable(error)

@@ -140,14 +140,22 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         if self.openIndexes.count >= self.openFileCountMax { try self.closeOldest() }
         let path = self.path(of: index)
         if self.entries[index.rawValue].isNew {
-            let directory = Path.parent(of: path)
-            try self.files.createDirectories(directory)
-            self.dirtyDirectories.insert(directory)
+            try self.files.createDirectories(Path.parent(of: path))
+            self.markDirectories(above: self.entries[index.rawValue].path)
         }
         let file = try self.files.open(path, .append)
         self.entries[index.rawValue].file = file
         self.openIndexes.insert(index)
         return file
+    }
+
+    /// A folder that is there may not be durable yet: whoever made it may have died before it synced the one above.
+    private mutating func markDirectories(above path: String) {
+        var directory = path
+        repeat {
+            directory = Path.parent(of: directory)
+            self.dirtyDirectories.insert(directory == "." ? self.root : Path.join(self.root, directory))
+        } while directory != "."
     }
 
     private mutating func closeOldest() throws(FileSystemError) {
@@ -244,12 +252,10 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
             }
         }
         for (path, byteCount) in expected.sorted(by: { $0.key < $1.key }) {
-            if try self.files.status(at: Path.join(self.root, path)) == nil, byteCount > 0 {
-                recovery.shortFiles[path] = byteCount
-                expected[path] = 0
-            }
+            let isMissing = try self.files.status(at: Path.join(self.root, path)) == nil
+            if isMissing, byteCount > 0 { recovery.shortFiles[path] = byteCount }
             self.indexes[path] = Index(rawValue: self.entries.count)
-            self.entries.append(Entry(path: path, byteCount: expected[path] ?? 0))
+            self.entries.append(Entry(path: path, byteCount: isMissing ? 0 : byteCount, isNew: isMissing))
         }
         return recovery
     }

@@ -173,7 +173,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     // MARK: Segments
 
     private mutating func openSegmentIfNeeded(at time: WallTime) throws(FileSystemError) {
-        if self.file != nil, let last = self.segments.last, self.end.rawValue - last.rawValue < self.segmentByteCountMax {
+        if self.file != nil, let last = self.segments.last, self.end.rawValue - last.rawValue < self.segmentByteCountMax
+        {
             return
         }
         self.forgetOldSealedStreams()

@@ -68,7 +68,9 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
                 guard limit > segment.scanner.limit else { continue }
                 segment.scanner.extend(to: limit)
             case .damaged(let reason):
-                let isFound = try segment.scanner.resynchronize()
+                // Up to the limit all is committed, so the rest of a damaged group counts.
+                var isFound = try segment.scanner.stepOver()
+                if !isFound { isFound = try segment.scanner.resynchronize() }
                 let end = isFound ? segment.scanner.position : segment.scanner.limit
                 self.report(JournalDamage(segment: segment.base, start: start, end: end, reason: reason))
                 guard isFound else {

@@ -95,6 +95,7 @@ package struct JournalRecovery: Hashable, Sendable {
             case .damaged(let reason):
                 guard try scanner.resynchronize() else { return scan.end == base ? nil : scan }
                 if scan.end == base { scan.isHeadDamaged = true }
+                if scanner.isStreamUnknown { scan.end = scanner.position }
                 scan.table.forgetUnconfirmed()
                 scan.damages.append(
                     JournalDamage(segment: base, start: start, end: scanner.position, reason: reason))
@@ -179,8 +180,10 @@ private struct TableBuilder {
     }
 
     mutating func add(_ header: BatchHeader, of description: StreamDescription) {
-        self.streams[description.id, default: StreamStanding(description: description, durable: header.end, isSealed: false)]
-            .durable = header.end
+        self.streams[
+            description.id, default: StreamStanding(description: description, durable: header.end, isSealed: false)
+        ]
+        .durable = header.end
     }
 
     /// Adds what the table at the segment's damaged head would have said.

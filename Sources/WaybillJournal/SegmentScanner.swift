@@ -15,7 +15,9 @@ package enum SegmentItem {
     case damaged(String)
 }
 
-/// Reads one segment from its head, frame by frame, verifying every checksum. Memory: one frame.
+/// Reads one segment from its head, frame by frame, verifying every checksum.
+///
+/// Memory: one frame.
 package struct SegmentScanner<Files: FileSystem>: ~Copyable {
     private let file: FileID
     private let files: Files
@@ -29,6 +31,14 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
     /// Where the next frame begins in the file.
     private var offset = 0
     private var unmarkedChecksum: UInt32 = 0
+    /// Where the frame behind a damaged batch begins, if the batch's header is to be believed.
+    private var offsetBehindDamage: Int?
+    /// Whether the last damage is a batch of a stream that the segment does not open, since the line that did is damaged.
+    package private(set) var isStreamUnknown = false
+    /// Streams opened since the last mark.
+    private var unmarkedNumbers: Set<StreamNumber> = []
+    /// Streams whose opening no mark covers, because of damage.
+    private var unverifiedNumbers: Set<StreamNumber> = []
     private var descriptions: [StreamNumber: StreamDescription] = [:]
     /// The time of the last mark.
     package private(set) var receivedAt = WallTime(milliseconds: 0)
@@ -80,6 +90,8 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
     }
 
     package mutating func next() throws(FileSystemError) -> SegmentItem {
+        self.offsetBehindDamage = nil
+        self.isStreamUnknown = false
         let window = try self.window(of: ProtocolLimits.messageByteCountMax)
         if window.isEmpty { return self.position < self.limit ? .damaged("the file ends early") : .end }
         let decoded: (message: Message, byteCount: Int)?
@@ -97,6 +109,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
                 message, position, milliseconds, checksum, line: UnsafeRawBufferPointer(rebasing: window[..<byteCount]))
         case .open(let number, let description):
             self.descriptions[number] = description
+            self.unmarkedNumbers.insert(number)
         case .at, .sealed, .skip, .seal:
             break
         case .hello, .ready, .ack, .nak, .ping, .pong, .wait, .move, .err, .bye:
@@ -119,18 +132,21 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
             return .damaged("the checksum of a mark does not hold")
         }
         self.unmarkedChecksum = 0
+        self.unmarkedNumbers.removeAll(keepingCapacity: true)
         self.receivedAt = WallTime(milliseconds: Int64(milliseconds))
         self.offset += line.count
         return .message(message)
     }
 
     private mutating func batch(_ header: BatchHeader, lineByteCount: Int) throws(FileSystemError) -> SegmentItem {
-        guard let description = self.descriptions[header.stream] else {
-            return .damaged("a batch names stream \(header.stream.rawValue), which this segment does not open")
-        }
         let frameByteCount = lineByteCount + header.wireByteCount
         guard self.position.rawValue + frameByteCount <= self.limit.rawValue else {
             return .damaged("a payload is cut off")
+        }
+        guard let description = self.descriptions[header.stream] else {
+            self.offsetBehindDamage = self.offset + frameByteCount
+            self.isStreamUnknown = true
+            return .damaged("a batch names stream \(header.stream.rawValue), which this segment does not open")
         }
         guard self.isReadingPayloads else {
             self.offset += frameByteCount
@@ -140,6 +156,8 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         guard frame.count == frameByteCount else { return .damaged("a payload is cut off") }
         let payload = UnsafeRawBufferPointer(rebasing: frame[lineByteCount...])
         guard FrameChecksum.checksum(of: header.checksummedText(id: description.id), payload) == header.checksum else {
+            self.offsetBehindDamage = self.offset + frameByteCount
+            self.isStreamUnknown = self.unverifiedNumbers.contains(header.stream)
             return .damaged("the checksum of a batch does not hold")
         }
         self.unmarkedChecksum = 0
@@ -147,10 +165,50 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         return .batch(header, description, payload: payload)
     }
 
-    /// Goes on at the next mark behind damage.
+    /// Goes on behind damage, if a group begins behind it: at the frame behind the damaged one, or else at that group.
+    ///
+    /// Without such a group the damage may be a torn end, of which nothing counts, unless it is a batch of an unknown
+    /// stream: that was damaged further up.
     ///
     /// - Returns: whether there is one; if not, the scan stays where it is.
     package mutating func resynchronize() throws(FileSystemError) -> Bool {
+        let start = self.offset
+        self.unverifiedNumbers.formUnion(self.unmarkedNumbers)
+        self.unmarkedNumbers.removeAll(keepingCapacity: true)
+        if self.isStreamUnknown, try self.stepOver() { return true }
+        guard try self.findMark() else { return false }
+        let mark = self.offset
+        self.offset = start
+        if try self.stepOver(), self.offset <= mark { return true }
+        self.offset = mark
+        return true
+    }
+
+    /// Goes on at the frame behind a damaged batch.
+    ///
+    /// - Returns: whether one is there; if not, the scan stays where it is.
+    package mutating func stepOver() throws(FileSystemError) -> Bool {
+        guard let offsetBehindDamage else { return false }
+        let start = self.offset
+        self.offset = offsetBehindDamage
+        let window = try self.window(of: ProtocolLimits.messageByteCountMax)
+        guard window.isEmpty || Self.isMessage(window) else {
+            self.offset = start
+            return false
+        }
+        self.unmarkedChecksum = 0
+        return true
+    }
+
+    private static func isMessage(_ window: UnsafeRawBufferPointer) -> Bool {
+        do throws(WireError) {
+            return try Message.decode(prefixOf: window) != nil
+        } catch {
+            return false
+        }
+    }
+
+    private mutating func findMark() throws(FileSystemError) -> Bool {
         let start = self.offset
         self.offset += 1
         while self.position < self.limit {

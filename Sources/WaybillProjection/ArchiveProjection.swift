@@ -12,6 +12,9 @@ internal import WaybillJSON
 ///                                                           part-00001.sources    where they came from
 ///     quarantine/date=2026-11-20/<reason>.ndjson, <reason>.sources                what is no event
 ///
+/// A run introduces each stream anew where it first writes of it, numbered from 1: a number in a sources file means
+/// what the last `OPEN` before it says. But for that, what is written depends on the journal alone.
+///
 /// Neighbouring lines of one partition are written as one range of the batch, without a copy.
 ///
 /// - SeeAlso: `Protocol/formats/archive.md`.
@@ -39,6 +42,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 
     private let root: String
+    private let journal: String
     private let files: Files
     private var zone: DayCursor
     private var state: StateStore<Files>
@@ -50,6 +54,8 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     private var touched: [Int] = []
     private var readers: [StreamID: EventReader] = [:]
     package private(set) var counts = Counts()
+    /// ``counts`` at the last checkpoint, to which recovery goes back.
+    private var checkpointedCounts = Counts()
 
     /// Distinct partitions in memory before the table is begun anew; about 300 bytes each.
     private static var partitionCountMax: Int { 10_000 }
@@ -61,6 +67,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
 
     package init(data: DataDirectory<Files>, zone: TimeZoneRules) throws(FileSystemError) {
         self.root = data.root
+        self.journal = data.journal
         self.files = data.files
         self.zone = DayCursor(zone)
         self.state = try StateStore(path: data.statePath("archive"), files: data.files)
@@ -72,16 +79,60 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         self.keys = [:]
         self.quarantines = [:]
         self.touched = []
-        let recovery = try self.set.recover(from: self.state.entries, roots: ["archive", "quarantine"]) { _ in false }
-        return ProjectionRecovery(
-            position: JournalPosition(Int(self.state.entries["position"] ?? "0") ?? 0), report: recovery.summary)
+        self.counts = self.checkpointedCounts
+        try self.state.settle()
+        let aside = try self.setAsideWhatCannotBeRebuilt()
+        self.apps = self.checkpointedApps
+        let recovery = try self.set.recover(from: self.state.entries, roots: Self.roots) { _ in false }
+        let report = ([recovery.summary] + aside.map { "set aside \($0)" }).filter { !$0.isEmpty }
+        return ProjectionRecovery(position: self.checkpointedPosition, report: report.joined(separator: ", "))
+    }
+
+    private static var roots: [String] { ["archive", "quarantine"] }
+
+    private var checkpointedPosition: JournalPosition {
+        JournalPosition(Int(self.state.entries["position"] ?? "0") ?? 0)
+    }
+
+    /// The apps that have a folder, so that a restart gives no other one to those beyond the limit.
+    private var checkpointedApps: Set<String> {
+        var apps: Set<String> = []
+        for path in self.checkpointedLengths.keys where path.hasPrefix("archive/") {
+            for component in path.split(separator: "/") where component.hasPrefix("app=") {
+                apps.insert(String(component.dropFirst(4)))
+            }
+        }
+        return apps.subtracting([PartitionPath.overflowApp])
+    }
+
+    /// Moves the archive out of the way when its checkpoint is lost or too old for the journal to make up for it:
+    /// cutting the files back to it would lose lines that are nowhere else.
+    ///
+    /// - Returns: where it went.
+    private mutating func setAsideWhatCannotBeRebuilt() throws(FileSystemError) -> [String] {
+        let segments = try self.files.list(self.journal).compactMap(JournalPath.position(ofSegment:))
+        guard let first = segments.min(), first > self.checkpointedPosition else { return [] }
+        var aside: [String] = []
+        for root in Self.roots where try self.files.status(at: Path.join(self.root, root)) != nil {
+            var number = 1
+            while try self.files.status(at: Path.join(self.root, "\(root).kept-\(number)")) != nil { number += 1 }
+            try self.files.rename(Path.join(self.root, root), to: Path.join(self.root, "\(root).kept-\(number)"))
+            aside.append("\(root).kept-\(number)")
+        }
+        try self.files.synchronizeDirectory(self.root)
+        var changes: [String: String?] = ["position": String(first.rawValue)]
+        for path in self.checkpointedLengths.keys { changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + path) }
+        try self.state.commit(changes)
+        return aside
     }
 
     package mutating func checkpoint(at position: JournalPosition) throws(FileSystemError) {
         var changes = try self.set.synchronize()
         changes["position"] = .some(String(position.rawValue))
+        changes["zone"] = .some(self.zone.rules.name)
         try self.state.commit(changes)
         self.set.checkpointCommitted()
+        self.checkpointedCounts = self.counts
     }
 
     package var report: String {

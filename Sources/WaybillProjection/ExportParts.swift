@@ -123,6 +123,21 @@ struct PartSink: ExportSink, ~Copyable {
     struct Key: Hashable {
         let env: DeploymentEnvironment
         let day: CalendarDay
+
+        init(env: DeploymentEnvironment, day: CalendarDay) {
+            self.env = env
+            self.day = day
+        }
+
+        /// Reads the end of a partition's path, `env=prod/date=2026-11-20`; `nil` for other paths.
+        init?(partition path: String) {
+            let components = path.split(separator: "/").suffix(2).map(String.init)
+            guard components.count == 2, components[0].hasPrefix("env="), components[1].hasPrefix("date="),
+                let env = DeploymentEnvironment(rawValue: String(components[0].dropFirst(4))),
+                let day = CalendarDay(String(components[1].dropFirst(5)))
+            else { return nil }
+            self.init(env: env, day: day)
+        }
     }
 
     /// Bytes for one part.
@@ -158,6 +173,7 @@ struct PartSink: ExportSink, ~Copyable {
     var partitions: [Partition] = []
     private(set) var touched: [Int] = []
     private(set) var counts = Counts()
+    private var checkpointedCounts = Counts()
     /// The part that a partition goes on with, from the checkpoint or the disk.
     var standings: [Key: PartStanding] = [:]
 
@@ -256,6 +272,11 @@ struct PartSink: ExportSink, ~Copyable {
         self.touched.removeAll(keepingCapacity: true)
     }
 
+    /// Remembers what recovery goes back to.
+    mutating func checkpointed() {
+        self.checkpointedCounts = self.counts
+    }
+
     /// Goes back to what the checkpoint knows.
     mutating func reset(to standings: [Key: PartStanding]) {
         self.indexes = [:]
@@ -263,5 +284,6 @@ struct PartSink: ExportSink, ~Copyable {
         self.touched = []
         self.lastKey = nil
         self.standings = standings
+        self.counts = self.checkpointedCounts
     }
 }

@@ -45,7 +45,9 @@ extension ExportProjection {
             }
             for path in ["dead/\(PartitionPath.part(0)).ndjson", "held.ids"] {
                 // These go on growing where the replay left them.
-                guard let status = try self.files.status(at: Path.join(self.root, "\(source)/\(path)")) else { continue }
+                guard let status = try self.files.status(at: Path.join(self.root, "\(source)/\(path)")) else {
+                    continue
+                }
                 changes[FileSet<Files>.keyPrefix + "\(target)/\(path)"] = String(status.byteCount)
             }
             changes[Self.partPrefix + target] = PartStanding(number: try self.nextPartNumber(in: source)).text
@@ -85,7 +87,8 @@ extension ExportProjection {
     private func keepPrevious(_ replaced: String, of partition: String) throws(FileSystemError) {
         guard try self.files.status(at: replaced) != nil else { return }
         let name = Path.name(of: self.directory)
-        let previous = Path.join(self.root, "exports/.previous-\(name)" + partition.dropFirst(self.directory.utf8.count))
+        let previous = Path.join(
+            self.root, "exports/.previous-\(name)" + partition.dropFirst(self.directory.utf8.count))
         try self.remove(previous)
         try self.files.createDirectories(Path.parent(of: previous))
         try self.files.rename(replaced, to: previous)

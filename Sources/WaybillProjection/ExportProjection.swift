@@ -48,6 +48,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package var filter: ExportFilter?
     /// Lines that are no events; the archive's quarantine has them.
     private var quarantinedCount = 0
+    private var checkpointedQuarantinedCount = 0
     private var filterDays: DayCursor
 
     static var partPrefix: String { "part:" }
@@ -107,19 +108,27 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.closing = []
         self.touchedKeys = []
         self.exporter = Exporter(self.options)
+        try self.state.settle()
         try self.finishSwitching()
-        let (files, root, suffixes) = (self.files, self.root, [".\(self.description.fileExtension)", ".ids"])
-        let recovery = try self.set.recover(from: self.state.entries, roots: [self.directory]) {
-            (path) throws(FileSystemError) in
-            if path.hasSuffix(".manifest.json") || path.hasSuffix("/" + Self.generationName) { return true }
-            // Closed parts are their manifest's, no longer this checkpoint's.
-            for suffix in suffixes where path.hasSuffix(suffix) {
-                let manifest = Path.join(root, String(path.dropLast(suffix.utf8.count)) + ".manifest.json")
-                return try files.status(at: manifest) != nil
-            }
-            return false
+        let standings = self.checkpointedStandings
+        let suffixes = [".\(self.description.fileExtension)", ".ids", ".manifest.json"]
+        let recovery = try self.set.recover(from: self.state.entries, roots: [self.directory]) { path in
+            if path.hasSuffix("/" + Self.generationName) { return true }
+            // Closed parts are no longer this checkpoint's, but it says up to which number parts are closed.
+            guard suffixes.contains(where: path.hasSuffix),
+                let number = PartitionPath.partNumber(of: Path.name(of: path)),
+                let key = PartSink.Key(partition: Path.parent(of: path)), let standing = standings[key]
+            else { return false }
+            return number < standing.number
         }
         try self.finishClosing()
+        self.quarantinedCount = self.checkpointedQuarantinedCount
+        self.sink.reset(to: standings)
+        return ProjectionRecovery(
+            position: JournalPosition(Int(self.state.entries["position"] ?? "0") ?? 0), report: recovery.summary)
+    }
+
+    private var checkpointedStandings: [PartSink.Key: PartStanding] {
         var standings: [PartSink.Key: PartStanding] = [:]
         for (key, value) in self.state.entries where key.hasPrefix(Self.partPrefix) {
             guard let partition = self.key(ofPartition: String(key.dropFirst(Self.partPrefix.count))),
@@ -127,15 +136,14 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             else { continue }
             standings[partition] = standing
         }
-        self.sink.reset(to: standings)
-        return ProjectionRecovery(
-            position: JournalPosition(Int(self.state.entries["position"] ?? "0") ?? 0), report: recovery.summary)
+        return standings
     }
 
     /// Writes the manifests of parts that the checkpoint calls closed.
     private mutating func finishClosing() throws(FileSystemError) {
         var changes: [String: String?] = [:]
-        for (key, manifest) in self.state.entries.sorted(by: { $0.key < $1.key }) where key.hasPrefix(Self.closedPrefix) {
+        for (key, manifest) in self.state.entries.sorted(by: { $0.key < $1.key }) where key.hasPrefix(Self.closedPrefix)
+        {
             let path = String(key.dropFirst(Self.closedPrefix.count))
             try self.files.replace(Path.join(self.root, path + ".manifest.json"), with: Array((manifest + "\n").utf8))
             for suffix in [".\(self.description.fileExtension)", ".ids"] {
@@ -192,12 +200,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 
     func key(ofPartition path: String) -> PartSink.Key? {
-        let components = path.split(separator: "/").suffix(2).map(String.init)
-        guard components.count == 2, components[0].hasPrefix("env="), components[1].hasPrefix("date="),
-            let env = DeploymentEnvironment(rawValue: String(components[0].dropFirst(4))),
-            let day = CalendarDay(String(components[1].dropFirst(5)))
-        else { return nil }
-        return PartSink.Key(env: env, day: day)
+        PartSink.Key(partition: path)
     }
 
     private mutating func write(_ index: Int) throws(FileSystemError) {
@@ -255,14 +258,19 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         var changes = try self.set.synchronize()
         for part in self.closing { changes[Self.closedPrefix + part.path] = .some(part.manifest) }
         for key in self.touchedKeys {
-            guard let standing = self.sink.partitions.last(where: { $0.key == key })?.chunks.last?.part else { continue }
+            guard let standing = self.sink.partitions.last(where: { $0.key == key })?.chunks.last?.part else {
+                continue
+            }
             changes[Self.partPrefix + self.path(key)] = .some(standing.text)
         }
         changes["position"] = .some(String(position.rawValue))
+        changes["zone"] = .some(self.options.zone.name)
         try self.state.commit(changes)
         self.set.checkpointCommitted()
         self.closing = []
         self.touchedKeys = []
+        self.checkpointedQuarantinedCount = self.quarantinedCount
+        self.sink.checkpointed()
         try self.finishClosing()
     }
 

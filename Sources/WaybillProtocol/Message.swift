@@ -58,6 +58,9 @@ package struct StreamDescription: Hashable, Sendable {
     /// Which member of a foreign line holds its name.
     package var nameMember: String?
 
+    /// What is left of a line for the object: `OPEN`, the largest number, two spaces and LF take the rest.
+    package static let jsonByteCountMax = ProtocolLimits.messageByteCountMax - 24
+
     package init(
         id: StreamID, source: String, environment: String, bundle: String, format: StreamFormat,
         timeMember: String? = nil, nameMember: String? = nil
@@ -136,6 +139,14 @@ package enum ErrorCode: String, CaseIterable, Hashable, Sendable {
     case timeout
     case agentInUse = "agent-in-use"
     case unavailable
+
+    /// Whether it belongs to `NAK`, which is about one stream, or to `ERR`, which ends the connection.
+    package var isOfStream: Bool {
+        switch self {
+        case .gap, .corrupt, .tooLarge, .retryAfter, .sealed, .inUse: true
+        case .syntax, .order, .version, .token, .limit, .timeout, .agentInUse, .unavailable: false
+        }
+    }
 }
 
 /// One message; a batch's payload follows its header on the connection and is not part of it.

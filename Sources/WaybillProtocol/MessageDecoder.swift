@@ -29,17 +29,16 @@ extension Message {
         case "BATCH": self = .batch(try fields.batchHeader())
         case "ACK": self = .ack(try fields.stream(), try fields.offset())
         case "NAK":
-            self = .nak(try fields.stream(), try fields.offset(), try fields.code(), text: fields.optionalRest())
-        case "SKIP":
-            self = .skip(
-                try fields.stream(), try fields.offset(), byteCount: try fields.integer(), try fields.skipReason())
+            self = .nak(
+                try fields.stream(), try fields.offset(), try fields.code(ofStream: true), text: fields.optionalRest())
+        case "SKIP": self = try fields.skip()
         case "SEAL": self = .seal(try fields.stream(), length: try fields.offset())
         case "SEALED": self = .sealed(try fields.stream())
         case "PING": self = .ping(try fields.integer())
         case "PONG": self = .pong(try fields.integer())
         case "WAIT": self = .wait(milliseconds: try fields.integer())
         case "MOVE": self = .move(try Self.receivers(json: fields.rest(fieldCount: 2)))
-        case "ERR": self = .err(try fields.code(), text: fields.optionalRest())
+        case "ERR": self = .err(try fields.code(ofStream: false), text: fields.optionalRest())
         case "BYE": self = .bye
         case "MARK":
             self = .mark(
@@ -139,10 +138,19 @@ private struct Fields {
         return header
     }
 
-    mutating func code() throws(WireError) -> ErrorCode {
+    mutating func code(ofStream isOfStream: Bool) throws(WireError) -> ErrorCode {
         let word = String(decoding: try self.next(), as: UTF8.self)
-        guard let code = ErrorCode(rawValue: word) else { throw .badCode }
+        guard let code = ErrorCode(rawValue: word), code.isOfStream == isOfStream else { throw .badCode }
         return code
+    }
+
+    mutating func skip() throws(WireError) -> Message {
+        let stream = try self.stream()
+        let offset = try self.offset()
+        let byteCount = try self.integer()
+        guard byteCount > 0 else { throw .badInteger(field: 4) }
+        guard offset.rawValue + byteCount <= LineProtocol.integerMax else { throw .badInteger(field: 3) }
+        return .skip(stream, offset, byteCount: byteCount, try self.skipReason())
     }
 
     mutating func skipReason() throws(WireError) -> SkipReason {
@@ -209,5 +217,7 @@ extension StreamDescription {
             nameMember: try object.optionalString("name"))
         guard ["dev", "internal", "prod"].contains(self.environment) else { throw .badMember("env") }
         guard (1...255).contains(self.bundle.utf8.count) else { throw .badMember("bundle") }
+        // The journal writes the object anew, behind a number of its own.
+        guard self.json.utf8.count <= Self.jsonByteCountMax else { throw .badMember("source") }
     }
 }

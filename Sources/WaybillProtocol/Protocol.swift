@@ -1,4 +1,6 @@
-/// The line protocol, version 1: messages, their bytes, and the two session machines. No I/O, no clock, no thread.
+/// The line protocol, version 1: messages, their bytes, and the two session machines.
+///
+/// No I/O, no clock, no thread.
 ///
 ///     agent                                        receiver
 ///       HELLO {…}                 ──────────────▶    checks version, token

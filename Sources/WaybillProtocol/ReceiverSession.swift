@@ -57,7 +57,7 @@ package struct ReceiverSession: ~Copyable {
         switch self.state {
         case .awaitingHello:
             guard case .hello(let hello) = message else {
-                return self.close(.order, "HELLO {…} is the first message")
+                return self.close(.order, "HELLO is the first message")
             }
             guard hello.versions.contains(where: LineProtocol.versions.contains) else {
                 return self.close(.version, "this receiver speaks version 1; update the agent or the receiver")
@@ -109,7 +109,9 @@ package struct ReceiverSession: ~Copyable {
         case .bye:
             self.state = .closed
             return .close(.bye)
-        case .hello, .ready, .at, .ack, .nak, .sealed, .wait, .move, .err, .mark:
+        case .mark:
+            return self.close(.syntax, WireError.unknownMessage.text)
+        case .hello, .ready, .at, .ack, .nak, .sealed, .wait, .move, .err:
             return self.close(.order, "this message is not the agent's to send now")
         }
     }
@@ -152,7 +154,8 @@ package struct ReceiverSession: ~Copyable {
     package mutating func opened(_ stream: StreamNumber, at offset: StreamOffset, isSealed: Bool) -> [Message] {
         guard case .opening(let id)? = self.streams[stream], !self.isClosed else { return [] }
         if isSealed {
-            self.streams[stream] = nil
+            // The agent may have more of the stream on the way; all of it is ignored.
+            self.streams[stream] = .refused(id)
             return [.at(stream, offset), .sealed(stream)]
         }
         self.streams[stream] = .open(id)
@@ -178,12 +181,22 @@ package struct ReceiverSession: ~Copyable {
     ) -> [Message] {
         guard !self.isClosed else { return [] }
         switch self.streams[stream] {
-        case .open(let id), .opening(let id):
+        case .open(let id):
             self.streams[stream] = .refused(id)
             return [.nak(stream, offset, code, text: text)]
-        case .refused, nil:
+        case .opening, .refused, nil:
+            // While it is being opened, an answer to something older.
             return []
         }
+    }
+
+    /// The stream could not be opened.
+    package mutating func openRefused(
+        _ stream: StreamNumber, at offset: StreamOffset, _ code: ErrorCode, text: String
+    ) -> [Message] {
+        guard !self.isClosed, case .opening(let id)? = self.streams[stream] else { return [] }
+        self.streams[stream] = .refused(id)
+        return [.nak(stream, offset, code, text: text)]
     }
 
     private mutating func close(_ code: ErrorCode, _ text: String) -> Action {

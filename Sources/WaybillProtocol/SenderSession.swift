@@ -126,6 +126,7 @@ package struct SenderSession: ~Copyable {
         guard case .open(let sent, let acked)? = self.streams[stream] else {
             preconditionFailure("stream \(stream.rawValue) was sealed while not open")
         }
+        precondition(sent == length, "a stream is sealed where it ends: \(length.rawValue), not \(sent.rawValue)")
         self.streams[stream] = .sealing(sent: sent, acked: acked)
         return .send(.seal(stream, length: length))
     }

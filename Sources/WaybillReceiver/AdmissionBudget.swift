@@ -38,6 +38,11 @@ final class AdmissionBudget: Sendable {
         }
     }
 
+    /// Whether a connection waits for room.
+    var hasWaiters: Bool {
+        self.state.withLock { !$0.waiters.isEmpty }
+    }
+
     /// Gives bytes back.
     func release(_ byteCount: Int) {
         let resumed = self.state.withLock { state in

@@ -78,7 +78,8 @@ final class BatchChecker: Sendable {
         while position < raw.count {
             let end = raw.firstNewline(from: position) ?? raw.count
             guard end - position < self.lineByteCountMax else {
-                throw BatchRefusal(code: .tooLarge, text: "a line has more than \(self.lineByteCountMax - 1) bytes")
+                throw BatchRefusal(
+                    code: .tooLarge, text: "a line has at most \(self.lineByteCountMax) bytes with its LF")
             }
             lineCount += 1
             position = end + 1

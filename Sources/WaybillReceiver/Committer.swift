@@ -16,6 +16,7 @@ enum Reply: Sendable {
     case opened(StreamNumber, at: StreamOffset, isSealed: Bool)
     case durable(StreamNumber, upTo: StreamOffset)
     case sealed(StreamNumber)
+    case openRefused(StreamNumber, at: StreamOffset, ErrorCode, text: String)
     case refused(StreamNumber, at: StreamOffset, ErrorCode, text: String)
 }
 
@@ -89,7 +90,7 @@ final class Committer: Sendable {
             let position = journal.position(of: description.id)
             if let owner = owners.owner(of: description.id), owner !== port, owner.agent != port.agent {
                 let text = "agent \(owner.agent) ships this stream; stop one of the two"
-                group.reply(to: port, .refused(number, at: position, .inUse, text: text))
+                group.reply(to: port, .openRefused(number, at: position, .inUse, text: text))
                 return
             }
             let isSealed = journal.isSealed(description.id)
@@ -101,7 +102,15 @@ final class Committer: Sendable {
                 self.budget.release(byteCount)
                 return
             }
+            guard !owners.hasEnded(description.id) else {
+                self.budget.release(byteCount)
+                let position = journal.position(of: description.id)
+                let text = "the last line had no LF: only SEAL may follow"
+                group.reply(to: port, .refused(number, at: position, .sealed, text: text))
+                return
+            }
             let result = journal.stage(.batch(description.id, header, payload: wire), of: description)
+            if result == .staged, raw.bytes.last != 0x0A { owners.end(description.id) }
             if result == .staged {
                 group.add(description: description, header: header, raw: raw, byteCount: byteCount)
             } else {
@@ -122,7 +131,7 @@ final class Committer: Sendable {
             case .staged, .alreadyHeld, .alreadySealed:
                 group.staged(description.id)
                 group.reply(to: port, .sealed(number))
-                owners.release(description.id)
+                owners.sealed(description.id)
             case .gap(let position):
                 group.reply(to: port, .refused(number, at: position, .gap, text: "the stream ends elsewhere"))
             }
@@ -252,6 +261,21 @@ private struct Group {
 private struct Owners {
     private var owners: [StreamID: ConnectionPort] = [:]
     private var streams: [ObjectIdentifier: Set<StreamID>] = [:]
+    /// Streams whose last line had no LF; nothing can follow it but their seal.
+    private var ended: Set<StreamID> = []
+
+    func hasEnded(_ id: StreamID) -> Bool {
+        self.ended.contains(id)
+    }
+
+    mutating func end(_ id: StreamID) {
+        self.ended.insert(id)
+    }
+
+    mutating func sealed(_ id: StreamID) {
+        self.ended.remove(id)
+        self.release(id)
+    }
 
     func owner(of id: StreamID) -> ConnectionPort? {
         self.owners[id]

@@ -87,10 +87,10 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     private func readIfAllowed(_ context: ChannelHandlerContext) {
-        guard context.channel.isWritable else { return }
+        guard context.channel.isWritable || self.session.isClosed else { return }
         switch self.mode {
-        case .lines, .payload, .discarding: context.read()
-        case .awaitingAdmission, .closed: return
+        case .lines, .payload, .discarding, .closed: context.read()
+        case .awaitingAdmission: return
         }
     }
 
@@ -104,9 +104,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             self.shared.committer.submit([.closed(port)])
             self.shared.agents.left(port)
         }
-        if case .payload(let header, _, _) = self.mode {
-            self.shared.budget.release(header.rawByteCount + header.wireByteCount)
-        }
+        self.releasePayload()
         if self.context != nil {
             self.shared.telemetry.disconnected(agent: self.port?.agent, peer: self.peer, reason: self.closeReason)
         }
@@ -114,6 +112,13 @@ final class ConnectionHandler: ChannelInboundHandler {
         self.mode = .closed
         self.buffer = nil
         self.context = nil
+    }
+
+    /// Gives back what was reserved for a payload that will not be read to its end.
+    private func releasePayload() {
+        if case .payload(let header, _, _) = self.mode {
+            self.shared.budget.release(header.rawByteCount + header.wireByteCount)
+        }
     }
 
     // MARK: Bytes
@@ -206,11 +211,24 @@ final class ConnectionHandler: ChannelInboundHandler {
             self.enqueue(.ready(.seal(port, number, description, length: length)))
         case .close(let message):
             if case .err(let code, let text) = message { self.closeReason = "\(code.rawValue): \(text)" }
-            self.mode = .closed
             self.write(message, context)
-            context.flush()
-            context.close(promise: nil)
+            self.linger(context)
         }
+    }
+
+    /// Closes our side, and the rest once the peer has had time to read why.
+    ///
+    /// Closing at once, with bytes of the peer's unread, would make the kernel throw our last message away.
+    private func linger(_ context: ChannelHandlerContext) {
+        self.releasePayload()
+        self.mode = .closed
+        context.flush()
+        context.close(mode: .output, promise: nil)
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        context.eventLoop.scheduleTask(in: self.shared.timeouts.linger) {
+            bound.value.context?.close(promise: nil)
+        }
+        context.read()
     }
 
     private func admit(_ hello: Hello, _ context: ChannelHandlerContext) {
@@ -257,7 +275,24 @@ final class ConnectionHandler: ChannelInboundHandler {
     private func beginPayload(_ context: ChannelHandlerContext) {
         guard case .awaitingAdmission(let header, let id) = self.mode else { return }
         self.setDeadline(after: self.shared.timeouts.payload, context)
-        self.mode = .payload(header, id, SharedBytesBuilder(capacity: header.wireByteCount))
+        let builder = SharedBytesBuilder(capacity: header.wireByteCount)
+        self.mode = .payload(header, id, builder)
+        self.watch(builder, since: .now(), context)
+    }
+
+    /// Closes the connection when its payload trickles in while others wait for the memory that it holds.
+    private func watch(_ builder: SharedBytesBuilder, since start: NIODeadline, _ context: ChannelHandlerContext) {
+        let bound = NIOLoopBound((handler: self, builder: builder), eventLoop: context.eventLoop)
+        context.eventLoop.scheduleTask(in: self.shared.timeouts.payloadCheck) {
+            let (handler, builder) = bound.value
+            guard let context = handler.context, case .payload(_, _, let current) = handler.mode, current === builder
+            else { return }
+            let seconds = (NIODeadline.now() - start).nanoseconds / 1_000_000_000
+            let isSlow = builder.count < Int(seconds) * handler.shared.timeouts.payloadByteRateMin
+            guard isSlow, handler.shared.budget.hasWaiters else { return handler.watch(builder, since: start, context) }
+            let text = "the payload came too slowly while other agents waited"
+            handler.perform(handler.session.refuse(.timeout, text: text), context)
+        }
     }
 
     // MARK: Checks, in order
@@ -281,10 +316,13 @@ final class ConnectionHandler: ChannelInboundHandler {
         _ result: Result<SharedBytes, BatchRefusal>
     ) -> Bool {
         guard let context, let port,
-            let index = self.slots.firstIndex(where: { if case .checking(check) = $0 { true } else { false } }),
-            let description = self.descriptions[header.stream]
+            let index = self.slots.firstIndex(where: { if case .checking(check) = $0 { true } else { false } })
         else { return false }
         defer { self.handOver() }
+        guard let description = self.descriptions[header.stream] else {
+            self.slots[index] = .void
+            return false
+        }
         switch result {
         case .success(let raw):
             self.slots[index] = .ready(.batch(port, header.stream, description, header, wire: wire, raw: raw))
@@ -328,6 +366,8 @@ final class ConnectionHandler: ChannelInboundHandler {
                     self.session.opened(number, at: offset, isSealed: isSealed)
                 case .durable(let number, let offset): self.session.durable(number, upTo: offset)
                 case .sealed(let number): self.session.sealed(number)
+                case .openRefused(let number, let offset, let code, let text):
+                    self.session.openRefused(number, at: offset, code, text: text)
                 case .refused(let number, let offset, let code, let text):
                     self.session.refused(number, at: offset, code, text: text)
                 }

@@ -129,12 +129,13 @@ package final class Receiver: Service {
                 .childChannelOption(.autoRead, value: false)
                 .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
                 .childChannelOption(
-                    .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: 262_144)
+                    .recvAllocator,
+                    value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: 262_144)
                 )
                 .childChannelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
                         guard quiescing.add(channel, countMax: shared.connectionCountMax) else {
-                            throw ChannelError.operationUnsupported
+                            return try channel.pipeline.syncOperations.addHandler(FullHouseHandler())
                         }
                         try channel.pipeline.syncOperations.addHandler(ConnectionHandler(shared: shared))
                     }
@@ -195,6 +196,19 @@ private final class ProjectionBox<Value: ~Copyable>: @unchecked Sendable {
 }
 
 private typealias JournalBox = ProjectionBox<Journal<POSIXFileSystem>>
+
+/// Tells one agent too many to come back later.
+private final class FullHouseHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    func channelActive(context: ChannelHandlerContext) {
+        let message = Message.err(
+            .unavailable, text: "this receiver has as many connections as it may; come back later")
+        context.writeAndFlush(self.wrapOutboundOut(ByteBuffer(bytes: message.encoded)), promise: nil)
+        context.close(promise: nil)
+    }
+}
 
 /// The connections that are open, so that a stop can end them.
 private final class OpenConnections: Sendable {

@@ -22,9 +22,9 @@ package struct ReceiverConfiguration: Sendable {
     package var feedByteCount = 8 << 20
     /// How long the journal stays after every projection is past it.
     package var journalRetention = Duration.seconds(24 * 3600)
-    /// A projection makes its output durable after so many bytes …
+    /// A projection makes its output durable after so many bytes.
     package var checkpointByteCount = 64 << 20
-    /// … or so long after the first of them.
+    /// A projection makes its output durable so long after the first byte that is not.
     package var checkpointInterval = Duration.seconds(5)
     package var connectionCountMax = 10_000
 

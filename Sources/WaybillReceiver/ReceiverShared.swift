@@ -10,6 +10,12 @@ final class ReceiverShared: Sendable {
         var handshake = TimeAmount.seconds(10)
         var payload = TimeAmount.seconds(60)
         var idle: TimeAmount
+        /// How often a payload that is arriving is looked at.
+        var payloadCheck = TimeAmount.seconds(2)
+        /// Bytes a second that a payload must bring while others wait for the memory it holds.
+        var payloadByteRateMin = 64 << 10
+        /// How long a peer may read the reason before its connection is closed for good.
+        var linger = TimeAmount.seconds(1)
         /// After so long without an answer the receiver sends `PING`, so that agents see it is alive.
         var keepalive: TimeAmount
     }

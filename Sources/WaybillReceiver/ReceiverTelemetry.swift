@@ -116,7 +116,8 @@ final class ReceiverTelemetry: Sendable {
 
     func projectionStarted(_ name: String, at position: JournalPosition, _ report: String) {
         self.logger.info(
-            "projection started", metadata: ["projection": "\(name)", "position": "\(position)", "recovery": "\(report)"])
+            "projection started",
+            metadata: ["projection": "\(name)", "position": "\(position)", "recovery": "\(report)"])
     }
 
     func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int) {

@@ -20,7 +20,9 @@ internal import WaybillProtocol
 package struct Replay: Sendable {
     /// What is made again.
     package struct Request: Sendable {
-        package var options: ExportOptions
+        package var provider: ProviderID
+        /// The report's zone; `nil`: the live export's, UTC when there is none.
+        package var zone: TimeZoneRules?
         /// Days in the report's zone; `nil`: all.
         package var from: CalendarDay?
         package var to: CalendarDay?
@@ -28,8 +30,8 @@ package struct Replay: Sendable {
         /// Where to write instead of the data directory's exports.
         package var output: String?
 
-        package init(options: ExportOptions) {
-            self.options = options
+        package init(provider: ProviderID) {
+            self.provider = provider
         }
     }
 
@@ -46,6 +48,7 @@ package struct Replay: Sendable {
     package enum Failure: Error, CustomStringConvertible {
         case data(DataDirectoryError)
         case disk(FileSystemError)
+        case zone(TimeZoneError)
         case noArchive(String)
 
         package var description: String {
@@ -53,6 +56,7 @@ package struct Replay: Sendable {
             case .data(.locked(let path, let owner)):
                 "\(path) is in use by process \(owner); stop that receiver, or write elsewhere with --output DIR"
             case .data(let error): error.description
+            case .zone(let error): error.description
             case .disk(let error): "the replay's files cannot be used: \(error)"
             case .noArchive(let path): "\(path) holds no archive; name a receiver's data directory with --data"
             }
@@ -61,11 +65,34 @@ package struct Replay: Sendable {
 
     private let data: DataDirectory<POSIXFileSystem>
     private let request: Request
+    private let options: ExportOptions
     private let files = POSIXFileSystem()
 
-    package init(dataDirectory: String, request: Request) {
-        self.data = DataDirectory(root: dataDirectory, files: POSIXFileSystem())
+    package init(dataDirectory: String, request: Request) throws(Failure) {
+        let data = DataDirectory(root: dataDirectory, files: POSIXFileSystem())
+        self.data = data
         self.request = request
+        var zone = request.zone
+        if zone == nil { zone = try Self.recordedZone(data, "export-\(request.provider.rawValue)") }
+        self.options = ExportOptions(provider: request.provider, zone: zone ?? .utc)
+    }
+
+    /// The zone that a projection of the receiver last ran with; UTC when it never did.
+    private static func recordedZone(
+        _ data: DataDirectory<POSIXFileSystem>, _ projection: String
+    ) throws(Failure) -> TimeZoneRules {
+        let state: [UInt8]?
+        do throws(FileSystemError) {
+            state = try data.files.contents(of: data.statePath(projection), byteCountMax: 1 << 30)
+        } catch {
+            throw .disk(error)
+        }
+        guard let name = state.flatMap({ StateImage(bytes: $0) })?.entries["zone"] else { return .utc }
+        do throws(TimeZoneError) {
+            return try TimeZoneRules(named: name, from: data.files)
+        } catch {
+            throw .zone(error)
+        }
     }
 
     /// Does it.
@@ -95,7 +122,7 @@ package struct Replay: Sendable {
         do throws(FileSystemError) {
             let target = DataDirectory(root: output, files: self.files)
             try target.create()
-            let name = self.request.options.provider.rawValue
+            let name = self.request.provider.rawValue
             return try self.project(
                 into: target, directory: "exports/\(name)", statePath: target.statePath("replay-\(name)"),
                 progress: progress)
@@ -106,9 +133,10 @@ package struct Replay: Sendable {
 
     /// Brings archive and live export to the journal's end, writes the new generation, and exchanges the partitions.
     private func replace(progress: (Int, Int) -> Void) throws(Failure) -> Report {
+        let archiveZone = try Self.recordedZone(self.data, "archive")
         do throws(FileSystemError) {
-            var live = try self.catchUp()
-            let name = self.request.options.provider.rawValue
+            var live = try self.catchUp(archiveZone: archiveZone)
+            let name = self.request.provider.rawValue
             let directory = "exports/.replay-\(name)"
             let report = try self.project(
                 into: self.data, directory: directory, statePath: self.data.statePath("replay-\(name)"),
@@ -121,12 +149,12 @@ package struct Replay: Sendable {
         }
     }
 
-    private func catchUp() throws(FileSystemError) -> ExportProjection<POSIXFileSystem> {
+    private func catchUp(archiveZone: TimeZoneRules) throws(FileSystemError) -> ExportProjection<POSIXFileSystem> {
         let journal = try Journal(directory: self.data.journal, files: self.files)
-        var archive = try ArchiveProjection(data: self.data, zone: .utc)
+        var archive = try ArchiveProjection(data: self.data, zone: archiveZone)
         try self.advance(&archive, to: journal.end)
-        let isLive = try self.files.status(at: self.data.statePath("export-\(self.request.options.provider.rawValue)"))
-        var live = try ExportProjection.live(self.request.options, data: self.data)
+        let isLive = try self.files.status(at: self.data.statePath("export-\(self.request.provider.rawValue)"))
+        var live = try ExportProjection.live(self.options, data: self.data)
         if isLive != nil {
             try self.advance(&live, to: journal.end)
         } else {
@@ -155,7 +183,7 @@ package struct Replay: Sendable {
         try self.files.removeTree(Path.join(target.root, directory))
         try self.files.removeState(statePath)
         var export = try ExportProjection(
-            data: target, directory: directory, statePath: statePath, options: self.request.options, isAgeJudged: true)
+            data: target, directory: directory, statePath: statePath, options: self.options, isAgeJudged: true)
         _ = try export.recover()
         export.filter = ExportFilter(from: self.request.from, to: self.request.to, env: self.request.environment)
         let index = try ArchiveIndex(data: self.data)
@@ -199,7 +227,8 @@ package struct Replay: Sendable {
                 buffer = .allocate(byteCount: run.range.count, alignment: 16)
             }
             let count = try self.files.readFully(
-                file, at: run.range.lowerBound, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<run.range.count]))
+                file, at: run.range.lowerBound,
+                into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<run.range.count]))
             let bytes = UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count])
             try export.project(
                 ProjectedBatch(

@@ -1,12 +1,14 @@
 internal import CWaybillSystem
 
 #if canImport(Glibc)
-internal import Glibc
+    internal import Glibc
 #elseif canImport(Darwin)
-internal import Darwin
+    internal import Darwin
 #endif
 
-/// A time of day: milliseconds since 1970-01-01T00:00:00Z. May jump; never used for order or time-outs.
+/// A time of day in milliseconds since 1970-01-01T00:00:00Z.
+///
+/// May jump; never used for order or time-outs.
 package struct WallTime: Hashable, Comparable, Sendable {
     package let milliseconds: Int64
 
@@ -105,5 +107,12 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
 package enum ProcessID {
     package static var current: Int {
         Int(getpid())
+    }
+
+    /// What this machine calls itself.
+    package static var hostName: String {
+        var name = [CChar](repeating: 0, count: 256)
+        guard gethostname(&name, 255) == 0 else { return "unknown" }
+        return String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 }

@@ -1,5 +1,5 @@
 #if canImport(Glibc)
-internal import Glibc
+    internal import Glibc
 #endif
 
 /// Hints about what changed in folders (`inotify(7)`): never the truth, which is a scan.
@@ -15,32 +15,32 @@ package struct DirectoryWatcher: ~Copyable {
     }
 
     #if canImport(Glibc)
-    private let descriptor: Int32
-    private var directories: [Int32: String] = [:]
-    private var watches: [String: Int32] = [:]
-    private var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        private let descriptor: Int32
+        private var directories: [Int32: String] = [:]
+        private var watches: [String: Int32] = [:]
+        private var buffer = [UInt8](repeating: 0, count: 64 << 10)
     #endif
     /// Folders that could not be watched: the limit of watches is reached, or they are gone.
     package private(set) var unwatchedCount = 0
 
     package init() {
         #if canImport(Glibc)
-        self.descriptor = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
+            self.descriptor = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
         #endif
     }
 
     #if canImport(Glibc)
-    deinit {
-        if self.descriptor >= 0 { close(self.descriptor) }
-    }
+        deinit {
+            if self.descriptor >= 0 { close(self.descriptor) }
+        }
     #endif
 
     /// What to sleep on; `nil` when there are no hints.
     package var file: FileID? {
         #if canImport(Glibc)
-        self.descriptor >= 0 ? FileID(rawValue: self.descriptor) : nil
+            self.descriptor >= 0 ? FileID(rawValue: self.descriptor) : nil
         #else
-        nil
+            nil
         #endif
     }
 
@@ -52,64 +52,65 @@ package struct DirectoryWatcher: ~Copyable {
     /// Watches these folders and no others.
     package mutating func watch(_ directories: [String]) {
         #if canImport(Glibc)
-        guard self.descriptor >= 0 else { return }
-        let wanted = Set(directories)
-        for (directory, watch) in self.watches where !wanted.contains(directory) {
-            inotify_rm_watch(self.descriptor, watch)
-            self.watches[directory] = nil
-            self.directories[watch] = nil
-        }
-        self.unwatchedCount = 0
-        let events = IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF
-        for directory in directories where self.watches[directory] == nil {
-            let watch = inotify_add_watch(self.descriptor, directory, UInt32(events))
-            if watch >= 0 {
-                self.watches[directory] = watch
-                self.directories[watch] = directory
-            } else {
-                self.unwatchedCount += 1
+            guard self.descriptor >= 0 else { return }
+            let wanted = Set(directories)
+            for (directory, watch) in self.watches where !wanted.contains(directory) {
+                inotify_rm_watch(self.descriptor, watch)
+                self.watches[directory] = nil
+                self.directories[watch] = nil
             }
-        }
+            self.unwatchedCount = 0
+            let events =
+                IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF
+            for directory in directories where self.watches[directory] == nil {
+                let watch = inotify_add_watch(self.descriptor, directory, UInt32(events))
+                if watch >= 0 {
+                    self.watches[directory] = watch
+                    self.directories[watch] = directory
+                } else {
+                    self.unwatchedCount += 1
+                }
+            }
         #endif
     }
 
     /// Reads what has gathered; `nil` when it is nothing.
     package mutating func read() -> Hint? {
         #if canImport(Glibc)
-        var paths: Set<String> = []
-        var mustScan = false
-        while true {
-            let count = Glibc.read(self.descriptor, &self.buffer, self.buffer.count)
-            guard count > 0 else { break }
-            var position = 0
-            // struct inotify_event: int wd; uint32_t mask, cookie, len; char name[len]
-            while position + 16 <= count {
-                let (watch, mask, length) = self.buffer.withUnsafeBytes { bytes in
-                    (
-                        bytes.loadUnaligned(fromByteOffset: position, as: Int32.self),
-                        bytes.loadUnaligned(fromByteOffset: position + 4, as: UInt32.self),
-                        Int(bytes.loadUnaligned(fromByteOffset: position + 12, as: UInt32.self))
-                    )
-                }
-                let name = self.buffer[(position + 16)..<min(count, position + 16 + length)].prefix { $0 != 0 }
-                position += 16 + length
-                if mask & UInt32(IN_Q_OVERFLOW) != 0 { mustScan = true }
-                guard let directory = self.directories[watch] else { continue }
-                if mask & UInt32(IN_IGNORED) != 0 {
-                    self.directories[watch] = nil
-                    self.watches[directory] = nil
-                    mustScan = true
-                } else if name.isEmpty {
-                    mustScan = true
-                } else {
-                    paths.insert(Path.join(directory, String(decoding: name, as: UTF8.self)))
+            var paths: Set<String> = []
+            var mustScan = false
+            while true {
+                let count = Glibc.read(self.descriptor, &self.buffer, self.buffer.count)
+                guard count > 0 else { break }
+                var position = 0
+                // struct inotify_event: int wd; uint32_t mask, cookie, len; char name[len]
+                while position + 16 <= count {
+                    let (watch, mask, length) = self.buffer.withUnsafeBytes { bytes in
+                        (
+                            bytes.loadUnaligned(fromByteOffset: position, as: Int32.self),
+                            bytes.loadUnaligned(fromByteOffset: position + 4, as: UInt32.self),
+                            Int(bytes.loadUnaligned(fromByteOffset: position + 12, as: UInt32.self))
+                        )
+                    }
+                    let name = self.buffer[(position + 16)..<min(count, position + 16 + length)].prefix { $0 != 0 }
+                    position += 16 + length
+                    if mask & UInt32(IN_Q_OVERFLOW) != 0 { mustScan = true }
+                    guard let directory = self.directories[watch] else { continue }
+                    if mask & UInt32(IN_IGNORED) != 0 {
+                        self.directories[watch] = nil
+                        self.watches[directory] = nil
+                        mustScan = true
+                    } else if name.isEmpty {
+                        mustScan = true
+                    } else {
+                        paths.insert(Path.join(directory, String(decoding: name, as: UTF8.self)))
+                    }
                 }
             }
-        }
-        if mustScan { return .everything }
-        return paths.isEmpty ? nil : .paths(paths.sorted())
+            if mustScan { return .everything }
+            return paths.isEmpty ? nil : .paths(paths.sorted())
         #else
-        return nil
+            return nil
         #endif
     }
 }

@@ -42,7 +42,9 @@ package struct FileStatus: Hashable, Sendable {
     package let byteCount: Int
     /// Nanoseconds since 1970.
     package let modified: Int64
-    /// Nanoseconds since 1970 at which the file was created; 0 where unknown. Filled for open files only.
+    /// Nanoseconds since 1970 at which the file was created.
+    ///
+    /// 0 where unknown; filled for open files only.
     package let birth: Int64
 
     package init(identity: FileIdentity, kind: FileKind, byteCount: Int, modified: Int64, birth: Int64) {
@@ -118,7 +120,7 @@ package protocol FileSystem: Sendable {
 
 /// A file call that failed: which, on what, and why.
 package struct FileSystemError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The verb, as in ``FileSystem``: "open", "write" …
+    /// The verb as ``FileSystem`` calls it.
     package let operation: String
     package let path: String
     package let errno: Int32

@@ -1,9 +1,9 @@
 internal import CWaybillSystem
 
 #if canImport(Glibc)
-internal import Glibc
+    internal import Glibc
 #elseif canImport(Darwin)
-internal import Darwin
+    internal import Darwin
 #endif
 
 /// The operating system's files.
@@ -20,9 +20,9 @@ package struct POSIXFileSystem: FileSystem {
             }
         while true {
             #if canImport(Glibc)
-            let descriptor = Glibc.open(path, flags | O_CLOEXEC, 0o644)
+                let descriptor = Glibc.open(path, flags | O_CLOEXEC, 0o644)
             #else
-            let descriptor = Darwin.open(path, flags | O_CLOEXEC, 0o644)
+                let descriptor = Darwin.open(path, flags | O_CLOEXEC, 0o644)
             #endif
             if descriptor >= 0 { return FileID(rawValue: descriptor) }
             if errno != EINTR { throw FileSystemError("open", path: path, errno: errno) }
@@ -31,9 +31,9 @@ package struct POSIXFileSystem: FileSystem {
 
     package func close(_ file: FileID) {
         #if canImport(Glibc)
-        _ = Glibc.close(file.rawValue)
+            _ = Glibc.close(file.rawValue)
         #else
-        _ = Darwin.close(file.rawValue)
+            _ = Darwin.close(file.rawValue)
         #endif
     }
 
@@ -46,9 +46,9 @@ package struct POSIXFileSystem: FileSystem {
     package func write(_ file: FileID, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) -> Int {
         try self.retry("write", file) {
             #if canImport(Glibc)
-            Glibc.write(file.rawValue, bytes.baseAddress, bytes.count)
+                Glibc.write(file.rawValue, bytes.baseAddress, bytes.count)
             #else
-            Darwin.write(file.rawValue, bytes.baseAddress, bytes.count)
+                Darwin.write(file.rawValue, bytes.baseAddress, bytes.count)
             #endif
         }
     }
@@ -63,9 +63,9 @@ package struct POSIXFileSystem: FileSystem {
     package func synchronize(_ file: FileID) throws(FileSystemError) {
         _ = try self.retry("synchronize", file) {
             #if canImport(Glibc)
-            Int(fdatasync(file.rawValue))
+                Int(fdatasync(file.rawValue))
             #else
-            Int(fcntl(file.rawValue, F_FULLFSYNC))
+                Int(fcntl(file.rawValue, F_FULLFSYNC))
             #endif
         }
     }
@@ -100,9 +100,9 @@ package struct POSIXFileSystem: FileSystem {
 
     package func rename(_ path: String, to newPath: String) throws(FileSystemError) {
         #if canImport(Glibc)
-        let result = Glibc.rename(path, newPath)
+            let result = Glibc.rename(path, newPath)
         #else
-        let result = Darwin.rename(path, newPath)
+            let result = Darwin.rename(path, newPath)
         #endif
         if result != 0 { throw FileSystemError("rename", path: path, errno: errno) }
     }
@@ -113,9 +113,9 @@ package struct POSIXFileSystem: FileSystem {
 
     package func unlink(_ path: String) throws(FileSystemError) {
         #if canImport(Glibc)
-        let result = Glibc.unlink(path)
+            let result = Glibc.unlink(path)
         #else
-        let result = Darwin.unlink(path)
+            let result = Darwin.unlink(path)
         #endif
         if result != 0 { throw FileSystemError("unlink", path: path, errno: errno) }
     }
@@ -176,13 +176,13 @@ package struct POSIXFileSystem: FileSystem {
     /// The path of an open file, for messages.
     private func path(of file: FileID) -> String {
         #if canImport(Glibc)
-        var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
-        let count = buffer.withUnsafeMutableBytes { bytes in
-            bytes.baseAddress.map { readlink("/proc/self/fd/\(file.rawValue)", $0, bytes.count) } ?? 0
-        }
-        return count > 0 ? String(decoding: buffer[..<count], as: UTF8.self) : "file \(file.rawValue)"
+            var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
+            let count = buffer.withUnsafeMutableBytes { bytes in
+                bytes.baseAddress.map { readlink("/proc/self/fd/\(file.rawValue)", $0, bytes.count) } ?? 0
+            }
+            return count > 0 ? String(decoding: buffer[..<count], as: UTF8.self) : "file \(file.rawValue)"
         #else
-        return "file \(file.rawValue)"
+            return "file \(file.rawValue)"
         #endif
     }
 }
@@ -196,9 +196,9 @@ extension FileStatus {
             default: .other
             }
         #if canImport(Glibc)
-        let modified = status.st_mtim
+            let modified = status.st_mtim
         #else
-        let modified = status.st_mtimespec
+            let modified = status.st_mtimespec
         #endif
         self.init(
             identity: FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino)),

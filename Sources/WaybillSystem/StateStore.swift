@@ -218,7 +218,10 @@ package struct StateImage: Sendable {
             case UInt8(ascii: "+"):
                 guard let space = body.firstIndex(of: 0x20) else { break scan }
                 pending.append(
-                    (String(decoding: body[..<space], as: UTF8.self), String(decoding: body[(space + 1)...], as: UTF8.self)))
+                    (
+                        String(decoding: body[..<space], as: UTF8.self),
+                        String(decoding: body[(space + 1)...], as: UTF8.self)
+                    ))
             case UInt8(ascii: "-"):
                 pending.append((String(decoding: body, as: UTF8.self), nil))
             case UInt8(ascii: "="):

@@ -1,9 +1,9 @@
 internal import CWaybillSystem
 
 #if canImport(Glibc)
-internal import Glibc
+    internal import Glibc
 #elseif canImport(Darwin)
-internal import Darwin
+    internal import Darwin
 #endif
 
 /// A mutex with one condition, for the few places where a thread of ours waits for another.
@@ -20,13 +20,13 @@ package final class Monitor<State>: @unchecked Sendable {
         self.condition.initialize(to: pthread_cond_t())
         pthread_mutex_init(self.mutex, nil)
         #if canImport(Glibc)
-        var attributes = pthread_condattr_t()
-        pthread_condattr_init(&attributes)
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
-        pthread_cond_init(self.condition, &attributes)
-        pthread_condattr_destroy(&attributes)
+            var attributes = pthread_condattr_t()
+            pthread_condattr_init(&attributes)
+            pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+            pthread_cond_init(self.condition, &attributes)
+            pthread_condattr_destroy(&attributes)
         #else
-        pthread_cond_init(self.condition, nil)
+            pthread_cond_init(self.condition, nil)
         #endif
     }
 
@@ -67,13 +67,13 @@ package final class Monitor<State>: @unchecked Sendable {
 
     private func sleep(_ rest: Duration, deadline: MonotonicTime) {
         #if canImport(Glibc)
-        var time = timespec(
-            tv_sec: Int(deadline.nanoseconds / 1_000_000_000), tv_nsec: Int(deadline.nanoseconds % 1_000_000_000))
-        pthread_cond_timedwait(self.condition, self.mutex, &time)
+            var time = timespec(
+                tv_sec: Int(deadline.nanoseconds / 1_000_000_000), tv_nsec: Int(deadline.nanoseconds % 1_000_000_000))
+            pthread_cond_timedwait(self.condition, self.mutex, &time)
         #else
-        var time = timespec(
-            tv_sec: Int(rest.nanoseconds / 1_000_000_000), tv_nsec: Int(rest.nanoseconds % 1_000_000_000))
-        pthread_cond_timedwait_relative_np(self.condition, self.mutex, &time)
+            var time = timespec(
+                tv_sec: Int(rest.nanoseconds / 1_000_000_000), tv_nsec: Int(rest.nanoseconds % 1_000_000_000))
+            pthread_cond_timedwait_relative_np(self.condition, self.mutex, &time)
         #endif
     }
 }
@@ -103,9 +103,9 @@ package final class Worker: Sendable {
                 isDone.update { $0 = true }
             })
         #if canImport(Glibc)
-        var thread = pthread_t()
+            var thread = pthread_t()
         #else
-        var thread: pthread_t?
+            var thread: pthread_t?
         #endif
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
@@ -114,7 +114,7 @@ package final class Worker: Sendable {
             &thread, &attributes,
             { argument in
                 #if canImport(Glibc)
-                guard let argument else { return nil }
+                    guard let argument else { return nil }
                 #endif
                 let start = Unmanaged<Start>.fromOpaque(argument).takeRetainedValue()
                 waybill_name_thread(start.name)

@@ -38,7 +38,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     let agent: AgentName
     let sources: [SourceConfiguration]
     let patterns: [[GlobPattern]]
-    let limits: TailLimits
+    private(set) var limits: TailLimits
     let quarantineDirectory: String
 
     var registry: StateStore<Files>
@@ -159,6 +159,11 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         let notices = self.notices
         self.notices.removeAll(keepingCapacity: true)
         return notices
+    }
+
+    /// Treats lines as too long from `byteCount` on, for a receiver that takes no longer ones.
+    package mutating func lowerLineLimit(to byteCount: Int) {
+        self.limits.lineByteCountMax = min(self.limits.lineByteCountMax, max(1, byteCount))
     }
 
     // MARK: Work

@@ -113,9 +113,13 @@ struct AgentCommand: AsyncParsableCommand {
         }
         if self.once { configuration.mode = .once(patience: .seconds(self.patience)) }
         configuration.token = OptionReader.token
-        guard !configuration.stateDirectory.isEmpty else { throw ValidationError("name the state directory: --state DIR") }
+        guard !configuration.stateDirectory.isEmpty else {
+            throw ValidationError("name the state directory: --state DIR")
+        }
         guard !configuration.receivers.isEmpty else { throw ValidationError("name a receiver: --to HOST:PORT") }
-        guard !configuration.sources.isEmpty else { throw ValidationError("name what to ship: --spool DIR or --glob PATTERN") }
+        guard !configuration.sources.isEmpty else {
+            throw ValidationError("name what to ship: --spool DIR or --glob PATTERN")
+        }
         return configuration
     }
 

@@ -1,9 +1,9 @@
 import WaybillSystem
 
 #if canImport(Glibc)
-import Glibc
+    import Glibc
 #elseif canImport(Darwin)
-import Darwin
+    import Darwin
 #endif
 
 /// Another process of this program, for the demo.
@@ -31,9 +31,9 @@ struct ChildProcess {
 
     private static var program: String {
         #if canImport(Glibc)
-        "/proc/self/exe"
+            "/proc/self/exe"
         #else
-        CommandLine.arguments[0]
+            CommandLine.arguments[0]
         #endif
     }
 
@@ -48,9 +48,9 @@ struct ChildProcess {
 
     private func signal(_ number: Int32) -> Int32 {
         #if canImport(Glibc)
-        Glibc.kill(self.identifier, number)
+            Glibc.kill(self.identifier, number)
         #else
-        Darwin.kill(self.identifier, number)
+            Darwin.kill(self.identifier, number)
         #endif
     }
 

@@ -68,7 +68,9 @@ struct ConfigurationFile {
             return
         }
         guard let root, root.mapping != nil else {
-            self.problems = [Problem(line: 1, key: "file", text: "holds nothing; give it a section receiver: or agent:")]
+            self.problems = [
+                Problem(line: 1, key: "file", text: "holds nothing; give it a section receiver: or agent:")
+            ]
             return
         }
         var section = ConfigurationSection(root, path: "")
@@ -108,7 +110,9 @@ struct ConfigurationFile {
             section.take(&archive)
         }
         if var memory = section.section("memory") {
-            if let size = memory.integer("admission_mib", in: 4...4096) { configuration.admissionByteCount = size << 20 }
+            if let size = memory.integer("admission_mib", in: 4...4096) {
+                configuration.admissionByteCount = size << 20
+            }
             if let size = memory.integer("feed_mib", in: 1...4096) { configuration.feedByteCount = size << 20 }
             section.take(&memory)
         }

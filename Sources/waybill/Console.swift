@@ -3,9 +3,9 @@ import WaybillJSON
 import WaybillSystem
 
 #if canImport(Glibc)
-import Glibc
+    import Glibc
 #elseif canImport(Darwin)
-import Darwin
+    import Darwin
 #endif
 
 /// Standard output and error.
@@ -26,9 +26,9 @@ enum Console {
             var rest = UnsafeRawBufferPointer(bytes)
             while !rest.isEmpty {
                 #if canImport(Glibc)
-                let count = Glibc.write(descriptor, rest.baseAddress, rest.count)
+                    let count = Glibc.write(descriptor, rest.baseAddress, rest.count)
                 #else
-                let count = Darwin.write(descriptor, rest.baseAddress, rest.count)
+                    let count = Darwin.write(descriptor, rest.baseAddress, rest.count)
                 #endif
                 if count < 0, errno == EINTR { continue }
                 guard count > 0 else { return }
@@ -73,14 +73,16 @@ struct ConsoleLogHandler: LogHandler {
     }
 
     private static func text(
-        _ level: Logger.Level, _ label: String, _ message: String, _ fields: [(key: String, value: Logger.MetadataValue)]
+        _ level: Logger.Level, _ label: String, _ message: String,
+        _ fields: [(key: String, value: Logger.MetadataValue)]
     ) -> String {
         let details = fields.map { " \($0.key)=\(Self.printable("\($0.value)"))" }.joined()
         return "\(Self.time) \(level) \(label): \(message)\(details)"
     }
 
     private static func json(
-        _ level: Logger.Level, _ label: String, _ message: String, _ fields: [(key: String, value: Logger.MetadataValue)]
+        _ level: Logger.Level, _ label: String, _ message: String,
+        _ fields: [(key: String, value: Logger.MetadataValue)]
     ) -> String {
         var json = JSONWriter()
         json.beginObject()
@@ -145,7 +147,8 @@ struct ProgressBar {
         let left = share > 0 ? Int(seconds / share - seconds) : 0
         let filled = Int(share * 30)
         let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: 30 - filled)
-        Console.write("\r\(self.label) \(bar) \(Int(share * 100)) %  \(Int(rate)) MB/s  \(left) s left ", to: STDERR_FILENO)
+        Console.write(
+            "\r\(self.label) \(bar) \(Int(share * 100)) %  \(Int(rate)) MB/s  \(left) s left ", to: STDERR_FILENO)
     }
 
     /// Ends the line.

@@ -2,9 +2,9 @@ import WaybillJSON
 import WaybillSystem
 
 #if canImport(Glibc)
-import Glibc
+    import Glibc
 #elseif canImport(Darwin)
-import Darwin
+    import Darwin
 #endif
 
 /// The demo's course: processes, kills, and the count at the end.
@@ -94,15 +94,16 @@ struct Demo {
             "{\"event\":\"request\",\"path\":\"/no-time\"}",
             "{\"time\":\(milliseconds + 2),\"event\":\"request\",\"path\":\"/pay\",\"status\":500}",
         ]
-        try self.files.replace(self.path("foreign/access.json"), with: Array((lines.joined(separator: "\n") + "\n").utf8))
+        try self.files.replace(
+            self.path("foreign/access.json"), with: Array((lines.joined(separator: "\n") + "\n").utf8))
     }
 
     /// A port of the loopback interface that nobody listens on.
     private static func freePort() throws(FileSystemError) -> Int {
         #if canImport(Glibc)
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         #else
-        let descriptor = socket(AF_INET, SOCK_STREAM, 0)
+            let descriptor = socket(AF_INET, SOCK_STREAM, 0)
         #endif
         defer { close(descriptor) }
         var address = sockaddr_in()
@@ -148,7 +149,8 @@ struct Demo {
         try self.forEachLine(below: self.path("data/quarantine"), suffix: ".ndjson") { _ in ledger.quarantined += 1 }
         for provider in ["ga4", "mixpanel", "csv"] {
             var count = 0
-            try self.forEachLine(below: self.path("data/exports/\(provider)"), suffix: ".ids", except: "held.ids") { _ in
+            try self.forEachLine(below: self.path("data/exports/\(provider)"), suffix: ".ids", except: "held.ids") {
+                _ in
                 count += 1
             }
             ledger.records.append((provider, count))

@@ -58,6 +58,7 @@ struct ReceiverCommand: AsyncParsableCommand {
 
     private func receiverConfiguration() throws -> ReceiverConfiguration {
         var configuration = ReceiverConfiguration(dataDirectory: "")
+        configuration.name = ProcessID.hostName
         if let config { configuration = try ConfigurationFile.load(config).receiver ?? configuration }
         if let data { configuration.dataDirectory = data }
         guard !configuration.dataDirectory.isEmpty else {

@@ -33,8 +33,8 @@ struct ReplayCommand: ParsableCommand {
     @Option(help: "Only this environment: dev, internal or prod.")
     var env: DeploymentEnvironment?
 
-    @Option(help: "The report's zone.")
-    var zone: String = "UTC"
+    @Option(help: "The report's zone. (default: the live export's, else UTC)")
+    var zone: String?
 
     @Option(help: "Write to this directory and change nothing in the data directory; the receiver may run.")
     var output: String?
@@ -45,9 +45,8 @@ struct ReplayCommand: ParsableCommand {
     }
 
     func run() throws {
-        let zone = try OptionReader.zone(self.zone)
-        var request = Replay.Request(
-            options: ExportOptions(provider: try OptionReader.provider(self.provider), zone: zone))
+        var request = Replay.Request(provider: try OptionReader.provider(self.provider))
+        request.zone = try self.zone.map(OptionReader.zone)
         request.from = self.from
         request.to = self.to
         request.environment = self.env
@@ -63,7 +62,7 @@ struct ReplayCommand: ParsableCommand {
             bar.finish()
             Console.printError("\(error)")
             switch error {
-            case .data(.locked): throw ExitCode.badConfiguration
+            case .data(.locked), .zone: throw ExitCode.badConfiguration
             case .noArchive: throw ExitCode.badInput
             case .data(.unusable), .disk: throw ExitCode.files
             }

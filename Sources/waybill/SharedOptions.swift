@@ -14,12 +14,14 @@ struct LogOptions: ParsableArguments {
 
 extension Logger.Level: @retroactive ExpressibleByArgument {}
 extension CalendarDay: ExpressibleByArgument {
+    /// Reads `YYYY-MM-DD`.
     public init?(argument: String) {
         self.init(argument)
     }
 }
 extension DeploymentEnvironment: ExpressibleByArgument {}
 extension NetworkAddress: ExpressibleByArgument {
+    /// Reads `HOST:PORT`.
     public init?(argument: String) {
         self.init(argument)
     }

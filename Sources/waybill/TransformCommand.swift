@@ -4,9 +4,9 @@ import WaybillJSON
 import WaybillSystem
 
 #if canImport(Glibc)
-import Glibc
+    import Glibc
 #elseif canImport(Darwin)
-import Darwin
+    import Darwin
 #endif
 
 struct TransformCommand: ParsableCommand {

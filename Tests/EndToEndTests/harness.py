@@ -185,15 +185,10 @@ class SiteTest(unittest.TestCase):
     def setUp(self):
         self.site = Site()
         self.addCleanup(self.site.close)
+        self.addCleanup(self.show_logs)
 
-    def run(self, result=None):
-        before = len(result.failures) + len(result.errors) if result else 0
-        self.addCleanup(lambda: self.show_logs(result, before))
-        return super().run(result)
-
-    def show_logs(self, result, before):
-        outcome = getattr(self, "_outcome", None)
-        if outcome is None or outcome.success or not hasattr(self, "site"):
+    def show_logs(self):
+        if self._outcome.success:
             return
         for log in sorted(self.site.logs.glob("*.log")):
             print(f"--- {log.name}\n{log.read_text(errors='replace')[-1500:]}")

@@ -27,14 +27,14 @@ class KillTests(SiteTest):
         self.kills_with_backlog = 0
         self.logs = self.site.root / "log"
         self.logs.mkdir()
-        self.fill(MEGABYTES // 4)
+        self.make_backlog()
         started = time.monotonic()
         running = {"receiver": self.start_receiver(), "agent": self.start_agent()}
-        while min(self.kills.values()) < KILLS or self.missing_megabytes() > 0:
-            self.fill(self.chance.randrange(1, 1 + max(1, MEGABYTES // 40)))
-            victims = self.chance.choice((["receiver"], ["agent"], ["receiver"], ["agent"], ["receiver", "agent"]))
+        while min(self.kills.values()) < KILLS or self.segments or self.foreign:
+            self.release_slice()
+            victims = self.chance.choice((["receiver"], ["agent"], ["receiver", "agent"]))
             # The instant of the kill is what is random here: from at once to well into the drain.
-            time.sleep(self.chance.choice((0.02, 0.2, 0.2, 0.8)) * self.chance.random())
+            time.sleep(self.chance.choice((0.05, 0.3, 0.6, 1.0)) * self.chance.random())
             self.kills_with_backlog += any(self.site.spool.glob("*.ndjson"))
             for name in victims:
                 self.assertTrue(running[name].is_running, f"{name} ended by itself: {running[name].log()[-1500:]}")
@@ -75,20 +75,23 @@ class KillTests(SiteTest):
     def sources(self):
         return ["--spool", self.site.spool, "--glob", self.logs / "*.json", "--env", "prod", "--bundle", "com.example.web"]
 
-    def missing_megabytes(self):
-        return MEGABYTES - (self.ledger.byte_count + self.foreign_ledger.byte_count) // 1_000_000
+    def make_backlog(self):
+        """Makes all input in a folder beside the spool, so that slices of it appear there at once."""
+        staging = self.site.root / "staging"
+        staging.mkdir()
+        self.maker.spool(staging, self.ledger, MEGABYTES * 900_000, segment_bytes=400_000)
+        self.segments = sorted(staging.glob("*.ndjson"))
+        self.foreign = self.maker.foreign(MEGABYTES * 400)
+        self.foreign_ledger.add(self.foreign)
+        self.slices = [len(self.segments) // (2 * KILLS) + 1, len(self.foreign) // (2 * KILLS) + 1]
 
-    def fill(self, megabytes):
-        """Adds to the backlog until all of it has been made: mostly segments, some lines of a foreign file."""
-        megabytes = min(megabytes, self.missing_megabytes())
-        if megabytes <= 0:
-            # Still something to do while the last kills happen.
-            return self.maker.spool(self.site.spool, self.ledger, 1_000_000)
-        self.maker.spool(self.site.spool, self.ledger, megabytes * 900_000)
-        lines = self.maker.foreign(megabytes * 400)
-        self.foreign_ledger.add(lines)
-        path = self.logs / f"web-{self.chance.randrange(8)}.json"
-        with open(path, "ab") as file:
+    def release_slice(self):
+        """Moves the next segments into the spool, and appends the next lines to a foreign file."""
+        slice_, self.segments = self.segments[:self.slices[0]], self.segments[self.slices[0]:]
+        for path in slice_:
+            path.rename(self.site.spool / path.name)
+        lines, self.foreign = self.foreign[:self.slices[1]], self.foreign[self.slices[1]:]
+        with open(self.logs / f"web-{self.chance.randrange(8)}.json", "ab") as file:
             file.write(b"".join(lines))
 
 

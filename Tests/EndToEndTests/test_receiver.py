@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import subprocess
 import time
 import unittest
@@ -9,7 +10,7 @@ import zlib
 
 from harness import SiteTest, free_port, run, until
 from ledger import EventMaker, Ledger, archived, quarantined, stored
-from wire import Peer
+from wire import Peer, batch
 
 MEMORY_MEBIBYTES = 150
 
@@ -77,12 +78,11 @@ class BadLineTests(ReceiverTest):
         self.site.once()
         self.assert_stored(receiver)
         for path in (self.site.data / "archive").rglob("*.ndjson"):
-            depth = path.relative_to(self.site.data / "archive").parts
-            self.assertEqual([depth[0], len(depth)], ["env=prod" if "prod" in depth[0] else depth[0], 4])
+            self.assertEqual(len(path.relative_to(self.site.data / "archive").parts), 4, path)
         self.assertEqual(sorted(p.name for p in self.site.root.iterdir()), ["agent", "data", "logs", "spool"])
 
     def test_many_partitions_stay_bounded(self):
-        """3,000 apps on 20 days each are archived once, without running out of files."""
+        """3,000 apps on five days are archived once, without running out of files."""
         receiver = self.site.receiver(exports="none")
         times = [f"2026-10-{day:02d}T12:00:00.000Z" for day in range(1, 6)]
         lines = [
@@ -262,16 +262,12 @@ class BadPeerTests(ReceiverTest):
         """Sending on a stream before `AT` came is out of order."""
         peer = self.peer(agent=None)
         peer.hello("hasty")
-        lines = []
-        peer.send('OPEN 1 {"stream":"hasty","source":"/x","env":"prod","bundle":"b","format":"waybill"}\n'.encode()
-                  + b"".join(p if isinstance(p, bytes) else p.encode() + b"\n" for p in self.hasty_batch()))
+        line, payload = batch("hasty", b'{"a":1}\n')
+        opening = 'OPEN 1 {"stream":"hasty","source":"/x","env":"prod","bundle":"b","format":"waybill"}'
+        peer.send(f"{opening}\n{line}\n".encode() + payload)
         lines = peer.lines_to_the_end()
         self.assertTrue(lines[-1].startswith("ERR order"), lines)
         self.finish()
-
-    def hasty_batch(self):
-        from wire import batch
-        return batch("hasty", b'{"a":1}\n')
 
     def test_seals(self):
         """A seal at another length is refused, the right one is final, and a later session hears of it."""
@@ -334,25 +330,24 @@ class BadPeerTests(ReceiverTest):
         """Answers that nobody takes pile up at the peer, not in the receiver."""
         deaf = self.peer("deaf")
         deaf.socket.setblocking(False)
-        pings = b"".join(f"PING {number}\n".encode() for number in range(10_000))
+        pings = b"".join(f"PING {number}\n".encode() for number in range(10_000, 20_000))
         sent = 0
         deadline = time.monotonic() + 5
         while sent < 100 << 20 and time.monotonic() < deadline:
             try:
-                sent += deaf.socket.send(pings)
+                sent += deaf.socket.send(pings[sent % len(pings):])
             except BlockingIOError:
                 if self.is_stuck(deaf):
                     break
+        self.assertLess(sent, 100 << 20, "the receiver reads on though nobody takes its answers")
         self.finish()
 
     def is_stuck(self, peer):
         """Whether the peer's socket takes nothing for half a second."""
-        import select
         return not select.select([], [peer.socket], [], 0.5)[1]
 
     def test_connections_cut_in_the_middle_of_a_batch(self):
         """A connection that ends anywhere in a batch leaves nothing of it, and frees its memory."""
-        from wire import batch
         raw = b"".join(self.maker.lines(2000))
         line, payload = batch("stream", raw)
         whole = line.encode() + b"\n" + payload
@@ -376,7 +371,6 @@ class BadPeerTests(ReceiverTest):
             peer = self.peer(f"stalled-{number}", f"stalled-{number}")
             peer.send("BATCH 1 0 2000000 1 2000000 00000000")
             stalled.append(peer)
-        self.good.socket.settimeout(75)
         self.finish()
 
 
@@ -440,11 +434,10 @@ class FullDiskTests(ReceiverTest):
         disk = self.site.mount("disk", "48m")
         ballast = disk / "ballast"
         receiver = self.site.receiver(exports="csv", data=disk / "data")
-        with open(ballast, "wb") as file:
-            file.write(bytes(40 << 20))
+        self.fill_up(ballast)
         self.maker.spool(self.site.spool, self.ledger, 15_000_000)
         agent = self.site.agent()
-        receiver.until_logged("could not", 60)
+        receiver.until_logged("acks are withheld", 60)
         self.assertTrue(receiver.is_running and agent.is_running)
         self.assertLess(receiver.resident_mebibytes(), MEMORY_MEBIBYTES)
         self.assertGreater(len(list(self.site.spool.glob("*.ndjson"))), 0)
@@ -461,8 +454,7 @@ class FullDiskTests(ReceiverTest):
         receiver = self.site.receiver(exports="csv", data=disk / "data")
         self.maker.spool(self.site.spool, self.ledger, 3_000_000)
         self.site.once()
-        with open(disk / "ballast", "wb") as file:
-            self.fill_up(file)
+        self.fill_up(disk / "ballast")
         self.maker.spool(self.site.spool, self.ledger, 3_000_000)
         agent = self.site.agent()
         receiver.until_logged("could not", 60)
@@ -480,13 +472,15 @@ class FullDiskTests(ReceiverTest):
         comparison = self.ledger.compare(stored(disk / "data"))
         self.assertTrue(comparison.is_clean, str(comparison))
 
-    def fill_up(self, file):
-        try:
-            while True:
-                file.write(bytes(64 << 10))
-                file.flush()
-        except OSError:
-            pass
+    def fill_up(self, path):
+        """Takes every byte that the disk has left."""
+        with open(path, "ab", buffering=0) as file:
+            for size in (1 << 20, 4096, 1):
+                try:
+                    while file.write(bytes(size)) == size:
+                        pass
+                except OSError:
+                    pass
 
 
 if __name__ == "__main__":

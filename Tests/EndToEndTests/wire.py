@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 import zlib
 
 
@@ -26,13 +27,17 @@ class Peer:
         for piece in pieces:
             self.socket.sendall(piece if isinstance(piece, bytes) else piece.encode() + b"\n")
 
-    def line(self):
+    def line(self, seconds=20):
         """The next message that is no `PING`."""
+        deadline = time.monotonic() + seconds
         while True:
+            self.socket.settimeout(max(0.01, deadline - time.monotonic()))
             try:
                 line = self.reader.readline()
             except ConnectionResetError:
                 return None
+            except TimeoutError:
+                raise AssertionError(f"the receiver said nothing for {seconds} s") from None
             if not line:
                 return None
             text = line.decode().rstrip("\n")

@@ -21,7 +21,7 @@ final class CrashFileSystem: FileSystem, @unchecked Sendable {
         case half(Int32)
     }
 
-    private final class Node {
+    final class Node {
         let number: UInt64
         let kind: FileKind
         var bytes: [UInt8] = []
@@ -43,14 +43,14 @@ final class CrashFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    private struct Descriptor {
+    struct Descriptor {
         let node: Node
         let path: String
     }
 
-    private let root = Node(number: 2, kind: .directory)
-    private var descriptors: [Int32: Descriptor] = [:]
-    private var nextDescriptor: Int32 = 3
+    let root = Node(number: 2, kind: .directory)
+    var descriptors: [Int32: Descriptor] = [:]
+    var nextDescriptor: Int32 = 3
     private var nextNode: UInt64 = 3
     private var faults: [Int: Fault] = [:]
     private var stopCall = Int.max
@@ -106,6 +106,13 @@ final class CrashFileSystem: FileSystem, @unchecked Sendable {
         self.crash(self.root, &generator)
     }
 
+    /// Whether some file holds bytes that can be read but that no sync will save.
+    var hasDroppedPages: Bool {
+        var hasDropped = false
+        self.visit(self.root) { if !$0.dropped.isEmpty { hasDropped = true } }
+        return hasDropped
+    }
+
     /// A file's bytes; `nil` when nothing is there.
     func bytes(of path: String) -> [UInt8]? {
         guard let node = self.find(path), node.kind == .regular else { return nil }
@@ -131,6 +138,27 @@ final class CrashFileSystem: FileSystem, @unchecked Sendable {
         var result: [String: [UInt8]] = [:]
         for name in node.names.keys { result.merge(self.tree(Path.join(path, name))) { first, _ in first } }
         return result
+    }
+
+    /// The same disk once more, as it is durable now, without open files.
+    func copy() -> CrashFileSystem {
+        let copy = CrashFileSystem()
+        Self.copy(self.root, to: copy.root, copy)
+        copy.now = self.now
+        return copy
+    }
+
+    private static func copy(_ node: Node, to other: Node, _ disk: CrashFileSystem) {
+        other.bytes = node.durable
+        other.durable = node.durable
+        other.commonCount = node.durable.count
+        other.modified = node.modified
+        for (name, child) in node.durableNames.sorted(by: { $0.key < $1.key }) {
+            let new = disk.makeNode(child.kind)
+            other.names[name] = new
+            other.durableNames[name] = new
+            self.copy(child, to: new, disk)
+        }
     }
 
     // MARK: Crashing
@@ -183,12 +211,12 @@ final class CrashFileSystem: FileSystem, @unchecked Sendable {
 
     // MARK: Names
 
-    private func makeNode(_ kind: FileKind) -> Node {
+    func makeNode(_ kind: FileKind) -> Node {
         defer { self.nextNode += 1 }
         return Node(number: self.nextNode, kind: kind)
     }
 
-    private func find(_ path: String) -> Node? {
+    func find(_ path: String) -> Node? {
         var node = self.root
         for component in path.split(separator: "/") {
             guard let next = node.names[String(component)] else { return nil }
@@ -197,14 +225,14 @@ final class CrashFileSystem: FileSystem, @unchecked Sendable {
         return node
     }
 
-    private func parent(of path: String, _ operation: String) throws(FileSystemError) -> Node {
+    func parent(of path: String, _ operation: String) throws(FileSystemError) -> Node {
         guard let node = self.find(Path.parent(of: path)), node.kind == .directory else {
             throw FileSystemError(operation, path: path, errno: SystemErrorText.noEntry)
         }
         return node
     }
 
-    private func change(_ folder: Node, _ names: [String: Node?]) {
+    func change(_ folder: Node, _ names: [String: Node?]) {
         for (name, node) in names { folder.names[name] = node }
         folder.changes.append(names)
     }
@@ -214,7 +242,7 @@ final class CrashFileSystem: FileSystem, @unchecked Sendable {
     /// Counts a call that can fail, and fails it when its turn has come.
     ///
     /// - Returns: whether a write stores half only, and what it throws after it.
-    private func count(
+    func count(
         _ operation: String, _ path: String, changes: Bool = true
     ) throws(FileSystemError) -> (isHalf: Bool, errno: Int32?) {
         let isStopped = self.isStopped
@@ -243,200 +271,10 @@ final class CrashFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    private func descriptor(_ file: FileID, _ operation: String) -> Descriptor {
+    func descriptor(_ file: FileID, _ operation: String) -> Descriptor {
         guard let descriptor = self.descriptors[file.rawValue] else {
             preconditionFailure("\(operation) of a closed file")
         }
         return descriptor
-    }
-}
-
-// MARK: - FileSystem
-
-extension CrashFileSystem {
-    func open(_ path: String, _ mode: OpenMode) throws(FileSystemError) -> FileID {
-        _ = try self.count("open", path, changes: mode != .read)
-        var node = self.find(path)
-        if mode == .read, node == nil {
-            throw FileSystemError("open", path: path, errno: SystemErrorText.noEntry)
-        }
-        if mode == .appendNew, node != nil {
-            throw FileSystemError("open", path: path, errno: SystemErrorText.exists)
-        }
-        if node == nil {
-            let new = self.makeNode(.regular)
-            new.modified = self.now
-            self.change(try self.parent(of: path, "open"), [Path.name(of: path): new])
-            node = new
-        }
-        guard let node else { preconditionFailure("a node is here") }
-        if mode == .replace {
-            node.bytes = []
-            node.commonCount = 0
-            node.dropped = []
-        }
-        defer { self.nextDescriptor += 1 }
-        self.descriptors[self.nextDescriptor] = Descriptor(node: node, path: path)
-        return FileID(rawValue: self.nextDescriptor)
-    }
-
-    func close(_ file: FileID) {
-        // After a crash the process is gone, and what its values still close is none of the new one's.
-        guard let descriptor = self.descriptors.removeValue(forKey: file.rawValue) else { return }
-        if descriptor.node.lockOwner == file.rawValue { descriptor.node.lockOwner = nil }
-    }
-
-    func read(
-        _ file: FileID, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
-    ) throws(FileSystemError) -> Int {
-        let descriptor = self.descriptor(file, "read")
-        _ = try self.count("read", descriptor.path, changes: false)
-        let bytes = descriptor.node.bytes
-        guard offset < bytes.count else { return 0 }
-        let count = min(buffer.count, bytes.count - offset)
-        bytes.withUnsafeBytes { buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[offset..<(offset + count)])) }
-        return count
-    }
-
-    func write(_ file: FileID, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) -> Int {
-        try self.write(file, vector: [bytes])
-    }
-
-    func write(_ file: FileID, vector: [UnsafeRawBufferPointer]) throws(FileSystemError) -> Int {
-        let descriptor = self.descriptor(file, "write")
-        let (isHalf, errno) = try self.count("write", descriptor.path)
-        let whole = vector.reduce(0) { $0 + $1.count }
-        // A short write that stores nothing would be an error; a failed one may well.
-        let count = isHalf ? (errno == nil ? max(1, whole / 2) : whole / 2) : whole
-        var rest = min(count, whole)
-        for piece in vector where rest > 0 {
-            descriptor.node.bytes.append(contentsOf: piece.prefix(rest))
-            rest -= min(rest, piece.count)
-        }
-        descriptor.node.modified = self.now
-        if let errno { throw FileSystemError("write", path: descriptor.path, errno: errno) }
-        return min(count, whole)
-    }
-
-    func synchronize(_ file: FileID) throws(FileSystemError) {
-        let descriptor = self.descriptor(file, "synchronize")
-        let (isHalf, errno) = try self.count("synchronize", descriptor.path)
-        let node = descriptor.node
-        if let errno {
-            // A process that dies in the call learns nothing of the disk's errors, and there was none.
-            guard !self.isStopped else { throw FileSystemError("synchronize", path: descriptor.path, errno: errno) }
-            let start = isHalf ? (node.commonCount + node.bytes.count) / 2 : node.commonCount
-            node.dropped.append(start..<node.bytes.count)
-            throw FileSystemError("synchronize", path: descriptor.path, errno: errno)
-        }
-        node.durable = node.bytes
-        for range in node.dropped {
-            for index in range.clamped(to: 0..<node.durable.count) { node.durable[index] = 0 }
-        }
-        node.commonCount = node.bytes.count
-    }
-
-    func truncate(_ file: FileID, to byteCount: Int) throws(FileSystemError) {
-        let descriptor = self.descriptor(file, "truncate")
-        _ = try self.count("truncate", descriptor.path)
-        let node = descriptor.node
-        precondition(byteCount <= node.bytes.count, "nothing here makes a file longer")
-        node.bytes.removeLast(node.bytes.count - byteCount)
-        node.commonCount = min(node.commonCount, byteCount)
-        node.dropped = node.dropped.map { $0.clamped(to: 0..<byteCount) }.filter { !$0.isEmpty }
-    }
-
-    func status(_ file: FileID) throws(FileSystemError) -> FileStatus {
-        let descriptor = self.descriptor(file, "status")
-        _ = try self.count("status", descriptor.path, changes: false)
-        return self.status(of: descriptor.node)
-    }
-
-    func status(at path: String) throws(FileSystemError) -> FileStatus? {
-        _ = try self.count("status", path, changes: false)
-        return self.find(path).map(self.status(of:))
-    }
-
-    private func status(of node: Node) -> FileStatus {
-        FileStatus(
-            identity: FileIdentity(device: 1, inode: node.number), kind: node.kind, byteCount: node.bytes.count,
-            modified: node.modified, birth: 0)
-    }
-
-    func lock(_ file: FileID, _ mode: LockMode) throws(FileSystemError) -> Bool {
-        let descriptor = self.descriptor(file, "lock")
-        _ = try self.count("lock", descriptor.path, changes: false)
-        if let owner = descriptor.node.lockOwner, owner != file.rawValue { return false }
-        descriptor.node.lockOwner = file.rawValue
-        return true
-    }
-
-    func rename(_ path: String, to newPath: String) throws(FileSystemError) {
-        _ = try self.count("rename", path)
-        let (parent, newParent) = (try self.parent(of: path, "rename"), try self.parent(of: newPath, "rename"))
-        guard let node = parent.names[Path.name(of: path)] else {
-            throw FileSystemError("rename", path: path, errno: SystemErrorText.noEntry)
-        }
-        if parent === newParent {
-            self.change(parent, [Path.name(of: path): nil, Path.name(of: newPath): node])
-        } else {
-            self.change(newParent, [Path.name(of: newPath): node])
-            self.change(parent, [Path.name(of: path): nil])
-        }
-    }
-
-    func exchange(_ path: String, with otherPath: String) throws(FileSystemError) {
-        _ = try self.count("exchange", path)
-        let (parent, other) = (try self.parent(of: path, "exchange"), try self.parent(of: otherPath, "exchange"))
-        guard parent === other, let first = parent.names[Path.name(of: path)],
-            let second = parent.names[Path.name(of: otherPath)]
-        else { throw FileSystemError("exchange", path: path, errno: SystemErrorText.noEntry) }
-        self.change(parent, [Path.name(of: path): second, Path.name(of: otherPath): first])
-    }
-
-    func unlink(_ path: String) throws(FileSystemError) {
-        _ = try self.count("unlink", path)
-        let parent = try self.parent(of: path, "unlink")
-        guard parent.names[Path.name(of: path)] != nil else {
-            throw FileSystemError("unlink", path: path, errno: SystemErrorText.noEntry)
-        }
-        self.change(parent, [Path.name(of: path): nil])
-    }
-
-    func createDirectory(_ path: String) throws(FileSystemError) {
-        _ = try self.count("createDirectory", path)
-        let parent = try self.parent(of: path, "createDirectory")
-        if parent.names[Path.name(of: path)] == nil {
-            self.change(parent, [Path.name(of: path): self.makeNode(.directory)])
-        }
-    }
-
-    func removeDirectory(_ path: String) throws(FileSystemError) {
-        _ = try self.count("removeDirectory", path)
-        guard let node = self.find(path), node.names.isEmpty else {
-            throw FileSystemError("removeDirectory", path: path, errno: SystemErrorText.notEmpty)
-        }
-        self.change(try self.parent(of: path, "removeDirectory"), [Path.name(of: path): nil])
-    }
-
-    func list(_ path: String) throws(FileSystemError) -> [String] {
-        _ = try self.count("list", path, changes: false)
-        guard let node = self.find(path), node.kind == .directory else {
-            throw FileSystemError("list", path: path, errno: SystemErrorText.noEntry)
-        }
-        return node.names.keys.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
-    }
-
-    func synchronizeDirectory(_ path: String) throws(FileSystemError) {
-        _ = try self.count("synchronizeDirectory", path)
-        guard let node = self.find(path), node.kind == .directory else {
-            throw FileSystemError("synchronizeDirectory", path: path, errno: SystemErrorText.noEntry)
-        }
-        node.durableNames = node.names
-        node.changes = []
-    }
-
-    func space(at path: String) throws(FileSystemError) -> DiskSpace {
-        DiskSpace(freeByteCount: 1 << 40, totalByteCount: 1 << 40)
     }
 }

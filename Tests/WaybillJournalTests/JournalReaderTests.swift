@@ -4,7 +4,7 @@ import WaybillProtocol
 import WaybillSystem
 
 @Suite struct JournalReaderTests {
-    @Test(arguments: 0..<UInt64(60))
+    @Test(arguments: 0..<UInt64(24))
     func `a reader that follows the writer gets every batch once, in order`(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         let bench = try JournalBench(segmentByteCountMax: [200, 3_000, 256 << 20][Int(seed % 3)])

@@ -73,8 +73,8 @@ import WaybillSystem
             }
             for (_, batch) in intact { #expect(found.batches.contains(batch), "byte \(index) costs \(batch.id)") }
             // What is known of streams is never more than what was committed.
-            for (id, standing) in bench.table(of: journal) {
-                #expect(standing.durable <= source.standings[id]?.durable ?? 0, "byte \(index)")
+            for (id, standing) in journal.streams {
+                #expect(standing.durable.rawValue <= source.standings[id]?.durable ?? 0, "byte \(index)")
             }
         }
     }

@@ -93,14 +93,15 @@ struct RandomMessages {
     }
 
     mutating func message() -> Message {
-        let code = ErrorCode.allCases.randomElement(using: &self.generator) ?? .gap
+        let ofStream = ErrorCode.allCases.filter(\.isOfStream).randomElement(using: &self.generator) ?? .gap
+        let ofConnection = ErrorCode.allCases.filter { !$0.isOfStream }.randomElement(using: &self.generator) ?? .limit
         switch Int.random(in: 0...15, using: &self.generator) {
         case 0, 1: return self.handshake()
         case 2: return .open(self.number(), self.description())
         case 3: return .at(self.number(), self.offset())
         case 4: return .batch(self.header())
         case 5: return .ack(self.number(), self.offset())
-        case 6: return .nak(self.number(), self.offset(), code, text: self.printable())
+        case 6: return .nak(self.number(), self.offset(), ofStream, text: self.printable())
         case 7:
             let byteCount = UInt64.random(in: 1...(1 << 40), using: &self.generator)
             return .skip(
@@ -112,7 +113,7 @@ struct RandomMessages {
         case 11: return .pong(self.integer())
         case 12: return .wait(milliseconds: self.integer())
         case 13: return .move((0..<Int.random(in: 0...3, using: &self.generator)).map { _ in self.text() })
-        case 14: return .err(code, text: self.printable())
+        case 14: return .err(ofConnection, text: self.printable())
         default:
             return Bool.random(using: &self.generator)
                 ? .bye : .mark(position: self.integer(), milliseconds: self.integer(), checksum: 0xBEEF)

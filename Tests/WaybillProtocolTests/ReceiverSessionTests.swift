@@ -48,7 +48,8 @@ import WaybillProtocol
         }
         let id = Sample.id("a")
         switch message {
-        case .hello, .ready, .at, .ack, .nak, .sealed, .wait, .move, .err, .mark: return .error(.order)
+        case .hello, .ready, .at, .ack, .nak, .sealed, .wait, .move, .err: return .error(.order)
+        case .mark: return .error(.syntax)
         case .ping(let number): return .action(.reply(.pong(number)))
         case .pong: return .nothing
         case .bye: return .action(.close(.bye))

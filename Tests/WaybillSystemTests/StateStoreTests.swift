@@ -258,7 +258,8 @@ private final class Bench {
             do { try bench.commit(changes, to: &store) } catch { #expect(store.entries == bench.model) }
             #expect(store.entries == bench.model)
             if bench.disk.isStopped || Int.random(in: 0..<10, using: &generator) == 0 {
-                if Bool.random(using: &generator) { bench.disk.kill() } else { bench.disk.crash(seed: generator.next()) }
+                let isKilled = Bool.random(using: &generator)
+                if isKilled { bench.disk.kill() } else { bench.disk.crash(seed: generator.next()) }
                 store = try bench.recover(crashing: Bool.random(using: &generator) ? generator.next() : nil)
                 bench.disk.failAtRandom(seed: generator.next(), perMille: 60)
             }

@@ -1,0 +1,338 @@
+"""Exports made again from the archive, the filter, and the configuration checker."""
+
+import collections
+import csv
+import datetime
+import io
+import json
+import tempfile
+import unittest
+
+from harness import VECTORS, SiteTest, run
+from ledger import EventMaker, Ledger, exported_ids, parts, stored, utc_now
+
+PROVIDERS = ("ga4", "mixpanel", "csv")
+GOLDEN = VECTORS / "providers"
+
+
+def events(data, provider, base="exports"):
+    """The multiset of the provider's records; for GA4, of the events in its requests."""
+    found = collections.Counter()
+    for content in parts(data, provider, base).values():
+        if provider == "csv":
+            found.update(map(tuple, list(csv.reader(io.StringIO(content.decode(), newline="")))[1:]))
+            continue
+        for line in content.splitlines():
+            record = json.loads(line)
+            if provider != "ga4":
+                found[line] += 1
+                continue
+            head = {name: value for name, value in record.items() if name != "events"}
+            for event in record["events"]:
+                found[json.dumps([head.get("app_instance_id"), head.get("user_id"), event], sort_keys=True)] += 1
+    return found
+
+
+def days(data, provider, base="exports"):
+    """Environment and day of each folder with records."""
+    return sorted({name.rsplit("/", 1)[0] for name in parts(data, provider, base)})
+
+
+class ReplayTest(SiteTest):
+    def setUp(self):
+        super().setUp()
+        self.maker, self.ledger = EventMaker(23), Ledger()
+
+    def replay(self, provider, *arguments, expected=0):
+        result = run("replay", "--data", self.site.data, "--provider", provider, *arguments)
+        self.assertEqual(result.returncode, expected, result.stderr.decode()[-1500:])
+        return json.loads(result.stdout) if expected == 0 else result.stderr.decode()
+
+    def fill(self, byte_count=1_500_000):
+        """Ships events and foreign lines into all exports, and returns the stopped receiver's data."""
+        receiver = self.site.receiver(exports=",".join(PROVIDERS))
+        self.ship(byte_count)
+        self.assertEqual(receiver.stop(), 0)
+
+    def ship(self, byte_count):
+        self.maker.spool(self.site.spool, self.ledger, byte_count)
+        lines = self.maker.foreign(300) + [b"not json\n"]
+        self.ledger.add(lines)
+        with open(self.site.root / "web.json", "ab") as file:
+            file.write(b"".join(lines))
+        self.site.once("--spool", self.site.spool, "--glob", self.site.root / "web.json", "--env", "dev", "--bundle", "web")
+
+    def assert_same_records(self, provider, other, base="exports"):
+        live, again = events(self.site.data, provider), events(other, provider, base)
+        self.assertGreater(sum(live.values()), 0)
+        self.assertEqual(sum((live - again).values()), 0, f"{provider}: missing {next(iter(live - again), None)}")
+        self.assertEqual(sum((again - live).values()), 0, f"{provider}: more {next(iter(again - live), None)}")
+        self.assertEqual(exported_ids(self.site.data, provider), exported_ids(other, provider, base))
+
+
+class ReplayTests(ReplayTest):
+    """`replay` into a directory of its own."""
+
+    def test_a_replay_holds_the_records_of_the_live_export(self):
+        """For each provider the replay has the same records, ids and days as the live export."""
+        self.fill()
+        for provider in PROVIDERS:
+            output = self.site.root / f"again-{provider}"
+            report = self.replay(provider, "--output", output)
+            self.assert_same_records(provider, output)
+            self.assertEqual(days(self.site.data, provider), days(output, provider))
+            self.assertEqual(report["exported"], sum(events(output, provider).values()))
+            manifests = list((output / "exports" / provider).rglob("*.manifest.json"))
+            self.assertEqual(sum(json.loads(m.read_text())["events"] for m in manifests), report["exported"])
+
+    def test_a_replay_after_kills_holds_the_records_of_the_live_export(self):
+        """Kills of the receiver in mid-drain change nothing in what a replay makes."""
+        receiver = self.site.receiver(exports=",".join(PROVIDERS))
+        agent = self.site.agent()
+        for _ in range(5):
+            self.maker.spool(self.site.spool, self.ledger, 3_000_000)
+            receiver.kill()
+            receiver = self.site.receiver(exports=",".join(PROVIDERS))
+        self.assertEqual(agent.stop(), 0)
+        self.site.once()
+        self.assertEqual(receiver.stop(), 0)
+        comparison = self.ledger.compare(stored(self.site.data))
+        self.assertTrue(comparison.is_clean, str(comparison))
+        for provider in PROVIDERS:
+            output = self.site.root / f"again-{provider}"
+            self.replay(provider, "--output", output)
+            self.assert_same_records(provider, output)
+
+    def test_two_replays_are_equal_byte_for_byte(self):
+        """The same archive gives the same files, manifests included."""
+        self.fill()
+        for provider in PROVIDERS:
+            made = []
+            for turn in (1, 2):
+                output = self.site.root / f"{provider}-{turn}"
+                self.replay(provider, "--output", output)
+                top = output / "exports"
+                made.append({str(p.relative_to(top)): p.read_bytes() for p in top.rglob("*") if p.is_file()})
+            self.assertTrue(made[0])
+            self.assertEqual(made[0], made[1])
+
+    def test_an_output_directory_may_be_made_while_the_receiver_runs(self):
+        """With --output the receiver keeps running, and what it exports is not touched."""
+        receiver = self.site.receiver(exports="csv")
+        self.ship(500_000)
+        self.assertEqual(receiver.stop(), 0)
+        before = parts(self.site.data, "csv")
+        receiver = self.site.receiver(exports="csv")
+        output = self.site.root / "again"
+        self.replay("csv", "--output", output)
+        self.assertTrue(receiver.is_running)
+        self.assertEqual(parts(self.site.data, "csv"), before)
+        self.assert_same_records("csv", output)
+        self.assertEqual(receiver.stop(), 0)
+
+    def test_days_and_environments_are_chosen(self):
+        """--from, --to and --env take exactly these days and this environment of the export."""
+        self.fill()
+        live = parts(self.site.data, "csv")
+        some = sorted({name.split("/")[1][5:] for name in live})
+        self.assertGreaterEqual(len(some), 3)
+        for arguments, chosen in (
+                (["--from", some[1]], lambda env, day: day >= some[1]),
+                (["--to", some[1]], lambda env, day: day <= some[1]),
+                (["--from", some[1], "--to", some[1]], lambda env, day: day == some[1]),
+                (["--env", "prod"], lambda env, day: env == "prod"),
+                (["--env", "dev", "--to", some[0]], lambda env, day: env == "dev" and day == some[0])):
+            output = self.site.root / ("some" + "".join(arguments))
+            self.replay("csv", "--output", output, *arguments)
+            wanted = [name for name in days(self.site.data, "csv")
+                      if chosen(name.split("/")[0][4:], name.split("/")[1][5:])]
+            self.assertEqual(days(output, "csv"), wanted, arguments)
+
+    def test_the_zone_decides_the_day(self):
+        """In Seoul an event of 16:00 UTC belongs to the next day, in the file and in its record's folder."""
+        receiver = self.site.receiver(exports="csv")
+        today = utc_now().date() - datetime.timedelta(days=1)
+        lines = [self.maker.event(self.maker.writer(), 1, ts=f"{today}T{hour:02d}:00:00.000Z", env="prod") for hour in (14, 15, 16)]
+        self.maker.segment(self.site.spool, lines)
+        self.site.once()
+        self.assertEqual(receiver.stop(), 0)
+        output = self.site.root / "seoul"
+        self.replay("csv", "--output", output, "--zone", "Asia/Seoul")
+        tomorrow = today + datetime.timedelta(days=1)
+        self.assertEqual(days(self.site.data, "csv"), [f"env=prod/date={today}"])
+        self.assertEqual(days(output, "csv"), [f"env=prod/date={today}", f"env=prod/date={tomorrow}"])
+
+    def test_what_cannot_be_replayed_says_why(self):
+        """Usage is 64, a folder without archive 65, a data directory in use 78 with its process."""
+        empty = self.site.root / "empty"
+        empty.mkdir()
+        self.assertEqual(run("replay", "--data", empty, "--provider", "csv").returncode, 65)
+        for arguments in (["--provider", "fax"], ["--provider", "csv", "--from", "yesterday"],
+                          ["--provider", "csv", "--from", "2026-02-02", "--to", "2026-02-01"],
+                          ["--provider", "csv", "--zone", "Mars/Phobos"], ["--provider", "csv", "--env", "test"], []):
+            self.assertEqual(run("replay", "--data", empty, *arguments).returncode, 64, arguments)
+        receiver = self.site.receiver()
+        self.assertIn(str(receiver.child.pid), self.replay("csv", expected=78))
+        self.assertTrue(receiver.is_running)
+
+
+class InPlaceTests(ReplayTest):
+    """`replay` in the place of the live export."""
+
+    def test_a_day_is_exchanged_and_what_it_replaced_is_kept(self):
+        """After a replay in place the export holds the same records, and the old files lie in `.previous-<provider>`."""
+        self.fill()
+        for provider in PROVIDERS:
+            before, records = parts(self.site.data, provider), events(self.site.data, provider)
+            self.replay(provider)
+            self.assertEqual(events(self.site.data, provider), records)
+            self.assertEqual(parts(self.site.data, f".previous-{provider}"), before)
+            self.assertEqual(list((self.site.data / "exports").glob(f".replay-{provider}/*/*")), [])
+
+    def test_the_live_export_goes_on_after_it(self):
+        """A receiver that starts after a replay in place adds new records, and neither repeats nor loses one."""
+        self.fill()
+        for turn in range(3):
+            for provider in PROVIDERS:
+                self.replay(provider)
+            receiver = self.site.receiver(exports=",".join(PROVIDERS))
+            self.ship(400_000)
+            receiver.kill() if turn == 1 else self.assertEqual(receiver.stop(), 0)
+        for provider in PROVIDERS:
+            output = self.site.root / f"again-{provider}"
+            self.replay(provider, "--output", output)
+            ids = exported_ids(self.site.data, provider)
+            self.assertEqual([name for name, count in ids.items() if count > 1 and name != b"-"][:3], [])
+            self.assert_same_records(provider, output)
+
+    def test_days_outside_the_range_are_not_touched(self):
+        """A replay of one day changes that day's folders alone."""
+        self.fill()
+        before = parts(self.site.data, "csv")
+        day = sorted({name.split("/")[1][5:] for name in before})[1]
+        self.replay("csv", "--from", day, "--to", day, "--env", "prod")
+        after = parts(self.site.data, "csv")
+        others = {name for name in before if not name.startswith(f"env=prod/date={day}/")}
+        self.assertEqual({name: after.get(name) for name in others}, {name: before[name] for name in others})
+        self.assertEqual(sorted(parts(self.site.data, ".previous-csv")), sorted(set(before) - others))
+
+    def test_an_export_that_was_never_live_is_made_and_goes_on(self):
+        """A provider added later gets the past from a replay, and the future from the receiver."""
+        receiver = self.site.receiver(exports="csv")
+        self.ship(300_000)
+        self.assertEqual(receiver.stop(), 0)
+        self.replay("mixpanel")
+        receiver = self.site.receiver(exports="csv,mixpanel")
+        self.ship(300_000)
+        self.assertEqual(receiver.stop(), 0)
+        output = self.site.root / "again"
+        self.replay("mixpanel", "--output", output)
+        self.assert_same_records("mixpanel", output)
+
+
+class TransformTests(unittest.TestCase):
+    """`transform`: the same code as a filter."""
+
+    def test_the_golden_events_give_the_golden_files(self):
+        """Every provider's golden file comes out byte for byte."""
+        source = (GOLDEN / "golden-events.ndjson").read_bytes()
+        for provider, arguments, file in (
+                ("ga4", [], "ga4.ndjson"), ("mixpanel", [], "mixpanel.ndjson"),
+                ("csv", ["--zone", "Asia/Seoul"], "csv.csv")):
+            for as_of in ([], ["--as-of", "2025-03-01T10:00:00.000Z"]):
+                result = run("transform", "--provider", provider, *arguments, *as_of, stdin=source)
+                self.assertEqual([result.returncode, result.stdout], [0, (GOLDEN / file).read_bytes()], provider)
+        guard = run("transform", "--provider", "csv", "--zone", "Asia/Seoul",
+                    stdin=(GOLDEN / "guard-event.ndjson").read_bytes())
+        self.assertEqual(guard.stdout, (GOLDEN / "guard.csv").read_bytes())
+
+    def test_bad_lines_end_with_65_and_are_counted(self):
+        """The good lines are mapped, the first bad one is named by line and reason, the exit code is 65."""
+        good = (GOLDEN / "golden-events.ndjson").read_bytes().splitlines(True)
+        result = run("transform", "--provider", "mixpanel", stdin=good[0] + b"oops\n" + good[1] + b"[]")
+        self.assertEqual(result.returncode, 65)
+        self.assertEqual(len(result.stdout.splitlines()), 2)
+        counts = json.loads(result.stderr)
+        self.assertEqual([counts["lines"], counts["bad"], counts["first_bad_line"], counts["first_bad"]], [4, 2, 2, "not-json"])
+
+    def test_refused_events_go_to_the_dead_file(self):
+        """An event that is too old for its provider at --as-of is refused, with the reason."""
+        source = (GOLDEN / "golden-events.ndjson").read_bytes()
+        with tempfile.NamedTemporaryFile() as dead:
+            result = run("transform", "--provider", "ga4", "--as-of", "2025-04-01T00:00:00Z", "--dead", dead.name,
+                         stdin=source)
+            self.assertEqual([result.returncode, result.stdout], [0, b""])
+            letters = [json.loads(line) for line in dead.read().splitlines()]
+        self.assertEqual({letter["reason"] for letter in letters}, {"ga4.too_old"})
+        self.assertEqual(json.loads(result.stderr)["refused"], len(letters))
+
+    def test_nothing_in_gives_nothing_but_a_header(self):
+        """No input is no error."""
+        self.assertEqual([(r := run("transform", "--provider", "ga4")).returncode, r.stdout], [0, b""])
+        self.assertEqual(run("transform", "--provider", "csv").returncode, 0)
+
+    def test_usage(self):
+        """Unknown providers, zones and times are 64."""
+        for arguments in (["--provider", "fax"], ["--provider", "csv", "--zone", "Mars"],
+                          ["--provider", "csv", "--as-of", "noon"], ["--provider", "csv", "--env", "prod"]):
+            self.assertEqual(run("transform", *arguments).returncode, 64, arguments)
+
+
+class CheckTests(SiteTest):
+    """`check`: a configuration's problems, each with line, key and remedy."""
+
+    GOOD = (
+        "receiver:\n  data: /var/lib/waybill\n  listen: 0.0.0.0:4390\n  archive: {zone: UTC}\n  exports:\n"
+        "    - {provider: ga4, zone: Asia/Seoul}\n    - {provider: csv}\n"
+        "agent:\n  state: /var/lib/waybill-agent\n  to: [collect.example.com:4390]\n  sources:\n"
+        "    - {spool: /var/spool/shop}\n    - {files: ['/var/log/*.json'], env: prod, bundle: com.example.web, time: ts}\n")
+
+    def check(self, text):
+        path = self.site.root / "waybill.yaml"
+        path.write_text(text)
+        result = run("check", path)
+        return result.returncode, (result.stdout + result.stderr).decode()
+
+    def test_a_good_file(self):
+        """A good file is 0, with what it holds."""
+        code, text = self.check(self.GOOD)
+        self.assertEqual(code, 0, text)
+        self.assertIn("2 exports", text)
+        self.assertIn("2 sources", text)
+
+    def test_each_problem_is_named_by_line_and_key(self):
+        """A wrong value, a missing or unknown key: 78, the line, the key."""
+        for old, new, line, key in (
+                ("provider: csv", "provider: fax", 7, "exports[1].provider"),
+                ("zone: Asia/Seoul", "zone: Mars/Phobos", 6, "exports[0].zone"),
+                ("listen: 0.0.0.0:4390", "listen: nowhere", 3, "receiver.listen"),
+                ("  listen:", "  lisen:", 3, "receiver.lisen"),
+                ("  state: /var/lib/waybill-agent\n", "", 9, "agent.state"),
+                ("env: prod", "env: test", 12, "env"),
+                ("    - {provider: csv}", "    - {provider: ga4}", 7, "provider"),
+                ("  archive: {zone: UTC}", "  archive: UTC", 4, "receiver.archive"),
+                ("agent:", "angel:", 8, "angel")):
+            code, text = self.check(self.GOOD.replace(old, new))
+            line += 1 if key == "env" else 0
+            self.assertEqual(code, 78, text)
+            self.assertIn(f"line {line}: ", text)
+            self.assertIn(key, text)
+
+    def test_several_problems_are_said_at_once(self):
+        """One pass names them all."""
+        code, text = self.check(self.GOOD.replace("provider: csv", "provider: fax").replace("  state:", "  stat:"))
+        self.assertEqual(code, 78)
+        self.assertEqual(len([line for line in text.splitlines() if "line " in line]), 3, text)
+
+    def test_what_is_no_configuration(self):
+        """Broken YAML, nothing, a text, a missing file: 78 and no crash."""
+        for text in ("receiver: [", "", "hello", "a: b: c", "- 1\n- 2\n", "receiver:\n\tdata: x\n", "receiver: {data: &a [*a]}", "\0"):
+            code, said = self.check(text)
+            self.assertEqual(code, 78, [text, said])
+            self.assertTrue(said.strip())
+        self.assertEqual(run("check", "/nowhere.yaml").returncode, 78)
+        self.assertEqual(run("check").returncode, 64)
+
+
+if __name__ == "__main__":
+    unittest.main()

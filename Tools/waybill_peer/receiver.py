@@ -1,0 +1,250 @@
+"""The receiver's side: stores the bytes of each stream in a file of its own, and acknowledges what is synced."""
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import secrets
+import socket
+import sys
+import threading
+import time
+import zlib
+
+from .wire import ERR_CODES, FROM_AGENT, LIMITS, Closed, Connection, Refused, address, inflate_batch
+
+WINDOW = 8 << 20
+
+
+@dataclasses.dataclass
+class Stream:
+    """Where one stream stands: `durable` on disk, `offset` with what was taken since."""
+    id: str
+    durable: int = 0
+    offset: int = 0
+    file_bytes: int = 0
+    sealed: bool = False
+    pieces: list = dataclasses.field(default_factory=list)
+    owner: object = None
+
+
+class Store:
+    """`<stream>.bytes`: what a stream's batches held. `offsets.log`: where each stream stands; its last line counts.
+
+    A line is `<stream> <offset> <length of the file> <0 or 1: sealed> <CRC-32 of the line up to here>`. It is written
+    after the bytes are synced, so bytes beyond the length are of no commit; the next start cuts them off.
+    """
+
+    def __init__(self, directory):
+        self.directory, self.streams = pathlib.Path(directory), {}
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.log = open(self.directory / "offsets.log", "a+b", buffering=0)
+        self.log.seek(0)
+        good = 0
+        for line in self.log.read().splitlines(keepends=True):
+            text, _, crc = line.rpartition(b" ")
+            if crc != b"%08x\n" % zlib.crc32(text):
+                break
+            name, offset, file_bytes, sealed = text.decode().split(" ")
+            self.streams[name] = Stream(name, int(offset), int(offset), int(file_bytes), sealed == "1")
+            good += len(line)
+        self.log.truncate(good)
+        for stream in self.streams.values():
+            if self.path(stream).exists():
+                os.truncate(self.path(stream), stream.file_bytes)
+
+    def path(self, stream):
+        return self.directory / f"{stream.id}.bytes"
+
+    def commit(self, streams):
+        """Makes durable what the streams have taken."""
+        lines = []
+        for stream in streams:
+            file = os.open(self.path(stream), os.O_WRONLY | os.O_CREAT, 0o644)
+            os.ftruncate(file, stream.file_bytes)
+            with open(file, "wb") as opened:
+                opened.seek(stream.file_bytes)
+                stream.file_bytes += sum(map(opened.write, stream.pieces))
+                opened.flush()
+                os.fsync(file)
+            stream.pieces = []
+            text = f"{stream.id} {stream.offset} {stream.file_bytes} {int(stream.sealed)}".encode()
+            lines.append(text + b" %08x\n" % zlib.crc32(text))
+        self.sync_names()
+        self.log.write(b"".join(lines))
+        os.fsync(self.log.fileno())
+        for stream in streams:
+            stream.durable = stream.offset
+
+    def sync_names(self):
+        folder = os.open(self.directory, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+
+
+class Receiver:
+    """What the connections share: the store, and who is connected. Whoever touches it holds the lock."""
+
+    def __init__(self, options):
+        self.options, self.store, self.lock, self.agents = options, Store(options.directory), threading.Lock(), {}
+
+    def run(self):
+        listener = socket.create_server(address(self.options.listen))
+        print(json.dumps({"listening": "%s:%d" % listener.getsockname()[:2]}), flush=True)
+        while True:
+            threading.Thread(target=Session(self, listener.accept()[0]).run, daemon=True).start()
+
+
+class Session:
+    """One agent's connection. `numbers`: number → [stream, state], the state one of open, refused, sealed."""
+
+    def __init__(self, receiver, connected):
+        self.receiver, self.store = receiver, receiver.store
+        self.connection = Connection(connected, FROM_AGENT)
+        self.agent = self.instance = None
+        self.numbers, self.changed, self.answers, self.pending = {}, {}, [], 0
+
+    def run(self):
+        try:
+            self.handshake()
+            while self.serve():
+                pass
+        except Closed as error:
+            if str(error) in ERR_CODES:
+                with contextlib.suppress(Closed):
+                    self.connection.send("ERR", code=str(error), text="see Protocol/protocol.md")
+        except OSError as error:
+            # Nothing of what was not synced is acknowledged; the next start cuts it off.
+            print(f"waybill.py: {error}", file=sys.stderr, flush=True)
+            os._exit(74)
+        finally:
+            with self.receiver.lock:
+                if self.receiver.agents.get(self.agent) is self:
+                    del self.receiver.agents[self.agent]
+                for stream, _ in self.numbers.values():
+                    stream.owner = None if stream.owner is self else stream.owner
+            self.close()
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.connection.socket.shutdown(socket.SHUT_RDWR)
+
+    def handshake(self):
+        hello = self.connection.message(time.monotonic() + 10) or {"type": "timeout"}
+        if hello["type"] != "HELLO":
+            raise Closed("timeout" if hello["type"] == "timeout" else "order")
+        if 1 not in hello["protocol"] or "zlib" not in hello["accept"]:
+            raise Closed("version")
+        token = self.receiver.options.token
+        if token and not secrets.compare_digest(hello.get("token", "").encode(), token.encode()):
+            raise Closed("token")
+        with self.receiver.lock:
+            old = self.receiver.agents.get(hello["agent"])
+            if old and old.instance != hello["instance"]:
+                raise Closed("agent-in-use")
+            self.agent, self.instance = hello["agent"], hello["instance"]
+            self.receiver.agents[self.agent] = self
+        if old:
+            with contextlib.suppress(Closed):
+                old.connection.send("ERR", code="agent-in-use", text="the same process has connected again")
+            old.close()
+        if self.connection.buffer:
+            raise Closed("order")
+        self.connection.ping_seconds = LIMITS["idle_ms"] / 3000
+        self.connection.send("READY", protocol=1, receiver="waybill.py", limits=LIMITS, window=WINDOW,
+                             time=int(time.time() * 1000))
+
+    def serve(self):
+        """Takes one message; makes what was taken durable and answers when nothing more has come."""
+        message = self.connection.message(time.monotonic() + LIMITS["idle_ms"] / 1000)
+        if message is None:
+            raise Closed("timeout")
+        word = message["type"]
+        if word == "HELLO":
+            raise Closed("order")
+        if word in ("BATCH", "SKIP", "SEAL") and message["number"] not in self.numbers:
+            raise Closed("order")
+        payload = b""
+        if word == "BATCH":
+            if message["raw"] > LIMITS["raw"] or message["wire"] > LIMITS["wire"]:
+                raise Closed("limit")
+            payload = self.connection.payload(message["wire"])
+        with self.receiver.lock:
+            if word == "OPEN":
+                self.open(message)
+            elif word in ("BATCH", "SKIP", "SEAL"):
+                self.take(message, payload)
+            if word == "BYE" or self.pending > WINDOW // 2 or not self.connection.has_input():
+                self.commit()
+        answers, self.answers = self.answers, []
+        for word_back, fields in answers:
+            self.connection.send(word_back, **fields)
+        if word == "BYE":
+            self.connection.send("BYE")
+        return word != "BYE"
+
+    def answer(self, word, **fields):
+        self.answers.append((word, fields))
+
+    def commit(self):
+        """Makes durable what was taken, then acknowledges it."""
+        mine = {number: stream for number, stream in self.changed.items() if stream.owner is self}
+        if mine:
+            self.store.commit(mine.values())
+        for number, stream in mine.items():
+            self.answer("ACK", number=number, offset=stream.durable)
+            if stream.sealed:
+                self.answer("SEALED", number=number)
+                self.numbers[number][1], stream.owner = "sealed", None
+        self.changed, self.pending = {}, 0
+
+    def refuse(self, number, offset, code, text):
+        self.commit()
+        self.numbers[number][1] = "refused"
+        self.answer("NAK", number=number, offset=offset, code=code, text=text)
+
+    def open(self, message):
+        number, name = message["number"], message["stream"]
+        self.commit()
+        if number in self.numbers and self.numbers[number][0].id != name:
+            raise Closed("order")
+        if sum(state != "sealed" for _, state in self.numbers.values()) >= LIMITS["streams"]:
+            raise Closed("limit")
+        stream = self.store.streams.setdefault(name, Stream(name))
+        self.numbers[number] = [stream, "open"]
+        if stream.owner and stream.owner.agent != self.agent:
+            return self.refuse(number, stream.durable, "in-use", "another agent ships this stream")
+        if stream.offset != stream.durable or stream.pieces:
+            self.store.commit([stream])
+        self.answer("AT", number=number, offset=stream.durable)
+        if stream.sealed:
+            self.numbers[number][1] = "sealed"
+            self.answer("SEALED", number=number)
+        else:
+            stream.owner = self
+
+    def take(self, message, payload):
+        number, word = message["number"], message["type"]
+        stream, state = self.numbers[number]
+        if state != "open":
+            return
+        offset = message["length"] if word == "SEAL" else message["offset"]
+        if stream.owner is not self:
+            return self.refuse(number, offset, "in-use", "another connection ships this stream")
+        raw = b""
+        if word == "BATCH":
+            try:
+                raw = inflate_batch(stream.id, message, payload)
+            except Refused as reason:
+                return self.refuse(number, offset, "corrupt", str(reason))
+            if any(len(line[0]) > LIMITS["line"] for line in re.finditer(rb"[^\n]+\n?|\n", raw)):
+                return self.refuse(number, offset, "too-large", "a line is longer than limits.line")
+        end = offset + message.get("raw", 0) + (message["length"] if word == "SKIP" else 0)
+        if offset == stream.offset:
+            stream.pieces.append(raw)
+            stream.offset, stream.sealed = end, word == "SEAL"
+        elif word == "SEAL" or end > stream.offset:
+            return self.refuse(number, stream.offset, "gap", "the stream stands at another offset")
+        self.changed[number] = stream
+        self.pending += len(raw)
