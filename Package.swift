@@ -106,6 +106,13 @@ let package = Package(
         tests(
             "WaybillJournalTests",
             ["WaybillJournal", "WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
+        tests("WaybillArchiveTests", ["WaybillArchive", "WaybillProtocol", "WaybillSystem"]),
+        tests(
+            "WaybillProjectionTests",
+            [
+                "WaybillProjection", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
+                "WaybillJournal", "WaybillProtocol", "WaybillSystem",
+            ]),
         tests("WaybillExportTests", ["WaybillExport", "WaybillJSON", "WaybillSystem"]),
     ]
 )

@@ -83,6 +83,8 @@ package struct AgentConfiguration: Sendable {
     /// How long a stop may take to ship what is there.
     package var drainPatience = Duration.seconds(10)
     package var tailLimits = TailLimits()
+    /// Is told now and then, with `--once`, how many bytes were sent and how many there are.
+    package var progress: (@Sendable (_ done: Int, _ total: Int) -> Void)?
 
     package init(name: AgentName, stateDirectory: String, receivers: [NetworkAddress], sources: [AgentSource]) {
         self.name = name

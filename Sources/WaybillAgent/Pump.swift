@@ -64,6 +64,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
     private var shipped: Set<StreamKey> = []
     private var hasSettledScan = false
     private var hasCheckedSources = false
+    private var lastProgress: MonotonicTime
 
     init(
         configuration: AgentConfiguration, files: Files, tail: consuming Tail<Files>, inbox: PumpInbox,
@@ -88,6 +89,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
         self.backoff = Backoff(seed: seed)
         self.lastReceived = now
         self.lastSent = now
+        self.lastProgress = now
         self.nextScan = now
         self.started = now
         self.unreadySince = now
@@ -109,6 +111,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
             self.look()
             self.connectIfDue()
             self.ship()
+            self.reportProgress()
             self.keepAlive()
             if let outcome = self.outcome() { return self.finish(outcome) }
             let hasHint = self.inbox.wake.wait(
@@ -359,6 +362,19 @@ struct Pump<Files: FileSystem>: ~Copyable {
             }
         }
         self.inbox.wake.signal()
+    }
+
+    private mutating func reportProgress() {
+        guard let progress = self.configuration.progress else { return }
+        let now = self.clock.monotonicTime()
+        guard now - self.lastProgress > .milliseconds(250) else { return }
+        self.lastProgress = now
+        var rest = 0
+        for stream in self.tail.streams {
+            let position = self.tail.position(of: stream)
+            rest += max(0, position.byteCount - position.cursor)
+        }
+        progress(self.summary.rawByteCount, self.summary.rawByteCount + rest)
     }
 
     private mutating func open(_ stream: StreamKey) {

@@ -64,13 +64,18 @@ struct AgentCommand: AsyncParsableCommand {
     @OptionGroup var log: LogOptions
 
     func run() async throws {
-        let configuration = try self.agentConfiguration()
+        var configuration = try self.agentConfiguration()
+        let bar = Monitor(ProgressBar("shipping"))
+        if self.once, Console.isTerminal {
+            configuration.progress = { done, total in bar.update { $0.show(done, of: total) } }
+        }
         let agent = Agent(configuration: configuration, logger: Console.logger("agent", level: self.log.logLevel))
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
                 services: [.init(service: agent, successTerminationBehavior: .gracefullyShutdownGroup)],
                 gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
         try await group.run()
+        bar.update { $0.finish() }
         switch agent.outcome {
         case .drained(let summary), .stopped(let summary):
             if self.once { print(summary.json) }

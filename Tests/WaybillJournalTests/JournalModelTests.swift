@@ -4,7 +4,7 @@ import WaybillProtocol
 import WaybillSystem
 
 @Suite struct JournalModelTests {
-    @Test(arguments: 0..<UInt64(60))
+    @Test(arguments: 0..<UInt64(40))
     func `nothing committed is lost, nothing is invented, whatever fails`(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         let bench = try JournalBench(segmentByteCountMax: [300, 2_000, 20_000, 256 << 20][Int(seed % 4)])

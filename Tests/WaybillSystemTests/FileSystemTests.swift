@@ -52,7 +52,7 @@ private final class Folder {
         let file = try folder.files.open(folder.path + "/file", .append)
         defer { folder.files.close(file) }
         let bytes = (0..<5000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
-        try bytes.withUnsafeBytes { bytes throws(FileSystemError) in
+        try bytes.withUnsafeBytes { bytes in
             let pieces = (0..<2500).map { UnsafeRawBufferPointer(rebasing: bytes[($0 * 2)..<($0 * 2 + 2)]) }
             let empty = UnsafeRawBufferPointer(start: nil, count: 0)
             let vector = [empty] + pieces[..<1200] + [empty, empty] + pieces[1200...] + [empty]
@@ -67,7 +67,7 @@ private final class Folder {
             let file = try disk.open("/file", .append)
             for next in 0..<call { disk.fail(call: 1 + next, .short) }
             let bytes = Array("the quick brown fox".utf8)
-            try bytes.withUnsafeBytes { bytes throws(FileSystemError) in
+            try bytes.withUnsafeBytes { bytes in
                 try disk.writeAll(
                     file,
                     vector: [

@@ -1,0 +1,252 @@
+import Testing
+import WaybillArchive
+import WaybillExport
+import WaybillJournal
+@testable import WaybillProjection
+import WaybillProtocol
+import WaybillSystem
+
+/// Events for Mixpanel, whose parts close at 2000.
+private enum Events {
+    static func id(_ number: Int) -> String {
+        "01939a3e-0000-7000-8000-\(Hexadecimal.text(UInt64(number), digitCount: 12))"
+    }
+
+    static func line(_ number: Int, day: Int = 20, env: String = "prod") -> String {
+        "{\"v\":1,\"id\":\"\(self.id(number))\",\"ts\":\"2026-11-\(day)T09:00:00.000Z\",\"kind\":\"event\","
+            + "\"name\":\"n\",\"env\":\"\(env)\",\"bundle\":\"com.example.shop\",\"anon\":\"a\"}\n"
+    }
+
+    static func batch(_ numbers: Range<Int>, day: Int = 20, env: String = "prod") -> [UInt8] {
+        numbers.flatMap { Array(self.line($0, day: day, env: env).utf8) }
+    }
+}
+
+@Suite(.serialized) struct ExportProjectionTests {
+    private typealias Export = ExportProjection<CrashFileSystem>
+
+    private static func export(_ bench: ProjectionBench) throws(FileSystemError) -> Export {
+        try ExportProjection.live(ExportOptions(provider: .mixpanel), data: bench.data)
+    }
+
+    private static let partition = "exports/mixpanel/env=prod/date=2026-11-20"
+
+    /// Sees that the partition's parts hold these events once, in order, with ids and manifests that are right.
+    private static func expect(
+        _ bench: ProjectionBench, _ partition: String, holds numbers: Range<Int>, perPart: Int = 2000
+    ) throws {
+        let tree = bench.tree(partition)
+        var expectedPaths: Set<String> = []
+        for (part, start) in stride(from: numbers.lowerBound, to: numbers.upperBound, by: perPart).enumerated() {
+            let ids = (start..<min(start + perPart, numbers.upperBound)).map(Events.id)
+            let path = "\(partition)/\(PartitionPath.part(part))"
+            expectedPaths.formUnion([path + ".ndjson", path + ".ids"])
+            #expect(tree[path + ".ids"] == ids.map { $0 + "\n" }.joined())
+            let records = try #require(tree[path + ".ndjson"])
+            #expect(Self.insertIDs(of: records) == ids)
+            guard ids.count == perPart, start + perPart < numbers.upperBound else { continue }
+            expectedPaths.insert(path + ".manifest.json")
+            var digest = SHA256Digest()
+            Array(records.utf8).withUnsafeBytes { digest.update($0) }
+            let day = partition.suffix(10)
+            #expect(
+                tree[path + ".manifest.json"]
+                    == "{\"provider\":\"mixpanel\",\"env\":\"prod\",\"day\":\"\(day)\",\"zone\":\"UTC\",\"mapping\":0,"
+                    + "\"records\":2000,\"events\":2000,\"fix\":{},\"dead\":{},\"held\":0,\"first_id\":\"\(ids[0])\","
+                    + "\"last_id\":\"\(ids[1999])\",\"sha256\":\"\(digest.finish())\","
+                    + "\"oldest_ts\":\"\(day)T09:00:00.000Z\"}\n")
+        }
+        #expect(Set(tree.keys) == expectedPaths)
+    }
+
+    /// The ids in a part whose records differ in nothing else.
+    private static func insertIDs(of records: String) -> [String] {
+        let bytes = Array(records.utf8)
+        let lines = bytes.split(separator: 0x0A)
+        let key = Array("\"$insert_id\":\"".utf8)
+        guard let first = lines.first,
+            let found = (0..<first.count).first(where: { first.dropFirst($0).starts(with: key) })
+        else { return [] }
+        return lines.map { String(decoding: $0.dropFirst(found + key.count).prefix(36), as: UTF8.self) }
+    }
+
+    @Test func `the digest is SHA-256`() {
+        // FIPS 180-2, appendix B.1.
+        var digest = SHA256Digest()
+        Array("abc".utf8).withUnsafeBytes { digest.update($0) }
+        #expect(digest.finish() == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
+    }
+
+    /// A disk on which 1960 events are exported and checkpointed, and the batches behind them close the part.
+    private static func benchBeforeClosing() throws -> ProjectionBench {
+        let bench = try ProjectionBench()
+        var contents = [(ProjectionBench.description(0), Events.batch(0..<1960))]
+        for round in 0..<6 {
+            let next = (1960 + round * 15)..<(1975 + round * 15)
+            contents.append((ProjectionBench.description(round % 2), Events.batch(next)))
+            let other = (10_000 + round * 5)..<(10_005 + round * 5)
+            contents.append((ProjectionBench.description(2), Events.batch(other, day: 19)))
+        }
+        try bench.write(contents, perGroup: 1)
+        var export = try Self.export(bench)
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        var position = try export.recover().position
+        position = try run.advance(&export, from: position, upTo: bench.end, batchCountMax: 1)
+        try export.checkpoint(at: position)
+        return bench
+    }
+
+    /// Made once, since it takes long; tests work on copies.
+    private static let source = Result { try benchBeforeClosing() }
+
+    /// The same bench on a copy of its disk.
+    private static func copy(_ bench: ProjectionBench) throws -> ProjectionBench {
+        let copy = try ProjectionBench(disk: bench.disk.copy())
+        copy.adopt(bench)
+        return copy
+    }
+
+    @Test func `a crash at any call around closing leaves parts, ids and manifests right`() throws {
+        let source = try Self.source.get()
+        var call = 1
+        var isDone = false
+        while !isDone {
+            for isKilled in [false, true] {
+                let bench = try Self.copy(source)
+                bench.disk.stop(atCall: call)
+                do {
+                    try Self.finish(bench)
+                } catch {
+                    #expect(bench.disk.isStopped)
+                }
+                isDone = !bench.disk.isStopped
+                if isKilled { bench.disk.kill() } else { bench.disk.crash(seed: UInt64(call)) }
+                // Recovery alone writes the manifests that are owed.
+                var export = try Self.export(bench)
+                _ = try export.recover()
+                let state = try StateStore(path: bench.data.statePath("export-mixpanel"), files: bench.disk)
+                #expect(state.entries.keys.filter { $0.hasPrefix("closed:") } == [])
+                try Self.finish(bench)
+                try Self.expectAll(bench)
+            }
+            call += 1
+        }
+        #expect(call > 40)
+    }
+
+    @Test func `an error at any call around closing leaves parts, ids and manifests right`() throws {
+        let source = try Self.source.get()
+        for fault in [CrashFileSystem.Fault.error(SystemErrorText.inputOutput), .half(SystemErrorText.noSpace)] {
+            var call = 1
+            while true {
+                let bench = try Self.copy(source)
+                bench.disk.fail(call: call, fault)
+                do {
+                    var export = try Self.export(bench)
+                    for attempt in 0..<2 {
+                        do {
+                            try Self.finish(bench, &export)
+                            break
+                        } catch {
+                            #expect(attempt == 0)
+                        }
+                    }
+                } catch {
+                    // Not even the checkpoint could be read; a process would be started again.
+                    try Self.finish(bench)
+                }
+                try Self.expectAll(bench)
+                bench.disk.crash(seed: UInt64(call))
+                try Self.finish(bench)
+                try Self.expectAll(bench)
+                if bench.disk.faultCount == 0 { break }
+                call += 3
+            }
+            #expect(call > 40)
+        }
+    }
+
+    private static func finish(_ bench: ProjectionBench) throws {
+        var export = try self.export(bench)
+        try self.finish(bench, &export)
+    }
+
+    private static func finish(_ bench: ProjectionBench, _ export: inout Export) throws {
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        var position = try export.recover().position
+        while position < bench.end {
+            position = try run.advance(&export, from: position, upTo: bench.end, batchCountMax: 1)
+            try export.checkpoint(at: position)
+        }
+    }
+
+    @Test(arguments: 0..<UInt64(40))
+    func `errors and crashes change no byte of an export`(seed: UInt64) throws {
+        let bench = try Self.copy(Self.source.get())
+        var driver = ProjectionDriver(bench: bench)
+        driver.failuresPerMille = seed % 4 == 0 ? 0 : 12
+        driver.stepsPerCrash = seed % 4 == 1 ? 0 : 6
+        driver.batchCountMax = 6
+        try driver.run(seed: seed) { () throws(FileSystemError) in try Self.export(bench) }
+        try Self.expectAll(bench)
+        bench.disk.crash(seed: seed)
+        try Self.finish(bench)
+        try Self.expectAll(bench)
+    }
+
+    private static func expectAll(_ bench: ProjectionBench) throws {
+        try self.expect(bench, self.partition, holds: 0..<2050)
+        try self.expect(bench, "exports/mixpanel/env=prod/date=2026-11-19", holds: 10_000..<10_030)
+    }
+
+    @Test func `a checkpoint that is lost makes the same export again`() throws {
+        let bench = try Self.copy(Self.source.get())
+        try Self.finish(bench)
+        let before = bench.tree("exports")
+        for name in try bench.disk.list(bench.data.state) { try bench.disk.unlink(Path.join(bench.data.state, name)) }
+        try Self.finish(bench)
+        #expect(bench.tree("exports") == before)
+    }
+
+    @Test func `an older checkpoint makes the same export again, closed parts included`() throws {
+        let bench = try Self.copy(Self.source.get())
+        let state = bench.data.statePath("export-mixpanel")
+        let older = try #require(bench.disk.bytes(of: state))
+        try Self.finish(bench)
+        let before = bench.tree("exports")
+        bench.disk.place(state, older)
+        try Self.finish(bench)
+        #expect(bench.tree("exports") == before)
+    }
+
+    @Test func `every event is counted once, however often it was projected`() throws {
+        let bench = try Self.copy(Self.source.get())
+        var export = try Self.export(bench)
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        let position = try export.recover().position
+        _ = try run.advance(&export, from: position, upTo: bench.end, batchCountMax: 1)
+        try Self.finish(bench, &export)
+        #expect(export.counts == ExportCounts(exported: 120, refused: 0, held: 0, skipped: 0))
+    }
+
+    @Test func `refused and held events go to files of their own, and to the part's counts`() throws {
+        let bench = try ProjectionBench()
+        let refused = Events.line(1).replacing(Events.id(1), with: "none at all, and far too long for Mixpanel")
+        let held = Events.line(2).replacing("2026-11-20T09:00:00.000Z", with: "2026-11-20T23:00:00.000Z")
+        let lines = Events.line(0) + refused + held + "no event\n" + Events.line(3)
+        try bench.write([(ProjectionBench.description(0), Array(lines.utf8))])
+        try ProjectionDriver(bench: bench, stepsPerCrash: 2).run(seed: 4) { () throws(FileSystemError) in
+            try Self.export(bench)
+        }
+        let tree = bench.tree(Self.partition)
+        #expect(tree[Self.partition + "/part-00000.ids"] == Events.id(0) + "\n" + Events.id(3) + "\n")
+        // From one hour before its time on.
+        #expect(tree[Self.partition + "/held.ids"] == "\(Events.id(2)) \(ProjectionBench.noon + 10 * 3_600_000)\n")
+        let dead = try #require(tree[Self.partition + "/dead/part-00000.ndjson"])
+        #expect(dead.contains("mixpanel.no_insert_id") && dead.hasSuffix("\n") && dead.utf8.count { $0 == 0x0A } == 1)
+        #expect(tree.count == 4)
+        let state = try StateStore(path: bench.data.statePath("export-mixpanel"), files: bench.disk).entries
+        let standing = try #require(state["part:" + Self.partition])
+        #expect(standing.contains(" held=1 ") && standing.contains(" dead.mixpanel.no_insert_id=1 "))
+    }
+}
