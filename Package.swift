@@ -106,7 +106,7 @@ let package = Package(
         tests(
             "WaybillJournalTests",
             ["WaybillJournal", "WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
-        tests("WaybillArchiveTests", ["WaybillArchive", "WaybillProtocol", "WaybillSystem"]),
+        tests("WaybillArchiveTests", ["WaybillArchive", "WaybillJournal", "WaybillProtocol", "WaybillSystem"]),
         tests(
             "WaybillProjectionTests",
             [

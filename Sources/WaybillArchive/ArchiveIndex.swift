@@ -55,6 +55,7 @@ package struct ArchiveIndex<Files: FileSystem> {
             let fields = line.split(separator: " ", maxSplits: line.hasPrefix("OPEN") ? 2 : 6)
             if fields.count == 3, fields[0] == "OPEN" {
                 var text = String(fields[2])
+                // A stream that cannot be read leaves its runs out; the caller sees which bytes no run explains.
                 let description = text.withUTF8 { try? StreamDescription(json: UnsafeRawBufferPointer($0)) }
                 descriptions[fields[1]] = description
             } else if fields.count == 7, fields[0] == "FROM", let description = descriptions[fields[1]] {

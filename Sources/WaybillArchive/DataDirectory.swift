@@ -1,3 +1,4 @@
+package import WaybillJournal
 package import WaybillSystem
 
 /// Why a data directory cannot be used.
@@ -42,6 +43,18 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         }
         // A folder that was there may not be durable yet: whoever made it may have died before this.
         try self.files.synchronizeDirectory(self.root)
+    }
+
+    /// Opens the journal; it never goes on below what a projection's checkpoint has passed.
+    package func openJournal() throws(FileSystemError) -> Journal<Files> {
+        var endMin = 0
+        for name in try self.files.list(self.state) where name.hasSuffix(".state") {
+            guard let bytes = try self.files.contents(of: Path.join(self.state, name), byteCountMax: 1 << 30),
+                let position = StateImage(bytes: bytes)?.entries["position"]
+            else { continue }
+            endMin = max(endMin, Int(position) ?? 0)
+        }
+        return try Journal(directory: self.journal, files: self.files, endMin: JournalPosition(endMin))
     }
 
     /// Takes the lock and writes this process's id into it.

@@ -58,8 +58,12 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     private static var sealedStreamCountMax: Int { 200_000 }
 
     /// Opens or begins the journal in `directory`, which must exist.
+    ///
+    /// - Parameter endMin: what readers have passed already. A journal that ends before it, because its files were
+    ///   damaged or removed, goes on there: a position is never given out twice.
     package init(
-        directory: String, files: Files, segmentByteCountMax: Int = 256 << 20
+        directory: String, files: Files, endMin: JournalPosition = JournalPosition(0),
+        segmentByteCountMax: Int = 256 << 20
     ) throws(FileSystemError) {
         self.directory = directory
         self.files = files
@@ -68,7 +72,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.recovery = found.report
         self.streams = found.streams
         self.sealedOrder = found.sealedOrder
-        self.end = found.end
+        self.end = max(found.end, endMin)
         self.segments = found.segments
     }
 

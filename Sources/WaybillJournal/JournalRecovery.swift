@@ -113,8 +113,14 @@ package struct JournalRecovery: Hashable, Sendable {
         if end < limit {
             found.report.tornByteCount = limit.rawValue - end.rawValue
             let aside = try JournalPath.unused(Path.join(directory, "\(end.rawValue).torn"), files)
-            try self.copyTail(of: file, from: end.rawValue - base.rawValue, to: aside, files: files)
-            found.report.tornPath = aside
+            do throws(FileSystemError) {
+                try self.copyTail(of: file, from: end.rawValue - base.rawValue, to: aside, files: files)
+                found.report.tornPath = aside
+            } catch {
+                // Nothing of it was acknowledged: a full disk must not keep the receiver from starting.
+                guard error.errno == SystemErrorText.noSpace else { throw error }
+                try files.unlink(aside)
+            }
             try files.truncate(file, to: end.rawValue - base.rawValue)
         }
         try files.synchronize(file)

@@ -19,11 +19,11 @@ final class BatchChecker: Sendable {
     }
 
     private let pool: NIOThreadPool
-    private let idle = Mutex<[NIOSendableWorker]>([])
+    private let idle = Mutex<[IdleWorker]>([])
     private let lineByteCountMax: Int
 
     /// `@unchecked Sendable`: a worker is held by one thread at a time, handed over under the lock of `idle`.
-    private struct NIOSendableWorker: @unchecked Sendable {
+    private struct IdleWorker: @unchecked Sendable {
         let worker: Worker
     }
 
@@ -39,7 +39,7 @@ final class BatchChecker: Sendable {
     ) {
         self.pool.submit { state in
             guard case .active = state else { return }
-            let worker = self.idle.withLock { $0.popLast() } ?? NIOSendableWorker(worker: Worker())
+            let worker = self.idle.withLock { $0.popLast() } ?? IdleWorker(worker: Worker())
             let result = Result<SharedBytes, BatchRefusal> { () throws(BatchRefusal) in
                 try self.check(header, of: id, wire: wire, with: worker.worker)
             }

@@ -61,7 +61,7 @@ package final class Receiver: Service {
         defer { files.close(lock) }
         let journal: Journal<POSIXFileSystem>
         do throws(FileSystemError) {
-            journal = try Journal(directory: data.journal, files: files)
+            journal = try data.openJournal()
         } catch {
             throw Failure.disk(error)
         }

@@ -39,6 +39,8 @@ package struct Replay: Sendable {
     package struct Report: Hashable, Sendable {
         package var lineCount = 0
         package var byteCount = 0
+        /// Bytes of the archive whose origin its `.sources` do not tell any more; they were not replayed.
+        package var unexplainedByteCount = 0
         package var counts: ExportCounts
         /// Partitions written, as paths below the output.
         package var partitions: [String] = []
@@ -150,7 +152,7 @@ package struct Replay: Sendable {
     }
 
     private func catchUp(archiveZone: TimeZoneRules) throws(FileSystemError) -> ExportProjection<POSIXFileSystem> {
-        let journal = try Journal(directory: self.data.journal, files: self.files)
+        let journal = try self.data.openJournal()
         var archive = try ArchiveProjection(data: self.data, zone: archiveZone)
         try self.advance(&archive, to: journal.end)
         let isLive = try self.files.status(at: self.data.statePath("export-\(self.request.provider.rawValue)"))
@@ -191,8 +193,10 @@ package struct Replay: Sendable {
         let total = parts.reduce(0) { $0 + $1.byteCount }
         var report = Report(counts: export.counts)
         for part in parts {
-            let read = try self.replay(part, of: index, into: &export) { progress(report.byteCount + $0, total) }
-            report.lineCount += read
+            let done = report.byteCount
+            let read = try self.replay(part, of: index, into: &export) { progress(done + $0, total) }
+            report.lineCount += read.lineCount
+            report.unexplainedByteCount += part.byteCount - read.byteCount
             report.byteCount += part.byteCount
         }
         try export.closeAll()
@@ -211,16 +215,17 @@ package struct Replay: Sendable {
         return true
     }
 
-    /// - Returns: the lines read.
+    /// - Returns: what was read.
     private func replay(
         _ part: ArchiveIndex<POSIXFileSystem>.Part, of index: ArchiveIndex<POSIXFileSystem>,
         into export: inout ExportProjection<POSIXFileSystem>, progress: (Int) -> Void
-    ) throws(FileSystemError) -> Int {
+    ) throws(FileSystemError) -> (lineCount: Int, byteCount: Int) {
         let file = try self.files.open(Path.join(self.data.root, part.path), .read)
         defer { self.files.close(file) }
         var buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 16)
         defer { buffer.deallocate() }
         var lineCount = 0
+        var byteCount = 0
         for run in try index.runs(of: part) where run.range.upperBound <= part.byteCount {
             if run.range.count > buffer.count {
                 buffer.deallocate()
@@ -235,9 +240,10 @@ package struct Replay: Sendable {
                     position: JournalPosition(0), description: run.description, offset: StreamOffset(0),
                     receivedAt: run.receivedAt, raw: bytes))
             lineCount += run.lineCount
+            byteCount += run.range.count
             progress(run.range.upperBound)
         }
-        return lineCount
+        return (lineCount, byteCount)
     }
 }
 

@@ -52,12 +52,12 @@ struct ReplayCommand: ParsableCommand {
         request.environment = self.env
         request.output = self.output
         var bar = ProgressBar("replay \(self.provider)")
+        let report: Replay.Report
         do {
-            let report = try Replay(dataDirectory: self.data, request: request).run { done, total in
+            report = try Replay(dataDirectory: self.data, request: request).run { done, total in
                 bar.show(done, of: total)
             }
             bar.finish()
-            print(report.json(provider: self.provider))
         } catch {
             bar.finish()
             Console.printError("\(error)")
@@ -66,6 +66,12 @@ struct ReplayCommand: ParsableCommand {
             case .noArchive: throw ExitCode.badInput
             case .data(.unusable), .disk: throw ExitCode.files
             }
+        }
+        print(report.json(provider: self.provider))
+        if report.unexplainedByteCount > 0 {
+            Console.printError(
+                "\(report.unexplainedByteCount) bytes of the archive were left out: their .sources files are damaged")
+            throw ExitCode.badInput
         }
     }
 }
