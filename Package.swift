@@ -113,6 +113,7 @@ let package = Package(
                 "WaybillProjection", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
                 "WaybillJournal", "WaybillProtocol", "WaybillSystem",
             ]),
+        tests("WaybillReceiverTests", ["WaybillReceiver", "WaybillJournal", "WaybillSystem"]),
         tests("WaybillExportTests", ["WaybillExport", "WaybillJSON", "WaybillSystem"]),
     ]
 )

@@ -36,6 +36,15 @@ final class PumpInbox: Sendable {
         if mustSignal { self.wake.signal() }
     }
 
+    /// Lets the pump look around once more before it sleeps.
+    func signal() {
+        let mustSignal = self.state.withLock { state in
+            defer { state.isSignalled = true }
+            return !state.isSignalled
+        }
+        if mustSignal { self.wake.signal() }
+    }
+
     func drain() -> [(generation: Int, event: LinkEvent)] {
         self.state.withLock { state in
             if state.isSignalled {

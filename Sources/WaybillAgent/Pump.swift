@@ -65,6 +65,8 @@ struct Pump<Files: FileSystem>: ~Copyable {
     private var hasSettledScan = false
     private var hasCheckedSources = false
     private var lastProgress: MonotonicTime
+    /// When a receiver last acknowledged something.
+    private var lastAdvance: MonotonicTime
 
     init(
         configuration: AgentConfiguration, files: Files, tail: consuming Tail<Files>, inbox: PumpInbox,
@@ -90,6 +92,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
         self.lastReceived = now
         self.lastSent = now
         self.lastProgress = now
+        self.lastAdvance = now
         self.nextScan = now
         self.started = now
         self.unreadySince = now
@@ -274,6 +277,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
             guard let stream = self.streams.stream(number) else { return }
             self.streams.succeeded(stream)
             self.backoff.reset()
+            self.lastAdvance = self.clock.monotonicTime()
             self.tail.acked(stream, upTo: Int(offset.rawValue))
         case .finish(let number):
             guard let stream = self.streams.remove(number) else { return }
@@ -296,6 +300,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
     private mutating func reopen(_ number: StreamNumber, _ code: ErrorCode, _ text: String) {
         guard let stream = self.streams.refused(number), self.tail.contains(stream) else { return }
         let attempt = self.streams.failed(stream)
+        self.lastFailure = text
         self.telemetry.streamRefused(self.tail.id(of: stream).description, code, text, attempt: attempt)
         let delay: Duration = attempt == 1 && code != .inUse ? .zero : .seconds(min(60, 5 << min(attempt, 4)))
         self.retries.append((at: self.clock.monotonicTime() + delay, stream: stream))
@@ -361,7 +366,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
             case .open(let number): self.shipNext(of: stream, number)
             }
         }
-        self.inbox.wake.signal()
+        self.inbox.signal()
     }
 
     private mutating func reportProgress() {
@@ -448,6 +453,9 @@ struct Pump<Files: FileSystem>: ~Copyable {
         }
         guard case .once(let patience) = self.configuration.mode else { return nil }
         if isDone { return .drained(self.summary) }
+        if !self.retries.isEmpty, self.session.isSettled, now - self.lastAdvance > patience {
+            return .unreachable(self.lastFailure, self.summary)
+        }
         if let unreadySince, now - unreadySince > patience { return .unreachable(self.lastFailure, self.summary) }
         return nil
     }

@@ -83,9 +83,18 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         try self.state.settle()
         let aside = try self.setAsideWhatCannotBeRebuilt()
         self.apps = self.checkpointedApps
-        let recovery = try self.set.recover(from: self.state.entries, roots: Self.roots) { _ in false }
+        let recovery = try self.set.recover(from: self.state.entries, roots: Self.roots) { path in
+            !Self.isOwnName(Path.name(of: path))
+        }
         let report = ([recovery.summary] + aside.map { "set aside \($0)" }).filter { !$0.isEmpty }
         return ProjectionRecovery(position: self.checkpointedPosition, report: report.joined(separator: ", "))
+    }
+
+    /// Whether a file can have been written by this projection; what others put beside stays.
+    private static func isOwnName(_ name: String) -> Bool {
+        guard name.hasSuffix(".ndjson") || name.hasSuffix(".sources") else { return false }
+        let stem = name.prefix { $0 != "." }
+        return PartitionPath.partNumber(of: name) != nil || QuarantineReason(rawValue: String(stem)) != nil
     }
 
     private static var roots: [String] { ["archive", "quarantine"] }

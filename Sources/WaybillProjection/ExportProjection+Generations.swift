@@ -101,16 +101,9 @@ extension ExportProjection {
         try self.files.removeDirectory(path)
     }
 
-    /// Names a partition's content by its manifests, and writes the name into it.
+    /// Gives a partition's content a name that no other has, and writes it into the partition.
     private func markGeneration(_ partition: String) throws(FileSystemError) -> String {
-        var checksum = CRC32()
-        var byteCount = 0
-        for name in try self.files.list(partition) where name.hasSuffix(".manifest.json") {
-            let bytes = try self.files.contents(of: Path.join(partition, name)) ?? []
-            checksum.update(bytes)
-            byteCount += bytes.count
-        }
-        let generation = "\(byteCount)-\(Hexadecimal.text(checksum.value, digitCount: 8))"
+        let generation = Hexadecimal.text(SystemRandom.seed(), digitCount: 16)
         try self.files.replace(Path.join(partition, Self.generationName), with: Array("\(generation)\n".utf8))
         return generation
     }

@@ -113,7 +113,12 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         let standings = self.checkpointedStandings
         let suffixes = [".\(self.description.fileExtension)", ".ids", ".manifest.json"]
         let recovery = try self.set.recover(from: self.state.entries, roots: [self.directory]) { path in
-            if path.hasSuffix("/" + Self.generationName) { return true }
+            let name = Path.name(of: path)
+            let isDead = name.hasSuffix(".ndjson") && path.hasSuffix("/dead/\(name)")
+            let isPart =
+                PartitionPath.partNumber(of: name) != nil && (isDead || suffixes.contains(where: name.hasSuffix))
+            // What others put beside, and the name of a generation, stays.
+            guard isPart || name == "held.ids" else { return true }
             // Closed parts are no longer this checkpoint's, but it says up to which number parts are closed.
             guard suffixes.contains(where: path.hasSuffix),
                 let number = PartitionPath.partNumber(of: Path.name(of: path)),

@@ -34,6 +34,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var slots = CircularBuffer<Slot>()
     private var nextCheck = 0
     private var descriptions: [StreamNumber: StreamDescription] = [:]
+    private var descriptionByteCount = 0
     private var port: ConnectionPort?
     private var context: ChannelHandlerContext?
     private var peer = "unknown"
@@ -195,8 +196,14 @@ final class ConnectionHandler: ChannelInboundHandler {
         case .admit(let hello):
             self.admit(hello, context)
         case .open(let number, let description):
-            self.descriptions[number] = description
             guard let port else { return }
+            if self.descriptions.updateValue(description, forKey: number) == nil {
+                self.descriptionByteCount += description.byteCount
+            }
+            guard self.descriptionByteCount <= self.shared.descriptionByteCountMax else {
+                let text = "the streams of this connection have more than \(self.shared.descriptionByteCountMax) bytes"
+                return self.perform(self.session.refuse(.limit, text: text), context)
+            }
             self.enqueue(.ready(.open(port, number, description)))
         case .readBatch(let header, let id):
             self.mode = .awaitingAdmission(header, id)
@@ -280,16 +287,23 @@ final class ConnectionHandler: ChannelInboundHandler {
         self.watch(builder, since: .now(), context)
     }
 
-    /// Closes the connection when its payload trickles in while others wait for the memory that it holds.
-    private func watch(_ builder: SharedBytesBuilder, since start: NIODeadline, _ context: ChannelHandlerContext) {
+    /// Closes the connection when its payload stands still, or trickles in, while others wait for the memory it holds.
+    private func watch(
+        _ builder: SharedBytesBuilder, since start: NIODeadline, _ context: ChannelHandlerContext
+    ) {
+        let before = builder.count
         let bound = NIOLoopBound((handler: self, builder: builder), eventLoop: context.eventLoop)
         context.eventLoop.scheduleTask(in: self.shared.timeouts.payloadCheck) {
             let (handler, builder) = bound.value
             guard let context = handler.context, case .payload(_, _, let current) = handler.mode, current === builder
             else { return }
-            let seconds = (NIODeadline.now() - start).nanoseconds / 1_000_000_000
-            let isSlow = builder.count < Int(seconds) * handler.shared.timeouts.payloadByteRateMin
-            guard isSlow, handler.shared.budget.hasWaiters else { return handler.watch(builder, since: start, context) }
+            let age = NIODeadline.now() - start
+            let seconds = Int(age.nanoseconds / 1_000_000_000)
+            let isStill = builder.count - before < 1024
+            let isSlow = age > .seconds(10) && builder.count < seconds * handler.shared.timeouts.payloadByteRateMin
+            guard isStill || isSlow, handler.shared.budget.hasWaiters else {
+                return handler.watch(builder, since: start, context)
+            }
             let text = "the payload came too slowly while other agents waited"
             handler.perform(handler.session.refuse(.timeout, text: text), context)
         }
@@ -372,7 +386,9 @@ final class ConnectionHandler: ChannelInboundHandler {
                     self.session.refused(number, at: offset, code, text: text)
                 }
             for message in messages {
-                if case .sealed(let number) = message { self.descriptions[number] = nil }
+                if case .sealed(let number) = message, let closed = self.descriptions.removeValue(forKey: number) {
+                    self.descriptionByteCount -= closed.byteCount
+                }
                 self.write(message, context)
             }
         }
@@ -419,5 +435,13 @@ final class ConnectionHandler: ChannelInboundHandler {
             context.flush()
         }
         self.scheduleDeadline(context)
+    }
+}
+
+extension StreamDescription {
+    /// What it takes in memory, about.
+    fileprivate var byteCount: Int {
+        256 + self.id.text.utf8.count + self.source.utf8.count + self.bundle.utf8.count
+            + (self.timeMember?.utf8.count ?? 0) + (self.nameMember?.utf8.count ?? 0)
     }
 }

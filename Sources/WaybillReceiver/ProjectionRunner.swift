@@ -11,9 +11,12 @@ final class JournalRetirement: Sendable {
     }
 
     let retention: Duration
+    private let names: Set<String>
     private let state = Mutex(State())
 
-    init(retention: Duration) {
+    /// Prepares for these projections: nothing is let go before each of them has said where it stands.
+    init(names: Set<String>, retention: Duration) {
+        self.names = names
         self.retention = retention
     }
 
@@ -21,11 +24,13 @@ final class JournalRetirement: Sendable {
         self.state.withLock { $0.positions[name] = position }
     }
 
-    /// What every projection is past; `nil` when it was asked for less than ten seconds ago.
+    /// What every projection is past; `nil` when one has not recovered yet, or when this was asked for less than ten
+    /// seconds ago.
     func duePosition(now: MonotonicTime) -> JournalPosition? {
         self.state.withLock { state in
             if let last = state.lastAsked, now - last < .seconds(10) { return nil }
             state.lastAsked = now
+            guard Set(state.positions.keys) == self.names else { return nil }
             return state.positions.values.min()
         }
     }

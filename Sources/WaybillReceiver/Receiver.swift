@@ -21,8 +21,9 @@ internal import WaybillProtocol
 /// into one allocation → a pool thread verifies and inflates it → the committer appends the bytes as they came,
 /// syncs once for the whole group, answers → projections take the inflated bytes from memory.
 ///
-/// Memory: admission budget + feed + one inflate state for each pool thread + buffers of connections that are in the
-/// middle of a message. Nothing of it depends on what peers send.
+/// Memory: admission budget + feed + one inflate state for each pool thread + for each connection a message line and the
+/// descriptions of its open streams, which have a limit of their own. The tables of streams and partitions grow with
+/// their number.
 package final class Receiver: Service {
     /// Why a receiver cannot start.
     package enum Failure: Error, CustomStringConvertible {
@@ -67,7 +68,8 @@ package final class Receiver: Service {
         }
         let recovery = journal.recovery
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount)
-        let retirement = JournalRetirement(retention: self.configuration.journalRetention)
+        let projections = Set(["archive"] + self.configuration.exports.map(\.provider.rawValue))
+        let retirement = JournalRetirement(names: projections, retention: self.configuration.journalRetention)
         let workers = try self.startProjections(data, feed, retirement)
 
         let clock = POSIXClock()
@@ -115,7 +117,7 @@ package final class Receiver: Service {
         }
     }
 
-    /// Accepts connections until the service is asked to stop, then lets each finish what it is doing.
+    /// Accepts connections until the service is asked to stop, then closes them; agents send again what has no ack.
     private func serve(
         _ shared: ReceiverShared, _ group: MultiThreadedEventLoopGroup, _ recovery: JournalRecovery
     ) async throws {

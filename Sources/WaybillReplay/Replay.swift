@@ -52,6 +52,7 @@ package struct Replay: Sendable {
         case disk(FileSystemError)
         case zone(TimeZoneError)
         case noArchive(String)
+        case outputInUse(String)
 
         package var description: String {
             switch self {
@@ -60,6 +61,8 @@ package struct Replay: Sendable {
             case .data(let error): error.description
             case .zone(let error): error.description
             case .disk(let error): "the replay's files cannot be used: \(error)"
+            case .outputInUse(let path):
+                "\(path) is a receiver's data directory; name a directory of its own with --output"
             case .noArchive(let path): "\(path) holds no archive; name a receiver's data directory with --data"
             }
         }
@@ -121,6 +124,13 @@ package struct Replay: Sendable {
 
     /// Writes into a directory of its own, which becomes a data directory with exports alone.
     private func write(to output: String, progress: (Int, Int) -> Void) throws(Failure) -> Report {
+        let lock: FileStatus?
+        do throws(FileSystemError) {
+            lock = try self.files.status(at: Path.join(output, "state/lock"))
+        } catch {
+            throw .disk(error)
+        }
+        guard lock == nil else { throw .outputInUse(output) }
         do throws(FileSystemError) {
             let target = DataDirectory(root: output, files: self.files)
             try target.create()

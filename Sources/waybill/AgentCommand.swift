@@ -63,6 +63,12 @@ struct AgentCommand: AsyncParsableCommand {
 
     @OptionGroup var log: LogOptions
 
+    func validate() throws {
+        guard (0...86_400).contains(self.patience) else { throw ValidationError("--patience is 0 to 86400 seconds") }
+        if let bundle, !(1...255).contains(bundle.utf8.count) { throw ValidationError("--bundle has 1 to 255 bytes") }
+        if (self.glob + self.spool).contains("") { throw ValidationError("--glob and --spool name something") }
+    }
+
     func run() async throws {
         var configuration = try self.agentConfiguration()
         let bar = Monitor(ProgressBar("shipping"))
@@ -95,7 +101,10 @@ struct AgentCommand: AsyncParsableCommand {
         var configuration = AgentConfiguration(
             name: try self.agentName(), stateDirectory: "", receivers: [], sources: [])
         if let config {
-            configuration = try ConfigurationFile.load(config).agent ?? configuration
+            guard let agent = try ConfigurationFile.load(config).agent else {
+                throw ValidationError("\(config) has no section agent:")
+            }
+            configuration = agent
             if self.name != nil { configuration.name = try self.agentName() }
         }
         if let state { configuration.stateDirectory = state }

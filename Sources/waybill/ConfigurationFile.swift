@@ -146,6 +146,7 @@ struct ConfigurationFile {
         if let seconds = section.integer("drain_seconds", in: 0...3600) {
             configuration.drainPatience = .seconds(seconds)
         }
+        section.require("sources", "is missing: spool: DIR or files: [PATTERN]")
         section.each("sources") { source in
             let patterns = source.texts("files")
             let directory = source.text("spool")

@@ -81,6 +81,10 @@ struct ConfigurationSection {
         return self.text(key) ?? ""
     }
 
+    mutating func require(_ key: String, _ text: String) {
+        if self.values[key] == nil { self.complain(key, text) }
+    }
+
     mutating func texts(_ key: String) -> [String] {
         guard let node = self.values.removeValue(forKey: key) else { return [] }
         if let text = node.string { return [text] }

@@ -19,7 +19,7 @@ struct ReceiverCommand: AsyncParsableCommand {
               waybill receiver --config /etc/waybill/waybill.yaml
 
             Agents must show the token in the environment variable WAYBILL_TOKEN when it is set.
-            SIGTERM finishes what was received, makes it durable and leaves.
+            SIGTERM makes durable what was taken and leaves; agents send the rest to the next receiver.
             """)
 
     @Option(help: "The data directory; made when it is missing.")
@@ -31,7 +31,8 @@ struct ReceiverCommand: AsyncParsableCommand {
     @Option(help: "A configuration file (YAML); options given here win over it.")
     var config: String?
 
-    @Option(help: "Exports to write, separated by commas, or none. (default: ga4,mixpanel,csv)")
+    @Option(
+        help: "Exports to write, separated by commas, or none. (default: ga4,mixpanel,csv; with --config the file's)")
     var exports: String?
 
     @Option(help: "The zone of the exports' days, e.g. Asia/Seoul. (default: UTC)")
@@ -59,7 +60,12 @@ struct ReceiverCommand: AsyncParsableCommand {
     private func receiverConfiguration() throws -> ReceiverConfiguration {
         var configuration = ReceiverConfiguration(dataDirectory: "")
         configuration.name = ProcessID.hostName
-        if let config { configuration = try ConfigurationFile.load(config).receiver ?? configuration }
+        if let config {
+            guard let receiver = try ConfigurationFile.load(config).receiver else {
+                throw ValidationError("\(config) has no section receiver:")
+            }
+            configuration = receiver
+        }
         if let data { configuration.dataDirectory = data }
         guard !configuration.dataDirectory.isEmpty else {
             throw ValidationError("name the data directory with --data DIR, or in the configuration file")
@@ -68,11 +74,13 @@ struct ReceiverCommand: AsyncParsableCommand {
             configuration.host = listen.host
             configuration.port = listen.port
         }
-        if self.config == nil || self.exports != nil || self.zone != nil {
-            let zone = try OptionReader.zone(self.zone ?? "UTC")
+        if self.config == nil || self.exports != nil {
             configuration.exports = try OptionReader.providers(self.exports ?? "ga4,mixpanel,csv").map {
-                ExportOptions(provider: $0, zone: zone)
+                ExportOptions(provider: $0)
             }
+        }
+        if let zone = try self.zone.map(OptionReader.zone) {
+            for index in configuration.exports.indices { configuration.exports[index].zone = zone }
         }
         configuration.token = OptionReader.token
         return configuration

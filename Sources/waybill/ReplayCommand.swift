@@ -63,7 +63,7 @@ struct ReplayCommand: ParsableCommand {
             Console.printError("\(error)")
             switch error {
             case .data(.locked), .zone: throw ExitCode.badConfiguration
-            case .noArchive: throw ExitCode.badInput
+            case .noArchive, .outputInUse: throw ExitCode.badInput
             case .data(.unusable), .disk: throw ExitCode.files
             }
         }

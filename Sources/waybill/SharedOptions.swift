@@ -40,7 +40,11 @@ enum OptionReader {
     /// A list such as `ga4,csv`; `none` for an empty one.
     static func providers(_ list: String) throws -> [ProviderID] {
         if list == "none" { return [] }
-        return try list.split(separator: ",").map { try self.provider(String($0)) }
+        let providers = try list.split(separator: ",").map { try self.provider(String($0)) }
+        guard !providers.isEmpty, Set(providers).count == providers.count else {
+            throw ValidationError("--exports names each provider once, or is none")
+        }
+        return providers
     }
 
     static func zone(_ name: String) throws -> TimeZoneRules {

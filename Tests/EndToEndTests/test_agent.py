@@ -137,6 +137,36 @@ class OnceTests(AgentTest):
         self.assert_stored(receiver)
 
 
+class RestTests(AgentTest):
+    """What an agent does when there is nothing to do."""
+
+    def test_unfinished_lines_cost_nothing(self):
+        """Forty files that end in half a line leave the agent asleep."""
+        self.site.receiver()
+        folder = self.site.root / "half"
+        folder.mkdir()
+        files = [folder / f"{number}.json" for number in range(40)]
+        for file in files:
+            file.write_bytes(b'{"ts":"2026-11-20T09:14:15.926Z","name":"whole"}\n')
+        agent = self.site.agent("--glob", folder / "*.json", "--env", "dev", "--bundle", "half")
+        until(lambda: sum(1 for _ in stored(self.site.data)) == 40, 20, "all are shipped")
+        for file in files:
+            with open(file, "ab") as half:
+                half.write(b'{"half":')
+
+        def ticks():
+            with open(f"/proc/{agent.child.pid}/stat") as stat:
+                return sum(map(int, stat.read().rsplit(")", 1)[1].split()[11:13]))
+
+        def is_quiet():
+            before, deadline = ticks(), time.monotonic() + 1
+            while time.monotonic() < deadline:
+                time.sleep(0.1)
+            return ticks() - before <= 5
+
+        until(is_quiet, 15, "the agent sleeps")
+
+
 class SpoolTests(AgentTest):
     """Client segments."""
 

@@ -73,6 +73,14 @@ class ReplayTest(SiteTest):
 class ReplayTests(ReplayTest):
     """`replay` into a directory of its own."""
 
+    def test_the_data_directory_is_no_output(self):
+        """A replay that would write over the live export is refused, and changes nothing."""
+        self.fill(200_000)
+        before = parts(self.site.data, "csv")
+        error = self.replay("csv", "--from", "2020-01-01", "--to", "2020-01-01", "--output", self.site.data, expected=65)
+        self.assertIn("--output", error)
+        self.assertEqual(parts(self.site.data, "csv"), before)
+
     def test_a_replay_holds_the_records_of_the_live_export(self):
         """For each provider the replay has the same records, ids and days as the live export."""
         self.fill()
