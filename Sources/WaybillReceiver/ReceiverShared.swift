@@ -31,8 +31,8 @@ final class ReceiverShared: Sendable {
     let clock: any SystemClock
     let telemetry: ReceiverTelemetry
     let connectionCountMax: Int
-    /// Of the open streams of one connection; an honest agent's 30,000 files take it.
-    let descriptionByteCountMax = 16 << 20
+    /// Of the open streams of one connection; as many streams as it may have, with paths of usual length, take it.
+    let descriptionByteCountMax = 128 << 20
     let connectionCount = Atomic(0)
 
     init(
