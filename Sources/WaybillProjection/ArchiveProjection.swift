@@ -52,7 +52,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     private var quarantines: [String: Int] = [:]
     /// Partitions that the current batch has touched.
     private var touched: [Int] = []
-    private var readers: [StreamID: EventReader] = [:]
+    private var readers = EventReaders()
     package private(set) var counts = Counts()
     /// ``counts`` at the last checkpoint, to which recovery goes back.
     private var checkpointedCounts = Counts()
@@ -158,7 +158,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 
     package mutating func project(_ batch: ProjectedBatch) throws(FileSystemError) {
-        let reader = self.reader(for: batch.description)
+        let reader = self.readers.reader(for: batch.description)
         let source = batch.description.sourceDescription
         var last = -1
         var lastFacts: EventFacts?
@@ -182,14 +182,6 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
             }
         }
         try self.write(batch)
-    }
-
-    private mutating func reader(for description: StreamDescription) -> EventReader {
-        if let reader = self.readers[description.id] { return reader }
-        if self.readers.count >= 4096 { self.readers.removeAll() }
-        let reader = EventReader(source: description.sourceDescription)
-        self.readers[description.id] = reader
-        return reader
     }
 
     /// Whether an event lies where the one before it did; asked for every line, so it compares bytes.

@@ -138,6 +138,11 @@ struct PartSink: ExportSink, ~Copyable {
             else { return nil }
             self.init(env: env, day: day)
         }
+
+        /// The partition's folder below another one.
+        func path(below directory: String) -> String {
+            "\(directory)/env=\(self.env.rawValue)/date=\(self.day)"
+        }
     }
 
     /// Bytes for one part.

@@ -35,7 +35,7 @@ extension ExportProjection {
         }
         var changes: [String: String?] = [:]
         for key in Set(new).union(own) {
-            let source = self.path(key, below: directory)
+            let source = key.path(below: directory)
             try self.files.createDirectories(Path.join(self.root, source))
             let generation = try self.markGeneration(Path.join(self.root, source))
             let target = self.path(key)
@@ -89,16 +89,9 @@ extension ExportProjection {
         let name = Path.name(of: self.directory)
         let previous = Path.join(
             self.root, "exports/.previous-\(name)" + partition.dropFirst(self.directory.utf8.count))
-        try self.remove(previous)
+        try self.files.removeTree(previous)
         try self.files.createDirectories(Path.parent(of: previous))
         try self.files.rename(replaced, to: previous)
-    }
-
-    private func remove(_ path: String) throws(FileSystemError) {
-        guard let status = try self.files.status(at: path) else { return }
-        guard status.kind == .directory else { return try self.files.unlink(path) }
-        for name in try self.files.list(path) { try self.remove(Path.join(path, name)) }
-        try self.files.removeDirectory(path)
     }
 
     /// Gives a partition's content a name that no other has, and writes it into the partition.
@@ -124,13 +117,9 @@ extension ExportProjection {
         guard try self.files.status(at: top) != nil else { return [] }
         for env in try self.files.list(top) {
             for date in try self.files.list(Path.join(top, env)) {
-                if let key = self.key(ofPartition: "\(directory)/\(env)/\(date)") { keys.append(key) }
+                if let key = PartSink.Key(partition: "\(directory)/\(env)/\(date)") { keys.append(key) }
             }
         }
         return keys
-    }
-
-    private func path(_ key: PartSink.Key, below directory: String) -> String {
-        "\(directory)/env=\(key.env.rawValue)/date=\(key.day)"
     }
 }

@@ -39,7 +39,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private var set: FileSet<Files>
     private var exporter: Exporter
     private var sink: PartSink
-    private var readers: [StreamID: EventReader] = [:]
+    private var readers = EventReaders()
     /// Closed since the last checkpoint.
     private var closing: [ClosedPart] = []
     /// Partitions touched since the last checkpoint.
@@ -136,7 +136,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private var checkpointedStandings: [PartSink.Key: PartStanding] {
         var standings: [PartSink.Key: PartStanding] = [:]
         for (key, value) in self.state.entries where key.hasPrefix(Self.partPrefix) {
-            guard let partition = self.key(ofPartition: String(key.dropFirst(Self.partPrefix.count))),
+            guard let partition = PartSink.Key(partition: String(key.dropFirst(Self.partPrefix.count))),
                 let standing = PartStanding(text: value)
             else { continue }
             standings[partition] = standing
@@ -163,7 +163,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
 
     package mutating func project(_ batch: ProjectedBatch) throws(FileSystemError) {
         let source = batch.description.sourceDescription
-        let reader = self.reader(for: batch.description)
+        let reader = self.readers.reader(for: batch.description)
         batch.raw.forEachLine { range in
             let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
             self.export(line, reader, source, receivedAt: batch.receivedAt)
@@ -192,20 +192,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.sink.allWritten()
     }
 
-    private mutating func reader(for description: StreamDescription) -> EventReader {
-        if let reader = self.readers[description.id] { return reader }
-        if self.readers.count >= 4096 { self.readers.removeAll() }
-        let reader = EventReader(source: description.sourceDescription)
-        self.readers[description.id] = reader
-        return reader
-    }
-
     func path(_ key: PartSink.Key) -> String {
-        "\(self.directory)/env=\(key.env.rawValue)/date=\(key.day)"
-    }
-
-    func key(ofPartition path: String) -> PartSink.Key? {
-        PartSink.Key(partition: path)
+        key.path(below: self.directory)
     }
 
     private mutating func write(_ index: Int) throws(FileSystemError) {

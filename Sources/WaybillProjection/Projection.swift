@@ -148,6 +148,21 @@ extension StreamDescription {
     }
 }
 
+/// The readers of the streams that were met last; made once for each, not once for each batch.
+struct EventReaders {
+    private var readers: [StreamID: EventReader] = [:]
+
+    private static var countMax: Int { 4096 }
+
+    mutating func reader(for description: StreamDescription) -> EventReader {
+        if let reader = self.readers[description.id] { return reader }
+        if self.readers.count >= Self.countMax { self.readers.removeAll() }
+        let reader = EventReader(source: description.sourceDescription)
+        self.readers[description.id] = reader
+        return reader
+    }
+}
+
 extension UnsafeRawBufferPointer {
     /// Calls `body` for each line, without its LF; the last may lack one.
     @inline(__always)

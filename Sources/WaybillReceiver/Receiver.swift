@@ -76,8 +76,8 @@ package final class Receiver: Service {
         let budget = AdmissionBudget(byteCount: self.configuration.admissionByteCount)
         let committer = Committer(
             feed: feed, budget: budget, retirement: retirement, clock: clock, telemetry: self.telemetry)
-        let journalBox = JournalBox(journal)
-        let committing = Worker(name: "waybill-commit") { journalBox.take(committer.run) }
+        let handover = Handover(journal)
+        let committing = Worker(name: "waybill-commit") { handover.take(committer.run) }
         let pool = NIOThreadPool(numberOfThreads: System.coreCount)
         pool.start()
         let shared = ReceiverShared(
@@ -167,10 +167,10 @@ package final class Receiver: Service {
             clock: POSIXClock(), telemetry: self.telemetry)
         var workers: [Worker] = []
         do throws(FileSystemError) {
-            let archive = ProjectionBox(try ArchiveProjection(data: data, zone: self.configuration.archiveZone))
+            let archive = Handover(try ArchiveProjection(data: data, zone: self.configuration.archiveZone))
             workers.append(Worker(name: "waybill-archive") { archive.take(runner.run) })
             for options in self.configuration.exports {
-                let export = ProjectionBox(try ExportProjection.live(options, data: data))
+                let export = Handover(try ExportProjection.live(options, data: data))
                 workers.append(Worker(name: "wb-\(options.provider.rawValue)") { export.take(runner.run) })
             }
         } catch {
@@ -185,7 +185,7 @@ package final class Receiver: Service {
 /// Carries a value that is no copy to the thread that will own it.
 ///
 /// `@unchecked Sendable`: the value is put in before the thread starts and taken out once, by that thread.
-private final class ProjectionBox<Value: ~Copyable>: @unchecked Sendable {
+private final class Handover<Value: ~Copyable>: @unchecked Sendable {
     private var value: Value?
 
     init(_ value: consuming Value) {
@@ -196,8 +196,6 @@ private final class ProjectionBox<Value: ~Copyable>: @unchecked Sendable {
         if let value = self.value.take() { body(value) }
     }
 }
-
-private typealias JournalBox = ProjectionBox<Journal<POSIXFileSystem>>
 
 /// Tells one agent too many to come back later.
 private final class FullHouseHandler: ChannelInboundHandler {

@@ -258,14 +258,6 @@ package struct Replay: Sendable {
 }
 
 extension FileSystem {
-    /// Deletes a folder and all in it; does nothing when it is not there.
-    fileprivate func removeTree(_ path: String) throws(FileSystemError) {
-        guard let status = try self.status(at: path) else { return }
-        guard status.kind == .directory else { return try self.unlink(path) }
-        for name in try self.list(path) { try self.removeTree(Path.join(path, name)) }
-        try self.removeDirectory(path)
-    }
-
     /// Deletes a state file and what stands beside it.
     fileprivate func removeState(_ path: String) throws(FileSystemError) {
         for path in [path, path + ".tmp", path + ".previous"] where try self.status(at: path) != nil {

@@ -227,6 +227,14 @@ extension FileSystem {
         try self.synchronizeDirectory(Path.parent(of: path))
     }
 
+    /// Deletes a folder and all in it; does nothing when it is not there.
+    package func removeTree(_ path: String) throws(FileSystemError) {
+        guard let status = try self.status(at: path) else { return }
+        guard status.kind == .directory else { return try self.unlink(path) }
+        for name in try self.list(path) { try self.removeTree(Path.join(path, name)) }
+        try self.removeDirectory(path)
+    }
+
     /// Makes a directory and what is missing above it; each new name is durable when this returns.
     package func createDirectories(_ path: String) throws(FileSystemError) {
         if let status = try self.status(at: path) {
