@@ -88,9 +88,13 @@ package final class Agent: Service {
                 fileSystem: files, registry: registry, agent: configuration.name, sources: sources,
                 quarantineDirectory: self.quarantine, limits: configuration.tailLimits)
             var pump = Pump(
-                configuration: configuration, files: files, tail: tail, inbox: inbox, group: group, clock: POSIXClock(),
-                telemetry: self.telemetry, seed: SystemRandom.seed())
-            return pump.run()
+                configuration: configuration, files: files, tail: tail, hints: DirectoryWatcher(), clock: POSIXClock(),
+                telemetry: self.telemetry, seed: SystemRandom.seed()
+            ) { Link(to: $0, group: group, inbox: inbox, generation: $1) }
+            while true {
+                if let outcome = pump.step(inbox.drain()) { return outcome }
+                if inbox.wake.wait(for: pump.hintFile, timeout: pump.restingTime()) { pump.filesChanged() }
+            }
         } catch {
             return .failed(error)
         }

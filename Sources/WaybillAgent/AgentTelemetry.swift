@@ -1,11 +1,15 @@
-internal import Logging
+package import Logging
 internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTail
 
 /// Everything noteworthy that an agent does, logged in one place; never per event.
-struct AgentTelemetry: Sendable {
+package struct AgentTelemetry: Sendable {
     let logger: Logger
+
+    package init(logger: Logger) {
+        self.logger = logger
+    }
 
     func started(_ configuration: AgentConfiguration, registry: String) {
         self.logger.info(

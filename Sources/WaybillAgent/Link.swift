@@ -4,15 +4,6 @@ internal import Synchronization
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// What the network tells the pump.
-enum LinkEvent: Sendable {
-    case connected
-    case received([UInt8])
-    case closed(reason: String)
-    /// The process is told to stop.
-    case stop
-}
-
 /// What wakes the pump: events in a queue and a pipe that `poll(2)` sees.
 final class PumpInbox: Sendable {
     private struct State {
@@ -36,15 +27,6 @@ final class PumpInbox: Sendable {
         if mustSignal { self.wake.signal() }
     }
 
-    /// Lets the pump look around once more before it sleeps.
-    func signal() {
-        let mustSignal = self.state.withLock { state in
-            defer { state.isSignalled = true }
-            return !state.isSignalled
-        }
-        if mustSignal { self.wake.signal() }
-    }
-
     func drain() -> [(generation: Int, event: LinkEvent)] {
         self.state.withLock { state in
             if state.isSignalled {
@@ -58,7 +40,7 @@ final class PumpInbox: Sendable {
 }
 
 /// One connection to a receiver: bytes both ways, nothing else.
-final class Link: Sendable {
+final class Link: AgentLink {
     private struct State {
         var channel: (any Channel)?
         var isClosed = false
@@ -94,7 +76,7 @@ final class Link: Sendable {
     }
 
     /// Sends a message, and the payload behind it when it is a batch.
-    func send(_ message: Message, payload: UnsafeRawBufferPointer? = nil) {
+    func send(_ message: Message, payload: UnsafeRawBufferPointer?) {
         guard let channel = self.state.withLock({ $0.channel }) else { return }
         let line = message.encoded
         var buffer = channel.allocator.buffer(capacity: line.count + (payload?.count ?? 0))

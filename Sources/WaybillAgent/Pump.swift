@@ -1,8 +1,7 @@
-internal import NIOCore
 internal import WaybillCompression
 internal import WaybillProtocol
-internal import WaybillSystem
-internal import WaybillTail
+package import WaybillSystem
+package import WaybillTail
 
 /// The agent's one working thread: files → batches → zlib → connection, and answers → registry.
 ///
@@ -15,7 +14,10 @@ internal import WaybillTail
 /// Budget per batch (256 KiB): one `pread` of it, two small ones, one deflate, one copy of the compressed bytes, one
 /// hop to the event loop, one `send`. Memory: batch buffer (as long as the longest line), wire buffer, zlib's state,
 /// and the compressed bytes in flight.
-struct Pump<Files: FileSystem>: ~Copyable {
+///
+/// No socket, no wait: connections and hints about files come through seams, and whoever drives it calls ``step(_:)``
+/// when something happened or ``restingTime()`` has passed.
+package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyable {
     private enum Phase: Equatable {
         case disconnected(retryAt: MonotonicTime)
         case connecting
@@ -24,14 +26,13 @@ struct Pump<Files: FileSystem>: ~Copyable {
 
     private let configuration: AgentConfiguration
     private let files: Files
-    private let inbox: PumpInbox
-    private let group: any EventLoopGroup
+    private let connect: Connect
     private let clock: any SystemClock
     private let telemetry: AgentTelemetry
     private let instance: String
 
     private var tail: Tail<Files>
-    private var watcher = DirectoryWatcher()
+    private var hints: Hints
     private var deflater: Deflater
     private var session = SenderSession()
     private var streams = StreamNumbers()
@@ -39,7 +40,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
     private let wireBuffer: UnsafeMutableRawBufferPointer
     private var received: [UInt8] = []
 
-    private var link: Link?
+    private var link: (any AgentLink)?
     private var generation = 0
     private var phase: Phase
     private var backoff: Backoff
@@ -67,17 +68,21 @@ struct Pump<Files: FileSystem>: ~Copyable {
     private var lastProgress: MonotonicTime
     /// When a receiver last acknowledged something.
     private var lastAdvance: MonotonicTime
+    /// Whether the last step left something to do at once.
+    private var hasMore = false
 
-    init(
-        configuration: AgentConfiguration, files: Files, tail: consuming Tail<Files>, inbox: PumpInbox,
-        group: any EventLoopGroup,
-        clock: any SystemClock, telemetry: AgentTelemetry, seed: UInt64
+    /// Begins a connection in the background; what happens to it comes back as ``LinkEvent`` with `generation`.
+    package typealias Connect = (_ address: NetworkAddress, _ generation: Int) -> any AgentLink
+
+    package init(
+        configuration: AgentConfiguration, files: Files, tail: consuming Tail<Files>, hints: consuming Hints,
+        clock: any SystemClock, telemetry: AgentTelemetry, seed: UInt64, connect: @escaping Connect
     ) {
         self.configuration = configuration
         self.files = files
         self.tail = tail
-        self.inbox = inbox
-        self.group = group
+        self.hints = hints
+        self.connect = connect
         self.clock = clock
         self.telemetry = telemetry
         self.instance = Hexadecimal.text(seed, digitCount: 16)
@@ -107,20 +112,27 @@ struct Pump<Files: FileSystem>: ~Copyable {
         TailTime(monotonic: self.clock.monotonicTime(), wall: self.clock.wallTime())
     }
 
-    /// The thread's body: returns when everything is done, or cannot be.
-    mutating func run() -> AgentOutcome {
-        while true {
-            self.takeEvents()
-            self.look()
-            self.connectIfDue()
-            self.ship()
-            self.reportProgress()
-            self.keepAlive()
-            if let outcome = self.outcome() { return self.finish(outcome) }
-            let hasHint = self.inbox.wake.wait(
-                for: self.lingerUntil == nil ? self.watcher.file : nil, timeout: self.restingTime())
-            if hasHint { self.lingerUntil = self.clock.monotonicTime() + self.configuration.linger }
-        }
+    /// Does what is to do now.
+    ///
+    /// - Returns: how the run ended; `nil` while it goes on.
+    package mutating func step(_ events: [(generation: Int, event: LinkEvent)]) -> AgentOutcome? {
+        self.take(events)
+        self.look()
+        self.connectIfDue()
+        self.ship()
+        self.reportProgress()
+        self.keepAlive()
+        return self.outcome().map { self.finish($0) }
+    }
+
+    /// What to sleep on beside the network; `nil` while hints are gathering, or when there are none.
+    var hintFile: FileID? {
+        self.lingerUntil == nil ? self.hints.file : nil
+    }
+
+    /// Something happened to the files; what it was is looked up once more of it may have gathered.
+    package mutating func filesChanged() {
+        self.lingerUntil = self.lingerUntil ?? self.clock.monotonicTime() + self.configuration.linger
     }
 
     // MARK: Files
@@ -130,7 +142,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
         let now = self.now
         if let lingerUntil, lingerUntil <= now.monotonic {
             self.lingerUntil = nil
-            switch self.watcher.read() {
+            switch self.hints.read() {
             case .paths(let paths): self.tail.pathsChanged(paths, now)
             case .everything: self.nextScan = now.monotonic
             case nil: break
@@ -153,12 +165,12 @@ struct Pump<Files: FileSystem>: ~Copyable {
             self.hasCheckedSources = true
             self.checkSources()
         }
-        self.watcher.watch(self.tail.watchDirectories)
+        self.hints.watch(self.tail.watchDirectories)
         let end = self.clock.monotonicTime()
         self.scanTook = end - now.monotonic
         // With hints a scan is only the safety net; it may cost half a per cent of a core, without them 5.
-        let factor = self.watcher.isComplete ? 200 : 20
-        let shortest: Duration = self.watcher.isComplete ? .seconds(5) : .milliseconds(500)
+        let factor = self.hints.isComplete ? 200 : 20
+        let shortest: Duration = self.hints.isComplete ? .seconds(5) : .milliseconds(500)
         self.nextScan = end + min(.seconds(300), max(shortest, self.scanTook * factor))
     }
 
@@ -200,11 +212,11 @@ struct Pump<Files: FileSystem>: ~Copyable {
         self.received.removeAll()
         self.phase = .connecting
         self.lastReceived = self.clock.monotonicTime()
-        self.link = Link(to: address, group: self.group, inbox: self.inbox, generation: self.generation)
+        self.link = self.connect(address, self.generation)
     }
 
-    private mutating func takeEvents() {
-        for (generation, event) in self.inbox.drain() {
+    private mutating func take(_ events: [(generation: Int, event: LinkEvent)]) {
+        for (generation, event) in events {
             if case .stop = event {
                 self.stopDeadline = self.clock.monotonicTime() + self.configuration.drainPatience
                 self.nextScan = self.clock.monotonicTime()
@@ -350,6 +362,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
 
     /// Ships while there is something to ship and room for it.
     private mutating func ship() {
+        self.hasMore = false
         guard self.phase == .ready else { return }
         if let pausedUntil {
             guard pausedUntil <= self.clock.monotonicTime() else { return }
@@ -366,7 +379,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
             case .open(let number): self.shipNext(of: stream, number)
             }
         }
-        self.inbox.signal()
+        self.hasMore = true
     }
 
     private mutating func reportProgress() {
@@ -493,7 +506,8 @@ struct Pump<Files: FileSystem>: ~Copyable {
     }
 
     /// How long there is nothing to do but wait for the network or a file.
-    private func restingTime() -> Duration {
+    package func restingTime() -> Duration {
+        if self.hasMore { return .zero }
         let now = self.clock.monotonicTime()
         var wake = self.nextScan
         if let lingerUntil { wake = min(wake, lingerUntil) }

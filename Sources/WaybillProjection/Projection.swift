@@ -17,7 +17,7 @@ package import WaybillExport
 ///
 /// Constraints: no allocation per line on the common path; open files bounded; a batch is the unit of work. What a
 /// projection writes depends on the journal and its options, never on the clock or on how batches met checkpoints.
-package protocol Projection: ~Copyable {
+package protocol Projection: ~Copyable, SendableMetatype {
     /// The name in `state/` and in logs.
     var name: String { get }
     /// Cuts the output back to the last checkpoint and returns where the journal must be read again from.

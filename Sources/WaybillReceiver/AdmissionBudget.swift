@@ -4,7 +4,7 @@ internal import Synchronization
 ///
 /// A connection asks before it reads a payload; when there is no room it stops reading and is called back, first come
 /// first served, so one peer cannot starve the others.
-final class AdmissionBudget: Sendable {
+package final class AdmissionBudget: Sendable {
     private struct Waiter: Sendable {
         let byteCount: Int
         let resume: @Sendable () -> Void
@@ -18,7 +18,7 @@ final class AdmissionBudget: Sendable {
     private let state: Mutex<State>
     private let total: Int
 
-    init(byteCount: Int) {
+    package init(byteCount: Int) {
         self.total = byteCount
         self.state = Mutex(State(free: byteCount))
     }
@@ -41,6 +41,11 @@ final class AdmissionBudget: Sendable {
     /// Whether a connection waits for room.
     var hasWaiters: Bool {
         self.state.withLock { !$0.waiters.isEmpty }
+    }
+
+    /// What nobody has taken; below 0 while a frame larger than the whole budget is in memory.
+    package var freeByteCount: Int {
+        self.state.withLock { $0.free }
     }
 
     /// Gives bytes back.

@@ -1,5 +1,4 @@
 internal import NIOCore
-internal import NIOPosix
 internal import Synchronization
 internal import WaybillCompression
 internal import WaybillProtocol
@@ -12,13 +11,13 @@ struct BatchRefusal: Error, Hashable, Sendable {
 }
 
 /// Checks batches whole, on threads of their own, before anything of them is stored.
-final class BatchChecker: Sendable {
+package final class BatchChecker: Sendable {
     /// zlib's state may not be shared; one per running check, kept for the next.
     private final class Worker {
         var inflater = Inflater()
     }
 
-    private let pool: NIOThreadPool
+    private let submit: Submit
     private let idle = Mutex<[IdleWorker]>([])
     private let lineByteCountMax: Int
 
@@ -27,18 +26,20 @@ final class BatchChecker: Sendable {
         let worker: Worker
     }
 
-    init(pool: NIOThreadPool, lineByteCountMax: Int) {
-        self.pool = pool
+    /// Runs a check, somewhere, some time.
+    package typealias Submit = @Sendable (_ check: @escaping @Sendable () -> Void) -> Void
+
+    package init(lineByteCountMax: Int, submit: @escaping Submit) {
+        self.submit = submit
         self.lineByteCountMax = lineByteCountMax
     }
 
-    /// Checks one batch on the pool and calls `done` on `eventLoop`.
+    /// Has one batch checked and calls `done` on `eventLoop`.
     func check(
         _ header: BatchHeader, of id: StreamID, wire: SharedBytes, on eventLoop: any EventLoop,
         done: @escaping @Sendable (Result<SharedBytes, BatchRefusal>) -> Void
     ) {
-        self.pool.submit { state in
-            guard case .active = state else { return }
+        self.submit {
             let worker = self.idle.withLock { $0.popLast() } ?? IdleWorker(worker: Worker())
             let result = Result<SharedBytes, BatchRefusal> { () throws(BatchRefusal) in
                 try self.check(header, of: id, wire: wire, with: worker.worker)

@@ -1,13 +1,13 @@
-internal import NIOCore
+package import NIOCore
 internal import WaybillProtocol
 internal import WaybillSystem
 
 /// One connection: bytes in, messages to the session, batches to the checker, works to the committer, answers out.
 ///
 /// Confined to its event loop. Reads stop while the admission budget has no room, or the peer does not read its answers.
-final class ConnectionHandler: ChannelInboundHandler {
-    typealias InboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
+package final class ConnectionHandler: ChannelInboundHandler {
+    package typealias InboundIn = ByteBuffer
+    package typealias OutboundOut = ByteBuffer
 
     private enum Mode {
         case lines
@@ -40,29 +40,29 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var peer = "unknown"
     private var deadline: NIODeadline = .distantFuture
     private var isDeadlineScheduled = false
-    private var lastSent = NIODeadline.now()
+    private var lastSent = NIODeadline.uptimeNanoseconds(0)
     private var closeReason = "the peer closed"
 
-    init(shared: ReceiverShared) {
+    package init(shared: ReceiverShared) {
         self.shared = shared
         self.session = ReceiverSession(limits: shared.limits)
     }
 
     // MARK: Channel events
 
-    func channelActive(context: ChannelHandlerContext) {
+    package func channelActive(context: ChannelHandlerContext) {
         self.context = context
         self.peer = context.remoteAddress?.description ?? "unknown"
         self.setDeadline(after: self.shared.timeouts.handshake, context)
         context.read()
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
+    package func channelInactive(context: ChannelHandlerContext) {
         self.end()
         context.fireChannelInactive()
     }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         var bytes = self.unwrapInboundIn(data)
         if self.buffer == nil {
             self.buffer = bytes
@@ -72,17 +72,17 @@ final class ConnectionHandler: ChannelInboundHandler {
         self.process(context)
     }
 
-    func channelReadComplete(context: ChannelHandlerContext) {
+    package func channelReadComplete(context: ChannelHandlerContext) {
         context.flush()
         self.readIfAllowed(context)
     }
 
-    func channelWritabilityChanged(context: ChannelHandlerContext) {
+    package func channelWritabilityChanged(context: ChannelHandlerContext) {
         self.readIfAllowed(context)
         context.fireChannelWritabilityChanged()
     }
 
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    package func errorCaught(context: ChannelHandlerContext, error: any Error) {
         self.closeReason = "\(error)"
         context.close(promise: nil)
     }
@@ -284,7 +284,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         self.setDeadline(after: self.shared.timeouts.payload, context)
         let builder = SharedBytesBuilder(capacity: header.wireByteCount)
         self.mode = .payload(header, id, builder)
-        self.watch(builder, since: .now(), context)
+        self.watch(builder, since: context.eventLoop.now, context)
     }
 
     /// Closes the connection when its payload stands still, or trickles in, while others wait for the memory it holds.
@@ -297,7 +297,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             let (handler, builder) = bound.value
             guard let context = handler.context, case .payload(_, _, let current) = handler.mode, current === builder
             else { return }
-            let age = NIODeadline.now() - start
+            let age = context.eventLoop.now - start
             let seconds = Int(age.nanoseconds / 1_000_000_000)
             let isStill = builder.count - before < 1024
             let isSlow = age > .seconds(10) && builder.count < seconds * handler.shared.timeouts.payloadByteRateMin
@@ -402,7 +402,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     private func write(_ message: Message, _ context: ChannelHandlerContext) {
-        self.lastSent = .now()
+        self.lastSent = context.eventLoop.now
         context.write(self.wrapOutboundOut(ByteBuffer(bytes: message.encoded)), promise: nil)
     }
 
@@ -410,14 +410,14 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     /// Moves the deadline; the one timer that is running looks at it when it fires.
     private func setDeadline(after amount: TimeAmount, _ context: ChannelHandlerContext) {
-        self.deadline = .now() + amount
+        self.deadline = context.eventLoop.now + amount
         self.scheduleDeadline(context)
     }
 
     private func scheduleDeadline(_ context: ChannelHandlerContext) {
         guard !self.isDeadlineScheduled else { return }
         self.isDeadlineScheduled = true
-        let wake = min(self.deadline, .now() + self.shared.timeouts.keepalive)
+        let wake = min(self.deadline, context.eventLoop.now + self.shared.timeouts.keepalive)
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         context.eventLoop.scheduleTask(deadline: wake) { bound.value.deadlineTimerFired() }
     }
@@ -425,7 +425,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     private func deadlineTimerFired() {
         self.isDeadlineScheduled = false
         guard let context else { return }
-        let now = NIODeadline.now()
+        let now = context.eventLoop.now
         if now >= self.deadline {
             let text = "nothing whole arrived in time; send PING when there is nothing to send"
             return self.perform(self.session.refuse(.timeout, text: text), context)

@@ -1,7 +1,7 @@
 internal import NIOCore
 
 /// How the committer reaches a connection: answers cross to its event loop once per group.
-final class ConnectionPort: Sendable {
+package final class ConnectionPort: Sendable {
     let agent: String
 
     private let eventLoop: any EventLoop

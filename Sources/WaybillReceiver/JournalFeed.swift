@@ -1,9 +1,9 @@
-internal import WaybillJournal
+package import WaybillJournal
 internal import WaybillProtocol
-internal import WaybillSystem
+package import WaybillSystem
 
 /// A batch that is durable, inflated, on its way to the projections.
-struct FeedEntry: Sendable {
+package struct FeedEntry: Sendable {
     let position: JournalPosition
     let end: JournalPosition
     let description: StreamDescription
@@ -15,9 +15,9 @@ struct FeedEntry: Sendable {
 /// The newest batches in memory, so that projections which keep up neither read nor inflate a second time.
 ///
 /// Bounded by bytes: the oldest entries go, whoever still wanted them reads the journal instead.
-final class JournalFeed: Sendable {
+package final class JournalFeed: Sendable {
     /// What a projection finds behind its position.
-    enum Next: Sendable {
+    package enum Next: Sendable {
         case entry(FeedEntry)
         /// It was here and is gone: read the journal up to there.
         case behind(upTo: JournalPosition)
@@ -39,7 +39,7 @@ final class JournalFeed: Sendable {
     private let monitor: Monitor<State>
     private let byteCountMax: Int
 
-    init(end: JournalPosition, byteCountMax: Int) {
+    package init(end: JournalPosition, byteCountMax: Int) {
         self.monitor = Monitor(State(start: end, end: end))
         self.byteCountMax = byteCountMax
     }
@@ -65,7 +65,7 @@ final class JournalFeed: Sendable {
         }
     }
 
-    func close() {
+    package func close() {
         self.monitor.update { $0.isClosed = true }
     }
 
@@ -75,7 +75,7 @@ final class JournalFeed: Sendable {
     }
 
     /// Waits for what comes at or behind `position`; `nil` when the deadline passes first.
-    func next(after position: JournalPosition, until deadline: MonotonicTime?) -> Next? {
+    package func next(after position: JournalPosition, until deadline: MonotonicTime?) -> Next? {
         self.monitor.wait(until: deadline) { state in
             if position < state.start { return .behind(upTo: state.end) }
             if let entry = Self.firstEntry(from: position, in: state) { return .entry(entry) }

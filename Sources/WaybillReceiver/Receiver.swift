@@ -74,15 +74,19 @@ package final class Receiver: Service {
 
         let clock = POSIXClock()
         let budget = AdmissionBudget(byteCount: self.configuration.admissionByteCount)
-        let committer = Committer(
-            feed: feed, budget: budget, retirement: retirement, clock: clock, telemetry: self.telemetry)
-        let handover = Handover(journal)
+        let committer = Committer()
+        let handover = Handover(
+            CommitLoop(
+                journal: journal, feed: feed, budget: budget, retirement: retirement, clock: clock,
+                telemetry: self.telemetry))
         let committing = Worker(name: "waybill-commit") { handover.take(committer.run) }
         let pool = NIOThreadPool(numberOfThreads: System.coreCount)
         pool.start()
         let shared = ReceiverShared(
             configuration: self.configuration, budget: budget,
-            checker: BatchChecker(pool: pool, lineByteCountMax: self.configuration.limits.lineByteCountMax),
+            checker: BatchChecker(lineByteCountMax: self.configuration.limits.lineByteCountMax) { check in
+                pool.submit { state in if case .active = state { check() } }
+            },
             committer: committer, clock: clock, telemetry: self.telemetry)
 
         let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
@@ -162,16 +166,13 @@ package final class Receiver: Service {
     private func startProjections(
         _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed, _ retirement: JournalRetirement
     ) throws(Failure) -> [Worker] {
-        let runner = ProjectionRunner(
-            journalDirectory: data.journal, feed: feed, retirement: retirement, configuration: self.configuration,
-            clock: POSIXClock(), telemetry: self.telemetry)
         var workers: [Worker] = []
         do throws(FileSystemError) {
-            let archive = Handover(try ArchiveProjection(data: data, zone: self.configuration.archiveZone))
-            workers.append(Worker(name: "waybill-archive") { archive.take(runner.run) })
+            let archive = try ArchiveProjection(data: data, zone: self.configuration.archiveZone)
+            workers.append(self.follow("waybill-archive", archive, data, feed, retirement))
             for options in self.configuration.exports {
-                let export = Handover(try ExportProjection.live(options, data: data))
-                workers.append(Worker(name: "wb-\(options.provider.rawValue)") { export.take(runner.run) })
+                let export = try ExportProjection.live(options, data: data)
+                workers.append(self.follow("wb-\(options.provider.rawValue)", export, data, feed, retirement))
             }
         } catch {
             feed.close()
@@ -179,6 +180,22 @@ package final class Receiver: Service {
             throw .disk(error)
         }
         return workers
+    }
+
+    private func follow(
+        _ thread: String, _ projection: consuming some Projection & ~Copyable, _ data: DataDirectory<POSIXFileSystem>,
+        _ feed: JournalFeed, _ retirement: JournalRetirement
+    ) -> Worker {
+        let handover = Handover(
+            ProjectionLoop(
+                projection, journalDirectory: data.journal, files: data.files, retirement: retirement,
+                configuration: self.configuration, clock: POSIXClock(), telemetry: self.telemetry))
+        return Worker(name: thread) {
+            handover.take { loop in
+                var loop = loop
+                loop.run(on: feed)
+            }
+        }
     }
 }
 

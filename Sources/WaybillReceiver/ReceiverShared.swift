@@ -1,10 +1,10 @@
 internal import NIOCore
 internal import Synchronization
 internal import WaybillProtocol
-internal import WaybillSystem
+package import WaybillSystem
 
 /// What all connections of a receiver share.
-final class ReceiverShared: Sendable {
+package final class ReceiverShared: Sendable {
     /// Absolute: what is not whole by then closes the connection.
     struct Timeouts: Sendable {
         var handshake = TimeAmount.seconds(10)
@@ -35,7 +35,7 @@ final class ReceiverShared: Sendable {
     let descriptionByteCountMax = 128 << 20
     let connectionCount = Atomic(0)
 
-    init(
+    package init(
         configuration: ReceiverConfiguration, budget: AdmissionBudget, checker: BatchChecker, committer: Committer,
         clock: any SystemClock, telemetry: ReceiverTelemetry
     ) {

@@ -1,11 +1,11 @@
-internal import Logging
+package import Logging
 internal import Synchronization
 internal import WaybillJournal
 internal import WaybillProtocol
 internal import WaybillSystem
 
 /// Everything noteworthy that a receiver does: each occurrence is logged and counted in one place, per batch at most.
-final class ReceiverTelemetry: Sendable {
+package final class ReceiverTelemetry: Sendable {
     private let logger: Logger
     private let batches = Atomic(0)
     private let rawBytes = Atomic(0)
@@ -13,7 +13,7 @@ final class ReceiverTelemetry: Sendable {
     private let refusedBatches = Atomic(0)
     private let skippedBytes = Atomic(0)
 
-    init(logger: Logger) {
+    package init(logger: Logger) {
         self.logger = logger
     }
 

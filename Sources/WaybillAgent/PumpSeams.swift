@@ -1,0 +1,32 @@
+package import WaybillProtocol
+package import WaybillSystem
+
+/// What the network tells the pump.
+package enum LinkEvent: Sendable {
+    case connected
+    case received([UInt8])
+    case closed(reason: String)
+    /// The process is told to stop.
+    case stop
+}
+
+/// One connection to a receiver, as the pump sees it: bytes out; what comes in are ``LinkEvent``s.
+package protocol AgentLink: Sendable {
+    /// Sends a message, and the payload behind it when it is a batch; nothing, once the connection is gone.
+    func send(_ message: Message, payload: UnsafeRawBufferPointer?)
+    func close()
+}
+
+/// Hints about which files changed; a scan stays the truth.
+package protocol ChangeHints: ~Copyable {
+    /// What becomes readable when there are hints; `nil` when there never are.
+    var file: FileID? { get }
+    /// Whether every folder is watched, so that scans may be rare.
+    var isComplete: Bool { get }
+    /// Watches these folders and no others.
+    mutating func watch(_ directories: [String])
+    /// Takes what has gathered; `nil` when it is nothing.
+    mutating func read() -> DirectoryWatcher.Hint?
+}
+
+extension DirectoryWatcher: ChangeHints {}

@@ -1,0 +1,272 @@
+package import WaybillJournal
+internal import WaybillProtocol
+package import WaybillSystem
+
+/// What the committer's thread does: appends what the connections checked as a group, syncs once, publishes it to the
+/// projections and answers everybody.
+///
+///     works ─▶ staged in the journal, replies held ─▶ commit (write, fdatasync) ─▶ feed ─▶ replies
+///                                                        └─ error: all of it kept, tried again a second later
+///
+/// When the disk refuses, the group is kept, nothing is acknowledged, and nothing more is taken: the admission budget
+/// stops the readers.
+package struct CommitLoop<Files: FileSystem>: ~Copyable {
+    private var journal: Journal<Files>
+    private let feed: JournalFeed
+    private let budget: AdmissionBudget
+    private let retirement: JournalRetirement
+    private let clock: any SystemClock
+    private let telemetry: ReceiverTelemetry
+
+    private var group = Group()
+    private var owners = Owners()
+    /// Works not taken yet, in order, from ``next`` on.
+    private var works: [Work] = []
+    private var next = 0
+    /// Commits of the present group that failed.
+    private var failureCount = 0
+
+    package init(
+        journal: consuming Journal<Files>, feed: JournalFeed, budget: AdmissionBudget, retirement: JournalRetirement,
+        clock: any SystemClock, telemetry: ReceiverTelemetry
+    ) {
+        self.journal = journal
+        self.feed = feed
+        self.budget = budget
+        self.retirement = retirement
+        self.clock = clock
+        self.telemetry = telemetry
+    }
+
+    /// Takes works, and makes everything taken durable.
+    ///
+    /// - Returns: when to call again because the disk refused; `nil` once everything is answered.
+    package mutating func step(_ works: [Work]) -> MonotonicTime? {
+        self.works.append(contentsOf: works)
+        while self.next < self.works.count {
+            let work = self.works[self.next]
+            if case .open(_, _, let description) = work, self.group.holds(description.id) {
+                // Where the stream stands is known only once what is staged of it is durable.
+                if let retryAt = self.commit() { return retryAt }
+            }
+            self.take(work)
+            self.next += 1
+        }
+        self.works.removeAll(keepingCapacity: true)
+        self.next = 0
+        if let retryAt = self.commit() { return retryAt }
+        self.retire()
+        return nil
+    }
+
+    private mutating func take(_ work: Work) {
+        switch work {
+        case .open(let port, let number, let description):
+            let position = self.journal.position(of: description.id)
+            if let owner = self.owners.owner(of: description.id), owner !== port, owner.agent != port.agent {
+                let text = "agent \(owner.agent) ships this stream; stop one of the two"
+                self.group.reply(to: port, .openRefused(number, at: position, .inUse, text: text))
+                return
+            }
+            let isSealed = self.journal.isSealed(description.id)
+            if isSealed { self.owners.release(description.id) } else { self.owners.set(port, of: description.id) }
+            self.group.reply(to: port, .opened(number, at: position, isSealed: isSealed))
+        case .batch(let port, let number, let description, let header, let wire, let raw):
+            let byteCount = wire.count + raw.count
+            guard self.isOwner(port, of: description, number) else {
+                self.budget.release(byteCount)
+                return
+            }
+            guard !self.owners.hasEnded(description.id) else {
+                self.budget.release(byteCount)
+                let position = self.journal.position(of: description.id)
+                let text = "the last line had no LF: only SEAL may follow"
+                self.group.reply(to: port, .refused(number, at: position, .sealed, text: text))
+                return
+            }
+            let result = self.journal.stage(.batch(description.id, header, payload: wire), of: description)
+            if result == .staged, raw.bytes.last != 0x0A { self.owners.end(description.id) }
+            if result == .staged {
+                self.group.add(description: description, header: header, raw: raw, byteCount: byteCount)
+            } else {
+                self.budget.release(byteCount)
+            }
+            self.group.settle(port, number, result, end: header.end)
+        case .skip(let port, let number, let description, let offset, let byteCount, let reason):
+            guard self.isOwner(port, of: description, number) else { return }
+            let result = self.journal.stage(
+                .skip(description.id, offset, byteCount: byteCount, reason), of: description)
+            if result == .staged {
+                self.group.staged(description.id)
+                self.telemetry.skipped(description, offset, byteCount: byteCount, reason)
+            }
+            self.group.settle(port, number, result, end: StreamOffset(offset.rawValue + byteCount))
+        case .seal(let port, let number, let description, let length):
+            guard self.isOwner(port, of: description, number) else { return }
+            switch self.journal.stage(.seal(description.id, length: length), of: description) {
+            case .staged, .alreadyHeld, .alreadySealed:
+                self.group.staged(description.id)
+                self.group.reply(to: port, .sealed(number))
+                self.owners.sealed(description.id)
+            case .gap(let position):
+                self.group.reply(to: port, .refused(number, at: position, .gap, text: "the stream ends elsewhere"))
+            }
+        case .closed(let port):
+            self.owners.release(port)
+        }
+    }
+
+    private mutating func isOwner(
+        _ port: ConnectionPort, of description: StreamDescription, _ number: StreamNumber
+    ) -> Bool {
+        if self.owners.owner(of: description.id) === port { return true }
+        let position = self.journal.position(of: description.id)
+        self.group.reply(
+            to: port, .refused(number, at: position, .inUse, text: "another connection has opened this stream"))
+        return false
+    }
+
+    /// - Returns: when to try again; `nil` once nothing waits.
+    private mutating func commit() -> MonotonicTime? {
+        if self.journal.hasStaged {
+            let start = self.clock.monotonicTime()
+            do throws(FileSystemError) {
+                let time = self.clock.wallTime()
+                let ranges = try self.journal.commit(at: time)
+                let entries = self.group.feedEntries(at: ranges, receivedAt: time)
+                self.feed.publish(entries, end: self.journal.end)
+                self.telemetry.groupCommitted(
+                    batchCount: self.group.batches.count, rawByteCount: self.group.rawByteCount,
+                    took: self.clock.monotonicTime() - start)
+            } catch {
+                self.failureCount += 1
+                self.telemetry.commitFailed(error, attempt: self.failureCount)
+                return start + .seconds(1)
+            }
+        }
+        if self.failureCount > 0 { self.telemetry.commitRecovered(afterAttempts: self.failureCount) }
+        self.failureCount = 0
+        self.budget.release(self.group.budgetByteCount)
+        self.group.deliver()
+        return nil
+    }
+
+    private mutating func retire() {
+        guard let position = self.retirement.duePosition(now: self.clock.monotonicTime()) else { return }
+        let time = WallTime(
+            milliseconds: self.clock.wallTime().milliseconds - self.retirement.retention.nanoseconds / 1_000_000)
+        do throws(FileSystemError) {
+            let count = try self.journal.retire(before: position, writtenBefore: time)
+            if count > 0 { self.telemetry.segmentsRetired(count) }
+        } catch {
+            self.telemetry.retirementFailed(error)
+        }
+    }
+}
+
+/// What is staged and who waits for it.
+private struct Group {
+    struct Batch {
+        let description: StreamDescription
+        let header: BatchHeader
+        let raw: SharedBytes
+    }
+
+    private(set) var batches: [Batch] = []
+    private(set) var rawByteCount = 0
+    private(set) var budgetByteCount = 0
+    private var streams: Set<StreamID> = []
+    /// Every answer waits for the group, so that none overtakes another of its connection.
+    private var replies: [ObjectIdentifier: (port: ConnectionPort, replies: [Reply])] = [:]
+
+    /// Whether anything of the stream is staged.
+    func holds(_ id: StreamID) -> Bool {
+        self.streams.contains(id)
+    }
+
+    mutating func staged(_ id: StreamID) {
+        self.streams.insert(id)
+    }
+
+    mutating func add(description: StreamDescription, header: BatchHeader, raw: SharedBytes, byteCount: Int) {
+        self.batches.append(Batch(description: description, header: header, raw: raw))
+        self.streams.insert(description.id)
+        self.rawByteCount += raw.count
+        self.budgetByteCount += byteCount
+    }
+
+    mutating func settle(_ port: ConnectionPort, _ number: StreamNumber, _ result: StagingResult, end: StreamOffset) {
+        switch result {
+        case .staged: self.reply(to: port, .durable(number, upTo: end))
+        case .alreadyHeld(let position), .alreadySealed(let position):
+            self.reply(to: port, .durable(number, upTo: position))
+        case .gap(let position):
+            self.reply(to: port, .refused(number, at: position, .gap, text: "the stream stands at another offset"))
+        }
+    }
+
+    mutating func reply(to port: ConnectionPort, _ reply: Reply) {
+        var replies = self.replies[ObjectIdentifier(port)]?.replies ?? []
+        // Acks are cumulative: the last of a run says it all.
+        if case .durable(let number, _) = reply, case .durable(number, _)? = replies.last { replies.removeLast() }
+        replies.append(reply)
+        self.replies[ObjectIdentifier(port)] = (port, replies)
+    }
+
+    func feedEntries(at ranges: [Range<JournalPosition>], receivedAt: WallTime) -> [FeedEntry] {
+        zip(self.batches, ranges).map { batch, range in
+            FeedEntry(
+                position: range.lowerBound, end: range.upperBound, description: batch.description,
+                offset: batch.header.offset, receivedAt: receivedAt, raw: batch.raw)
+        }
+    }
+
+    mutating func deliver() {
+        for (_, entry) in self.replies { entry.port.deliver(entry.replies) }
+        self.replies.removeAll(keepingCapacity: true)
+        self.batches.removeAll(keepingCapacity: true)
+        self.streams.removeAll(keepingCapacity: true)
+        self.rawByteCount = 0
+        self.budgetByteCount = 0
+    }
+}
+
+/// Which connection ships which stream: the last that opened it.
+private struct Owners {
+    private var owners: [StreamID: ConnectionPort] = [:]
+    private var streams: [ObjectIdentifier: Set<StreamID>] = [:]
+    /// Streams whose last line had no LF; nothing can follow it but their seal.
+    private var ended: Set<StreamID> = []
+
+    func hasEnded(_ id: StreamID) -> Bool {
+        self.ended.contains(id)
+    }
+
+    mutating func end(_ id: StreamID) {
+        self.ended.insert(id)
+    }
+
+    mutating func sealed(_ id: StreamID) {
+        self.ended.remove(id)
+        self.release(id)
+    }
+
+    func owner(of id: StreamID) -> ConnectionPort? {
+        self.owners[id]
+    }
+
+    mutating func set(_ port: ConnectionPort, of id: StreamID) {
+        self.release(id)
+        self.owners[id] = port
+        self.streams[ObjectIdentifier(port), default: []].insert(id)
+    }
+
+    mutating func release(_ id: StreamID) {
+        guard let port = self.owners.removeValue(forKey: id) else { return }
+        self.streams[ObjectIdentifier(port)]?.remove(id)
+    }
+
+    mutating func release(_ port: ConnectionPort) {
+        for id in self.streams.removeValue(forKey: ObjectIdentifier(port)) ?? [] { self.owners[id] = nil }
+    }
+}
