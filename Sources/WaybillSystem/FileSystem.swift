@@ -136,6 +136,11 @@ package struct FileSystemError: Error, Hashable, Sendable, CustomStringConvertib
         SystemErrorText.code(self.errno)
     }
 
+    /// Whether there is no room: on the file system, or in this user's quota.
+    package var isDiskFull: Bool {
+        self.code == SystemErrorText.code(SystemErrorText.noSpace)
+    }
+
     /// What the operator can do about it.
     package var remedy: String {
         SystemErrorText.remedy(self.errno)
@@ -260,7 +265,7 @@ extension FileSystem {
             try self.synchronizeDirectory(parent)
         } catch {
             // A folder that this user may not open, or that knows no sync, is none in which we made a name.
-            if error.errno == SystemErrorText.inputOutput || error.errno == SystemErrorText.noSpace { throw error }
+            if error.errno == SystemErrorText.inputOutput || error.isDiskFull { throw error }
         }
     }
 }
