@@ -123,7 +123,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         do throws(FileSystemError) {
             try self.spool.append(UnsafeRawBufferPointer(self.line.bytes))
         } catch {
-            return .dropped(error.errno == SystemErrorText.noSpace ? .diskFull : .diskError)
+            return .dropped(error.isDiskFull ? .diskFull : .diskError)
         }
         self.lastStored = now.monotonic
         self.counters.count(storedByteCount: self.line.count)

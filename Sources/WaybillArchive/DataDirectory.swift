@@ -38,8 +38,9 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
 
     /// Makes the folders that are missing.
     package func create() throws(FileSystemError) {
-        for path in [self.root, self.journal, self.archive, self.exports, self.state] {
-            try self.files.createDirectories(path)
+        try self.files.createDirectories(self.root)
+        for path in [self.journal, self.archive, self.exports, self.state] {
+            if try self.files.status(at: path)?.kind != .directory { try self.files.createDirectories(path) }
         }
         // A folder that was there may not be durable yet: whoever made it may have died before this.
         try self.files.synchronizeDirectory(self.root)

@@ -140,7 +140,9 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         if self.openIndexes.count >= self.openFileCountMax { try self.closeOldest() }
         let path = self.path(of: index)
         if self.entries[index.rawValue].isNew {
-            try self.files.createDirectories(Path.parent(of: path))
+            let directory = Path.parent(of: path)
+            // Names are made durable by the checkpoint, once for all files of a folder.
+            if try self.files.status(at: directory) == nil { try self.files.createDirectories(directory) }
             self.markDirectories(above: self.entries[index.rawValue].path)
         }
         let file = try self.files.open(path, .append)

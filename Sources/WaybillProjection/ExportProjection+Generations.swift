@@ -81,6 +81,7 @@ extension ExportProjection {
             try self.files.exchange(source, with: target)
         }
         try self.files.synchronizeDirectory(Path.parent(of: target))
+        try self.files.synchronizeDirectory(Path.parent(of: source))
     }
 
     /// Puts the replaced partition where an operator finds it, in the place of one that was replaced before it.
@@ -92,6 +93,8 @@ extension ExportProjection {
         try self.files.removeTree(previous)
         try self.files.createDirectories(Path.parent(of: previous))
         try self.files.rename(replaced, to: previous)
+        try self.files.synchronizeDirectory(Path.parent(of: previous))
+        try self.files.synchronizeDirectory(Path.parent(of: replaced))
     }
 
     /// Gives a partition's content a name that no other has, and writes it into the partition.

@@ -110,7 +110,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
 
     private mutating func writeFailed(storedByteCount: Int, _ error: FileSystemError) {
         // A full disk refuses whole; after any other error nobody knows what the file ends in.
-        if storedByteCount == 0, error.errno == SystemErrorText.noSpace { return }
+        if storedByteCount == 0, error.isDiskFull { return }
         self.tornLineCount += 1
         if let segment = self.segment, segment.byteCount == 0 {
             self.segment?.isTorn = true

@@ -136,6 +136,11 @@ package struct FileSystemError: Error, Hashable, Sendable, CustomStringConvertib
         SystemErrorText.code(self.errno)
     }
 
+    /// Whether there is no room: on the file system, or in this user's quota.
+    package var isDiskFull: Bool {
+        self.code == SystemErrorText.code(SystemErrorText.noSpace)
+    }
+
     /// What the operator can do about it.
     package var remedy: String {
         SystemErrorText.remedy(self.errno)
@@ -235,18 +240,33 @@ extension FileSystem {
         try self.removeDirectory(path)
     }
 
-    /// Makes a directory and what is missing above it; each new name is durable when this returns.
+    /// Makes a directory and what is missing above it; their names are durable when this returns, that of a directory
+    /// that was there included.
     package func createDirectories(_ path: String) throws(FileSystemError) {
         if let status = try self.status(at: path) {
             guard status.kind == .directory else {
                 throw FileSystemError("createDirectory", path: path, errno: SystemErrorText.notADirectory)
             }
-            return
+            return try self.settleName(of: path)
         }
         let parent = Path.parent(of: path)
         try self.createDirectories(parent)
         try self.createDirectory(path)
         try self.synchronizeDirectory(parent)
+    }
+
+    /// Makes the name of a directory that was there durable.
+    ///
+    /// Whoever made it may have died before that; the names above it were durable before it was made.
+    private func settleName(of path: String) throws(FileSystemError) {
+        let parent = Path.parent(of: path)
+        guard parent != path else { return }
+        do throws(FileSystemError) {
+            try self.synchronizeDirectory(parent)
+        } catch {
+            // A folder that this user may not open, or that knows no sync, is none in which we made a name.
+            if error.errno == SystemErrorText.inputOutput || error.isDiskFull { throw error }
+        }
     }
 }
 

@@ -51,6 +51,12 @@ package struct StateStore<Files: FileSystem>: ~Copyable {
         for candidate in [path, path + ".tmp", path + ".previous"] {
             guard let bytes = try files.contents(of: candidate, byteCountMax: 1 << 30), !bytes.isEmpty else { continue }
             guard let image = StateImage(bytes: bytes, head: Self.head) else {
+                // With no other file a process died in the first commit; the next one writes over what it left.
+                if candidate == path + ".tmp", try files.status(at: path + ".previous") == nil,
+                    recovery.damagedPaths.isEmpty
+                {
+                    continue
+                }
                 let aside = try Self.setAside(candidate, files)
                 recovery.damagedPaths.append(aside)
                 continue

@@ -137,6 +137,20 @@ private final class Folder {
         #expect(throws: FileSystemError.self) { try folder.files.removeDirectory(path) }
     }
 
+    @Test func `a folder that a process died in making is durable once it is made again`() throws {
+        for call in 1...8 {
+            for seed in 0..<20 {
+                let disk = CrashFileSystem()
+                disk.stop(atCall: call)
+                do { try disk.createDirectories("/a/b") } catch { #expect(disk.isStopped) }
+                disk.kill()
+                try disk.createDirectories("/a/b")
+                disk.crash(seed: UInt64(seed))
+                #expect(try disk.status(at: "/a/b")?.kind == .directory)
+            }
+        }
+    }
+
     @Test func `names are listed in the order of their bytes`() throws {
         let folder = try Folder()
         for name in ["b", "a", "B", "é", ".hidden", "a b"] {

@@ -207,6 +207,21 @@ private final class Bench {
         return hasFailed
     }
 
+    @Test func `a death in the first commit is no damage`() throws {
+        for call in 1...8 {
+            let bench = try Bench()
+            var store = try bench.open()
+            bench.disk.stop(atCall: call)
+            do { try bench.commit(["a": "1"], to: &store) } catch { #expect(bench.disk.isStopped) }
+            bench.disk.kill()
+            store = try bench.recover()
+            let damagedPaths = store.recovery.damagedPaths
+            #expect(damagedPaths == [])
+            try bench.commit(["b": "2"], to: &store)
+            #expect(bench.disk.tree("/state").keys.allSatisfy { !$0.hasSuffix(".tmp") })
+        }
+    }
+
     @Test func `after a failed commit, settling makes the disk hold what memory holds`() throws {
         for call in 1...6 {
             for seed in 0..<8 {

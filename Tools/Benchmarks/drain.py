@@ -4,8 +4,11 @@
     Tools/Benchmarks/drain.py --megabytes 512 --exports none --runs 3
 
 Prints one JSON object a run: MB/s of raw lines (10^6 bytes) from the agent's start to its exit, with every line
-acknowledged, which means durable; CPU seconds per GB and peak resident memory of both processes. Every line of the
-archive is compared with the backlog: a run that lost or repeated a line has no figure.
+acknowledged, which means durable; acknowledged batches a second; CPU seconds per GB and peak resident memory of both
+processes. Every line of the archive is compared with the backlog: a run that lost or repeated a line has no figure.
+
+`--without-sync` shows what durability costs: the receiver's syncs return at once, by the fault shim (Tools/Faults). Such
+a run promises nothing: a power cut would lose what was acknowledged.
 """
 import argparse
 import collections
@@ -123,6 +126,15 @@ def reap(process):
     return usage.ru_utime + usage.ru_stime
 
 
+def without_sync(options, root):
+    """The environment that takes the receiver's syncs away, when that is asked for."""
+    if not options.without_sync:
+        return {}
+    build = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../Faults/build")
+    shim = subprocess.run([build], check=True, capture_output=True, text=True).stdout.strip()
+    return {"LD_PRELOAD": shim, "WAYBILL_FAULT_ROOT": os.path.realpath(root), "WAYBILL_FAULT_NOSYNC": "1"}
+
+
 def run(options, number):
     root = tempfile.mkdtemp(prefix="waybill-drain-", dir=options.directory)
     try:
@@ -135,7 +147,7 @@ def run(options, number):
         with open(os.path.join(root, "log"), "wb") as log:
             receiver = subprocess.Popen(
                 [options.binary, "receiver", "--data", root + "/data", "--listen", "127.0.0.1:%d" % port,
-                 "--exports", options.exports], stderr=log)
+                 "--exports", options.exports], stderr=log, env={**os.environ, **without_sync(options, root)})
             wait_for(port, receiver)
             receiver_memory = Memory(receiver)
             started = time.monotonic()
@@ -157,6 +169,7 @@ def run(options, number):
             "run": number, "raw_bytes": byte_count, "lines": line_count, "wire_bytes": summary["wire_bytes"],
             "batches": summary["batches"], "exports": options.exports, "compression": options.compression,
             "seconds": round(seconds, 3), "mb_per_s": round(byte_count / 1e6 / seconds, 1),
+            "acks_per_s": round(summary["batches"] / seconds, 1), "syncs": "none" if options.without_sync else "all",
             "seconds_until_projected": round(settled, 3),
             "agent_cpu_s_per_gb": round(agent_cpu / gigabytes, 2),
             "receiver_cpu_s_per_gb": round(receiver_cpu / gigabytes, 2),
@@ -177,7 +190,12 @@ def main():
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--directory", help="where to work; a real disk, not tmpfs")
+    parser.add_argument(
+        "--without-sync", action="store_true", help="the receiver syncs nothing; what it acknowledges is not durable")
     options = parser.parse_args()
+    if options.without_sync:
+        print("WITHOUT SYNC: nothing that is acknowledged in these runs is durable; they show what syncs cost and "
+              "promise nothing", file=sys.stderr, flush=True)
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     for number in range(1, options.runs + 1):
         print(json.dumps(run(options, number)), flush=True)

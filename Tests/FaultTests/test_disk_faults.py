@@ -1,0 +1,358 @@
+"""Disks that fill up, turn read-only or report errors under processes that run, and are well again later.
+
+The full disks are real ones (a small tmpfs, where this user may mount one); errors come from the fault shim, which a
+file switches on and off while the process runs.
+"""
+
+import json
+import select
+import subprocess
+import time
+import unittest
+
+from faults import PROVIDERS, Batches, Shipper, armed
+
+from harness import SiteTest, run, until
+from ledger import EventMaker, Ledger, exported_ids, lines_of, stored
+from wire import Peer, batch
+
+EXPORTS = ",".join(PROVIDERS)
+WITHHELD = "acks are withheld"
+
+
+class DiskTest(SiteTest):
+    """A switch for errors, ballast for disks."""
+
+    def setUp(self):
+        super().setUp()
+        self.switch = self.site.root / "switch"
+
+    def armed(self, error, *roots):
+        """The shim with these errors, switched off."""
+        return armed(*(roots or [self.site.data]), error=error, switch=self.switch)
+
+    def fill_up(self, disk):
+        """Takes every byte that a disk has left; returns what gives them back."""
+        ballast = disk / "ballast"
+        with open(ballast, "ab", buffering=0) as file:
+            for size in (1 << 20, 4096, 1):
+                try:
+                    while file.write(bytes(size)) == size:
+                        pass
+                except OSError:
+                    pass
+        return ballast
+
+    def assert_silent(self, peer, seconds=0.2):
+        """Nothing is acknowledged, however often the write is tried again."""
+        self.assertFalse(select.select([peer.socket], [], [], seconds)[0], "the receiver says something")
+
+    def until_said(self, process, text, count=1, seconds=30):
+        until(lambda: process.log().count(text) >= count, seconds, f"'{text}' {count} times in {process.log_path.name}")
+
+
+class FullDiskTests(DiskTest):
+    """A disk that fills up in the middle of the work, and has room again."""
+
+    def test_a_disk_fills_up_again_and_again(self):
+        """Nothing is acknowledged while the disk is full, the log says why, and all goes on by itself (T5, T37)."""
+        disk = self.site.mount("disk", "24m")
+        maker, ledger = EventMaker(31), Ledger()
+        receiver = self.site.receiver(exports="csv", data=disk / "data")
+        agent = self.site.agent()
+        for turn in range(1, 4):
+            maker.spool(self.site.spool, ledger, 100_000)
+            until(lambda: not any(self.site.spool.iterdir()), 30, "the agent ships while there is room")
+            ballast = self.fill_up(disk)
+            # Enough that a full page at the end of a segment does not take it.
+            maker.spool(self.site.spool, ledger, 300_000)
+            self.until_said(receiver, WITHHELD, turn)
+            self.assertIn("disk-full", receiver.log())
+            self.assertTrue(any(self.site.spool.iterdir()))
+            ballast.unlink()
+            until(lambda: not any(self.site.spool.iterdir()), 30, "both go on by themselves")
+            self.until_said(receiver, "writing goes on", turn)
+        self.assertEqual((agent.stop(), receiver.stop()), (0, 0))
+        comparison = ledger.compare(stored(disk / "data"))
+        self.assertTrue(comparison.is_clean, str(comparison))
+        self.assertEqual(sum(exported_ids(disk / "data", "csv").values()), ledger.line_count)
+
+    def test_a_full_disk_under_the_exports_alone(self):
+        """Lines are taken and archived all the while, and the exports catch up by themselves (T5)."""
+        disk = self.site.mount("exports", "4m")
+        self.site.data.mkdir()
+        (self.site.data / "exports").symlink_to(disk)
+        batches = Batches(32)
+        receiver = self.site.receiver(exports=EXPORTS)
+        Shipper(self.site.port, batches.streams()).ship()
+        ballast = self.fill_up(disk)
+        Shipper(self.site.port, batches.streams(batch_count=5, line_count=60)).ship()
+        self.until_said(receiver, "a projection could not write")
+        Shipper(self.site.port, batches.streams()).ship()
+        until(lambda: batches.ledger.compare(stored(self.site.data)).is_clean, 20, "the archive is complete")
+        self.assertNotIn(WITHHELD, receiver.log())
+        ballast.unlink()
+        wanted = sum(batches.exported.values())
+        until(lambda: sum(exported_ids(self.site.data, "ga4").values()) == wanted, 20, "the export is complete")
+        self.assertEqual(receiver.stop(), 0)
+        batches.check(self, self.site.data, "after the disk was full")
+
+    def test_a_client_on_a_full_disk_counts_what_it_could_not_keep(self):
+        """What `track()` called stored is there, and an event with the numbers tells of the rest (T28, T40)."""
+        disk = self.site.mount("spool-disk", "32m")
+        spool, ledger, count = disk / "spool", self.site.root / "ledger.txt", 30_000
+        ballast = self.fill_up(disk)
+        app = self.site.start(
+            "demo-app", "--spool", spool, "--ledger", ledger, "--app", 1, "--events", count, log="app.log")
+        for _ in range(2):
+            time.sleep(0.2)
+            ballast.unlink()
+            before = ledger.stat().st_size
+            until(lambda: ledger.stat().st_size > before or not app.is_running, 20, "the app stores events again")
+            time.sleep(0.1)
+            self.fill_up(disk)
+        time.sleep(0.2)
+        ballast.unlink()
+        self.assertEqual(app.wait(60), 0)
+        self.check_client(spool, ledger, count)
+
+    def test_a_client_over_its_quota_counts_what_it_could_not_keep(self):
+        """A quota is met as a full disk is: counted as such, told of, and gone on after (T28)."""
+        ledger, count = self.site.root / "ledger.txt", 2_000
+        app = run(
+            "demo-app", "--spool", self.site.spool, "--ledger", ledger, "--app", 1, "--events", count,
+            env=armed(self.site.spool, error="write:EDQUOT:.ndjson:500-900;open:EDQUOT:.ndjson:1-3"))
+        self.assertEqual(app.returncode, 0, app.stderr)
+        told = self.check_client(self.site.spool, ledger, count)
+        self.assertEqual({reason for event in told for reason in event if reason != "count"}, {"disk_full"})
+
+    def check_client(self, spool, ledger, count):
+        """Returns what the client told of what it dropped."""
+        events = [json.loads(line) for path in sorted(spool.glob("*.ndjson")) for line in lines_of(path) if line.endswith(b"\n")]
+        self.assertEqual([event["seq"] for event in events], list(range(1, len(events) + 1)))
+        kept = [event["data"]["number"] for event in events if event["name"] in ("screen_view", "Product Tapped")]
+        self.assertEqual(kept, [int(line.split()[1]) for line in ledger.read_text().splitlines()])
+        told = [event["data"] for event in events if event["name"] == "wb.dropped"]
+        users = sum(event["kind"] == "user" for event in events)
+        self.assertLess(len(kept), count, "the disk was never full")
+        self.assertEqual(sum(event["count"] for event in told), count + 1 - len(kept) - users)
+        return told
+
+
+class ReadOnlyTests(DiskTest):
+    """A file system that turns read-only."""
+
+    def test_a_disk_turns_read_only_and_back(self):
+        """Nothing is acknowledged meanwhile; it goes on by itself, and exact (T5)."""
+        batches = Batches(33)
+        receiver = self.site.receiver(exports=EXPORTS, env=self.armed("*:EROFS:*"))
+        Shipper(self.site.port, batches.streams()).ship()
+        self.switch.touch()
+        streams = batches.streams()
+        with Peer(self.site.port) as peer:
+            peer.hello("peer")
+            peer.open(streams[0].name)
+            peer.batch(streams[0].name, streams[0].batches[0])
+            self.until_said(receiver, WITHHELD)
+            self.assertIn("read-only", receiver.log())
+            self.assert_silent(peer)
+            self.switch.unlink()
+            self.assertEqual(peer.line(), f"ACK 1 {streams[0].ends[1]}")
+        Shipper(self.site.port, streams).ship()
+        self.assertEqual(receiver.stop(), 0)
+        batches.check(self, self.site.data, "after it was read-only")
+
+    def test_a_start_on_a_disk_that_has_turned_read_only(self):
+        """A kill, a remount as read-only, a start that says why it cannot, a remount: exact (T4, T5)."""
+        disk = self.site.mount("disk", "24m")
+        data = disk / "data"
+        batches = Batches(34)
+        receiver = self.site.receiver(exports=EXPORTS, data=data)
+        Shipper(self.site.port, batches.streams()).ship()
+        receiver.kill()
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        result = run("receiver", "--data", data, "--listen", self.site.address, "--exports", EXPORTS, timeout=20)
+        self.assertIn(result.returncode, (74, 78))
+        self.assertIn("read-only", result.stderr.decode().lower())
+        subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+        receiver = self.site.receiver(exports=EXPORTS, data=data)
+        Shipper(self.site.port, batches.streams()).ship()
+        self.assertEqual(receiver.stop(), 0)
+        batches.check(self, data, "after the remount")
+
+
+class JournalErrorTests(DiskTest):
+    """Errors of the journal's disk."""
+
+    def segments(self):
+        return {path.name: path.read_bytes() for path in (self.site.data / "journal").glob("*.journal")}
+
+    def test_a_batch_whose_sync_failed_goes_to_another_file(self):
+        """After one failed sync the kernel would call the next one good: the batch is written elsewhere first (T8)."""
+        raw, more = (b"".join(EventMaker(seed).lines(20)) for seed in (35, 36))
+        payload = batch("stream", more)[1]
+        receiver = self.site.receiver(exports="csv", env=self.armed("sync:EIO:/journal/:1-1"))
+        with Peer(self.site.port) as peer:
+            peer.hello("peer")
+            peer.open("stream")
+            peer.batch("stream", raw)
+            self.assertEqual(peer.line(), f"ACK 1 {len(raw)}")
+            before = self.segments()
+            self.switch.touch()
+            peer.batch("stream", more, offset=len(raw))
+            self.until_said(receiver, WITHHELD)
+            self.assertEqual(peer.line(), f"ACK 1 {len(raw) + len(more)}")
+        after = self.segments()
+        self.assertEqual(after.keys() & before.keys(), before.keys())
+        for name, content in before.items():
+            self.assertTrue(after[name].startswith(content), "what was acknowledged stays")
+            self.assertNotIn(payload, after[name], "the file whose sync failed is trusted again")
+        self.assertTrue(any(payload in content for name, content in after.items() if name not in before))
+        # The disk says nothing of it any more; what counts is what a new process finds.
+        receiver.kill()
+        receiver = self.site.receiver(exports="csv")
+        with Peer(self.site.port) as peer:
+            peer.hello("peer")
+            self.assertEqual(peer.open("stream"), f"AT 1 {len(raw) + len(more)}")
+        self.assertEqual(receiver.stop(), 0)
+        ledger = Ledger()
+        ledger.add((raw + more).splitlines(True))
+        comparison = ledger.compare(stored(self.site.data))
+        self.assertTrue(comparison.is_clean, str(comparison))
+
+    def test_errors_of_writes_and_syncs_withhold_acks(self):
+        """While writes, syncs, or syncs of the folder fail nothing is acknowledged, and then all of it is (T5, T8)."""
+        batches = Batches(37)
+        receiver = None
+        for turn, ops in enumerate(("write,truncate", "sync", "open,syncdir")):
+            if receiver:
+                self.assertEqual(receiver.stop(), 0)
+            # A start opens a new segment with its first group.
+            receiver = self.site.receiver(exports=EXPORTS, env=self.armed(f"{ops}:EIO:/journal"))
+            if turn % 2:
+                Shipper(self.site.port, batches.streams(1)).ship()
+            self.switch.touch()
+            [stream] = batches.streams(1)
+            with Peer(self.site.port) as peer:
+                peer.hello("peer")
+                self.assertEqual(peer.open(stream.name), "AT 1 0")
+                peer.batch(stream.name, stream.batches[0])
+                self.until_said(receiver, WITHHELD)
+                self.assert_silent(peer)
+                self.switch.unlink()
+                self.assertEqual(peer.line(), f"ACK 1 {stream.ends[1]}")
+            Shipper(self.site.port, [stream]).ship()
+        self.assertEqual(receiver.stop(), 0)
+        batches.check(self, self.site.data, "after errors")
+
+    def test_a_kill_while_the_disk_reports_errors(self):
+        """Killed and started over a failing disk, it holds everything acknowledged once the disk is well (T4, T8)."""
+        batches = Batches(38)
+        for error in ("sync,write:EIO:*", "*:ENOSPC:*"):
+            receiver = self.site.receiver(exports=EXPORTS, env=self.armed(error))
+            streams = batches.streams()
+            Shipper(self.site.port, streams[:1]).ship()
+            self.switch.touch()
+            with Peer(self.site.port) as peer:
+                peer.hello("peer")
+                peer.open(streams[1].name)
+                peer.batch(streams[1].name, streams[1].batches[0])
+                self.until_said(receiver, WITHHELD)
+                receiver.kill()
+            over = self.site.start(
+                "receiver", "--data", self.site.data, "--listen", self.site.address, "--exports", EXPORTS,
+                log="over.log", env=self.armed(error))
+            until(lambda: not over.is_running or self.site.is_listening(), 20, "it starts or says why not")
+            if over.is_running:
+                over.kill()
+            else:
+                self.assertRegex(over.log(), "disk-full|disk-error")
+            self.switch.unlink()
+            receiver = self.site.receiver(exports=EXPORTS)
+            Shipper(self.site.port, streams).ship()
+            self.assertEqual(receiver.stop(), 0)
+            batches.check(self, self.site.data, error)
+
+
+class ProjectionErrorTests(DiskTest):
+    """Errors of the files behind the journal: checkpoints, archive, exports."""
+
+    RULES = ("/state/archive.state", "/state/export-ga4.state", "/state/export-mixpanel.state", "/state/export-csv.state")
+
+    def test_checkpoints_that_cannot_be_written(self):
+        """Ingestion goes on, projections wait and go on by themselves, and a stop with them failing is exact (T5)."""
+        batches = Batches(39)
+        error = ";".join(f"write,sync,rename,syncdir:EIO:{path}" for path in self.RULES)
+        receiver = self.site.receiver(exports=EXPORTS)
+        Shipper(self.site.port, batches.streams()).ship()
+        self.assertEqual(receiver.stop(), 0)
+        # A start settles the checkpoint that it found.
+        self.switch.touch()
+        receiver = self.site.receiver(exports=EXPORTS, env=self.armed(error))
+        Shipper(self.site.port, batches.streams()).ship()
+        self.until_said(receiver, "a projection could not write", len(self.RULES))
+        for name in ("archive", *PROVIDERS):
+            self.assertRegex(receiver.log(), f'"disk-error".*"{name}"')
+        self.switch.unlink()
+        until(lambda: batches.ledger.compare(stored(self.site.data)).is_clean, 20, "the archive goes on")
+        for provider in PROVIDERS:
+            wanted = sum(batches.exported.values()) + (provider != "ga4") * sum(batches.refused.values())
+            until(lambda: sum(exported_ids(self.site.data, provider).values()) == wanted, 20, f"{provider} goes on")
+        # Files are ahead of the checkpoint now, and the last one fails.
+        self.switch.touch()
+        self.assertEqual(receiver.stop(), 0)
+        receiver = self.site.receiver(exports=EXPORTS)
+        Shipper(self.site.port, batches.streams()).ship()
+        self.assertEqual(receiver.stop(), 0)
+        batches.check(self, self.site.data, "after failed checkpoints")
+
+    def test_lines_that_cannot_be_written(self):
+        """A line half written is cut off again, for each kind of file; a failed sync is no checkpoint (T5, T8)."""
+        batches = Batches(40)
+        error = ";".join(
+            f"{op}:EIO:{path}:2-2" for op in ("write", "sync", "open")
+            for path in ("*/archive/*", "*/quarantine/*", "*/exports/ga4/*", "*/exports/csv/*"))
+        receiver = self.site.receiver(exports=EXPORTS, env=armed(self.site.data, error=error))
+        Shipper(self.site.port, batches.streams()).ship()
+        until(lambda: batches.ledger.compare(stored(self.site.data)).is_clean, 30, "the archive goes on")
+        receiver.stop()
+        receiver = self.site.receiver(exports=EXPORTS)
+        self.assertEqual(receiver.stop(), 0)
+        batches.check(self, self.site.data, "after errors")
+
+
+class AgentErrorTests(DiskTest):
+    """Errors of the agent's own folder."""
+
+    def test_a_registry_and_a_quarantine_that_cannot_be_written(self):
+        """Lines are shipped on; a line that could not be kept is not given up; it goes on by itself (T5, T6)."""
+        maker, ledger = EventMaker(41), Ledger()
+        receiver = self.site.receiver(exports="none")
+        web, other = self.site.root / "web.json", self.site.root / "other.json"
+        foreign, overlong = maker.foreign(6), b"x" * ((1 << 20) + 7) + b"\n"
+        web.write_bytes(b"".join(foreign[:2]) + overlong + b"".join(foreign[2:4]))
+        other.write_bytes(b"".join(foreign[4:]))
+        ledger.add(foreign)
+        self.switch.touch()
+        sources = ["--spool", self.site.spool, "--glob", web, "--glob", other, "--env", "prod", "--bundle", "web"]
+        agent = self.site.agent(*sources, env=self.armed(
+            "write,open,rename:ENOSPC:/registry.state;write:ENOSPC:/quarantine/", self.site.state))
+        maker.spool(self.site.spool, ledger, 200_000)
+        until(lambda: not any(self.site.spool.iterdir()), 30, "segments are shipped and deleted")
+        self.until_said(agent, "disk-full", 2)
+        until(lambda: sum(1 for _ in stored(self.site.data)) == ledger.line_count - 2, 20, "all but the lines behind")
+        self.assertNotIn("an agent gave bytes up", receiver.log())
+        self.switch.unlink()
+        until(lambda: sum(1 for _ in stored(self.site.data)) == ledger.line_count, 30, "the lines behind it")
+        self.assertEqual(receiver.log().count("an agent gave bytes up"), 1)
+        self.assertEqual(agent.stop(), 0)
+        [kept] = (self.site.state / "quarantine").iterdir()
+        self.assertEqual(kept.read_bytes(), overlong)
+        self.assertEqual(self.site.once(*sources)["bytes"], 0)
+        self.assertEqual(receiver.stop(), 0)
+        comparison = ledger.compare(stored(self.site.data))
+        self.assertTrue(comparison.is_clean, str(comparison))
+
+
+if __name__ == "__main__":
+    unittest.main()
