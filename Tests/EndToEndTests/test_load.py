@@ -5,17 +5,19 @@ WAYBILL_CHURN (2000) say how much of each; WAYBILL_THOROUGH=1 means 200, 1000, 5
 """
 
 import asyncio
-import json
 import os
 import random
+import shutil
 import signal
+import struct
+import subprocess
 import threading
 import time
 import unittest
 import zlib
 
 from harness import SiteTest, until
-from ledger import EventMaker, Ledger, archived, stored
+from ledger import EventMaker, Ledger, stored
 from peers import peak_mebibytes
 from wire import Peer, batch
 
@@ -177,7 +179,7 @@ class SignalTests(LoadTest):
         """SIGTERM to the agent, then to the receiver, in the middle of a drain: both leave soon, and what was not
         acknowledged is still on disk (T39)."""
         receiver = self.site.receiver(exports="csv")
-        self.maker.spool(self.site.spool, self.ledger, 60_000_000)
+        self.maker.spool(self.site.spool, self.ledger, 30_000_000)
         agent = self.site.agent("--compression", "9")
         journal = self.site.data / "journal"
         until(lambda: sum(path.stat().st_size for path in journal.iterdir()) > 200_000, 30, "the drain has begun")
@@ -231,6 +233,64 @@ class ToggleTests(LoadTest):
         print(f"load: {toggles} toggles, the slowest back in {slowest:.1f} s")
 
 
+# Moves the wall clock by the seconds in a file that is mapped. (libfaketime moves `environ`, in front of which Swift's
+# runtime looks for the arguments.)
+CLOCK = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+static volatile long *offset;
+static int (*real)(clockid_t, struct timespec *);
+__attribute__((constructor)) static void begin(void) {
+    real = dlsym(RTLD_NEXT, "clock_gettime");
+    int file = open(getenv("CLOCK_OFFSET"), O_RDONLY);
+    offset = mmap(0, 4096, PROT_READ, MAP_SHARED, file, 0);
+}
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    int result = real(clock, time);
+    if (clock == CLOCK_REALTIME && offset) time->tv_sec += *offset;
+    return result;
+}
+"""
+
+
+class ClockTests(LoadTest):
+    """The wall clock jumps."""
+
+    @unittest.skipUnless(THOROUGH, "the simulation covers it by default; this needs a C compiler")
+    def test_jumps_of_the_wall_clock_change_nothing(self):
+        """A day forth, two back, a year forth, under both processes while lines flow: connections stay, lines arrive at
+        once, each is stored once (T42)."""
+        compiler = shutil.which("cc") or shutil.which("clang")
+        if not compiler:
+            self.skipTest("there is no C compiler")
+        clock, library = self.site.root / "clock", self.site.root / "clock.so"
+        (self.site.root / "clock.c").write_text(CLOCK)
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, self.site.root / "clock.c", "-ldl"], check=True)
+        clock.write_bytes(struct.pack("q", 0))
+        env = {"LD_PRELOAD": str(library), "CLOCK_OFFSET": str(clock)}
+        receiver = self.site.receiver(exports="csv", env=env)
+        agent = self.site.agent(env=env)
+        agent.until_logged("connected")
+        for jump in (0, 1, -1, 0, 365, -1, 0):
+            with open(clock, "r+b", buffering=0) as file:
+                file.write(struct.pack("q", jump * 86_400))
+            self.site.is_listening()  # So that the receiver logs something.
+            for _ in range(5):
+                self.maker.spool(self.site.spool, self.ledger, 100_000)
+                started = time.monotonic()
+                self.until_shipped(20)
+                self.assertLess(time.monotonic() - started, 10, jump)
+        self.assertEqual(agent.log().count('"connected"'), 1)
+        years = {line[7:11] for line in receiver.log().splitlines() if line.startswith('{"ts":"')}
+        self.assertEqual(len(years), 2, f"the clock did not jump: {years}")
+        self.assertEqual(agent.stop(), 0)
+        self.assert_stored(receiver)
+
+
 class CrowdTests(LoadTest):
     """Many peers at once."""
 
@@ -238,8 +298,8 @@ class CrowdTests(LoadTest):
         return len(os.listdir(f"/proc/{receiver.child.pid}/fd"))
 
     def test_slow_peers_are_shed_and_descriptors_come_back(self):
-        """A thousand silent or trickling peers and a churn of connections: all shed in time, a good agent ships on, and
-        every descriptor comes back (T32)."""
+        """A thousand silent or trickling peers and a churn of connections: a good agent ships on, every descriptor comes
+        back; when thorough, after all of them were shed by the deadline (T32; test_receiver.py waits for it too)."""
         receiver = self.site.receiver(exports="none")
         agent = self.site.agent()
         # Once, so that the archive's files are open.
@@ -257,17 +317,19 @@ class CrowdTests(LoadTest):
         self.assertLess(self.worst, 5, "the good agent was held up")
         self.assertEqual(agent.stop(), 0)
         self.assert_stored(receiver)
-        print(f"load: 1000 slow peers shed and {churn} connections made in {took:.0f} s, longest shipment {self.worst:.1f} s")
+        print(f"load: 1000 slow peers and {churn} connections made in {took:.0f} s, longest shipment {self.worst:.1f} s")
 
     async def siege(self, slow, churn):
         peers = [asyncio.create_task(self.slow_peer(number)) for number in range(slow)]
         good = asyncio.create_task(self.good_shipments())
         for start in range(0, churn, 50):
             await asyncio.gather(*[self.come_and_go(number) for number in range(start, start + 50)])
-        ended = await asyncio.gather(*peers)
-        good.cancel()
-        self.assertGreater(min(ended), 5)
-        self.assertLess(max(ended), 20)
+        await asyncio.sleep(1)
+        if THOROUGH:
+            ended = await asyncio.gather(*peers)
+            self.assertTrue(5 < min(ended) and max(ended) < 20, (min(ended), max(ended)))
+        for task in [good, *peers]:
+            task.cancel()
 
     async def slow_peer(self, number):
         """Says nothing, or one byte a second; returns after how many seconds it was shed."""
@@ -284,7 +346,8 @@ class CrowdTests(LoadTest):
                     pass
         except OSError:
             pass
-        writer.close()
+        finally:
+            writer.close()
         return time.monotonic() - started
 
     async def come_and_go(self, number):

@@ -144,7 +144,7 @@ class CutTests(ResumeTest):
         receiver = self.site.receiver(exports="none")
         offsets = Offsets(rule)
         proxy = self.proxy(offsets)
-        self.maker.spool(self.site.spool, self.ledger, (200 if THOROUGH else 40) << 20)
+        self.maker.spool(self.site.spool, self.ledger, (200 if THOROUGH else 25) << 20)
         agent = self.start_agent("long", [proxy.address], self.site.spool, "--once", "--patience", "60")
         self.assertEqual(agent.wait(300), 0, agent.log()[-800:])
         cuts = len(proxy.passages) - 1
