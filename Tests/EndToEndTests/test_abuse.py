@@ -1,9 +1,11 @@
 """Input that is meant to break something: payloads, names, times, and lines that cannot be stored; and the counts that
 must come out even behind all of it.
 
-Shows T6, T31, T33, T35, T40 and T41. WAYBILL_THOROUGH=1 makes more of everything, and takes each payload to its deadline.
+Shows T6, T31, T33, T35, T40 and T41. WAYBILL_THOROUGH=1 makes more of everything, and takes each payload to its deadline;
+WAYBILL_OPEN_DEFECTS=1 runs what is known not to hold yet.
 """
 
+import contextlib
 import datetime
 import json
 import os
@@ -11,6 +13,7 @@ import random
 import struct
 import subprocess
 import sys
+import threading
 import time
 import unittest
 import zlib
@@ -169,6 +172,45 @@ class PayloadTests(AbuseTest):
                     ended[name] = time.monotonic() - started
             time.sleep(1)
         self.assertTrue(55 < ended["payload"] < 75 and 80 < ended["message"] < 110, ended)
+
+
+@unittest.skipUnless(os.environ.get("WAYBILL_OPEN_DEFECTS"), "the receiver queues and keeps messages without a common bound")
+class GreedyPeerTests(AbuseTest):
+    """Peers that are let in and ask for more than their share (promise 7: memory is bounded, whatever a peer sends)."""
+
+    MEMORY_MEBIBYTES = 200
+
+    def flood(self, peer, pieces):
+        """Sends these and throws the answers away."""
+        def read():
+            with contextlib.suppress(OSError):
+                while peer.socket.recv(1 << 16):
+                    pass
+
+        peer.socket.settimeout(60)
+        threading.Thread(target=read, daemon=True).start()
+        with contextlib.suppress(OSError):
+            for piece in pieces:
+                peer.socket.sendall(piece)
+
+    def test_messages_that_wait_for_the_disk_are_bounded(self):
+        """A million SKIPs of one byte each: the queue to the disk holds the peer back (T31)."""
+        receiver, peer = self.site.receiver(exports="none"), self.peer()
+        self.assertEqual(peer.open("s"), "AT 1 0")
+        self.flood(peer, (b"".join(b"SKIP 1 %d 1 truncated\n" % offset for offset in range(start, start + 5000))
+                          for start in range(0, 1_000_000, 5000)))
+        self.assertLess(peak_mebibytes(receiver.child.pid), self.MEMORY_MEBIBYTES)
+        self.assertLess(os.path.getsize(self.site.logs / "receiver.log"), 5_000_000)
+
+    def test_descriptions_of_all_connections_together_are_bounded(self):
+        """Ten connections that each open thousands of streams with long names share one bound (T31)."""
+        receiver = self.site.receiver(exports="none")
+        for number in range(10):
+            self.flood(self.peer(f"greedy-{number}"), (b"".join(
+                b'OPEN %d {"stream":"g%d-%d","source":"%s","env":"prod","bundle":"b","format":"ndjson"}\n' % (
+                    stream, number, stream, b"x" * 3000) for stream in range(start, start + 100))
+                for start in range(1, 10_000, 100)))
+        self.assertLess(peak_mebibytes(receiver.child.pid), self.MEMORY_MEBIBYTES)
 
 
 class UnstorableTests(AbuseTest):

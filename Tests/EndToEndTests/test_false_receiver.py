@@ -6,6 +6,7 @@ WAYBILL_FALSE_SECONDS says how long the false ones stay (1), WAYBILL_OPEN_DEFECT
 """
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import time
@@ -13,7 +14,7 @@ import unittest
 
 from harness import SiteTest, until
 from ledger import EventMaker, Ledger, stored
-from peers import LIMITS, Proxy, Session, cpu_seconds, peak_mebibytes
+from peers import LIMITS, Listener, Proxy, Session, cpu_seconds, peak_mebibytes
 
 SECONDS = float(os.environ.get("WAYBILL_FALSE_SECONDS", "1"))
 MEMORY_MEBIBYTES = 120
@@ -256,6 +257,47 @@ class FalseReceiverTests(SiteTest):
         text = "".join(f"\n{name}: {reason}" for name, reasons in wrong.items() for reason in reasons)
         comparison = ledger.compare(stored(self.site.data))
         self.assertTrue(comparison.is_clean and not text, f"{comparison}{text}")
+
+    @unittest.skipIf(OPEN_DEFECTS, "`streams` of READY is not looked at")
+    def test_an_agent_keeps_to_the_limits_that_it_is_granted(self):
+        """Lines, batches and streams stay within `READY`, and everything arrives (T7)."""
+        limits = {"line": 20_000, "raw": 25_000, "wire": 26_000, "streams": 2, "idle_ms": 5000}
+        held, sealed, wrong, maker = {}, [], [], EventMaker(5)
+
+        def behave(session):
+            names = {}
+            session.handshake(window=30_000, **limits)
+            while words := session.message():
+                word, number = words[0], words[1]
+                if word == "OPEN":
+                    names[number] = json.loads(" ".join(words[2:]))["stream"]
+                    held.setdefault(names[number], 0)
+                    session.send(f"AT {number} {held[names[number]]}")
+                    if len(names) > limits["streams"]:
+                        wrong.append(f"{len(names)} streams")
+                elif word == "BATCH":
+                    if int(words[3]) > limits["raw"]:
+                        wrong.append(f"a batch of {words[3]} bytes")
+                    held[names[number]] = int(words[2]) + int(words[3])
+                    session.send(f"ACK {number} {held[names[number]]}")
+                elif word == "SKIP":
+                    wrong.append("a line was given up that the limit of lines allows")
+                    return
+                elif word == "SEAL":
+                    sealed.append(names.pop(number))
+                    session.send(f"SEALED {number}")
+
+        false = Listener(lambda connected: behave(Session(connected)))
+        self.addCleanup(false.close)
+        for count in (5, 40, 40, 40, 40):
+            maker.segment(self.site.spool, maker.lines(count))
+        maker.segment(self.site.spool, [b'{"x":"%s"}\n' % (b"y" * 15_000)])
+        agent = self.site.start(
+            "agent", "--state", self.site.state, "--to", false.address, "--spool", self.site.spool, log="agent.log")
+        with contextlib.suppress(AssertionError):
+            until(lambda: len(sealed) == 6 or wrong, 10)
+        agent.kill()
+        self.assertEqual((wrong, len(sealed)), ([], 6))
 
     def test_no_receiver_makes_an_agent_lose_delete_spin_or_end(self):
         """Wrong acks, seals, refusals, limits and noise: files stay, positions stay, work stays bounded (T7)."""

@@ -123,12 +123,12 @@ class AckTests(LoadTest):
             exports = self.chance.choice(("none", "csv"))
             receiver = self.site.start(
                 "receiver", "--data", self.site.data, "--listen", self.site.address, "--exports", exports, log="receiver.log")
-            if self.chance.random() < 0.3:
+            if kill and self.chance.random() < 0.3:
                 time.sleep(self.chance.random() * 0.1)
                 early += 1
             else:
                 until(self.site.is_listening, 30, "the receiver listens")
-                time.sleep(self.chance.choice((0.02, 0.2, 0.5)) * self.chance.random())
+                time.sleep(self.chance.choice((0.02, 0.2, 0.5)) * self.chance.random() if kill else 1)
             self.assertTrue(receiver.is_running, receiver.log()[-800:])
             receiver.kill()
         for witness in witnesses:
@@ -141,7 +141,7 @@ class AckTests(LoadTest):
         for witness in witnesses:
             made.add(witness.made())
             acknowledged.add(witness.acknowledged())
-        self.assertGreater(acknowledged.line_count, 100 * kills, "the kills left no time for any work")
+        self.assertGreater(acknowledged.line_count, 10 * kills, "the kills left no time for any work")
         lines = list(stored(self.site.data))
         comparison = made.compare(lines)
         self.assertEqual((comparison.twice, comparison.alien), (0, 0), f"seed {SEED}: {comparison}")
