@@ -1,7 +1,8 @@
 """Connections that break, stall or lie dead at every kind of place, receivers that change, configurations that are
 edited, agents that are cloned: the receiver's position is the truth, so no line is lost and none is there twice.
 
-Shows T9 to T15. WAYBILL_THOROUGH=1 makes more and longer of everything.
+Shows T9 to T15. WAYBILL_THOROUGH=1 makes more and longer of everything;
+WAYBILL_OPEN_DEFECTS=1 runs what is known not to hold yet.
 """
 
 import collections
@@ -20,6 +21,7 @@ from ledger import EventMaker, Ledger, archived, stored
 from peers import Proxy, pass_on
 from wire import Peer
 
+OPEN_DEFECTS = bool(os.environ.get("WAYBILL_OPEN_DEFECTS"))
 THOROUGH = bool(os.environ.get("WAYBILL_THOROUGH"))
 SEED = int(os.environ.get("WAYBILL_SEED", str(random.randrange(1 << 32))))
 WINDOW = 8 << 20
@@ -94,7 +96,10 @@ def cutting(key, count, keep):
         end = data.index(b"\n") + 1 if keep == "line" else int(len(data) * keep)
         if data[:end]:
             (passage.receiver if direction == ">" else passage.agent).sendall(data[:end])
+        rule.cut_count += 1
         return None
+
+    rule.cut_count = 0
     return rule
 
 
@@ -113,7 +118,7 @@ class CutTests(ResumeTest):
     def test_a_cut_at_any_place_loses_and_repeats_nothing(self):
         """Before, within and behind each kind of message, and between commit and ACK: one agent for each place (T9)."""
         receiver = self.site.receiver(exports="none")
-        agents, offsets, proxies = {}, {}, []
+        agents, offsets = {}, {}
         for index, (name, rule) in enumerate(CUTS.items()):
             spool = self.folder(f"spool-{index}")
             for _ in range(3):
@@ -122,11 +127,10 @@ class CutTests(ResumeTest):
             offsets[name] = Offsets(rule)
             proxy = self.proxy(offsets[name])
             agents[name] = self.start_agent(f"cut-{index}", [proxy.address], spool, "--once", "--patience", "40")
-            proxies.append(proxy)
         for name, agent in agents.items():
             self.assertEqual(agent.wait(60), 0, f"{name}: {agent.log()[-800:]}")
             self.assertEqual(offsets[name].wrong, [], name)
-        self.assertLessEqual({len(proxy.passages) for proxy in proxies}, {2, 3}, "each rule cuts one connection or two")
+        self.assertEqual([name for name, rule in CUTS.items() if not rule.cut_count], [], "these cut nothing")
         self.assert_stored(receiver)
 
     def test_no_more_is_sent_again_than_was_in_flight(self):
@@ -369,6 +373,45 @@ class ConfigurationTests(ResumeTest):
                 file.write(b"".join(lines))
             source = {"files": [f"{self.web}/{pattern}"], "env": "prod", "bundle": "web"}
             self.assertEqual(self.ship([source]), len(lines), pattern)
+        self.assert_stored(receiver)
+
+
+    def uneven(self, count):
+        """Lines of different lengths, so that no two contents of a file have their line ends at the same places."""
+        lines = [line.replace(b'"agent":', b'"pad":"%s","agent":' % (b"y" * self.maker.random.randrange(60)))
+                 for line in self.maker.foreign(count)]
+        self.ledger.add(lines)
+        return lines
+
+    def test_a_widened_pattern_does_not_ship_rotated_files_again(self):
+        """A file that was sealed after its rotation is found again by a wider pattern: nothing twice (T12)."""
+        receiver = self.site.receiver(exports="none")
+        path = self.web / "access.json"
+        for turn in range(3):
+            path.write_bytes(b"".join(self.uneven(20)))
+            self.assertEqual(self.ship([{"files": [f"{self.web}/access.json"], "env": "prod", "bundle": "web"}]), 20)
+            path.rename(self.web / f"access.json.{turn}")
+        wide = [{"files": [f"{self.web}/access*"], "env": "prod", "bundle": "web"}]
+        self.assertEqual(self.ship(wide), 0)
+        shutil.rmtree(self.site.state)
+        self.assertEqual(self.ship(wide), 0)
+        self.assert_stored(receiver)
+
+    @unittest.skipUnless(OPEN_DEFECTS, "a file whose first incarnation was sealed is never read again")
+    def test_a_lost_registry_and_a_file_that_was_cut(self):
+        """A file that was cut and begins as before, its registry lost: what is appended still arrives, once (T12)."""
+        receiver = self.site.receiver(exports="none")
+        head, path = self.maker.foreign(1), self.web / "access.json"
+        source = [{"files": [f"{self.web}/*.json"], "env": "prod", "bundle": "web"}]
+        for count in (20, 30):
+            self.ledger.add(head)
+            path.write_bytes(b"".join(head + self.uneven(count)))
+            self.assertEqual(self.ship(source), 1 + count)
+        shutil.rmtree(self.site.state)
+        for _ in range(2):
+            with open(path, "ab") as file:
+                file.write(b"".join(self.uneven(5)))
+            self.assertEqual(self.ship(source), 5)
         self.assert_stored(receiver)
 
 
