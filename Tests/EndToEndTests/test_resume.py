@@ -138,7 +138,7 @@ class CutTests(ResumeTest):
         chance, budgets = random.Random(SEED), {}
 
         def rule(passage, direction, words, data):
-            left = budgets.setdefault(passage.index, chance.randrange(10_000, 600_000))
+            left = budgets.setdefault(passage.index, chance.randrange(10_000, 600_000 if THOROUGH else 300_000))
             budgets[passage.index] -= len(data) if direction == ">" else 0
             if budgets[passage.index] >= 0:
                 return data
@@ -148,11 +148,11 @@ class CutTests(ResumeTest):
         receiver = self.site.receiver(exports="none")
         offsets = Offsets(rule)
         proxy = self.proxy(offsets)
-        self.maker.spool(self.site.spool, self.ledger, (200 if THOROUGH else 25) << 20)
+        self.maker.spool(self.site.spool, self.ledger, (200 if THOROUGH else 12) << 20)
         agent = self.start_agent("long", [proxy.address], self.site.spool, "--once", "--patience", "60")
         self.assertEqual(agent.wait(300), 0, agent.log()[-800:])
         cuts = len(proxy.passages) - 1
-        self.assertGreater(cuts, 3)
+        self.assertGreater(cuts, 2)
         self.assertEqual(offsets.wrong, [], f"seed {SEED}")
         self.assertLessEqual(offsets.again, cuts * WINDOW)
         self.assertLessEqual(offsets.again_max, WINDOW)
