@@ -9,6 +9,7 @@ import concurrent.futures
 import contextlib
 import json
 import os
+import re
 import time
 import unittest
 
@@ -298,6 +299,27 @@ class FalseReceiverTests(SiteTest):
             until(lambda: len(sealed) == 6 or wrong, 10)
         agent.kill()
         self.assertEqual((wrong, len(sealed)), ([], 6))
+
+    @unittest.skipIf(OPEN_DEFECTS, "whatever `window` says is believed")
+    def test_an_endless_window_fills_no_memory(self):
+        """A receiver that grants a window without end and then reads nothing: the backlog stays on disk (T7)."""
+        EventMaker(6).spool(self.site.spool, Ledger(), 150_000_000)
+
+        def behave(connected):
+            session = Session(connected)
+            session.handshake(window=INTEGER_MAX)
+            time.sleep(0.5)
+            opened = re.findall(rb"OPEN (\d+) ", connected.recv(1 << 20))
+            session.send(*[f"AT {number.decode()} 0" for number in opened])
+            time.sleep(3600)
+
+        false = Listener(behave)
+        self.addCleanup(false.close)
+        agent = self.site.start("agent", "--state", self.site.state, "--to", false.address, "--spool", self.site.spool,
+                                "--compression", "0", log="agent.log")
+        agent.until_logged("connected")
+        time.sleep(3)
+        self.assertLess(peak_mebibytes(agent.child.pid), MEMORY_MEBIBYTES)
 
     def test_no_receiver_makes_an_agent_lose_delete_spin_or_end(self):
         """Wrong acks, seals, refusals, limits and noise: files stay, positions stay, work stays bounded (T7)."""

@@ -353,7 +353,8 @@ class CrowdTests(LoadTest):
     async def come_and_go(self, number):
         reader, writer = await asyncio.open_connection("127.0.0.1", self.site.port)
         if number % 3:
-            writer.write([b"", b'HELLO {"protocol":[1],"agent":"x%d","instance":"1","accept":["zlib"]}\n' % number, b"?\n"][number % 3])
+            hello = b'HELLO {"protocol":[1],"agent":"x%d","instance":"1","accept":["zlib"]}\n' % number
+            writer.write(hello if number % 3 == 1 else b"?\n")
             try:
                 await asyncio.wait_for(reader.read(100), 5)
             except (TimeoutError, OSError):
@@ -406,7 +407,8 @@ class CrowdTests(LoadTest):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.site.port)
                 writer.write(b'HELLO {"protocol":[1],"agent":"%s","instance":"1","accept":["zlib"]}\n' % stream.encode())
                 await self.answer(reader, b"READY ")
-                writer.write(b'OPEN 1 {"stream":"%s","source":"/h","env":"prod","bundle":"b","format":"waybill"}\n' % stream.encode())
+                writer.write(
+                    b'OPEN 1 {"stream":"%s","source":"/h","env":"prod","bundle":"b","format":"waybill"}\n' % stream.encode())
                 at = int((await self.answer(reader, b"AT ")).split()[2])
                 wanted = half if is_first else whole
                 if at < len(wanted):

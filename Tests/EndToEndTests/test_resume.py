@@ -197,7 +197,7 @@ class SilenceTests(ResumeTest):
 
         proxy, agent, receiver = self.ship_through(hold)
         until(lambda: held, 20, "an ACK is held")
-        for _ in range(20 if THOROUGH else 3):
+        for _ in range(20 if THOROUGH else 2):
             for _ in range(5):
                 time.sleep(0.2)
                 proxy.passages[0].to_agent(b"PING 4\n")
