@@ -1,0 +1,438 @@
+"""Real processes under load: killed, stopped, signalled, toggled, besieged by slow peers and by herds of agents.
+
+Shows T1, T32, T36 to T39. WAYBILL_KILLS (20), WAYBILL_TOGGLES (12), WAYBILL_SIGNALS (60), WAYBILL_HERD (200) and
+WAYBILL_CHURN (2000) say how much of each; WAYBILL_THOROUGH=1 means 200, 1000, 500, 2000 and 10000.
+"""
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import threading
+import time
+import unittest
+import zlib
+
+from harness import SiteTest, until
+from ledger import EventMaker, Ledger, stored
+from peers import peak_mebibytes
+from wire import Peer, batch
+
+THOROUGH = bool(os.environ.get("WAYBILL_THOROUGH"))
+SEED = int(os.environ.get("WAYBILL_SEED", str(random.randrange(1 << 32))))
+
+
+def amount(name, default, thorough):
+    return int(os.environ.get(name, str(thorough if THOROUGH else default)))
+
+
+class LoadTest(SiteTest):
+    def setUp(self):
+        super().setUp()
+        self.chance = random.Random(SEED)
+        self.maker, self.ledger = EventMaker(SEED), Ledger()
+
+    def assert_stored(self, receiver, data=None):
+        self.assertEqual(receiver.stop(), 0, receiver.log()[-800:])
+        comparison = self.ledger.compare(stored(data or self.site.data))
+        self.assertTrue(comparison.is_clean, f"seed {SEED}: {comparison}")
+
+    def until_stored(self, count, seconds=30):
+        until(lambda: sum(1 for _ in stored(self.site.data)) >= count, seconds, f"{count} lines are stored")
+
+    def until_shipped(self, seconds=60):
+        until(lambda: not any(self.site.spool.glob("*.ndjson")), seconds, "the spool is empty")
+
+
+class Witness(threading.Thread):
+    """A client of its own that ships batches without pause and writes down what was acknowledged to it."""
+
+    WINDOW = 16
+
+    def __init__(self, port, number, chance):
+        super().__init__(daemon=True)
+        self.port, self.name_, self.number, self.is_over = port, f"witness-{number}", number, False
+        self.chance, self.blocks, self.offsets, self.acked, self.failure = chance, [], [0], 0, None
+
+    def block(self, index):
+        """The batch that begins at the stream's `index`th offset; made once, sent as often as it takes."""
+        if index == len(self.blocks):
+            raw = b"".join(
+                b'{"ts":"2026-11-%02dT10:00:00.000Z","name":"w","stream":%d,"line":%d,"x":"%s"}\n'
+                % (1 + index % 3, self.number, index * 250 + line, self.chance.randbytes(100).hex().encode())
+                for line in range(250))
+            self.blocks.append((raw, zlib.compress(raw, 1)))
+            self.offsets.append(self.offsets[-1] + len(raw))
+        return self.blocks[index]
+
+    def run(self):
+        try:
+            while not self.is_over:
+                try:
+                    self.session()
+                except (OSError, AssertionError):
+                    time.sleep(0.02)
+        except Exception as error:  # Told by the test.
+            self.failure = error
+
+    def session(self):
+        with Peer(self.port, 10) as peer:
+            if not (peer.hello(self.name_, "1") or "").startswith("READY "):
+                return
+            answer = peer.open(self.name_, form="ndjson") or ""
+            if not answer.startswith("AT 1 "):
+                return
+            at = int(answer.split()[2])
+            assert at in self.offsets, f"{self.name_}: at {at}, which is no end of a batch"
+            if at < self.acked:
+                self.failure = f"{self.name_}: at {at}, though {self.acked} was acknowledged"
+                self.is_over = True
+            sent = self.offsets.index(at)
+            while not self.is_over:
+                while self.offsets[sent] < self.acked + self.WINDOW * 60_000 and not self.is_over:
+                    raw, payload = self.block(sent)
+                    peer.send(*batch(self.name_, raw, offset=self.offsets[sent], payload=payload))
+                    sent += 1
+                words = (peer.line(10) or "").split()
+                if words[:1] != ["ACK"]:
+                    return
+                self.acked = max(self.acked, int(words[2]))
+
+    def acknowledged(self):
+        end = self.offsets.index(self.acked)
+        return [line for raw, _ in self.blocks[:end] for line in raw.splitlines(True)]
+
+    def made(self):
+        return [line for raw, _ in self.blocks for line in raw.splitlines(True)]
+
+
+class AckTests(LoadTest):
+    """What an ACK is worth."""
+
+    def test_what_was_acknowledged_survives_kills_under_load(self):
+        """SIGKILL at random instants, many of them while the receiver starts: every line acknowledged to an independent
+        client is in the files once (T1)."""
+        kills, early = amount("WAYBILL_KILLS", 20, 200), 0
+        witnesses = [Witness(self.site.port, number, random.Random(SEED + number)) for number in range(3)]
+        for witness in witnesses:
+            witness.start()
+        for kill in range(kills):
+            exports = self.chance.choice(("none", "csv"))
+            receiver = self.site.start(
+                "receiver", "--data", self.site.data, "--listen", self.site.address, "--exports", exports, log="receiver.log")
+            if kill and self.chance.random() < 0.3:
+                time.sleep(self.chance.random() * 0.1)
+                early += 1
+            else:
+                until(self.site.is_listening, 30, "the receiver listens")
+                time.sleep(self.chance.choice((0.02, 0.2, 0.5)) * self.chance.random() if kill else 1)
+            self.assertTrue(receiver.is_running, receiver.log()[-800:])
+            receiver.kill()
+        for witness in witnesses:
+            witness.is_over = True
+        for witness in witnesses:
+            witness.join(20)
+            self.assertIsNone(witness.failure, f"seed {SEED}")
+        self.assertEqual(self.site.receiver(exports="csv").stop(), 0)
+        made, acknowledged = Ledger(), Ledger()
+        for witness in witnesses:
+            made.add(witness.made())
+            acknowledged.add(witness.acknowledged())
+        self.assertGreater(acknowledged.line_count, 10 * kills, "the kills left no time for any work")
+        lines = list(stored(self.site.data))
+        comparison = made.compare(lines)
+        self.assertEqual((comparison.twice, comparison.alien), (0, 0), f"seed {SEED}: {comparison}")
+        self.assertEqual(acknowledged.compare(lines).lost, 0, f"seed {SEED}")
+        print(f"load: {kills} kills, {early} of them while starting, {acknowledged.line_count} lines acknowledged, "
+              f"{len(lines)} stored")
+
+
+class SignalTests(LoadTest):
+    """Signals to both sides while lines flow."""
+
+    def test_storms_of_signals_lose_nothing(self):
+        """SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGWINCH, SIGINT and SIGTERM at random: who ends is started again (T36)."""
+        count, ended = amount("WAYBILL_SIGNALS", 60, 500), {}
+        signals = [getattr(signal, name) for name in
+                   ("SIGHUP", "SIGUSR1", "SIGUSR2", "SIGPIPE", "SIGWINCH", "SIGINT", "SIGTERM", "SIGCONT")]
+        running = {"receiver": self.site.receiver(), "agent": self.site.agent()}
+        for turn in range(count):
+            if turn % 4 == 0:
+                self.maker.spool(self.site.spool, self.ledger, 200_000, 100_000)
+            name, number = self.chance.choice(list(running)), self.chance.choice(signals)
+            running[name].child.send_signal(number)
+            time.sleep(0.03 * self.chance.random())
+            if number in (signal.SIGTERM, signal.SIGINT):
+                running[name].wait(30)
+            if not running[name].is_running:
+                ended[f"{name} {signal.Signals(number).name}"] = running[name].child.returncode
+                running[name] = self.site.receiver() if name == "receiver" else self.site.agent()
+        self.until_shipped()
+        self.assertEqual(running["agent"].stop(), 0)
+        self.assert_stored(running["receiver"])
+        print(f"load: {count} signals; ended by {dict(sorted(ended.items()))}")
+
+    def test_a_stop_under_load_keeps_its_deadline(self):
+        """SIGTERM to the agent, then to the receiver, in the middle of a drain: both leave soon, and what was not
+        acknowledged is still on disk (T39)."""
+        receiver = self.site.receiver(exports="csv")
+        self.maker.spool(self.site.spool, self.ledger, 30_000_000)
+        agent = self.site.agent("--compression", "9")
+        journal = self.site.data / "journal"
+        until(lambda: sum(path.stat().st_size for path in journal.iterdir()) > 200_000, 30, "the drain has begun")
+        started = time.monotonic()
+        receiver.terminate()
+        self.assertEqual(receiver.wait(30), 0)
+        took_receiver = time.monotonic() - started
+        started = time.monotonic()
+        agent.terminate()
+        self.assertEqual(agent.wait(30), 0)
+        took_agent = time.monotonic() - started
+        self.assertLess(took_agent, 15)
+        self.assertLess(took_receiver, 15)
+        left = [line for path in self.site.spool.glob("*.ndjson") for line in path.read_bytes().splitlines(True)]
+        self.assertGreater(len(left), 0, "everything was shipped before the stop")
+        kept = Ledger()
+        kept.add(left)
+        kept.add(stored(self.site.data))
+        self.assertEqual(set(self.ledger.counts) - set(kept.counts), set())
+        receiver = self.site.receiver(exports="csv")
+        self.site.once()
+        self.assert_stored(receiver)
+        print(f"load: stopped in {took_receiver:.1f} s (receiver) and {took_agent:.1f} s (agent)")
+
+
+class ToggleTests(LoadTest):
+    """A receiver that comes and goes."""
+
+    def test_throughput_comes_back_each_time(self):
+        """The receiver is paused or killed again and again; each time new lines arrive within seconds (T37)."""
+        toggles, slowest = amount("WAYBILL_TOGGLES", 12, 1000), 0
+        receiver, agent = self.site.receiver(exports="none"), self.site.agent()
+        agent.until_logged("connected")
+        for turn in range(toggles):
+            if turn % 6 == 5:
+                receiver.kill()
+                self.maker.spool(self.site.spool, self.ledger, 300_000, 100_000)
+                receiver = self.site.receiver(exports="none")
+            else:
+                receiver.child.send_signal(signal.SIGSTOP)
+                self.maker.spool(self.site.spool, self.ledger, 300_000, 100_000)
+                time.sleep(0.05 * self.chance.random())
+                receiver.child.send_signal(signal.SIGCONT)
+            started = time.monotonic()
+            self.until_shipped(20)
+            slowest = max(slowest, time.monotonic() - started)
+        # A first reconnect waits at most half a second, a second one at most one.
+        self.assertLess(slowest, 8)
+        self.assertEqual(agent.stop(), 0)
+        self.assert_stored(receiver)
+        print(f"load: {toggles} toggles, the slowest back in {slowest:.1f} s")
+
+
+# Moves the wall clock by the seconds in a file that is mapped. (libfaketime moves `environ`, in front of which Swift's
+# runtime looks for the arguments.)
+CLOCK = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+static volatile long *offset;
+static int (*real)(clockid_t, struct timespec *);
+__attribute__((constructor)) static void begin(void) {
+    real = dlsym(RTLD_NEXT, "clock_gettime");
+    int file = open(getenv("CLOCK_OFFSET"), O_RDONLY);
+    offset = mmap(0, 4096, PROT_READ, MAP_SHARED, file, 0);
+}
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    int result = real(clock, time);
+    if (clock == CLOCK_REALTIME && offset) time->tv_sec += *offset;
+    return result;
+}
+"""
+
+
+class ClockTests(LoadTest):
+    """The wall clock jumps."""
+
+    @unittest.skipUnless(THOROUGH, "the simulation covers it by default; this needs a C compiler")
+    def test_jumps_of_the_wall_clock_change_nothing(self):
+        """A day forth, two back, a year forth, under both processes while lines flow: connections stay, lines arrive at
+        once, each is stored once (T42)."""
+        compiler = shutil.which("cc") or shutil.which("clang")
+        if not compiler:
+            self.skipTest("there is no C compiler")
+        clock, library = self.site.root / "clock", self.site.root / "clock.so"
+        (self.site.root / "clock.c").write_text(CLOCK)
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, self.site.root / "clock.c", "-ldl"], check=True)
+        clock.write_bytes(struct.pack("q", 0))
+        env = {"LD_PRELOAD": str(library), "CLOCK_OFFSET": str(clock)}
+        receiver = self.site.receiver(exports="csv", env=env)
+        agent = self.site.agent(env=env)
+        agent.until_logged("connected")
+        for jump in (0, 1, -1, 0, 365, -1, 0):
+            with open(clock, "r+b", buffering=0) as file:
+                file.write(struct.pack("q", jump * 86_400))
+            self.site.is_listening()  # So that the receiver logs something.
+            for _ in range(5):
+                self.maker.spool(self.site.spool, self.ledger, 100_000)
+                started = time.monotonic()
+                self.until_shipped(20)
+                self.assertLess(time.monotonic() - started, 10, jump)
+        self.assertEqual(agent.log().count('"connected"'), 1)
+        years = {line[7:11] for line in receiver.log().splitlines() if line.startswith('{"ts":"')}
+        self.assertEqual(len(years), 2, f"the clock did not jump: {years}")
+        self.assertEqual(agent.stop(), 0)
+        self.assert_stored(receiver)
+
+
+class CrowdTests(LoadTest):
+    """Many peers at once."""
+
+    def descriptors(self, receiver):
+        return len(os.listdir(f"/proc/{receiver.child.pid}/fd"))
+
+    def test_slow_peers_are_shed_and_descriptors_come_back(self):
+        """A thousand silent or trickling peers and a churn of connections: a good agent ships on, every descriptor comes
+        back; when thorough, after all of them were shed by the deadline (T32; test_receiver.py waits for it too)."""
+        receiver = self.site.receiver(exports="none")
+        agent = self.site.agent()
+        # Once, so that the archive's files are open.
+        self.maker.spool(self.site.spool, self.ledger, 200_000)
+        self.until_shipped()
+        self.until_stored(self.ledger.line_count)
+        before = self.descriptors(receiver)
+        churn, self.worst = amount("WAYBILL_CHURN", 2000, 10_000), 0
+        started = time.monotonic()
+        asyncio.run(asyncio.wait_for(self.siege(1000, churn), 60))
+        took = time.monotonic() - started
+        self.assertLess(took, 25)
+        self.assertLess(peak_mebibytes(receiver.child.pid), 200)
+        until(lambda: self.descriptors(receiver) <= before + 2, 20, "descriptors come back")
+        self.assertLess(self.worst, 5, "the good agent was held up")
+        self.assertEqual(agent.stop(), 0)
+        self.assert_stored(receiver)
+        print(f"load: 1000 slow peers and {churn} connections made in {took:.0f} s, longest shipment {self.worst:.1f} s")
+
+    async def siege(self, slow, churn):
+        peers = [asyncio.create_task(self.slow_peer(number)) for number in range(slow)]
+        good = asyncio.create_task(self.good_shipments())
+        for start in range(0, churn, 50):
+            await asyncio.gather(*[self.come_and_go(number) for number in range(start, start + 50)])
+        await asyncio.sleep(1)
+        if THOROUGH:
+            ended = await asyncio.gather(*peers)
+            self.assertTrue(5 < min(ended) and max(ended) < 20, (min(ended), max(ended)))
+        for task in [good, *peers]:
+            task.cancel()
+
+    async def slow_peer(self, number):
+        """Says nothing, or one byte a second; returns after how many seconds it was shed."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.site.port)
+        started = time.monotonic()
+        try:
+            for byte in b"HELLO " + b"x" * 60:
+                if number % 2:
+                    writer.write(bytes([byte]))
+                try:
+                    if not await asyncio.wait_for(reader.read(100), 1 if number % 2 else 30):
+                        break
+                except TimeoutError:
+                    pass
+        except OSError:
+            pass
+        finally:
+            writer.close()
+        return time.monotonic() - started
+
+    async def come_and_go(self, number):
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.site.port)
+        if number % 3:
+            hello = b'HELLO {"protocol":[1],"agent":"x%d","instance":"1","accept":["zlib"]}\n' % number
+            writer.write(hello if number % 3 == 1 else b"?\n")
+            try:
+                await asyncio.wait_for(reader.read(100), 5)
+            except (TimeoutError, OSError):
+                pass
+        writer.close()
+
+    async def good_shipments(self):
+        while True:
+            self.maker.spool(self.site.spool, self.ledger, 50_000)
+            started = time.monotonic()
+            while any(self.site.spool.glob("*.ndjson")):
+                await asyncio.sleep(0.05)
+            self.worst = max(self.worst, time.monotonic() - started)
+            await asyncio.sleep(0.5)
+
+    def test_a_herd_of_agents_comes_back_after_a_restart(self):
+        """All agents lose the receiver at once, connect again with jitter, and each gets its lines acknowledged (T38)."""
+        count = amount("WAYBILL_HERD", 200, 2000)
+        receiver = self.site.receiver(exports="none")
+        self.restarted = None
+        took = asyncio.run(asyncio.wait_for(self.herd(count, receiver), 120))
+        self.assertLess(took["up"], 10)
+        self.assert_stored(self.restarted)
+        print(f"load: {count} agents: receiver up after {took['up']:.1f} s, the last one served after {took['last']:.1f} s")
+
+    async def herd(self, count, receiver):
+        gathered, killed = asyncio.Semaphore(0), asyncio.Event()
+        lines = [self.maker.lines(4, env="prod", bundle="com.example.shop") for _ in range(count)]
+        for of_agent in lines:
+            self.ledger.add(of_agent)
+        agents = [asyncio.create_task(self.herd_agent(number, of_agent, gathered, killed))
+                  for number, of_agent in enumerate(lines)]
+        for _ in range(count):
+            await gathered.acquire()
+        receiver.kill()
+        killed.set()
+        started = time.monotonic()
+        loop = asyncio.get_running_loop()
+        self.restarted = await loop.run_in_executor(None, lambda: self.site.receiver(exports="none"))
+        up = time.monotonic() - started
+        await asyncio.gather(*agents)
+        return {"up": up, "last": time.monotonic() - started}
+
+    async def herd_agent(self, number, lines, gathered, killed):
+        """Ships half its lines before the restart and all of them after it, with an agent's backoff."""
+        stream, bound, is_first, chance = f"herd-{number}", 0.5, True, random.Random(number)
+        half, whole = b"".join(lines[:2]), b"".join(lines)
+        while True:
+            try:
+                reader, writer = await asyncio.open_connection("127.0.0.1", self.site.port)
+                writer.write(b'HELLO {"protocol":[1],"agent":"%s","instance":"1","accept":["zlib"]}\n' % stream.encode())
+                await self.answer(reader, b"READY ")
+                writer.write(
+                    b'OPEN 1 {"stream":"%s","source":"/h","env":"prod","bundle":"b","format":"waybill"}\n' % stream.encode())
+                at = int((await self.answer(reader, b"AT ")).split()[2])
+                wanted = half if is_first else whole
+                if at < len(wanted):
+                    line, payload = batch(stream, wanted[at:], offset=at)
+                    writer.write(line.encode() + b"\n" + payload)
+                    await self.answer(reader, b"ACK 1 %d\n" % len(wanted))
+                if not is_first:
+                    return writer.close()
+                is_first = False
+                gathered.release()
+                await killed.wait()
+                writer.close()
+            except OSError:
+                await asyncio.sleep(chance.uniform(0.01, bound))
+                bound = min(bound * 2, 60)
+
+    async def answer(self, reader, start):
+        while line := await reader.readline():
+            if line.startswith(start):
+                return line
+            if not line.startswith(b"PING"):
+                break
+        raise ConnectionError(line)
+
+
+if __name__ == "__main__":
+    unittest.main()
