@@ -133,8 +133,9 @@ extension Tail {
         guard news != .none else { return }
         switch news {
         case .cut where self.table[key].isSegment: self.segmentCut(key, status)
-        case .cut: self.truncated(key, byteCount: status.byteCount)
+        case .cut: self.truncated(key)
         case .none, .grown, .rewritten:
+            self.cutUnread(key, status)
             self.table[key].byteCount = status.byteCount
             self.table[key].modified = status.modified
             if case .left = self.table[key].phase, news == .grown { self.table[key].isGrowing = true }
@@ -147,6 +148,17 @@ extension Tail {
             }
         }
         if self.table.contains(key) { self.enqueue(key) }
+    }
+
+    /// A file that is shorter than it was, and longer than what was read, lost only what lay between.
+    private mutating func cutUnread(_ key: StreamKey, _ status: FileStatus) {
+        let file = self.table[key]
+        guard status.byteCount < file.byteCount, !file.isSegment else { return }
+        let byteCount = file.byteCount - status.byteCount
+        self.table[key].examined = min(file.examined, status.byteCount)
+        self.lost(
+            .cut(self.streamID(of: file), path: file.path, offset: status.byteCount, lostByteCount: byteCount),
+            byteCount)
     }
 
     // MARK: Files that were not seen

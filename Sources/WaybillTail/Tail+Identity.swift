@@ -121,14 +121,14 @@ extension Tail {
             }
             self.table[key].inherit(entry)
             guard entry.fingerprint == fingerprint else {
-                self.freeze(entry)
+                self.freeze(entry, .cut)
                 continue
             }
             next = max(next, entry.incarnation + 1)
             if entry.state != .gone, entry.offset <= file.byteCount, entry.incarnation >= (own?.incarnation ?? 0) {
                 own = entry
             } else {
-                self.freeze(entry)
+                self.freeze(entry, .cut)
             }
         }
         if let own, own.incarnation + 1 == next {
@@ -156,7 +156,7 @@ extension Tail {
         guard case .opened(let descriptor) = self.open(key) else { return }
         do throws(FileSystemError) {
             guard try self.isUnchanged(key, descriptor) else {
-                self.truncated(key, byteCount: try self.files.status(descriptor).byteCount)
+                self.truncated(key)
                 return
             }
         } catch {
@@ -165,11 +165,8 @@ extension Tail {
     }
 
     /// The file's content is another now: the stream ends at what was handed out, and a new incarnation begins.
-    mutating func truncated(_ key: StreamKey, byteCount: Int) {
-        let file = self.table[key]
-        self.notices.append(
-            .truncatedUnread(
-                self.streamID(of: file), path: file.path, unreadByteCount: max(0, file.byteCount - file.cursor)))
+    mutating func truncated(_ key: StreamKey) {
+        self.table[key].ending = .cut
         self.beginIncarnation(replacing: key)
     }
 
@@ -183,6 +180,7 @@ extension Tail {
         successor.acked = 0
         successor.examined = 0
         successor.overlong = nil
+        successor.ending = .told
         successor.isPositioned = false
         successor.isAsking = false
         successor.isQueued = false
@@ -192,7 +190,6 @@ extension Tail {
         successor.descriptor = nil
         if file.phase == .sealOffered { successor.phase = .complete }
         self.endStream(key)
-        self.table[key].byteCount = file.cursor
         let new = self.insert(successor)
         if let descriptor = file.descriptor {
             self.table[key].descriptor = nil
@@ -225,7 +222,7 @@ extension Tail {
         self.table[key].reach = .gone
         self.table[key].phase = .complete
         // How much of it was lost is known when the receiver's position is.
-        if file.isPositioned { self.table[key].byteCount = file.cursor }
+        if file.isPositioned || !file.isIdentified { self.tellEnding(key, at: file.cursor) }
         self.table[key].isFaulty = false
         self.table[key].overlong = nil
         if let id = self.streamID(of: file) { self.goneIDs.insert(id.description) }
@@ -235,18 +232,35 @@ extension Tail {
 
     /// The file is gone, with what was not read of it.
     mutating func vanished(_ key: StreamKey) {
-        let file = self.table[key]
-        let unreadByteCount = max(0, file.byteCount - file.cursor)
-        if unreadByteCount > 0, file.isPositioned || !file.isIdentified {
-            self.notices.append(
-                .vanished(self.streamID(of: file), path: file.path, unreadByteCount: unreadByteCount))
-        }
+        self.table[key].ending = .vanished
         self.closeDescriptor(key)
-        if file.isIdentified {
-            self.endStream(key)
-        } else {
-            self.forget(key)
+        self.endStream(key)
+        if !self.table[key].isIdentified { self.forget(key) }
+    }
+
+    /// Says what is lost of a stream whose bytes cannot be had any more, now that it is known to end at `offset`.
+    mutating func tellEnding(_ key: StreamKey, at offset: Int) {
+        let file = self.table[key]
+        let lostByteCount = max(0, file.byteCount - offset)
+        let id = self.streamID(of: file)
+        switch file.ending {
+        case .cut:
+            self.lost(.cut(id, path: file.path, offset: offset, lostByteCount: lostByteCount), lostByteCount)
+        case .told, .vanished, .unseen:
+            // That a file went which was read to its end is no news, unless nobody saw how it ended.
+            guard lostByteCount > 0 || (file.ending == .unseen && !file.isSegment) else { break }
+            self.lost(.vanished(id, path: file.path, offset: offset, lostByteCount: lostByteCount), lostByteCount)
         }
+        self.table[key].ending = .told
+        self.table[key].byteCount = offset
+    }
+
+    /// Says and counts that bytes are lost.
+    mutating func lost(_ notice: TailNotice, _ byteCount: Int) {
+        self.notices.append(notice)
+        guard byteCount > 0 else { return }
+        self.loss.byteCount += byteCount
+        self.loss.occasionCount += 1
     }
 
     /// Another file has the inode now.
@@ -266,7 +280,8 @@ extension Tail {
         self.table[key].byteCount = status.byteCount
         self.table[key].modified = status.modified
         guard file.phase == .following else { return }
-        self.notices.append(.truncatedUnread(self.streamID(of: file), path: file.path, unreadByteCount: 0))
+        self.notices.append(
+            .cut(self.streamID(of: file), path: file.path, offset: status.byteCount, lostByteCount: 0))
         self.enqueueProbe(key)
     }
 }

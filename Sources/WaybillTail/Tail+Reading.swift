@@ -52,7 +52,7 @@ extension Tail {
             end = LineScanner.firstLineFeed(in: bytes, from: start).map { $0 + 1 }
         }
         guard try self.isUnchanged(stream, descriptor) else {
-            self.truncated(stream, byteCount: try self.files.status(descriptor).byteCount)
+            self.truncated(stream)
             return .nothing
         }
         self.table[stream].byteCount = max(self.table[stream].byteCount, offset + count)

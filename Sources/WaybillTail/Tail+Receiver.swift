@@ -20,6 +20,7 @@ extension Tail {
                 .receiverAhead(id, path: file.path, receiverOffset: offset, byteCount: file.byteCount))
             self.table[stream].cursor = offset
             self.table[stream].acked = offset
+            self.table[stream].byteCount = file.isSegment ? file.byteCount : offset
             if !file.isSegment { self.beginIncarnation(replacing: stream) }
         } else {
             self.table[stream].cursor = offset
@@ -36,12 +37,7 @@ extension Tail {
 
     /// What was handed out of a file that is gone, and did not arrive, cannot be handed out again.
     private mutating func positionGone(_ stream: StreamKey, at offset: Int) {
-        let file = self.table[stream]
-        if offset < file.byteCount {
-            self.notices.append(
-                .vanished(self.streamID(of: file), path: file.path, unreadByteCount: file.byteCount - offset))
-        }
-        self.table[stream].byteCount = offset
+        self.tellEnding(stream, at: offset)
         self.table[stream].cursor = offset
         self.table[stream].acked = offset
     }

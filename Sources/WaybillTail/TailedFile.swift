@@ -58,12 +58,23 @@ struct TailedFile {
         case sealed(byteCount: Int)
     }
 
+    /// How a stream ended whose bytes cannot be had any more, and what is still to be said of it.
+    enum Ending: Hashable {
+        /// It has not, or all was said.
+        case told
+        case cut
+        case vanished
+        /// While no agent ran.
+        case unseen
+    }
+
     let source: Int
     let identity: FileIdentity
     let origin: Origin
     var path: String
     var reach = Reach.path
     var phase = Phase.following
+    var ending = Ending.told
     var birth: Int64 = 0
     /// The device in the stream's id; differs from the present one where a restart renumbered the devices.
     var idDevice: UInt64

@@ -188,6 +188,17 @@ final class TailBench<Files: FileSystem> {
         }
     }
 
+    /// What was said to be lost: how, of which file, from which byte on, and how many.
+    var losses: [String] {
+        self.notices.compactMap { notice in
+            switch notice {
+            case .cut(_, let path, let offset, let count): "cut \(path) \(offset)+\(count)"
+            case .vanished(_, let path, let offset, let count): "vanished \(path) \(offset)+\(count)"
+            default: nil
+            }
+        }
+    }
+
     // MARK: What arrived
 
     /// What the receiver holds, stream by stream, in the order in which they were opened.

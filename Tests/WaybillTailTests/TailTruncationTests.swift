@@ -54,7 +54,7 @@ struct TailTruncationTests {
         files.rewrite("/log/a.log", "")
         bench.run()
         let counts = bench.notices.compactMap { notice -> Int? in
-            if case .truncatedUnread(_, _, let count) = notice { count } else { nil }
+            if case .cut(_, _, _, let count) = notice { count } else { nil }
         }
         #expect(counts == [10])
         #expect(bench.texts == ["one\n"])
@@ -110,8 +110,59 @@ struct TailTruncationTests {
         #expect(bench.texts == ["", "u\n"])
         #expect(bench.sealed == [id])
         let counts = bench.notices.compactMap { notice -> Int? in
-            if case .vanished(_, _, let count) = notice { count } else { nil }
+            if case .vanished(_, _, _, let count) = notice { count } else { nil }
         }
         #expect(counts == [4])
+    }
+
+    @Test
+    func `a cut between what was read and what was seen is counted, and the rest of the stream goes on`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        files.append("/log/a.log", "two\nthree\n")
+        bench.scan()
+        files.rewrite("/log/a.log", "one\ntwo\n")
+        bench.scan()
+        files.append("/log/a.log", "four\n")
+        bench.run()
+        #expect(bench.texts == ["one\ntwo\nfour\n"])
+        #expect(bench.losses == ["cut /log/a.log 8+6"])
+        #expect(bench.withTail { $0.loss } == TailLoss(byteCount: 6, occasionCount: 1))
+    }
+
+    @Test
+    func `a loss is named from the byte that the receiver holds, also after a kill`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        files.append("/log/a.log", "two\nthree\n")
+        bench.scan()
+        try bench.checkpoint()
+        bench.kill()
+        files.rewrite("/log/a.log", "uno\n")
+        try bench.start()
+        bench.run()
+        #expect(bench.losses == ["cut /log/a.log 4+10"])
+        #expect(bench.texts == ["one\n", "uno\n"])
+        #expect(bench.withTail { $0.loss } == TailLoss(byteCount: 10, occasionCount: 1))
+    }
+
+    @Test
+    func `a file that went while no agent ran is named though nothing is known to be missing`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        try bench.checkpoint()
+        bench.kill()
+        files.append("/log/a.log", "never seen\n")
+        files.remove("/log/a.log")
+        try bench.start()
+        bench.run()
+        #expect(bench.losses == ["vanished /log/a.log 4+0"])
+        try bench.checkpoint()
+        try bench.restart()
+        bench.run()
+        #expect(bench.losses.count == 1)
     }
 }
