@@ -64,6 +64,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
     private var shipped: Set<StreamKey> = []
     private var hasSettledScan = false
     private var hasCheckedSources = false
+    private var isPolling = false
     private var lastProgress: MonotonicTime
     /// When a receiver last acknowledged something.
     private var lastAdvance: MonotonicTime
@@ -154,12 +155,23 @@ struct Pump<Files: FileSystem>: ~Copyable {
             self.checkSources()
         }
         self.watcher.watch(self.tail.watchDirectories)
+        self.reportPolling()
         let end = self.clock.monotonicTime()
         self.scanTook = end - now.monotonic
         // With hints a scan is only the safety net; it may cost half a per cent of a core, without them 5.
         let factor = self.watcher.isComplete ? 200 : 20
         let shortest: Duration = self.watcher.isComplete ? .seconds(5) : .milliseconds(500)
         self.nextScan = end + min(.seconds(300), max(shortest, self.scanTook * factor))
+    }
+
+    /// Says once, each time it begins, that files are found by looking alone.
+    private mutating func reportPolling() {
+        let isPolling = !self.watcher.isComplete
+        if isPolling, !self.isPolling {
+            let all = self.tail.watchDirectories.count
+            self.telemetry.polls(unwatchedCount: self.watcher.file == nil ? all : self.watcher.unwatchedCount)
+        }
+        self.isPolling = isPolling
     }
 
     /// Names every source that cannot be what was meant; it is looked for again at each scan.
@@ -479,6 +491,7 @@ struct Pump<Files: FileSystem>: ~Copyable {
         for notice in self.tail.takeNotices() { self.telemetry.noticed(notice) }
         if self.phase == .ready { self.send(.bye) }
         self.link?.close()
+        self.summary.lostByteCount = self.tail.loss.byteCount
         self.summary.duration = self.clock.monotonicTime() - self.started
         for stream in self.tail.streams {
             let position = self.tail.position(of: stream)
