@@ -144,6 +144,8 @@ extension Tail {
             } else if news == .rewritten, !self.table[key].isSegment {
                 self.verify(key)
             } else if news == .grown {
+                // The registry knows how long it was when it goes while no agent runs.
+                self.changed.insert(key)
                 self.hold(key)
             }
         }

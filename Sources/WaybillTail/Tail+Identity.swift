@@ -86,15 +86,17 @@ extension Tail {
         case .lost, .replaced, .failed: return
         }
         let fingerprint: Fingerprint?
+        let outdated: [RegistryEntry]
         do throws(FileSystemError) {
             fingerprint = try self.wholeHead(of: descriptor, state)
+            outdated = fingerprint == nil ? [] : try self.outdatedEntries(of: self.table[key], descriptor)
         } catch {
             self.readFailed(key, error)
             return
         }
         guard let fingerprint else { return }
         self.table[key].fingerprint = fingerprint
-        self.assignIncarnation(key, fingerprint)
+        self.assignIncarnation(key, fingerprint, outdated)
         self.changed.insert(key)
         self.enqueue(key)
     }
@@ -110,8 +112,22 @@ extension Tail {
         return Fingerprint(of: head)
     }
 
+    /// The entries of a file whose content was another when they were written, though it may begin alike.
+    private func outdatedEntries(
+        of file: TailedFile, _ descriptor: FileID
+    ) throws(FileSystemError) -> [RegistryEntry] {
+        var outdated: [RegistryEntry] = []
+        for entry in self.remembered[file.identity.inode] ?? [] where self.isSameFile(entry, file) {
+            guard let anchor = entry.anchor, try !self.holds(descriptor, anchor) else { continue }
+            outdated.append(entry)
+        }
+        return outdated
+    }
+
     /// Finds the stream that this file continues, or begins one that never was.
-    private mutating func assignIncarnation(_ key: StreamKey, _ fingerprint: Fingerprint) {
+    private mutating func assignIncarnation(
+        _ key: StreamKey, _ fingerprint: Fingerprint, _ outdated: [RegistryEntry]
+    ) {
         let file = self.table[key]
         var own: RegistryEntry?
         var next = file.pastHeads.first { $0.hash == fingerprint.hash }?.nextIncarnation ?? 0
@@ -125,7 +141,9 @@ extension Tail {
                 continue
             }
             next = max(next, entry.incarnation + 1)
-            if entry.state != .gone, entry.offset <= file.byteCount, entry.incarnation >= (own?.incarnation ?? 0) {
+            if entry.state != .gone, entry.offset <= file.byteCount, entry.incarnation >= (own?.incarnation ?? 0),
+                !outdated.contains(entry)
+            {
                 own = entry
             } else {
                 self.freeze(entry, .cut)
@@ -179,6 +197,7 @@ extension Tail {
         successor.cursor = 0
         successor.acked = 0
         successor.examined = 0
+        successor.anchors = []
         successor.overlong = nil
         successor.ending = .told
         successor.isPositioned = false

@@ -125,6 +125,7 @@ extension TailedFile {
         self.fingerprint = entry.fingerprint
         self.incarnation = entry.incarnation
         self.pastHeads = entry.pastHeads
+        self.anchors = entry.anchor.map { [$0] } ?? []
         self.cursor = entry.offset
         self.acked = entry.offset
     }

@@ -92,8 +92,13 @@ package struct TailLimits: Hashable, Sendable {
     package var batchLineCountMax = 65_536
     /// Well below the usual limit of 1024 per process.
     package var openFileCountMax = 512
-    /// How long a file that was renamed away or deleted must not have grown before it is sealed.
+    /// How long a file that was deleted, or was renamed away with half a line at its end, must not have grown before
+    /// it is sealed.
     package var leftGrace = Duration.seconds(10)
+    /// The same for a file that was renamed away and ends in a whole line.
+    ///
+    /// A writer that was not told of the rotation may come back to it; what it writes later than that is not seen.
+    package var renamedGrace = Duration.seconds(600)
     /// How old an empty, unlocked segment must be before it is deleted.
     package var emptySegmentAge = Duration.seconds(60)
     /// How often ``Tail/isCheckpointDue(_:)`` asks for a checkpoint while there are changes.

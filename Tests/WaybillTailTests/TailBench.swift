@@ -146,9 +146,9 @@ final class TailBench<Files: FileSystem> {
     /// Runs, and lets files that are gone or renamed away be sealed.
     func settle() {
         self.run()
-        self.advance(11_000)
+        self.advance(601_000)
         self.run()
-        self.advance(11_000)
+        self.advance(601_000)
         self.run()
     }
 
@@ -169,7 +169,10 @@ final class TailBench<Files: FileSystem> {
         case .unpositioned:
             if self.received.updateValue(self.received[id] ?? [], forKey: id) == nil { self.order.append(id) }
             let offset = self.received[id]?.count ?? 0
-            self.withTail { $0.positionLearned(key, at: offset) }
+            self.withTail { tail in
+                tail.positionLearned(key, at: offset)
+                if self.sealed.contains(id) { tail.sealedByReceiver(key) }
+            }
         case .batch(let offset, let count, let lineCount, let isFinal):
             let bytes = Array(self.buffer[..<count])
             let lineFeeds = bytes.count { $0 == 0x0A }

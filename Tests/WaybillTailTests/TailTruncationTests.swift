@@ -165,4 +165,69 @@ struct TailTruncationTests {
         bench.run()
         #expect(bench.losses.count == 1)
     }
+
+    @Test(arguments: [false, true])
+    func `a file cut and grown with the same head and lines as long is found out`(isStopped: Bool) throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "head\none\ntwo\n")
+        bench.run()
+        if isStopped {
+            try bench.checkpoint()
+            bench.kill()
+        }
+        files.rewrite("/log/a.log", "head\nuno\ndos\ntre\n")
+        if isStopped { try bench.start() }
+        bench.run()
+        #expect(bench.texts == ["head\none\ntwo\n", "head\nuno\ndos\ntre\n"])
+    }
+
+    @Test
+    func `an anchor outlives what is in flight and lost connections`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "head\none\ntwo\nthree\n")
+        bench.scan()
+        bench.isSlow = true
+        bench.ship(byteCountMax: 6)
+        bench.loseConnection()
+        bench.ship(byteCountMax: 6)
+        bench.deliver()
+        files.rewrite("/log/a.log", "head\nuno\ndos\ntress\ncuatro\n")
+        bench.run()
+        #expect(bench.texts == ["head\none\ntwo\nthree\n", "head\nuno\ndos\ntress\ncuatro\n"])
+    }
+
+    @Test
+    func `a stream that was sealed in an earlier session is not mistaken for what its file holds now`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "head\none\n")
+        bench.run()
+        files.rewrite("/log/a.log", "")
+        bench.run()
+        files.append("/log/a.log", "head\nuno\ndos\n")
+        bench.run()
+        #expect(bench.sealed == [bench.order[0]])
+        bench.kill()
+        files.remove("/state/registry")
+        files.append("/log/a.log", "tres\n")
+        try bench.start()
+        bench.run()
+        bench.run()
+        #expect(bench.texts == ["head\none\n", "head\nuno\ndos\ntres\n"])
+    }
+
+    @Test
+    func `a sealed file that a pattern covers again is neither repeated nor asked for over and over`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        files.move("/log/a.log", "/log/a.old")
+        bench.settle()
+        #expect(bench.sealed == [bench.order[0]])
+        files.move("/log/a.old", "/log/a.log")
+        bench.run()
+        bench.run()
+        #expect(bench.texts == ["one\n"])
+        bench.scan()
+        #expect(bench.ship() == 0)
+    }
 }
