@@ -41,6 +41,8 @@ struct RegistryEntry: Hashable {
     var pastHeads: [PastHead]
     /// What the file held before `offset`, where that is known.
     var anchor: Anchor?
+    /// What is still to be said of a stream that is gone.
+    var ending: TailedFile.Ending
     var path: String
 
     init(_ file: TailedFile, source: String) {
@@ -62,6 +64,7 @@ struct RegistryEntry: Hashable {
         self.modified = file.modified
         self.pastHeads = file.pastHeads
         self.anchor = file.anchors.first { $0.end == file.acked }
+        self.ending = file.ending
         self.path = file.path
     }
 
@@ -76,6 +79,7 @@ struct RegistryEntry: Hashable {
         }
         text += " incarnation=\(self.incarnation) offset=\(self.offset) size=\(self.byteCount)"
         text += " modified=\(self.modified) state=\(self.state.rawValue)"
+        if self.ending != .told { text += " ending=\(self.ending.rawValue)" }
         if let anchor {
             let hash = Hexadecimal.text(anchor.fingerprint.hash, digitCount: 16)
             text += " anchor=\(hash):\(anchor.fingerprint.byteCount)"
@@ -110,7 +114,8 @@ struct RegistryEntry: Hashable {
         case (.segment, _, _), (.foreign, _, _): return nil
         }
         guard let pastHeads = Self.pastHeads(of: fields["past"]),
-            let anchors = Self.anchors(of: fields["anchor"], at: offset)
+            let anchors = Self.anchors(of: fields["anchor"], at: offset),
+            let ending = TailedFile.Ending(rawValue: String(fields["ending", default: "told"]))
         else { return nil }
         self.kind = kind
         self.state = state
@@ -124,6 +129,7 @@ struct RegistryEntry: Hashable {
         self.modified = modified
         self.pastHeads = pastHeads
         self.anchor = anchors.first
+        self.ending = ending
         self.path = path
     }
 

@@ -135,7 +135,7 @@ extension Tail {
         case .cut where self.table[key].isSegment: self.segmentCut(key, status)
         case .cut: self.truncated(key)
         case .none, .grown, .rewritten:
-            self.cutUnread(key, status)
+            self.cutUnread(key, from: self.table[key].byteCount, to: status.byteCount)
             self.table[key].byteCount = status.byteCount
             self.table[key].modified = status.modified
             if case .left = self.table[key].phase, news == .grown { self.table[key].isGrowing = true }
@@ -153,14 +153,14 @@ extension Tail {
     }
 
     /// A file that is shorter than it was, and longer than what was read, lost only what lay between.
-    private mutating func cutUnread(_ key: StreamKey, _ status: FileStatus) {
+    mutating func cutUnread(_ key: StreamKey, from seenByteCount: Int, to byteCount: Int) {
         let file = self.table[key]
-        guard status.byteCount < file.byteCount, !file.isSegment else { return }
-        let byteCount = file.byteCount - status.byteCount
-        self.table[key].examined = min(file.examined, status.byteCount)
+        guard byteCount < seenByteCount, !file.isSegment else { return }
+        self.table[key].examined = min(file.examined, byteCount)
         self.lost(
-            .cut(self.streamID(of: file), path: file.path, offset: status.byteCount, lostByteCount: byteCount),
-            byteCount)
+            .cut(
+                self.streamID(of: file), path: file.path, offset: byteCount, lostByteCount: seenByteCount - byteCount),
+            seenByteCount - byteCount)
     }
 
     // MARK: Files that were not seen

@@ -152,6 +152,7 @@ extension Tail {
         if let own, own.incarnation + 1 == next {
             self.take(own)
             self.table[key].restore(own)
+            self.cutUnread(key, from: own.byteCount, to: file.byteCount)
             return
         }
         self.table[key].incarnation = next
@@ -251,7 +252,7 @@ extension Tail {
 
     /// The file is gone, with what was not read of it.
     mutating func vanished(_ key: StreamKey) {
-        self.table[key].ending = .vanished
+        self.table[key].ending = .unseen
         self.closeDescriptor(key)
         self.endStream(key)
         if !self.table[key].isIdentified { self.forget(key) }
@@ -265,9 +266,10 @@ extension Tail {
         switch file.ending {
         case .cut:
             self.lost(.cut(id, path: file.path, offset: offset, lostByteCount: lostByteCount), lostByteCount)
-        case .told, .vanished, .unseen:
-            // That a file went which was read to its end is no news, unless nobody saw how it ended.
-            guard lostByteCount > 0 || (file.ending == .unseen && !file.isSegment) else { break }
+        case .told, .unseen:
+            // A file that nobody saw ending is named though nothing is known to be missing.
+            let isNamed = file.ending == .unseen && !file.isSegment && id != nil
+            guard lostByteCount > 0 || isNamed else { break }
             self.lost(.vanished(id, path: file.path, offset: offset, lostByteCount: lostByteCount), lostByteCount)
         }
         self.table[key].ending = .told

@@ -87,8 +87,8 @@ extension Tail {
         let file = TailedFile(entry, source: source, origin: .foreign)
         guard let id = self.streamID(of: file), !self.frozenIDs.contains(id.description) else { return }
         self.frozenIDs.insert(id.description)
-        // What there was to say of a stream that was gone before was said then.
-        _ = self.insertGone(file, entry.state == .gone ? .told : ending)
+        // What there was to say of a stream that was gone before was said then, or is in its entry.
+        _ = self.insertGone(file, entry.state == .gone ? entry.ending : ending)
     }
 
     private mutating func insertGone(_ file: TailedFile, _ ending: TailedFile.Ending) -> StreamKey {

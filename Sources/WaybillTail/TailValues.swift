@@ -148,7 +148,7 @@ package enum TailNotice: Hashable, Sendable {
     case receiverAhead(StreamID, path: String, receiverOffset: Int, byteCount: Int)
     /// The file is gone: what it held from `offset` on is lost, of which `lostByteCount` bytes had been seen.
     ///
-    /// Said without a lost byte too when the file went while no agent ran: nobody saw how it ended.
+    /// Said without a lost byte too of a foreign file that was not open when it went: nobody saw how it ended.
     case vanished(StreamID?, path: String, offset: Int, lostByteCount: Int)
     case unreadable(path: String, FileSystemError)
     /// A pattern matches something that is no regular file.

@@ -81,12 +81,11 @@ struct TailedFile {
     }
 
     /// How a stream ended whose bytes cannot be had any more, and what is still to be said of it.
-    enum Ending: Hashable {
+    enum Ending: String {
         /// It has not, or all was said.
         case told
         case cut
-        case vanished
-        /// While no agent ran.
+        /// It went, and nobody had it open to see how it ended.
         case unseen
     }
 

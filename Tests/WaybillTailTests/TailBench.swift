@@ -202,6 +202,19 @@ final class TailBench<Files: FileSystem> {
         }
     }
 
+    /// From which byte on each stream was said to be lost.
+    var lostFrom: [String: [Int]] {
+        var offsets: [String: [Int]] = [:]
+        for notice in self.notices {
+            switch notice {
+            case .cut(let id?, _, let offset, _), .vanished(let id?, _, let offset, _):
+                offsets[id.description, default: []].append(offset)
+            default: break
+            }
+        }
+        return offsets
+    }
+
     // MARK: What arrived
 
     /// What the receiver holds, stream by stream, in the order in which they were opened.

@@ -115,14 +115,21 @@ struct TailTruncationTests {
         #expect(counts == [4])
     }
 
-    @Test
-    func `a cut between what was read and what was seen is counted, and the rest of the stream goes on`() throws {
+    @Test(arguments: [false, true])
+    func `a cut between what was read and what was seen is counted, and the rest of the stream goes on`(
+        isStopped: Bool
+    ) throws {
         let bench = try TailBench(files)
         files.append("/log/a.log", "one\n")
         bench.run()
         files.append("/log/a.log", "two\nthree\n")
         bench.scan()
+        if isStopped {
+            try bench.checkpoint()
+            bench.kill()
+        }
         files.rewrite("/log/a.log", "one\ntwo\n")
+        if isStopped { try bench.start() }
         bench.scan()
         files.append("/log/a.log", "four\n")
         bench.run()
