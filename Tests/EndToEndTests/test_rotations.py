@@ -192,7 +192,7 @@ class OutlastTests(RotationTest):
             else:
                 os.rename(path, f"{path}.1")
         # Longer than a file that was deleted may rest before its stream ends.
-        deadline = time.monotonic() + 12
+        deadline = time.monotonic() + 10.5
         while time.monotonic() < deadline:
             time.sleep(0.2)
             self.assertTrue(all(path.exists() for path in segments), "an unacknowledged segment was deleted")

@@ -33,7 +33,7 @@ class OutageTests(AgentTest):
         segments = {path.name for path in self.site.spool.glob("*.ndjson")}
         self.assertEqual(len(segments), self.KILLS, "nothing unacknowledged was deleted")
         receiver = self.site.receiver()
-        for turn in range(self.KILLS // 2):
+        for turn in range(self.KILLS // 3):
             self.write(turn)
             self.kill_soon(self.site.agent(*sources), chance)
         self.site.once(*sources)
