@@ -105,6 +105,8 @@ package struct AgentSummary: Hashable, Sendable {
     package var sealedStreamCount = 0
     /// Bytes of last lines without LF that wait for their end.
     package var heldByteCount = 0
+    /// Bytes that had been seen and were cut away or deleted before they could be shipped.
+    package var lostByteCount = 0
     package var duration = Duration.zero
 
     /// One line of JSON.
@@ -114,7 +116,8 @@ package struct AgentSummary: Hashable, Sendable {
         return "{\"streams\":\(self.streamCount),\"bytes\":\(self.rawByteCount),\"lines\":\(self.lineCount),"
             + "\"batches\":\(self.batchCount),\"wire_bytes\":\(self.wireByteCount),"
             + "\"skipped_bytes\":\(self.skippedByteCount),\"sealed\":\(self.sealedStreamCount),"
-            + "\"held_bytes\":\(self.heldByteCount),\"seconds\":\(milliseconds / 1000).\(fraction)}"
+            + "\"held_bytes\":\(self.heldByteCount),\"lost_bytes\":\(self.lostByteCount),"
+            + "\"seconds\":\(milliseconds / 1000).\(fraction)}"
     }
 }
 

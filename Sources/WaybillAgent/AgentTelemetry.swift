@@ -64,28 +64,44 @@ package struct AgentTelemetry: Sendable {
         self.logger.info("agent stopped", metadata: ["summary": "\(summary.json)"])
     }
 
+    func polls(unwatchedCount: Int) {
+        self.logger.warning(
+            "folders cannot be watched and are looked at again and again; raise fs.inotify.max_user_watches",
+            metadata: ["unwatched_folders": "\(unwatchedCount)"])
+    }
+
+    /// Where a stream ended too early; `lost_bytes` are those that had been seen.
+    private static func loss(
+        _ stream: WaybillTail.StreamID?, _ path: String, _ offset: Int, _ lostByteCount: Int
+    ) -> Logger.Metadata {
+        [
+            "stream": "\(stream?.description ?? "none")", "path": "\(path)", "offset": "\(offset)",
+            "lost_bytes": "\(lostByteCount)",
+        ]
+    }
+
     func noticed(_ notice: TailNotice) {
         switch notice {
         case .discovered(let id, let path):
             self.logger.debug("file found", metadata: ["stream": "\(id)", "path": "\(path)"])
         case .rotated(let id, let from, let to):
             self.logger.info("file renamed", metadata: ["stream": "\(id)", "from": "\(from)", "to": "\(to)"])
-        case .truncatedUnread(let id, let path, let byteCount):
-            self.logger.error(
-                "a file was cut before all of it was read; these bytes are lost at the source (rotate by rename)",
-                metadata: ["stream": "\(id?.description ?? "none")", "path": "\(path)", "bytes": "\(byteCount)"])
+        case .cut(let id, let path, let offset, let lostByteCount):
+            self.logger.log(
+                level: lostByteCount > 0 ? .error : .warning,
+                "a file was cut; what it held from this offset on and nobody read is lost at the source (rotate by rename)",
+                metadata: Self.loss(id, path, offset, lostByteCount))
         case .receiverAhead(let id, let path, let offset, let byteCount):
             self.logger.warning(
                 "the receiver holds more of this file than there is: it was cut, and is read from its start again",
                 metadata: [
                     "stream": "\(id)", "path": "\(path)", "receiver_offset": "\(offset)", "bytes": "\(byteCount)",
                 ])
-        case .vanished(let id, let path, let byteCount):
+        case .vanished(let id, let path, let offset, let lostByteCount):
             self.logger.log(
-                level: byteCount > 0 ? .error : .info, "a file is gone",
-                metadata: [
-                    "stream": "\(id?.description ?? "none")", "path": "\(path)", "unread_bytes": "\(byteCount)",
-                ])
+                level: lostByteCount > 0 ? .error : .info,
+                "a file is gone; what it held from this offset on is lost",
+                metadata: Self.loss(id, path, offset, lostByteCount))
         case .unreadable(let path, let error):
             self.logger.warning("a file cannot be read", metadata: ["path": "\(path)", "cause": "\(error)"])
         case .notRegular(let path):

@@ -65,6 +65,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     private var shipped: Set<StreamKey> = []
     private var hasSettledScan = false
     private var hasCheckedSources = false
+    private var isPolling = false
     private var lastProgress: MonotonicTime
     /// When a receiver last acknowledged something.
     private var lastAdvance: MonotonicTime
@@ -166,12 +167,23 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             self.checkSources()
         }
         self.hints.watch(self.tail.watchDirectories)
+        self.reportPolling()
         let end = self.clock.monotonicTime()
         self.scanTook = end - now.monotonic
         // With hints a scan is only the safety net; it may cost half a per cent of a core, without them 5.
         let factor = self.hints.isComplete ? 200 : 20
         let shortest: Duration = self.hints.isComplete ? .seconds(5) : .milliseconds(500)
         self.nextScan = end + min(.seconds(300), max(shortest, self.scanTook * factor))
+    }
+
+    /// Says once, each time it begins, that files are found by looking alone.
+    private mutating func reportPolling() {
+        let isPolling = !self.hints.isComplete
+        if isPolling, !self.isPolling {
+            let all = self.tail.watchDirectories.count
+            self.telemetry.polls(unwatchedCount: self.hints.file == nil ? all : self.hints.unwatchedCount)
+        }
+        self.isPolling = isPolling
     }
 
     /// Names every source that cannot be what was meant; it is looked for again at each scan.
@@ -492,6 +504,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         for notice in self.tail.takeNotices() { self.telemetry.noticed(notice) }
         if self.phase == .ready { self.send(.bye) }
         self.link?.close()
+        self.summary.lostByteCount = self.tail.loss.byteCount
         self.summary.duration = self.clock.monotonicTime() - self.started
         for stream in self.tail.streams {
             let position = self.tail.position(of: stream)

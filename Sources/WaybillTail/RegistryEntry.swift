@@ -3,7 +3,8 @@ internal import WaybillSystem
 /// One stream in the registry, as text: `key=value` fields in one line.
 ///
 ///     v=1 kind=foreign source=web device=fe01 inode=2a birth=16f3 head=57 fingerprint=a1b2… incarnation=0
-///     offset=1200 size=4096 modified=1790000000000000000 state=open past=a1b2…:1,… path=/var/log/web.ndjson
+///     offset=1200 size=4096 modified=1790000000000000000 state=open anchor=c0ff…:64 past=a1b2…:1,…
+///     path=/var/log/web.ndjson
 ///
 /// Advisory: the receiver's position wins. Fields a reader does not know are passed over.
 ///
@@ -38,6 +39,10 @@ struct RegistryEntry: Hashable {
     var byteCount: Int
     var modified: Int64
     var pastHeads: [PastHead]
+    /// What the file held before `offset`, where that is known.
+    var anchor: Anchor?
+    /// What is still to be said of a stream that is gone.
+    var ending: TailedFile.Ending
     var path: String
 
     init(_ file: TailedFile, source: String) {
@@ -58,6 +63,8 @@ struct RegistryEntry: Hashable {
         self.byteCount = file.byteCount
         self.modified = file.modified
         self.pastHeads = file.pastHeads
+        self.anchor = file.anchors.first { $0.end == file.acked }
+        self.ending = file.ending
         self.path = file.path
     }
 
@@ -72,6 +79,11 @@ struct RegistryEntry: Hashable {
         }
         text += " incarnation=\(self.incarnation) offset=\(self.offset) size=\(self.byteCount)"
         text += " modified=\(self.modified) state=\(self.state.rawValue)"
+        if self.ending != .told { text += " ending=\(self.ending.rawValue)" }
+        if let anchor {
+            let hash = Hexadecimal.text(anchor.fingerprint.hash, digitCount: 16)
+            text += " anchor=\(hash):\(anchor.fingerprint.byteCount)"
+        }
         if !self.pastHeads.isEmpty {
             let heads = self.pastHeads.map { "\(Hexadecimal.text($0.hash, digitCount: 16)):\($0.nextIncarnation)" }
             text += " past=\(heads.joined(separator: ","))"
@@ -101,7 +113,10 @@ struct RegistryEntry: Hashable {
             self.fingerprint = Fingerprint(hash: hash, byteCount: count)
         case (.segment, _, _), (.foreign, _, _): return nil
         }
-        guard let pastHeads = Self.pastHeads(of: fields["past"]) else { return nil }
+        guard let pastHeads = Self.pastHeads(of: fields["past"]),
+            let anchors = Self.anchors(of: fields["anchor"], at: offset),
+            let ending = TailedFile.Ending(rawValue: String(fields["ending", default: "told"]))
+        else { return nil }
         self.kind = kind
         self.state = state
         self.source = source
@@ -113,6 +128,8 @@ struct RegistryEntry: Hashable {
         self.byteCount = byteCount
         self.modified = modified
         self.pastHeads = pastHeads
+        self.anchor = anchors.first
+        self.ending = ending
         self.path = path
     }
 
@@ -124,6 +141,16 @@ struct RegistryEntry: Hashable {
             guard fields.updateValue(value, forKey: field[..<equals]) == nil else { return nil }
         }
         return fields
+    }
+
+    /// None where there is no text; `nil` where it is none of an anchor.
+    private static func anchors(of text: Substring?, at offset: Int) -> [Anchor]? {
+        guard let text else { return [] }
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count == 2, let hash = parts[0].asHexadecimal, let byteCount = parts[1].asCount,
+            byteCount >= 1, byteCount <= min(offset, Anchor.byteCountMax)
+        else { return nil }
+        return [Anchor(end: offset, fingerprint: Fingerprint(hash: hash, byteCount: byteCount))]
     }
 
     private static func pastHeads(of text: Substring?) -> [PastHead]? {

@@ -11,7 +11,7 @@ extension Tail {
                 self.table[key].phase = .left(since: now.monotonic)
                 continue
             }
-            guard now.monotonic - since >= self.limits.leftGrace else { continue }
+            guard now.monotonic - since >= self.grace(of: self.table[key]) else { continue }
             if !self.table[key].isIdentified {
                 guard self.table[key].byteCount > 0 else {
                     self.forget(key)
@@ -24,6 +24,11 @@ extension Tail {
             self.table[key].phase = .complete
             self.enqueue(key)
         }
+    }
+
+    private func grace(of file: TailedFile) -> Duration {
+        let endsInWholeLine = file.isIdentified && file.cursor >= file.byteCount
+        return file.reach == .path && endsInWholeLine ? self.limits.renamedGrace : self.limits.leftGrace
     }
 
     /// Asks fully read segments in turn whether their writer's lock is gone.

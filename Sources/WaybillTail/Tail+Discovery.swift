@@ -133,8 +133,9 @@ extension Tail {
         guard news != .none else { return }
         switch news {
         case .cut where self.table[key].isSegment: self.segmentCut(key, status)
-        case .cut: self.truncated(key, byteCount: status.byteCount)
+        case .cut: self.truncated(key)
         case .none, .grown, .rewritten:
+            self.cutUnread(key, from: self.table[key].byteCount, to: status.byteCount)
             self.table[key].byteCount = status.byteCount
             self.table[key].modified = status.modified
             if case .left = self.table[key].phase, news == .grown { self.table[key].isGrowing = true }
@@ -143,10 +144,23 @@ extension Tail {
             } else if news == .rewritten, !self.table[key].isSegment {
                 self.verify(key)
             } else if news == .grown {
+                // The registry knows how long it was when it goes while no agent runs.
+                self.changed.insert(key)
                 self.hold(key)
             }
         }
         if self.table.contains(key) { self.enqueue(key) }
+    }
+
+    /// A file that is shorter than it was, and longer than what was read, lost only what lay between.
+    mutating func cutUnread(_ key: StreamKey, from seenByteCount: Int, to byteCount: Int) {
+        let file = self.table[key]
+        guard byteCount < seenByteCount, !file.isSegment else { return }
+        self.table[key].examined = min(file.examined, byteCount)
+        self.lost(
+            .cut(
+                self.streamID(of: file), path: file.path, offset: byteCount, lostByteCount: seenByteCount - byteCount),
+            seenByteCount - byteCount)
     }
 
     // MARK: Files that were not seen

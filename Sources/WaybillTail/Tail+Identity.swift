@@ -86,15 +86,17 @@ extension Tail {
         case .lost, .replaced, .failed: return
         }
         let fingerprint: Fingerprint?
+        let outdated: [RegistryEntry]
         do throws(FileSystemError) {
             fingerprint = try self.wholeHead(of: descriptor, state)
+            outdated = fingerprint == nil ? [] : try self.outdatedEntries(of: self.table[key], descriptor)
         } catch {
             self.readFailed(key, error)
             return
         }
         guard let fingerprint else { return }
         self.table[key].fingerprint = fingerprint
-        self.assignIncarnation(key, fingerprint)
+        self.assignIncarnation(key, fingerprint, outdated)
         self.changed.insert(key)
         self.enqueue(key)
     }
@@ -110,8 +112,22 @@ extension Tail {
         return Fingerprint(of: head)
     }
 
+    /// The entries of a file whose content was another when they were written, though it may begin alike.
+    private func outdatedEntries(
+        of file: TailedFile, _ descriptor: FileID
+    ) throws(FileSystemError) -> [RegistryEntry] {
+        var outdated: [RegistryEntry] = []
+        for entry in self.remembered[file.identity.inode] ?? [] where self.isSameFile(entry, file) {
+            guard let anchor = entry.anchor, try !self.holds(descriptor, anchor) else { continue }
+            outdated.append(entry)
+        }
+        return outdated
+    }
+
     /// Finds the stream that this file continues, or begins one that never was.
-    private mutating func assignIncarnation(_ key: StreamKey, _ fingerprint: Fingerprint) {
+    private mutating func assignIncarnation(
+        _ key: StreamKey, _ fingerprint: Fingerprint, _ outdated: [RegistryEntry]
+    ) {
         let file = self.table[key]
         var own: RegistryEntry?
         var next = file.pastHeads.first { $0.hash == fingerprint.hash }?.nextIncarnation ?? 0
@@ -121,19 +137,22 @@ extension Tail {
             }
             self.table[key].inherit(entry)
             guard entry.fingerprint == fingerprint else {
-                self.freeze(entry)
+                self.freeze(entry, .cut)
                 continue
             }
             next = max(next, entry.incarnation + 1)
-            if entry.state != .gone, entry.offset <= file.byteCount, entry.incarnation >= (own?.incarnation ?? 0) {
+            if entry.state != .gone, entry.offset <= file.byteCount, entry.incarnation >= (own?.incarnation ?? 0),
+                !outdated.contains(entry)
+            {
                 own = entry
             } else {
-                self.freeze(entry)
+                self.freeze(entry, .cut)
             }
         }
         if let own, own.incarnation + 1 == next {
             self.take(own)
             self.table[key].restore(own)
+            self.cutUnread(key, from: own.byteCount, to: file.byteCount)
             return
         }
         self.table[key].incarnation = next
@@ -156,7 +175,7 @@ extension Tail {
         guard case .opened(let descriptor) = self.open(key) else { return }
         do throws(FileSystemError) {
             guard try self.isUnchanged(key, descriptor) else {
-                self.truncated(key, byteCount: try self.files.status(descriptor).byteCount)
+                self.truncated(key)
                 return
             }
         } catch {
@@ -165,11 +184,8 @@ extension Tail {
     }
 
     /// The file's content is another now: the stream ends at what was handed out, and a new incarnation begins.
-    mutating func truncated(_ key: StreamKey, byteCount: Int) {
-        let file = self.table[key]
-        self.notices.append(
-            .truncatedUnread(
-                self.streamID(of: file), path: file.path, unreadByteCount: max(0, file.byteCount - file.cursor)))
+    mutating func truncated(_ key: StreamKey) {
+        self.table[key].ending = .cut
         self.beginIncarnation(replacing: key)
     }
 
@@ -182,7 +198,9 @@ extension Tail {
         successor.cursor = 0
         successor.acked = 0
         successor.examined = 0
+        successor.anchors = []
         successor.overlong = nil
+        successor.ending = .told
         successor.isPositioned = false
         successor.isAsking = false
         successor.isQueued = false
@@ -192,7 +210,6 @@ extension Tail {
         successor.descriptor = nil
         if file.phase == .sealOffered { successor.phase = .complete }
         self.endStream(key)
-        self.table[key].byteCount = file.cursor
         let new = self.insert(successor)
         if let descriptor = file.descriptor {
             self.table[key].descriptor = nil
@@ -225,7 +242,7 @@ extension Tail {
         self.table[key].reach = .gone
         self.table[key].phase = .complete
         // How much of it was lost is known when the receiver's position is.
-        if file.isPositioned { self.table[key].byteCount = file.cursor }
+        if file.isPositioned || !file.isIdentified { self.tellEnding(key, at: file.cursor) }
         self.table[key].isFaulty = false
         self.table[key].overlong = nil
         if let id = self.streamID(of: file) { self.goneIDs.insert(id.description) }
@@ -235,18 +252,36 @@ extension Tail {
 
     /// The file is gone, with what was not read of it.
     mutating func vanished(_ key: StreamKey) {
-        let file = self.table[key]
-        let unreadByteCount = max(0, file.byteCount - file.cursor)
-        if unreadByteCount > 0, file.isPositioned || !file.isIdentified {
-            self.notices.append(
-                .vanished(self.streamID(of: file), path: file.path, unreadByteCount: unreadByteCount))
-        }
+        self.table[key].ending = .unseen
         self.closeDescriptor(key)
-        if file.isIdentified {
-            self.endStream(key)
-        } else {
-            self.forget(key)
+        self.endStream(key)
+        if !self.table[key].isIdentified { self.forget(key) }
+    }
+
+    /// Says what is lost of a stream whose bytes cannot be had any more, now that it is known to end at `offset`.
+    mutating func tellEnding(_ key: StreamKey, at offset: Int) {
+        let file = self.table[key]
+        let lostByteCount = max(0, file.byteCount - offset)
+        let id = self.streamID(of: file)
+        switch file.ending {
+        case .cut:
+            self.lost(.cut(id, path: file.path, offset: offset, lostByteCount: lostByteCount), lostByteCount)
+        case .told, .unseen:
+            // A file that nobody saw ending is named though nothing is known to be missing.
+            let isNamed = file.ending == .unseen && !file.isSegment && id != nil
+            guard lostByteCount > 0 || isNamed else { break }
+            self.lost(.vanished(id, path: file.path, offset: offset, lostByteCount: lostByteCount), lostByteCount)
         }
+        self.table[key].ending = .told
+        self.table[key].byteCount = offset
+    }
+
+    /// Says and counts that bytes are lost.
+    mutating func lost(_ notice: TailNotice, _ byteCount: Int) {
+        self.notices.append(notice)
+        guard byteCount > 0 else { return }
+        self.loss.byteCount += byteCount
+        self.loss.occasionCount += 1
     }
 
     /// Another file has the inode now.
@@ -266,7 +301,8 @@ extension Tail {
         self.table[key].byteCount = status.byteCount
         self.table[key].modified = status.modified
         guard file.phase == .following else { return }
-        self.notices.append(.truncatedUnread(self.streamID(of: file), path: file.path, unreadByteCount: 0))
+        self.notices.append(
+            .cut(self.streamID(of: file), path: file.path, offset: status.byteCount, lostByteCount: 0))
         self.enqueueProbe(key)
     }
 }

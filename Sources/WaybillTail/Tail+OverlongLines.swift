@@ -19,7 +19,7 @@ extension Tail {
         guard var line = self.table[stream].overlong else { return .nothing }
         guard try self.isUnchanged(stream, descriptor) else {
             self.table[stream].overlong = nil
-            self.truncated(stream, byteCount: try self.files.status(descriptor).byteCount)
+            self.truncated(stream)
             return .nothing
         }
         let id = self.id(of: stream)

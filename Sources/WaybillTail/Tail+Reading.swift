@@ -52,7 +52,7 @@ extension Tail {
             end = LineScanner.firstLineFeed(in: bytes, from: start).map { $0 + 1 }
         }
         guard try self.isUnchanged(stream, descriptor) else {
-            self.truncated(stream, byteCount: try self.files.status(descriptor).byteCount)
+            self.truncated(stream)
             return .nothing
         }
         self.table[stream].byteCount = max(self.table[stream].byteCount, offset + count)
@@ -85,8 +85,18 @@ extension Tail {
             byteCount = LineScanner.byteCount(ofFirst: lineCount, linesIn: bytes)
         }
         self.table[stream].cursor = offset + byteCount
+        self.anchor(stream, UnsafeRawBufferPointer(rebasing: bytes[..<byteCount]))
         if self.table[stream].isDrained { self.enqueueProbe(stream) }
         return .batch(offset: offset, rawByteCount: byteCount, lineCount: lineCount, isFinalUnterminated: false)
+    }
+
+    /// Remembers what the batch that was just cut ended in.
+    private mutating func anchor(_ stream: StreamKey, _ batch: UnsafeRawBufferPointer) {
+        guard !self.table[stream].isSegment else { return }
+        if self.table[stream].anchors.count == Anchor.countMax {
+            self.table[stream].anchors.removeFirst(Anchor.countMax / 2)
+        }
+        self.table[stream].anchors.append(Anchor(end: self.table[stream].cursor, of: batch))
     }
 
     /// There are `byteCount` bytes without LF up to the end of the file.
@@ -121,25 +131,38 @@ extension Tail {
         return .sealed(length: self.table[stream].cursor)
     }
 
-    /// Whether the bytes just read belong to this stream: same head, and a line ends where reading began.
+    /// Whether the bytes just read belong to this stream: same head, and before them the end of the last batch, or
+    /// where that is not known, the end of a line.
     ///
     /// Asked after the read, so that a file that was cut and has grown again in between is found out.
     func isUnchanged(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
         guard let fingerprint = self.table[stream].fingerprint else { return true }
-        guard try self.fingerprint(of: descriptor, byteCount: fingerprint.byteCount) == fingerprint else {
+        guard try self.fingerprint(of: descriptor, at: 0, byteCount: fingerprint.byteCount) == fingerprint else {
             return false
         }
         let cursor = self.table[stream].cursor
         guard cursor > 0, self.table[stream].phase != .complete else { return true }
+        if let anchor = self.table[stream].anchors.last(where: { $0.end == cursor }) {
+            return try self.holds(descriptor, anchor)
+        }
         let last = UnsafeMutableRawBufferPointer(rebasing: self.headBuffer[..<1])
         return try self.files.readFully(descriptor, at: cursor - 1, into: last) == 1
             && last[0] == LineScanner.lineFeed
     }
 
-    func fingerprint(of descriptor: FileID, byteCount: Int) throws(FileSystemError) -> Fingerprint {
-        let head = UnsafeMutableRawBufferPointer(rebasing: self.headBuffer[..<byteCount])
-        let count = try self.files.readFully(descriptor, at: 0, into: head)
-        return Fingerprint(of: UnsafeRawBufferPointer(rebasing: head[..<count]))
+    /// Whether a file has the bytes of `anchor` where it ends.
+    func holds(_ descriptor: FileID, _ anchor: Anchor) throws(FileSystemError) -> Bool {
+        let byteCount = anchor.fingerprint.byteCount
+        return try self.fingerprint(of: descriptor, at: anchor.end - byteCount, byteCount: byteCount)
+            == anchor.fingerprint
+    }
+
+    private func fingerprint(
+        of descriptor: FileID, at offset: Int, byteCount: Int
+    ) throws(FileSystemError) -> Fingerprint {
+        let bytes = UnsafeMutableRawBufferPointer(rebasing: self.headBuffer[..<byteCount])
+        let count = try self.files.readFully(descriptor, at: offset, into: bytes)
+        return Fingerprint(of: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
     }
 
     mutating func readFailed(_ stream: StreamKey, _ error: FileSystemError) {

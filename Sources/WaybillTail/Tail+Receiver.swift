@@ -10,6 +10,7 @@ extension Tail {
         guard self.table.contains(stream), self.table[stream].isIdentified else { return }
         precondition(offset >= 0, "an offset is not negative: \(offset)")
         self.table[stream].overlong = nil
+        self.table[stream].anchors.removeAll { $0.end != offset }
         self.refresh(stream)
         let file = self.table[stream]
         if file.reach == .gone {
@@ -20,6 +21,7 @@ extension Tail {
                 .receiverAhead(id, path: file.path, receiverOffset: offset, byteCount: file.byteCount))
             self.table[stream].cursor = offset
             self.table[stream].acked = offset
+            self.table[stream].byteCount = file.isSegment ? file.byteCount : offset
             if !file.isSegment { self.beginIncarnation(replacing: stream) }
         } else {
             self.table[stream].cursor = offset
@@ -36,12 +38,7 @@ extension Tail {
 
     /// What was handed out of a file that is gone, and did not arrive, cannot be handed out again.
     private mutating func positionGone(_ stream: StreamKey, at offset: Int) {
-        let file = self.table[stream]
-        if offset < file.byteCount {
-            self.notices.append(
-                .vanished(self.streamID(of: file), path: file.path, unreadByteCount: file.byteCount - offset))
-        }
-        self.table[stream].byteCount = offset
+        self.tellEnding(stream, at: offset)
         self.table[stream].cursor = offset
         self.table[stream].acked = offset
     }
@@ -72,6 +69,9 @@ extension Tail {
         guard self.table.contains(stream) else { return }
         guard offset > self.table[stream].acked, offset <= self.table[stream].cursor else { return }
         self.table[stream].acked = offset
+        if let index = self.table[stream].anchors.firstIndex(where: { $0.end >= offset }), index > 0 {
+            self.table[stream].anchors.removeFirst(index)
+        }
         self.changed.insert(stream)
     }
 
@@ -100,11 +100,21 @@ extension Tail {
     }
 
     /// The receiver sealed the stream (`SEALED`): a segment is deleted, a foreign file's stream forgotten.
+    ///
+    /// Unasked, it means that the stream ended in an earlier session. A foreign file that is longer than that and may
+    /// still grow is not it any more: it was cut and begins as before, and the registry that knew is lost.
     package mutating func sealedByReceiver(_ stream: StreamKey) {
         guard self.table.contains(stream) else { return }
         let file = self.table[stream]
         guard file.isSegment, file.reach == .path else {
-            self.forget(stream)
+            if file.isSegment || file.reach == .gone || !file.mayGrow {
+                self.forget(stream)
+            } else if file.byteCount > file.acked {
+                self.table[stream].cursor = file.acked
+                self.table[stream].byteCount = file.acked
+                self.beginIncarnation(replacing: stream)
+                self.forget(stream)
+            }
             return
         }
         self.closeDescriptor(stream)

@@ -35,7 +35,7 @@ extension Tail {
             let file = TailedFile(entry, source: source, origin: .segment(id: id))
             guard !self.leads(entry.path, to: entry.identity), self.isDirectoryPresent(file) else { continue }
             self.rememberedSegments[id] = nil
-            self.bySegment[id] = self.insertGone(file)
+            self.bySegment[id] = self.insertGone(file, .unseen)
         }
     }
 
@@ -43,12 +43,12 @@ extension Tail {
         _ entry: RegistryEntry, _ listings: inout [String: [FileIdentity: String]], _ now: TailTime
     ) {
         guard entry.state != .gone else {
-            self.freeze(entry)
+            self.freeze(entry, .told)
             return
         }
         if let key = self.byIdentity[entry.identity] {
             // Another file has the inode now; while it is not identified, the entry may still be its own.
-            if self.table[key].isIdentified { self.freeze(entry) }
+            if self.table[key].isIdentified { self.freeze(entry, .unseen) }
             return
         }
         guard let source = self.source(named: entry.source) else { return }
@@ -57,7 +57,7 @@ extension Tail {
         if isAtPath, entry.state == .open { return }
         if !isAtPath {
             guard let path = self.findRenamed(file, &listings) else {
-                if self.isDirectoryPresent(file) { self.freeze(entry) }
+                if self.isDirectoryPresent(file) { self.freeze(entry, .unseen) }
                 return
             }
             file.path = path
@@ -82,16 +82,18 @@ extension Tail {
     /// Makes a stream of an entry whose bytes cannot be had any more, so that the receiver seals it.
     ///
     /// The entry stays remembered: a file that begins alike in the same inode must not get its id.
-    mutating func freeze(_ entry: RegistryEntry) {
+    mutating func freeze(_ entry: RegistryEntry, _ ending: TailedFile.Ending) {
         guard let source = self.source(named: entry.source) else { return }
         let file = TailedFile(entry, source: source, origin: .foreign)
         guard let id = self.streamID(of: file), !self.frozenIDs.contains(id.description) else { return }
         self.frozenIDs.insert(id.description)
-        _ = self.insertGone(file)
+        // What there was to say of a stream that was gone before was said then, or is in its entry.
+        _ = self.insertGone(file, entry.state == .gone ? entry.ending : ending)
     }
 
-    private mutating func insertGone(_ file: TailedFile) -> StreamKey {
+    private mutating func insertGone(_ file: TailedFile, _ ending: TailedFile.Ending) -> StreamKey {
         var file = file
+        file.ending = ending
         file.reach = .gone
         file.phase = .complete
         let key = self.table.insert(file)
@@ -123,6 +125,7 @@ extension TailedFile {
         self.fingerprint = entry.fingerprint
         self.incarnation = entry.incarnation
         self.pastHeads = entry.pastHeads
+        self.anchors = entry.anchor.map { [$0] } ?? []
         self.cursor = entry.offset
         self.acked = entry.offset
     }

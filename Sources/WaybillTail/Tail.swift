@@ -65,6 +65,8 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     var useCount = 0
     var scanCount = 0
 
+    /// What was lost since the start; each time with a notice.
+    package internal(set) var loss = TailLoss()
     var notices: [TailNotice] = []
     /// Paths complained about, so that each is complained about once.
     var complaints: Set<String> = []

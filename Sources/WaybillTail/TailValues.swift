@@ -92,8 +92,13 @@ package struct TailLimits: Hashable, Sendable {
     package var batchLineCountMax = 65_536
     /// Well below the usual limit of 1024 per process.
     package var openFileCountMax = 512
-    /// How long a file that was renamed away or deleted must not have grown before it is sealed.
+    /// How long a file that was deleted, or was renamed away with half a line at its end, must not have grown before
+    /// it is sealed.
     package var leftGrace = Duration.seconds(10)
+    /// The same for a file that was renamed away and ends in a whole line.
+    ///
+    /// A writer that was not told of the rotation may come back to it; what it writes later than that is not seen.
+    package var renamedGrace = Duration.seconds(600)
     /// How old an empty, unlocked segment must be before it is deleted.
     package var emptySegmentAge = Duration.seconds(60)
     /// How often ``Tail/isCheckpointDue(_:)`` asks for a checkpoint while there are changes.
@@ -135,12 +140,16 @@ package enum TailRead: Hashable, Sendable {
 package enum TailNotice: Hashable, Sendable {
     case discovered(StreamID, path: String)
     case rotated(StreamID, from: String, to: String)
-    /// The file was cut or rewritten; `unreadByteCount` bytes at least were gone before they were read.
-    case truncatedUnread(StreamID?, path: String, unreadByteCount: Int)
+    /// The file was cut or rewritten: what it held from `offset` on is lost.
+    ///
+    /// `lostByteCount` bytes of that had been seen; what was written after the last look nobody can count.
+    case cut(StreamID?, path: String, offset: Int, lostByteCount: Int)
     /// The receiver holds more than the file does: the file is another now.
     case receiverAhead(StreamID, path: String, receiverOffset: Int, byteCount: Int)
-    /// The file is gone; `unreadByteCount` bytes at least were never read or never acknowledged.
-    case vanished(StreamID?, path: String, unreadByteCount: Int)
+    /// The file is gone: what it held from `offset` on is lost, of which `lostByteCount` bytes had been seen.
+    ///
+    /// Said without a lost byte too of a foreign file that was not open when it went: nobody saw how it ended.
+    case vanished(StreamID?, path: String, offset: Int, lostByteCount: Int)
     case unreadable(path: String, FileSystemError)
     /// A pattern matches something that is no regular file.
     case notRegular(path: String)
@@ -156,6 +165,19 @@ package enum TailNotice: Hashable, Sendable {
     case segmentUndeletable(StreamID, path: String, FileSystemError)
     /// A sealed segment is longer than what was sealed, so it is kept.
     case segmentGrewAfterSeal(StreamID, path: String, sealedByteCount: Int, byteCount: Int)
+}
+
+/// What a tail could not ship because it was cut away or deleted before that.
+package struct TailLoss: Hashable, Sendable {
+    /// Bytes that had been seen; at most what was lost.
+    package internal(set) var byteCount = 0
+    /// How often bytes that had been seen were lost.
+    package internal(set) var occasionCount = 0
+
+    package init(byteCount: Int = 0, occasionCount: Int = 0) {
+        self.byteCount = byteCount
+        self.occasionCount = occasionCount
+    }
 }
 
 /// What the registry held when the tail began.

@@ -18,6 +18,28 @@ struct Fingerprint: Hashable, Sendable {
     }
 }
 
+/// The bytes before an offset at which a batch ended: what tells that a file with the same head was not rewritten.
+struct Anchor: Hashable, Sendable {
+    /// Two lines that are alike in so many bytes before the same offset are taken for one.
+    static let byteCountMax = 64
+    /// How many batch ends of one file are remembered; of older ones only that a line ends there is checked.
+    static let countMax = 64
+
+    let end: Int
+    let fingerprint: Fingerprint
+
+    init(end: Int, fingerprint: Fingerprint) {
+        self.end = end
+        self.fingerprint = fingerprint
+    }
+
+    /// The end of a batch.
+    init(end: Int, of batch: UnsafeRawBufferPointer) {
+        self.end = end
+        self.fingerprint = Fingerprint(of: UnsafeRawBufferPointer(rebasing: batch.suffix(Self.byteCountMax)))
+    }
+}
+
 /// An incarnation number that the next file content with this head gets.
 struct PastHead: Hashable, Sendable {
     let hash: UInt64
@@ -58,12 +80,22 @@ struct TailedFile {
         case sealed(byteCount: Int)
     }
 
+    /// How a stream ended whose bytes cannot be had any more, and what is still to be said of it.
+    enum Ending: String {
+        /// It has not, or all was said.
+        case told
+        case cut
+        /// It went, and nobody had it open to see how it ended.
+        case unseen
+    }
+
     let source: Int
     let identity: FileIdentity
     let origin: Origin
     var path: String
     var reach = Reach.path
     var phase = Phase.following
+    var ending = Ending.told
     var birth: Int64 = 0
     /// The device in the stream's id; differs from the present one where a restart renumbered the devices.
     var idDevice: UInt64
@@ -71,6 +103,8 @@ struct TailedFile {
     var fingerprint: Fingerprint?
     var incarnation = 0
     var pastHeads: [PastHead] = []
+    /// Where batches ended that are on their way, and the last one that was acknowledged; in order.
+    var anchors: [Anchor] = []
 
     /// As last seen; what was handed out, for a file that is gone.
     var byteCount: Int
@@ -110,6 +144,14 @@ struct TailedFile {
     var isSegment: Bool { self.origin != .foreign }
 
     var isIdentified: Bool { self.isSegment || self.fingerprint != nil }
+
+    /// Whether it may still be written to, as far as is known.
+    var mayGrow: Bool {
+        switch self.phase {
+        case .following, .left: true
+        case .complete, .sealOffered, .sealed: false
+        }
+    }
 
     /// Everything that can be handed out now has been.
     var isDrained: Bool { max(self.cursor, self.examined) >= self.byteCount }

@@ -146,9 +146,9 @@ final class TailBench<Files: FileSystem> {
     /// Runs, and lets files that are gone or renamed away be sealed.
     func settle() {
         self.run()
-        self.advance(11_000)
+        self.advance(601_000)
         self.run()
-        self.advance(11_000)
+        self.advance(601_000)
         self.run()
     }
 
@@ -169,7 +169,10 @@ final class TailBench<Files: FileSystem> {
         case .unpositioned:
             if self.received.updateValue(self.received[id] ?? [], forKey: id) == nil { self.order.append(id) }
             let offset = self.received[id]?.count ?? 0
-            self.withTail { $0.positionLearned(key, at: offset) }
+            self.withTail { tail in
+                tail.positionLearned(key, at: offset)
+                if self.sealed.contains(id) { tail.sealedByReceiver(key) }
+            }
         case .batch(let offset, let count, let lineCount, let isFinal):
             let bytes = Array(self.buffer[..<count])
             let lineFeeds = bytes.count { $0 == 0x0A }
@@ -186,6 +189,30 @@ final class TailBench<Files: FileSystem> {
             self.sealed.insert(id)
             self.withTail { $0.sealedByReceiver(key) }
         }
+    }
+
+    /// What was said to be lost: how, of which file, from which byte on, and how many.
+    var losses: [String] {
+        self.notices.compactMap { notice in
+            switch notice {
+            case .cut(_, let path, let offset, let count): "cut \(path) \(offset)+\(count)"
+            case .vanished(_, let path, let offset, let count): "vanished \(path) \(offset)+\(count)"
+            default: nil
+            }
+        }
+    }
+
+    /// From which byte on each stream was said to be lost.
+    var lostFrom: [String: [Int]] {
+        var offsets: [String: [Int]] = [:]
+        for notice in self.notices {
+            switch notice {
+            case .cut(let id?, _, let offset, _), .vanished(let id?, _, let offset, _):
+                offsets[id.description, default: []].append(offset)
+            default: break
+            }
+        }
+        return offsets
     }
 
     // MARK: What arrived

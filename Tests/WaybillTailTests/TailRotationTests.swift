@@ -154,7 +154,7 @@ struct TailRotationTests {
         bench.run()
         let id = StreamIDText.first(of: bench)
         let lost = bench.notices.filter { if case .vanished = $0 { true } else { false } }
-        #expect(lost.map { "\($0)" }.allSatisfy { $0.contains(id) && $0.contains("unreadByteCount: 4") })
+        #expect(lost.map { "\($0)" }.allSatisfy { $0.contains(id) && $0.contains("lostByteCount: 4") })
         #expect(lost.count == 1)
         #expect(bench.texts == ["one\n", "uno\n"])
         #expect(bench.sealed == [id])

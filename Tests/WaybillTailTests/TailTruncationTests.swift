@@ -54,7 +54,7 @@ struct TailTruncationTests {
         files.rewrite("/log/a.log", "")
         bench.run()
         let counts = bench.notices.compactMap { notice -> Int? in
-            if case .truncatedUnread(_, _, let count) = notice { count } else { nil }
+            if case .cut(_, _, _, let count) = notice { count } else { nil }
         }
         #expect(counts == [10])
         #expect(bench.texts == ["one\n"])
@@ -110,8 +110,131 @@ struct TailTruncationTests {
         #expect(bench.texts == ["", "u\n"])
         #expect(bench.sealed == [id])
         let counts = bench.notices.compactMap { notice -> Int? in
-            if case .vanished(_, _, let count) = notice { count } else { nil }
+            if case .vanished(_, _, _, let count) = notice { count } else { nil }
         }
         #expect(counts == [4])
+    }
+
+    @Test(arguments: [false, true])
+    func `a cut between what was read and what was seen is counted, and the rest of the stream goes on`(
+        isStopped: Bool
+    ) throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        files.append("/log/a.log", "two\nthree\n")
+        bench.scan()
+        if isStopped {
+            try bench.checkpoint()
+            bench.kill()
+        }
+        files.rewrite("/log/a.log", "one\ntwo\n")
+        if isStopped { try bench.start() }
+        bench.scan()
+        files.append("/log/a.log", "four\n")
+        bench.run()
+        #expect(bench.texts == ["one\ntwo\nfour\n"])
+        #expect(bench.losses == ["cut /log/a.log 8+6"])
+        #expect(bench.withTail { $0.loss } == TailLoss(byteCount: 6, occasionCount: 1))
+    }
+
+    @Test
+    func `a loss is named from the byte that the receiver holds, also after a kill`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        files.append("/log/a.log", "two\nthree\n")
+        bench.scan()
+        try bench.checkpoint()
+        bench.kill()
+        files.rewrite("/log/a.log", "uno\n")
+        try bench.start()
+        bench.run()
+        #expect(bench.losses == ["cut /log/a.log 4+10"])
+        #expect(bench.texts == ["one\n", "uno\n"])
+        #expect(bench.withTail { $0.loss } == TailLoss(byteCount: 10, occasionCount: 1))
+    }
+
+    @Test
+    func `a file that went while no agent ran is named though nothing is known to be missing`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        try bench.checkpoint()
+        bench.kill()
+        files.append("/log/a.log", "never seen\n")
+        files.remove("/log/a.log")
+        try bench.start()
+        bench.run()
+        #expect(bench.losses == ["vanished /log/a.log 4+0"])
+        try bench.checkpoint()
+        try bench.restart()
+        bench.run()
+        #expect(bench.losses.count == 1)
+    }
+
+    @Test(arguments: [false, true])
+    func `a file cut and grown with the same head and lines as long is found out`(isStopped: Bool) throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "head\none\ntwo\n")
+        bench.run()
+        if isStopped {
+            try bench.checkpoint()
+            bench.kill()
+        }
+        files.rewrite("/log/a.log", "head\nuno\ndos\ntre\n")
+        if isStopped { try bench.start() }
+        bench.run()
+        #expect(bench.texts == ["head\none\ntwo\n", "head\nuno\ndos\ntre\n"])
+    }
+
+    @Test
+    func `an anchor outlives what is in flight and lost connections`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "head\none\ntwo\nthree\n")
+        bench.scan()
+        bench.isSlow = true
+        bench.ship(byteCountMax: 6)
+        bench.loseConnection()
+        bench.ship(byteCountMax: 6)
+        bench.deliver()
+        files.rewrite("/log/a.log", "head\nuno\ndos\ntress\ncuatro\n")
+        bench.run()
+        #expect(bench.texts == ["head\none\ntwo\nthree\n", "head\nuno\ndos\ntress\ncuatro\n"])
+    }
+
+    @Test
+    func `a stream that was sealed in an earlier session is not mistaken for what its file holds now`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "head\none\n")
+        bench.run()
+        files.rewrite("/log/a.log", "")
+        bench.run()
+        files.append("/log/a.log", "head\nuno\ndos\n")
+        bench.run()
+        #expect(bench.sealed == [bench.order[0]])
+        bench.kill()
+        files.remove("/state/registry")
+        files.append("/log/a.log", "tres\n")
+        try bench.start()
+        bench.run()
+        bench.run()
+        #expect(bench.texts == ["head\none\n", "head\nuno\ndos\ntres\n"])
+    }
+
+    @Test
+    func `a sealed file that a pattern covers again is neither repeated nor asked for over and over`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        files.move("/log/a.log", "/log/a.old")
+        bench.settle()
+        #expect(bench.sealed == [bench.order[0]])
+        files.move("/log/a.old", "/log/a.log")
+        bench.run()
+        bench.run()
+        #expect(bench.texts == ["one\n"])
+        bench.scan()
+        #expect(bench.ship() == 0)
     }
 }
