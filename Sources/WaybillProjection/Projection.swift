@@ -117,7 +117,7 @@ struct EventReaders {
 extension UnsafeRawBufferPointer {
     /// Calls `body` for each line, without its LF; the last may lack one.
     @inline(__always)
-    func forEachLine<Failure: Error>(
+    package func forEachLine<Failure: Error>(
         _ body: (_ line: Range<Int>) throws(Failure) -> Void
     ) throws(Failure) {
         var position = 0
