@@ -127,11 +127,13 @@ package struct Journal<Files: FileSystem>: ~Copyable {
 
     /// Moves streams forward of which readers hold more than the journal, whose files were damaged or removed.
     ///
-    /// Otherwise agents would ship again what is stored already.
+    /// Otherwise agents would ship again what is stored already. One byte more is the LF that a reader gave to the last
+    /// line of a stream that lacks it, and moves nothing.
     package mutating func advance(to standings: [StreamStanding]) {
         for standing in standings {
             let id = standing.description.id
-            guard self.streams[id]?.durable ?? StreamOffset(0) < standing.durable else { continue }
+            let known = self.streams[id]?.durable ?? StreamOffset(0)
+            guard known.advanced(by: 1) < standing.durable else { continue }
             self.streams[id, default: standing].durable = standing.durable
         }
     }
