@@ -250,9 +250,7 @@ extension DataVerifier {
     private mutating func lookForStrayParts(_ checkpoint: Checkpoint) throws(FileSystemError) {
         for root in ["archive", "quarantine"] {
             try self.walk(root) { verifier, path in
-                guard checkpoint.lengths[path] == nil else { return }
-                verifier.report.add(
-                    Problem(.stray, path, "the checkpoint does not know it: newer than that, or somebody else's"))
+                if checkpoint.lengths[path] == nil { verifier.unknown(path) }
             }
         }
     }

@@ -276,17 +276,16 @@ extension DataVerifier {
         _ stem: String, _ suffix: String, _ checkpoint: Checkpoint, into tally: inout Tally
     ) throws(FileSystemError) {
         let manifestPath = stem + ".manifest.json"
-        let manifest = try self.data.files.contents(of: self.absolute(manifestPath))
-        let isClosing = checkpoint.entries["closed:" + stem] != nil
-        if manifest == nil, checkpoint.lengths[stem + ".ids"] == nil, !isClosing {
-            self.report.add(
-                Problem(
-                    .stray, stem + suffix, "it has no manifest, and the checkpoint does not know it: a start removes it"
-                ))
-            return
+        let isOpen = checkpoint.lengths[stem + ".ids"] != nil
+        let number = PartitionPath.partNumber(of: Path.name(of: stem)) ?? 0
+        let standing = checkpoint.entries["part:" + Path.parent(of: stem)].flatMap { Self.fields(of: $0)["number"] }
+        guard isOpen || number < standing.flatMap({ Int($0) }) ?? 0 else { return self.unknown(stem + suffix) }
+        let manifest = isOpen ? nil : try self.data.files.contents(of: self.absolute(manifestPath))
+        if !isOpen, manifest == nil {
+            self.report.add(Problem(.missing, manifestPath, "the part is closed, and its manifest is not there"))
         }
         var ids = PartIDs()
-        let idsLength = manifest == nil ? checkpoint.lengths[stem + ".ids"] ?? 0 : Int.max
+        let idsLength = checkpoint.lengths[stem + ".ids"] ?? Int.max
         try self.visitLines(of: stem + ".ids", idsLength) { line, _ in
             if ids.recordCount == 0 { ids.first = String(decoding: line, as: UTF8.self) }
             ids.last = String(decoding: line, as: UTF8.self)
@@ -297,7 +296,7 @@ extension DataVerifier {
             }
         }
         tally.exported += ids.eventCount
-        let length = manifest == nil ? checkpoint.lengths[stem + suffix] ?? 0 : Int.max
+        let length = checkpoint.lengths[stem + suffix] ?? Int.max
         let records = try self.recordCount(of: stem + suffix, length)
         if records != ids.recordCount {
             self.report.add(
@@ -338,16 +337,22 @@ extension DataVerifier {
         }
     }
 
-    /// The checkpoint's count of an open part against its `.ids`.
-    private mutating func compareStanding(
-        of folder: String, _ suffix: String, _ checkpoint: Checkpoint
-    ) throws(FileSystemError) {
-        guard let text = checkpoint.entries["part:" + folder] else { return }
+    /// `key=value` fields.
+    private static func fields(of text: String) -> [Substring: Substring] {
         var fields: [Substring: Substring] = [:]
         for field in text.split(separator: " ") {
             let parts = field.split(separator: "=", maxSplits: 1)
             if parts.count == 2 { fields[parts[0]] = parts[1] }
         }
+        return fields
+    }
+
+    /// The checkpoint's count of an open part against its `.ids`.
+    private mutating func compareStanding(
+        of folder: String, _ suffix: String, _ checkpoint: Checkpoint
+    ) throws(FileSystemError) {
+        guard let text = checkpoint.entries["part:" + folder] else { return }
+        let fields = Self.fields(of: text)
         guard let number = fields["number"].flatMap({ Int($0) }), let records = fields["records"].flatMap({ Int($0) }),
             let bytes = fields["bytes"].flatMap({ Int($0) })
         else {
@@ -383,8 +388,7 @@ extension DataVerifier {
             var expected = run.sink.ids[day] ?? [:]
             var isNamed = false
             for stem in try self.stems(in: folder) {
-                let isClosed = try self.data.files.status(at: self.absolute(stem + ".manifest.json")) != nil
-                let length = isClosed ? Int.max : checkpoint.lengths[stem + ".ids"] ?? 0
+                let length = checkpoint.lengths[stem + ".ids"] ?? Int.max
                 var alien: [(text: String, offset: Int)] = []
                 try self.visitLines(of: stem + ".ids", length) { line, offset in
                     for id in line.split(separator: UInt8(ascii: ",")) {

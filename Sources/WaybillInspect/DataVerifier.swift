@@ -26,6 +26,9 @@ package struct DataVerifier<Files: FileSystem> {
     var positions: [BatchKey: JournalPosition] = [:]
     var journalFirst = JournalPosition(0)
     var journalEnd = JournalPosition(0)
+    private var isInUse = false
+    private var newFileCount = 0
+    private var states: [String: [UInt8]] = [:]
 
     package init(data: DataDirectory<Files>, problemCountMax: Int = 100) {
         self.data = data
@@ -34,6 +37,10 @@ package struct DataVerifier<Files: FileSystem> {
 
     /// Reads everything; what cannot be read is a problem of its own and stops nothing else.
     package mutating func verify() -> VerifyReport {
+        self.isInUse = self.lockOwner() != nil
+        // First the checkpoints: what they stand for is in the journal by then, whatever a receiver adds.
+        let names = self.projectionNames()
+        for name in names { self.states[name] = self.state(name) }
         do throws(FileSystemError) {
             try self.indexJournal()
         } catch {
@@ -45,7 +52,7 @@ package struct DataVerifier<Files: FileSystem> {
         } catch {
             self.unreadable(error)
         }
-        for name in self.projectionNames() where name.hasPrefix("export-") {
+        for name in names where name.hasPrefix("export-") {
             guard let checkpoint = self.checkpoint(name) else { continue }
             do throws(FileSystemError) {
                 try self.verifyExport(String(name.dropFirst(7)), checkpoint, archive: archive)
@@ -54,7 +61,32 @@ package struct DataVerifier<Files: FileSystem> {
             }
         }
         self.lookForStrays()
+        if self.newFileCount > 0 {
+            self.report.note("\(self.newFileCount) files are newer than the checkpoint, and not judged")
+        }
         return self.report
+    }
+
+    private func lockOwner() -> Int? {
+        do throws(FileSystemError) {
+            return try Inspector(files: self.data.files) { _ in }.owner(ofLock: Path.join(self.data.state, "lock"))
+        } catch {
+            // Without the kernel's table it is judged as one that nobody uses.
+            return nil
+        }
+    }
+
+    /// Names a file that the checkpoint does not know; beside a receiver it is one of its next checkpoint's.
+    mutating func unknown(_ path: String) {
+        if self.isInUse {
+            self.newFileCount += 1
+        } else {
+            self.report.add(
+                Problem(
+                    .stray, path,
+                    "the checkpoint does not know it: a start makes it again from the journal, or it is somebody else's"
+                ))
+        }
     }
 
     mutating func unreadable(_ error: FileSystemError) {
@@ -96,15 +128,26 @@ package struct DataVerifier<Files: FileSystem> {
         }
     }
 
+    /// The bytes of a checkpoint; read again when a receiver was just writing it.
+    private mutating func state(_ name: String) -> [UInt8]? {
+        let path = self.absolute("state/\(name).state")
+        var bytes: [UInt8]?
+        for _ in 0..<3 {
+            do throws(FileSystemError) {
+                bytes = try self.data.files.contents(of: path, byteCountMax: 1 << 30) ?? bytes
+            } catch {
+                self.unreadable(error)
+                return nil
+            }
+            if let bytes, StateImage(bytes: bytes)?.validByteCount == bytes.count { return bytes }
+            if !self.isInUse { return bytes }
+        }
+        return bytes
+    }
+
     private mutating func checkpoint(_ name: String) -> Checkpoint? {
         let path = "state/\(name).state"
-        let bytes: [UInt8]?
-        do throws(FileSystemError) {
-            bytes = try self.data.files.contents(of: self.absolute(path), byteCountMax: 1 << 30)
-        } catch {
-            self.unreadable(error)
-            return nil
-        }
+        let bytes = self.states[name]
         guard let bytes else {
             guard self.journalFirst.rawValue > 0 else {
                 self.report.note("\(path) is not there: a start projects the whole journal")
