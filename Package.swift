@@ -65,6 +65,13 @@ let package = Package(
                 "WaybillProtocol", "WaybillSystem", "CLibcrypto",
             ]),
 
+        module(
+            "WaybillInspect",
+            [
+                "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillJournal", "WaybillProjection",
+                "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
+            ]),
+
         // Drivers: sockets, threads, clocks, signals.
         module(
             "WaybillAgent",
@@ -87,8 +94,9 @@ let package = Package(
         .executableTarget(
             name: "waybill-cli",
             dependencies: [
-                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillProjection",
-                "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillSystem", "WaybillTail", arguments,
+                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillExport", "WaybillInspect", "WaybillJSON",
+                "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillSystem",
+                "WaybillTail", arguments,
                 lifecycle, logging, signals, yams,
             ],
             path: "Sources/waybill",
@@ -114,6 +122,12 @@ let package = Package(
                 "WaybillJournal", "WaybillProtocol", "WaybillSystem",
             ]),
         tests("WaybillReceiverTests", ["WaybillReceiver", "WaybillJournal", "WaybillSystem"]),
+        tests(
+            "WaybillInspectTests",
+            [
+                "WaybillInspect", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal",
+                "WaybillProjection", "WaybillProtocol", "WaybillSystem",
+            ]),
         tests("WaybillExportTests", ["WaybillExport", "WaybillJSON", "WaybillSystem"]),
     ]
 )

@@ -1,4 +1,5 @@
-package import WaybillProtocol
+package import WaybillJournal
+internal import WaybillProtocol
 package import WaybillSystem
 
 /// The archive as a reader sees it: which files there are, how much of each is certain, and where their lines came from.
@@ -15,15 +16,12 @@ package struct ArchiveIndex<Files: FileSystem> {
     }
 
     /// Neighbouring lines of a part that arrived in one batch.
-    package struct Run: Hashable, Sendable {
-        package let description: StreamDescription
-        package let receivedAt: WallTime
-        package let range: Range<Int>
-        package let lineCount: Int
-    }
+    package typealias Run = SourceRun
 
     /// The parts, ordered by path.
     package let parts: [Part]
+    /// What the checkpoint stands for, by path below the data directory.
+    package let lengths: [String: Int]
     private let data: DataDirectory<Files>
 
     /// Reads the archive's checkpoint; a running receiver does not mind.
@@ -40,34 +38,39 @@ package struct ArchiveIndex<Files: FileSystem> {
             }
             break
         }
+        self.lengths = lengths
         self.parts = lengths.compactMap { path, byteCount in
             Part(path: path, byteCount: byteCount, lengths: lengths)
         }.sorted { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
     }
 
-    /// The runs of a part, in order.
+    /// The runs of a part, in order; the caller sees which bytes none of them explains.
     package func runs(of part: Part) throws(FileSystemError) -> [Run] {
-        let path = Path.join(self.data.root, part.sourcesPath)
-        let bytes = try self.data.files.contents(of: path, byteCountMax: part.sourcesByteCount) ?? []
-        var descriptions: [Substring: StreamDescription] = [:]
-        var runs: [Run] = []
-        for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n") {
-            let fields = line.split(separator: " ", maxSplits: line.hasPrefix("OPEN") ? 2 : 6)
-            if fields.count == 3, fields[0] == "OPEN" {
-                var text = String(fields[2])
-                // A stream that cannot be read leaves its runs out; the caller sees which bytes no run explains.
-                let description = text.withUTF8 { try? StreamDescription(json: UnsafeRawBufferPointer($0)) }
-                descriptions[fields[1]] = description
-            } else if fields.count == 7, fields[0] == "FROM", let description = descriptions[fields[1]] {
-                let numbers = fields[2...].compactMap { Int($0) }
-                guard numbers.count == 5 else { continue }
-                runs.append(
-                    Run(
-                        description: description, receivedAt: WallTime(milliseconds: Int64(numbers[1])),
-                        range: numbers[2]..<(numbers[2] + numbers[3]), lineCount: numbers[4]))
+        try SourceRuns.runs(
+            of: Path.join(self.data.root, part.sourcesPath), byteCount: part.sourcesByteCount,
+            linesByteCount: part.byteCount, files: self.data.files)
+    }
+
+    /// How far the archive and the quarantine hold each stream, up to the last checkpoint.
+    package func standings() throws(FileSystemError) -> [StreamStanding] {
+        var ends: [StreamID: (description: StreamDescription, offset: StreamOffset, byteCount: Int)] = [:]
+        for (path, byteCount) in self.lengths.sorted(by: { $0.key < $1.key }) where path.hasSuffix(".ndjson") {
+            let sources = String(path.dropLast(7) + ".sources")
+            let runs = try SourceRuns.runs(
+                of: Path.join(self.data.root, sources), byteCount: self.lengths[sources] ?? 0,
+                linesByteCount: byteCount, files: self.data.files)
+            for run in runs {
+                // A batch is spread over the files of its lines: their lengths add up to its own.
+                let known = ends[run.description.id]
+                if let known, known.offset > run.offset { continue }
+                let before = known.map { $0.offset == run.offset ? $0.byteCount : 0 } ?? 0
+                ends[run.description.id] = (run.description, run.offset, before + run.range.count)
             }
         }
-        return runs
+        return ends.values.map { end in
+            StreamStanding(
+                description: end.description, durable: end.offset.advanced(by: end.byteCount), isSealed: false)
+        }
     }
 }
 

@@ -26,6 +26,8 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         package var removedFileCount = 0
         /// Files that hold less than the checkpoint says: damage from outside, with what is missing.
         package var shortFiles: [String: Int] = [:]
+        /// What was ahead of the checkpoint and cannot be made again, by where it is kept now.
+        package var keptPaths: [String] = []
 
         /// One line for logs; empty when nothing was ahead and nothing is missing.
         package var summary: String {
@@ -35,6 +37,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
             for (path, byteCount) in self.shortFiles.sorted(by: { $0.key < $1.key }) {
                 parts.append("\(path) lacks \(byteCount) bytes")
             }
+            parts += self.keptPaths.map { "set aside \($0)" }
             return parts.joined(separator: ", ")
         }
     }
@@ -217,9 +220,12 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
     /// - Parameters:
     ///   - state: the checkpoint's entries.
     ///   - roots: the folders under the root whose files are this set's alone.
+    ///   - isRebuilt: whether what is cut off will be written again; asked when there is something to cut, and if not,
+    ///     it is set aside.
     ///   - isKept: whether a file that the checkpoint does not know stays, because something else answers for it.
     package mutating func recover(
-        from state: [String: String], roots: [String], isKept: (_ path: String) throws(FileSystemError) -> Bool
+        from state: [String: String], roots: [String], isRebuilt: () throws(FileSystemError) -> Bool = { true },
+        isKept: (_ path: String) throws(FileSystemError) -> Bool
     ) throws(FileSystemError) -> Recovery {
         for index in self.openIndexes {
             if let file = self.entries[index.rawValue].file { self.files.close(file) }
@@ -233,17 +239,32 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         var recovery = Recovery()
         var expected: [String: Int] = [:]
         for (key, value) in state where key.hasPrefix(Self.keyPrefix) {
-            expected[String(key.dropFirst(Self.keyPrefix.count))] = Int(value) ?? 0
+            expected[String(key.dropFirst(Self.keyPrefix.utf8.count))] = max(0, Int(value) ?? 0)
+        }
+        let aside = SetAside(root: self.root, files: self.files)
+        var answer: Bool?
+        func isMadeAgain() throws(FileSystemError) -> Bool {
+            if let answer { return answer }
+            let new = try isRebuilt()
+            answer = new
+            return new
         }
         for root in roots {
             try self.walk(root) { (path, byteCount) throws(FileSystemError) in
                 guard let length = expected[path] else {
                     if try isKept(path) { return }
-                    try self.files.unlink(Path.join(self.root, path))
-                    recovery.removedFileCount += 1
+                    var isRemoved = byteCount == 0
+                    if !isRemoved { isRemoved = try isMadeAgain() }
+                    if isRemoved {
+                        try self.files.unlink(Path.join(self.root, path))
+                        recovery.removedFileCount += 1
+                    } else {
+                        recovery.keptPaths.append(try aside.move(path))
+                    }
                     return
                 }
                 if byteCount > length {
+                    if try !isMadeAgain() { recovery.keptPaths.append(try aside.copyTail(of: path, from: length)) }
                     try self.cut(path, to: length)
                     recovery.cutFileCount += 1
                     recovery.cutByteCount += byteCount - length

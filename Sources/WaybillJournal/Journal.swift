@@ -68,7 +68,13 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.directory = directory
         self.files = files
         self.segmentByteCountMax = segmentByteCountMax
-        let found = try JournalRecovery.recover(directory: directory, files: files)
+        var found = try JournalRecovery.recover(directory: directory, files: files)
+        if found.end < endMin {
+            found.report.damages.append(
+                JournalDamage(
+                    segment: found.segments.last ?? found.end, start: found.end, end: endMin,
+                    reason: "the journal ends before what was read from it"))
+        }
         self.recovery = found.report
         self.streams = found.streams
         self.sealedOrder = found.sealedOrder
@@ -117,6 +123,19 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         if self.streams[id] == nil { self.stagedDescriptions[id] = description }
         self.staged.append(entry)
         return .staged
+    }
+
+    /// Moves streams forward of which readers hold more than the journal, whose files were damaged or removed.
+    ///
+    /// Otherwise agents would ship again what is stored already. One byte more is the LF that a reader gave to the last
+    /// line of a stream that lacks it, and moves nothing.
+    package mutating func advance(to standings: [StreamStanding]) {
+        for standing in standings {
+            let id = standing.description.id
+            let known = self.streams[id]?.durable ?? StreamOffset(0)
+            guard known.advanced(by: 1) < standing.durable else { continue }
+            self.streams[id, default: standing].durable = standing.durable
+        }
     }
 
     /// Makes everything staged durable, in one write and one sync.

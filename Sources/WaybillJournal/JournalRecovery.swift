@@ -13,6 +13,8 @@ package struct JournalRecovery: Hashable, Sendable {
     package var damages: [JournalDamage] = []
     /// Segments that hold nothing readable, set aside.
     package var setAsidePaths: [String] = []
+    /// Bytes of the last group, which were written to the disk again before anything was answered from them.
+    package var rewrittenByteCount = 0
 
     struct Found {
         var report = JournalRecovery()
@@ -27,6 +29,7 @@ package struct JournalRecovery: Hashable, Sendable {
     /// Reads the last segment, cuts its torn end, and rebuilds the stream table.
     static func recover(directory: String, files: some FileSystem) throws(FileSystemError) -> Found {
         var found = Found()
+        try LastGroup.finishRewriting(directory: directory, files: files)
         found.segments = try files.list(directory).compactMap(JournalPath.position(ofSegment:)).sorted()
         var limit = JournalPosition(Int.max)
         while let last = found.segments.last {
@@ -37,7 +40,7 @@ package struct JournalRecovery: Hashable, Sendable {
                 if scan.isHeadDamaged {
                     found.table.fill(from: try self.tableBefore(found.segments, directory: directory, files: files))
                 }
-                try self.secure(last, from: scan.end, to: fileEnd, directory: directory, files: files, into: &found)
+                try self.secure(last, scan, to: fileEnd, directory: directory, files: files, into: &found)
                 break
             }
             // Not even the table at its head is whole: it was being created and holds no acknowledged batch.
@@ -48,9 +51,28 @@ package struct JournalRecovery: Hashable, Sendable {
             // Its name says where the one before it ends, even if that one was abandoned with more.
             limit = last
         }
+        let missing = try self.missingRanges(found.segments, directory: directory, files: files)
+        found.report.damages = missing + found.report.damages
         found.report.end = found.end
         found.report.streamCount = found.table.streams.count
         return found
+    }
+
+    /// What lies between the end of a segment's file and the next one's name: cut off, or a segment in between is gone.
+    private static func missingRanges(
+        _ segments: [JournalPosition], directory: String, files: some FileSystem
+    ) throws(FileSystemError) -> [JournalDamage] {
+        var missing: [JournalDamage] = []
+        for (segment, next) in zip(segments, segments.dropFirst()) {
+            let path = JournalPath.segment(segment, in: directory)
+            let end = JournalPosition(segment.rawValue + (try files.status(at: path)?.byteCount ?? 0))
+            guard end < next else { continue }
+            missing.append(
+                JournalDamage(
+                    segment: segment, start: end, end: next,
+                    reason: "the file ends early, or the segment behind it is gone"))
+        }
+        return missing
     }
 
     /// The stream table at the end of the last segment but one; `nil` when that is gone or unreadable.
@@ -65,6 +87,8 @@ package struct JournalRecovery: Hashable, Sendable {
     fileprivate struct Scan {
         var table = TableBuilder()
         var end: JournalPosition
+        /// Where the last group begins.
+        var groupStart: JournalPosition
         var batchCount = 0
         var damages: [JournalDamage] = []
         /// Whether the table at the segment's head does not hold while groups behind it do.
@@ -75,17 +99,23 @@ package struct JournalRecovery: Hashable, Sendable {
     private static func scan(
         _ base: JournalPosition, upTo limit: JournalPosition, directory: String, files: some FileSystem
     ) throws(FileSystemError) -> Scan? {
-        var scan = Scan(end: base)
+        var scan = Scan(end: base, groupStart: base)
+        // A mark that covers nothing but itself begins a group.
+        var hasUncovered = false
         var scanner = try SegmentScanner(segment: base, in: directory, limit: limit, files: files)
         while true {
             let start = scanner.position
             switch try scanner.next() {
             case .message(.mark):
+                if !hasUncovered { scan.groupStart = start }
+                hasUncovered = false
                 scan.table.confirm()
                 scan.end = scanner.position
             case .message(let message):
+                hasUncovered = true
                 scan.table.add(message)
             case .batch(let header, let description, _):
+                hasUncovered = false
                 scan.table.confirm()
                 scan.table.add(header, of: description)
                 scan.end = scanner.position
@@ -95,6 +125,7 @@ package struct JournalRecovery: Hashable, Sendable {
             case .damaged(let reason):
                 guard try scanner.resynchronize() else { return scan.end == base ? nil : scan }
                 if scan.end == base { scan.isHeadDamaged = true }
+                hasUncovered = false
                 if scanner.isStreamUnknown { scan.end = scanner.position }
                 scan.table.forgetUnconfirmed()
                 scan.damages.append(
@@ -104,10 +135,14 @@ package struct JournalRecovery: Hashable, Sendable {
     }
 
     /// Cuts what is torn, and makes the rest durable: a process that died may have left it to the kernel alone.
+    ///
+    /// The last group is written anew: the process before may have died after a sync of it had failed, and then the
+    /// kernel shows bytes that no later sync would save.
     private static func secure(
-        _ base: JournalPosition, from end: JournalPosition, to limit: JournalPosition, directory: String,
-        files: some FileSystem, into found: inout Found
+        _ base: JournalPosition, _ scan: Scan, to limit: JournalPosition, directory: String, files: some FileSystem,
+        into found: inout Found
     ) throws(FileSystemError) {
+        let end = scan.end
         let file = try files.open(JournalPath.segment(base, in: directory), .append)
         defer { files.close(file) }
         if end < limit {
@@ -125,6 +160,10 @@ package struct JournalRecovery: Hashable, Sendable {
         }
         try files.synchronize(file)
         try files.synchronizeDirectory(directory)
+        let group = LastGroup(segment: base, start: scan.groupStart, end: end)
+        if try group.rewrite(in: file, directory: directory, files: files) {
+            found.report.rewrittenByteCount = end.rawValue - scan.groupStart.rawValue
+        }
     }
 
     private static func copyTail(

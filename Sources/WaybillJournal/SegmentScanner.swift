@@ -48,7 +48,14 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
     package init(
         segment base: JournalPosition, in directory: String, limit: JournalPosition, files: Files
     ) throws(FileSystemError) {
-        self.file = try files.open(JournalPath.segment(base, in: directory), .read)
+        try self.init(path: JournalPath.segment(base, in: directory), base: base, limit: limit, files: files)
+    }
+
+    /// Reads a segment under any name; `base` is the position of its first byte.
+    package init(
+        path: String, base: JournalPosition, limit: JournalPosition, files: Files
+    ) throws(FileSystemError) {
+        self.file = try files.open(path, .read)
         self.files = files
         self.base = base
         self.limit = limit

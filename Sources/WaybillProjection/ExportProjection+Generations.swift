@@ -65,7 +65,8 @@ extension ExportProjection {
             let fields = value.split(separator: " ").map(String.init)
             guard fields.count == 2 else { continue }
             let source = Path.join(self.root, fields[0])
-            if try self.generation(of: target) != fields[1] {
+            // A folder that somebody took away leaves the live one as it is.
+            if try self.generation(of: target) != fields[1], try self.files.status(at: source) != nil {
                 try self.exchange(source, target)
             }
             try self.keepPrevious(source, of: String(key.dropFirst(Self.switchPrefix.utf8.count)))

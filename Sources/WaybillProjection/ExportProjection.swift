@@ -32,6 +32,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     let directory: String
     let files: Files
     let root: String
+    private let journal: String
     private let options: ExportOptions
     private let description: ProviderDescription
     private let isAgeJudged: Bool
@@ -67,6 +68,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         data: DataDirectory<Files>, directory: String, statePath: String, options: ExportOptions, isAgeJudged: Bool
     ) throws(FileSystemError) {
         self.root = data.root
+        self.journal = data.journal
         self.files = data.files
         self.directory = directory
         self.options = options
@@ -109,10 +111,36 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.touchedKeys = []
         self.exporter = Exporter(self.options)
         try self.state.settle()
+        var notes = self.state.recovery.notes
         try self.finishSwitching()
+        if let note = try self.setAsideWithoutCheckpoint() { notes.append(note) }
+        var recovery = try self.recoverFiles()
+        if !recovery.shortFiles.isEmpty {
+            notes += try self.setAsideShortParts(recovery.shortFiles)
+            recovery.shortFiles = [:]
+            _ = try self.recoverFiles()
+        }
+        try self.finishClosing()
+        self.quarantinedCount = self.checkpointedQuarantinedCount
+        self.sink.reset(to: self.checkpointedStandings)
+        notes.append(recovery.summary)
+        return ProjectionRecovery(
+            position: self.checkpointedPosition, report: notes.filter { !$0.isEmpty }.joined(separator: ", "))
+    }
+
+    private var checkpointedPosition: JournalPosition {
+        JournalPosition(Int(self.state.entries["position"] ?? "0") ?? 0)
+    }
+
+    private mutating func recoverFiles() throws(FileSystemError) -> FileSet<Files>.Recovery {
         let standings = self.checkpointedStandings
         let suffixes = [".\(self.description.fileExtension)", ".ids", ".manifest.json"]
-        let recovery = try self.set.recover(from: self.state.entries, roots: [self.directory]) { path in
+        let coverage = JournalCoverage(directory: self.journal, files: self.files)
+        let position = self.checkpointedPosition
+        return try self.set.recover(
+            from: self.state.entries, roots: [self.directory],
+            isRebuilt: { () throws(FileSystemError) in try coverage.isWhole(from: position) }
+        ) { path in
             let name = Path.name(of: path)
             let isDead = name.hasSuffix(".ndjson") && path.hasSuffix("/dead/\(name)")
             let isPart =
@@ -126,11 +154,73 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             else { return false }
             return number < standing.number
         }
-        try self.finishClosing()
-        self.quarantinedCount = self.checkpointedQuarantinedCount
-        self.sink.reset(to: standings)
-        return ProjectionRecovery(
-            position: JournalPosition(Int(self.state.entries["position"] ?? "0") ?? 0), report: recovery.summary)
+    }
+
+    /// Moves the export out of the way when its checkpoint is lost and the journal cannot make all of it again.
+    ///
+    /// - Returns: what was done, for logs.
+    private func setAsideWithoutCheckpoint() throws(FileSystemError) -> String? {
+        guard self.state.entries["position"] == nil,
+            try self.files.status(at: Path.join(self.root, self.directory)) != nil,
+            try !self.files.list(Path.join(self.root, self.directory)).isEmpty
+        else { return nil }
+        let coverage = JournalCoverage(directory: self.journal, files: self.files)
+        if try coverage.isWhole(from: JournalPosition(0)) { return nil }
+        let aside = try SetAside(root: self.root, files: self.files).move(self.directory)
+        try self.files.synchronizeDirectory(Path.parent(of: Path.join(self.root, self.directory)))
+        return
+            "the export's checkpoint is lost and the journal does not reach back to its beginning: set aside \(aside); "
+            + "\(self.remedy(from: nil))"
+    }
+
+    /// Moves parts out of the way that hold less than the checkpoint says; what is left of other files stays.
+    ///
+    /// - Returns: what was done, for logs.
+    private mutating func setAsideShortParts(_ shortFiles: [String: Int]) throws(FileSystemError) -> [String] {
+        let aside = SetAside(root: self.root, files: self.files)
+        let suffixes = [".\(self.description.fileExtension)", ".ids"]
+        var changes: [String: String?] = [:]
+        var notes: [String] = []
+        var stems: Set<String> = []
+        for (path, missing) in shortFiles.sorted(by: { $0.key < $1.key }) {
+            if let suffix = suffixes.first(where: path.hasSuffix),
+                PartitionPath.partNumber(of: Path.name(of: path)) != nil,
+                !Path.parent(of: path).hasSuffix("/dead")
+            {
+                stems.insert(String(path.dropLast(suffix.utf8.count)))
+                continue
+            }
+            let length = Int(self.state.entries[FileSet<Files>.keyPrefix + path] ?? "") ?? 0
+            let end = try self.files.lineEnd(of: Path.join(self.root, path), upTo: max(0, length - missing))
+            changes[FileSet<Files>.keyPrefix + path] = String(end)
+            notes.append("\(path) lacked \(missing) bytes and goes on behind the \(end) that are left")
+        }
+        for stem in stems.sorted() {
+            var moved: [String] = []
+            for path in suffixes.map({ stem + $0 }) {
+                if try self.files.status(at: Path.join(self.root, path)) != nil { moved.append(try aside.move(path)) }
+                changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + path)
+            }
+            changes.updateValue(nil, forKey: Self.closedPrefix + stem)
+            let partition = Path.parent(of: stem)
+            if let key = PartSink.Key(partition: partition),
+                let number = PartitionPath.partNumber(of: Path.name(of: stem))
+            {
+                let next = max(number + 1, self.checkpointedStandings[key]?.number ?? 0)
+                if next == number + 1 { changes[Self.partPrefix + partition] = PartStanding(number: next).text }
+                notes.append(
+                    "\(stem) is damaged, what is left of it is set aside (\(moved.joined(separator: ", "))); "
+                        + self.remedy(from: key.day))
+            }
+        }
+        try self.state.commit(changes)
+        return notes
+    }
+
+    /// How the operator gets back what an export lost: the archive has the events.
+    private func remedy(from day: CalendarDay?) -> String {
+        let days = day.map { " --from \($0) --to \($0)" } ?? ""
+        return "the archive has its events: waybill replay --data \(self.root) --provider \(self.name)\(days)"
     }
 
     private var checkpointedStandings: [PartSink.Key: PartStanding] {
@@ -149,7 +239,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         var changes: [String: String?] = [:]
         for (key, manifest) in self.state.entries.sorted(by: { $0.key < $1.key }) where key.hasPrefix(Self.closedPrefix)
         {
-            let path = String(key.dropFirst(Self.closedPrefix.count))
+            let path = String(key.dropFirst(Self.closedPrefix.utf8.count))
+            try self.files.createDirectories(Path.parent(of: Path.join(self.root, path)))
             try self.files.replace(Path.join(self.root, path + ".manifest.json"), with: Array((manifest + "\n").utf8))
             for suffix in [".\(self.description.fileExtension)", ".ids"] {
                 changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + path + suffix)

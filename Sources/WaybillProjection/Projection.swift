@@ -2,7 +2,6 @@ package import WaybillJournal
 package import WaybillProtocol
 package import WaybillSystem
 
-internal import WaybillCompression
 package import WaybillExport
 
 /// Deterministic readers of the journal: the archive and each provider's export, live or in a replay.
@@ -63,27 +62,15 @@ package struct ProjectionRecovery: Hashable, Sendable {
 
 /// Feeds a projection from the journal's files.
 package struct ProjectionRun<Files: FileSystem>: ~Copyable {
-    private let journalDirectory: String
-    private let files: Files
-    private var reader: JournalReader<Files>?
-    private var inflater = Inflater()
-    private var raw: UnsafeMutableRawBufferPointer
-    private var damages: [JournalDamage] = []
+    private var reader: BatchReader<Files>
 
     package init(journalDirectory: String, files: Files) {
-        self.journalDirectory = journalDirectory
-        self.files = files
-        self.raw = .allocate(byteCount: 1 << 20, alignment: 16)
-    }
-
-    deinit {
-        self.raw.deallocate()
+        self.reader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
     }
 
     /// Ranges of the journal that could not be read, since the last call.
     package mutating func takeDamages() -> [JournalDamage] {
-        defer { self.damages = [] }
-        return self.damages
+        self.reader.takeDamages()
     }
 
     /// Projects up to `batchCountMax` batches from `position` on.
@@ -93,49 +80,13 @@ package struct ProjectionRun<Files: FileSystem>: ~Copyable {
         _ projection: inout some Projection & ~Copyable, from position: JournalPosition, upTo end: JournalPosition,
         batchCountMax: Int = 64
     ) throws(FileSystemError) -> JournalPosition {
-        var reader: JournalReader<Files>
-        if let kept = self.reader.take(), kept.position == position {
-            reader = kept
-        } else {
-            reader = JournalReader(directory: self.journalDirectory, position: position, files: self.files)
-        }
-        var position = position
+        // A reader that stands elsewhere (it stepped over lines at the end) begins again at a segment's head.
+        self.reader.seek(to: position)
         for _ in 0..<batchCountMax {
-            guard let record = try reader.next(upTo: end) else {
-                position = end
-                break
-            }
-            try self.project(record, into: &projection)
-            position = record.end
+            guard let batch = try self.reader.next(upTo: end) else { return end }
+            try projection.project(batch)
         }
-        self.damages.append(contentsOf: reader.takeDamages())
-        // A reader that stands elsewhere (it stepped over lines at the end) is opened again, from a segment's head.
-        self.reader = reader.position == position ? consume reader : nil
-        return position
-    }
-
-    private mutating func project(
-        _ record: JournalRecord, into projection: inout some Projection & ~Copyable
-    ) throws(FileSystemError) {
-        let byteCount = record.header.rawByteCount
-        if byteCount > self.raw.count {
-            self.raw.deallocate()
-            self.raw = .allocate(byteCount: byteCount, alignment: 16)
-        }
-        let raw = UnsafeMutableRawBufferPointer(rebasing: self.raw[..<byteCount])
-        do throws(InflateError) {
-            try self.inflater.inflate(record.payload, into: raw)
-        } catch {
-            // The checksum held and the batch was inflated before it was acknowledged: only a defect leads here.
-            self.damages.append(
-                JournalDamage(
-                    segment: record.position, start: record.position, end: record.end, reason: error.code))
-            return
-        }
-        try projection.project(
-            ProjectedBatch(
-                position: record.position, description: record.description, offset: record.header.offset,
-                receivedAt: record.receivedAt, raw: UnsafeRawBufferPointer(raw)))
+        return self.reader.position
     }
 }
 
@@ -166,7 +117,7 @@ struct EventReaders {
 extension UnsafeRawBufferPointer {
     /// Calls `body` for each line, without its LF; the last may lack one.
     @inline(__always)
-    func forEachLine<Failure: Error>(
+    package func forEachLine<Failure: Error>(
         _ body: (_ line: Range<Int>) throws(Failure) -> Void
     ) throws(Failure) {
         var position = 0

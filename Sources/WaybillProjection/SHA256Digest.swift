@@ -2,10 +2,10 @@ internal import CLibcrypto
 internal import WaybillSystem
 
 /// SHA-256 with OpenSSL's code, which uses the processor's instructions for it.
-struct SHA256Digest: ~Copyable {
+package struct SHA256Digest: ~Copyable {
     private let context: OpaquePointer
 
-    init() {
+    package init() {
         guard let context = EVP_MD_CTX_new(), EVP_DigestInit_ex(context, EVP_sha256(), nil) == 1 else {
             preconditionFailure("libcrypto has no SHA-256 (out of memory, or a build without it)")
         }
@@ -16,12 +16,12 @@ struct SHA256Digest: ~Copyable {
         EVP_MD_CTX_free(self.context)
     }
 
-    mutating func update(_ bytes: UnsafeRawBufferPointer) {
+    package mutating func update(_ bytes: UnsafeRawBufferPointer) {
         EVP_DigestUpdate(self.context, bytes.baseAddress, bytes.count)
     }
 
     /// 64 hexadecimal digits; nothing can be added after it.
-    mutating func finish() -> String {
+    package mutating func finish() -> String {
         var digest = [UInt8](repeating: 0, count: 32)
         EVP_DigestFinal_ex(self.context, &digest, nil)
         return digest.map { Hexadecimal.text($0, digitCount: 2) }.joined()

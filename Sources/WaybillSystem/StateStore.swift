@@ -24,6 +24,17 @@ package struct StateStore<Files: FileSystem>: ~Copyable {
         package var damagedPaths: [String] = []
         /// Whether the state comes from the file before the last rewrite.
         package var isPrevious = false
+
+        /// What was found damaged, for logs; empty when all was well.
+        package var notes: [String] {
+            var notes: [String] = []
+            if self.tornByteCount > 0 {
+                notes.append("\(self.tornByteCount) bytes of the checkpoint hold no whole commit and are left out")
+            }
+            notes += self.damagedPaths.map { "a checkpoint that cannot be read was set aside as \($0)" }
+            if self.isPrevious { notes.append("the checkpoint before the last rewrite is used") }
+            return notes
+        }
     }
 
     /// What is committed.

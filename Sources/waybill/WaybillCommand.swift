@@ -6,7 +6,9 @@ import ArgumentParser
 ///     waybill replay, transform                             exports again, from what was kept or as a filter
 ///     waybill check, demo                                   a configuration's problems; the whole way in a minute
 ///
-/// Exit codes: 0 done, 64 usage, 65 bad input, 69 no receiver, 74 files cannot be used, 78 bad configuration.
+///     waybill inspect                                       what is in files and folders, and whether they hold together
+///
+/// Exit codes: 0 done, 64 usage, 65 bad input, 66 no input, 69 no receiver, 74 files cannot be used, 78 bad configuration.
 @main
 struct WaybillCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -20,8 +22,8 @@ struct WaybillCommand: AsyncParsableCommand {
             """,
         version: "0.1.0",
         subcommands: [
-            ReceiverCommand.self, AgentCommand.self, ReplayCommand.self, TransformCommand.self, CheckCommand.self,
-            DemoCommand.self, DemoAppCommand.self,
+            ReceiverCommand.self, AgentCommand.self, ReplayCommand.self, InspectCommand.self, TransformCommand.self,
+            CheckCommand.self, DemoCommand.self, DemoAppCommand.self,
         ])
 }
 

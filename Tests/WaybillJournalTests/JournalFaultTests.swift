@@ -103,4 +103,74 @@ import WaybillSystem
             #expect(bench.batches.count == 2)
         }
     }
+
+    @Test func `a group that a failed sync left in the cache is durable before a start answers from it`() throws {
+        for seed in 0..<UInt64(40) {
+            let bench = try JournalBench()
+            var journal = try bench.open()
+            bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+            try bench.commit(&journal)
+            bench.stageBatch(1, payload: [UInt8](repeating: 4, count: 3000), in: &journal)
+            // The write succeeds; the sync behind it and the cut behind that do not; then the process dies.
+            bench.disk.fail(call: 2, .error(SystemErrorText.inputOutput))
+            bench.disk.fail(call: 3, .error(SystemErrorText.inputOutput))
+            #expect(throws: FileSystemError.self) { try bench.commit(&journal) }
+            #expect(bench.disk.hasDroppedPages)
+            bench.disk.kill()
+            journal = try bench.recover()
+            #expect(journal.recovery.rewrittenByteCount > 0)
+            bench.disk.crash(seed: seed)
+            // What was answered after the first start is there after the power cut.
+            journal = try bench.recover()
+            #expect(journal.recovery.damages == [])
+        }
+    }
+
+    @Test func `a start that dies while it writes the last group again loses nothing`() throws {
+        for isKilled in [false, true] {
+            var call = 1
+            while true {
+                let bench = try JournalBench()
+                var journal = try bench.open()
+                bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+                bench.stageBatch(2, payload: [UInt8](repeating: 4, count: 3000), in: &journal)
+                try bench.commit(&journal)
+                bench.disk.kill()
+                bench.disk.stop(atCall: call)
+                let isOpen = (try? bench.open()) != nil
+                if isKilled { bench.disk.kill() } else { bench.disk.crash(seed: UInt64(call)) }
+                _ = try bench.recover()
+                #expect(try bench.disk.list(bench.directory).allSatisfy { !$0.hasSuffix(".group") })
+                if isOpen { break }
+                call += 1
+            }
+            #expect(call > 8)
+        }
+    }
+
+    @Test func `a segment that is gone is named, and streams go on where a reader holds them`() throws {
+        let bench = try JournalBench(segmentByteCountMax: 100)
+        var journal = try bench.open()
+        for round in 0..<4 {
+            bench.stageBatch(1, payload: [1, UInt8(round)], in: &journal)
+            try bench.commit(&journal)
+        }
+        let segments = journal.segments
+        try bench.disk.unlink(JournalPath.segment(segments[1], in: "/journal"))
+        let end = journal.end
+        journal = try bench.open()
+        #expect(journal.recovery.damages.map { [$0.start, $0.end] } == [[segments[1], segments[2]]])
+        try bench.disk.unlink(JournalPath.segment(segments[3], in: "/journal"))
+        var shorter = try Journal(directory: "/journal", files: bench.disk, endMin: end)
+        #expect(shorter.recovery.damages.last?.end == end)
+        #expect(shorter.position(of: JournalBench.description(1).id) == StreamOffset(300))
+        // One byte more is the LF that the archive gave to a stream's last line.
+        for (offset, expected) in [(301, 300), (400, 400), (200, 400), (401, 400)] as [(UInt64, UInt64)] {
+            shorter.advance(to: [
+                StreamStanding(
+                    description: JournalBench.description(1), durable: StreamOffset(offset), isSealed: false)
+            ])
+            #expect(shorter.position(of: JournalBench.description(1).id) == StreamOffset(expected))
+        }
+    }
 }

@@ -86,6 +86,15 @@ private struct SourceRange: Hashable {
 }
 
 @Suite struct ArchiveProjectionTests {
+    /// A bench whose archive is whole and checkpointed, and its files.
+    static func finishedBench(seed: UInt64) throws -> (bench: ProjectionBench, files: [String: String]) {
+        let (bench, files) = try self.bench(seed: seed)
+        try ProjectionDriver(bench: bench).run(seed: seed) { () throws(FileSystemError) in
+            try ArchiveProjection(data: bench.data, zone: .utc)
+        }
+        return (bench, files)
+    }
+
     /// A journal of about 150 lines in 40 batches of four streams, two of them foreign, and the files they must give.
     private static func bench(seed: UInt64) throws -> (bench: ProjectionBench, files: [String: String]) {
         let bench = try ProjectionBench()
@@ -106,7 +115,7 @@ private struct SourceRange: Hashable {
         return (bench, lines.files)
     }
 
-    private static func expect(_ bench: ProjectionBench, holds files: [String: String]) throws {
+    static func expect(_ bench: ProjectionBench, holds files: [String: String]) throws {
         let tree = bench.tree("archive", "quarantine")
         #expect(tree.filter { $0.key.hasSuffix(".ndjson") } == files)
         #expect(tree.count == files.count * 2)
@@ -184,28 +193,5 @@ private struct SourceRange: Hashable {
         while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
         let lineCount = files.values.reduce(0) { $0 + $1.utf8.count { $0 == 0x0A } }
         #expect(projection.counts.archived + projection.counts.quarantined == lineCount)
-    }
-
-    @Test func `an archive whose checkpoint is lost is kept when the journal cannot make it again`() throws {
-        let (bench, files) = try Self.bench(seed: 1)
-        try ProjectionDriver(bench: bench).run(seed: 1) { () throws(FileSystemError) in
-            try ArchiveProjection(data: bench.data, zone: .utc)
-        }
-        let first = try #require(try bench.disk.list(bench.data.journal).first)
-        try bench.disk.unlink(Path.join(bench.data.journal, first))
-        for name in try bench.disk.list(bench.data.state) { try bench.disk.unlink(Path.join(bench.data.state, name)) }
-        for round in 0..<2 {
-            var projection = try ArchiveProjection(data: bench.data, zone: .utc)
-            let recovery = try projection.recover()
-            #expect(recovery.position > JournalPosition(0))
-            #expect(recovery.report == (round == 0 ? "set aside archive.kept-1, set aside quarantine.kept-1" : ""))
-            bench.disk.crash(seed: 1)
-        }
-        var kept: [String: String] = [:]
-        for (path, text) in bench.tree("archive.kept-1", "quarantine.kept-1") where path.hasSuffix(".ndjson") {
-            kept[path.replacing(".kept-1", with: "")] = text
-        }
-        #expect(kept == files)
-        #expect(bench.tree("archive", "quarantine").isEmpty)
     }
 }

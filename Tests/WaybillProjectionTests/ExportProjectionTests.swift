@@ -249,4 +249,51 @@ private enum Events {
         let standing = try #require(state["part:" + Self.partition])
         #expect(standing.contains(" held=1 ") && standing.contains(" dead.mixpanel.no_insert_id=1 "))
     }
+
+    @Test func `an open part that was cut or taken away is set aside, and the next one begins`() throws {
+        for (suffix, isGone) in [(".ndjson", false), (".ids", false), (".ids", true), (".ndjson", true)] {
+            let bench = try Self.copy(Self.source.get())
+            try Self.finish(bench)
+            let path = "\(Self.partition)/part-00001"
+            let before = bench.tree(Self.partition)
+            let text = try #require(before[path + suffix])
+            if isGone {
+                try bench.disk.unlink("/data/" + path + suffix)
+            } else {
+                bench.disk.place("/data/" + path + suffix, Array(text.utf8.dropLast(10)))
+            }
+            var export = try Self.export(bench)
+            let recovery = try export.recover()
+            #expect(recovery.position == bench.end)
+            #expect(
+                recovery.report.contains(
+                    "waybill replay --data /data --provider mixpanel --from 2026-11-20 --to 2026-11-20"))
+            // The closed part stays, and so does what is left of the open one.
+            let after = bench.tree(Self.partition)
+            #expect(after == before.filter { !$0.key.hasPrefix(path) })
+            let aside = bench.tree("set-aside")
+            for other in [".ndjson", ".ids"] where other != suffix {
+                #expect(aside["set-aside/\(path)\(other).1"] == before[path + other])
+            }
+            #expect(try export.recover() == ProjectionRecovery(position: bench.end))
+        }
+    }
+
+    @Test func `an export without a checkpoint is set aside when the journal cannot make it again`() throws {
+        let bench = try Self.copy(Self.source.get())
+        try Self.finish(bench)
+        let before = bench.tree("exports")
+        for name in try bench.disk.list(bench.data.state) { try bench.disk.unlink(Path.join(bench.data.state, name)) }
+        let first = try #require(try bench.disk.list(bench.data.journal).first)
+        try bench.disk.unlink(Path.join(bench.data.journal, first))
+        var export = try Self.export(bench)
+        let recovery = try export.recover()
+        #expect(recovery.report.hasPrefix("the export's checkpoint is lost"))
+        var kept: [String: String] = [:]
+        for (path, text) in bench.tree("set-aside") {
+            kept[path.replacing("set-aside/exports/mixpanel.1", with: "exports/mixpanel")] = text
+        }
+        #expect(kept == before)
+        #expect(bench.tree("exports").isEmpty)
+    }
 }

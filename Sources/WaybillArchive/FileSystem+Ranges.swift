@@ -1,0 +1,40 @@
+package import WaybillSystem
+
+extension FileSystem {
+    /// Reads a range of a file piece by piece; ends early where the file does.
+    package func visit(
+        _ file: FileID, _ range: Range<Int>, _ body: (UnsafeRawBufferPointer) throws(FileSystemError) -> Void
+    ) throws(FileSystemError) {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
+        defer { buffer.deallocate() }
+        var position = range.lowerBound
+        while position < range.upperBound {
+            let wanted = min(buffer.count, range.upperBound - position)
+            let count = try self.readFully(
+                file, at: position, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted]))
+            if count == 0 { return }
+            try body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            position += count
+        }
+    }
+
+    /// Where the last whole line ends among a file's first `end` bytes.
+    package func lineEnd(of path: String, upTo end: Int) throws(FileSystemError) -> Int {
+        guard end > 0, try self.status(at: path) != nil else { return 0 }
+        let file = try self.open(path, .read)
+        defer { self.close(file) }
+        var upper = end
+        while upper > 0 {
+            let lower = max(0, upper - (256 << 10))
+            var found: Int?
+            var position = lower
+            try self.visit(file, lower..<upper) { (piece) throws(FileSystemError) in
+                if let last = piece.lastIndex(of: 0x0A) { found = position + last + 1 }
+                position += piece.count
+            }
+            if let found { return found }
+            upper = lower
+        }
+        return 0
+    }
+}

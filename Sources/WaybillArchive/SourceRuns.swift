@@ -1,0 +1,219 @@
+package import WaybillProtocol
+package import WaybillSystem
+
+/// Neighbouring lines of an archive or quarantine file that arrived in one batch.
+package struct SourceRun: Hashable, Sendable {
+    package let description: StreamDescription
+    /// Where the batch begins in its stream.
+    package let offset: StreamOffset
+    package let receivedAt: WallTime
+    package let range: Range<Int>
+    package let lineCount: Int
+
+    package init(
+        description: StreamDescription, offset: StreamOffset, receivedAt: WallTime, range: Range<Int>, lineCount: Int
+    ) {
+        self.description = description
+        self.offset = offset
+        self.receivedAt = receivedAt
+        self.range = range
+        self.lineCount = lineCount
+    }
+}
+
+/// Reads a `.sources` file line by line, in bounded memory.
+///
+/// Of a damaged file those runs count that follow each other: one counts when it begins where the last one ended, or
+/// when the next one begins where it ends.
+///
+/// - SeeAlso: `Protocol/formats/archive.md`, section 3.
+package struct SourceRuns<Files: FileSystem>: ~Copyable {
+    /// One line.
+    package enum Item {
+        /// The run, and where its line ends in the file.
+        case run(SourceRun, end: Int)
+        case open(StreamDescription, end: Int)
+        /// A line that says nothing, or a run that does not join.
+        case damaged(Range<Int>, String)
+    }
+
+    private var lines: LineReader<Files>
+    private let linesByteCount: Int
+    private var descriptions: [Int: StreamDescription] = [:]
+    /// Where the last run ended.
+    package private(set) var end = 0
+    private var pending: (run: SourceRun, line: Range<Int>)?
+    private var queue: [Item] = []
+
+    /// Opens a file.
+    ///
+    /// - Parameters:
+    ///   - byteCount: how much of it counts.
+    ///   - linesByteCount: the length of the file of lines; no run reaches beyond it.
+    package init(path: String, byteCount: Int, linesByteCount: Int, files: Files) throws(FileSystemError) {
+        self.lines = try LineReader(path: path, byteCount: byteCount, files: files)
+        self.linesByteCount = linesByteCount
+    }
+
+    /// The next line's meaning; `nil` at the end.
+    package mutating func next() throws(FileSystemError) -> Item? {
+        while true {
+            if !self.queue.isEmpty { return self.queue.removeFirst() }
+            guard let line = try self.lines.next() else {
+                guard let pending = self.pending.take() else { return nil }
+                return .damaged(pending.line, "the run does not begin where the last one ended")
+            }
+            self.take(line)
+        }
+    }
+
+    private mutating func take(_ line: LineReader<Files>.Line) {
+        guard line.isTerminated else {
+            self.queue.append(.damaged(line.range, "the line is cut off"))
+            return
+        }
+        let text = String(decoding: line.bytes, as: UTF8.self)
+        let fields = text.split(
+            separator: " ", maxSplits: text.hasPrefix("OPEN") ? 2 : 6, omittingEmptySubsequences: false)
+        if fields.count == 3, fields[0] == "OPEN", let number = Int(fields[1]) {
+            var json = String(fields[2])
+            let description = json.withUTF8 { try? StreamDescription(json: UnsafeRawBufferPointer($0)) }
+            self.descriptions[number] = description
+            // A stream that cannot be read leaves its runs out; what follows says so.
+            self.queue.append(
+                description.map { .open($0, end: line.range.upperBound) }
+                    ?? .damaged(line.range, "the stream's description cannot be read"))
+            return
+        }
+        let numbers = fields.dropFirst().map { Int($0) ?? -1 }
+        guard fields[0] == "FROM", numbers.count == 6, numbers.allSatisfy({ (0...(1 << 53)).contains($0) }) else {
+            self.queue.append(.damaged(line.range, "the line is neither OPEN nor FROM"))
+            return
+        }
+        guard let description = self.descriptions[numbers[0]] else {
+            self.queue.append(.damaged(line.range, "the line names a stream that was not opened"))
+            return
+        }
+        let run = SourceRun(
+            description: description, offset: StreamOffset(UInt64(numbers[1])),
+            receivedAt: WallTime(milliseconds: Int64(numbers[2])), range: numbers[3]..<(numbers[3] + numbers[4]),
+            lineCount: numbers[5])
+        self.take(run, line.range)
+    }
+
+    private mutating func take(_ run: SourceRun, _ line: Range<Int>) {
+        guard run.range.upperBound <= self.linesByteCount else {
+            self.queue.append(.damaged(line, "the run reaches beyond its file"))
+            return
+        }
+        if run.range.lowerBound == self.end {
+            if let pending = self.pending.take() {
+                self.queue.append(.damaged(pending.line, "the run does not begin where the last one ended"))
+            }
+            self.accept(run, line)
+        } else if let pending = self.pending, run.range.lowerBound == pending.run.range.upperBound {
+            self.pending = nil
+            self.queue.append(
+                .damaged(pending.line, "bytes \(self.end) to \(pending.run.range.lowerBound) have no run before it"))
+            self.accept(pending.run, pending.line)
+            self.accept(run, line)
+        } else if run.range.lowerBound > self.end {
+            if let pending = self.pending {
+                self.queue.append(.damaged(pending.line, "the run does not begin where the last one ended"))
+            }
+            self.pending = (run, line)
+        } else {
+            self.queue.append(.damaged(line, "the run overlaps the one before it"))
+        }
+    }
+
+    private mutating func accept(_ run: SourceRun, _ line: Range<Int>) {
+        self.end = run.range.upperBound
+        self.queue.append(.run(run, end: line.upperBound))
+    }
+
+    /// All runs of a file that hold.
+    package static func runs(
+        of path: String, byteCount: Int, linesByteCount: Int, files: Files
+    ) throws(FileSystemError) -> [SourceRun] {
+        guard try files.status(at: path)?.kind == .regular else { return [] }
+        var reader = try SourceRuns(path: path, byteCount: byteCount, linesByteCount: linesByteCount, files: files)
+        var runs: [SourceRun] = []
+        while let item = try reader.next() {
+            if case .run(let run, _) = item { runs.append(run) }
+        }
+        return runs
+    }
+}
+
+/// Reads a file line by line; memory is one line, and long ones are cut.
+package struct LineReader<Files: FileSystem>: ~Copyable {
+    package struct Line {
+        /// Without its LF; at most the limit of it.
+        package let bytes: [UInt8]
+        /// Where it stands, its LF included.
+        package let range: Range<Int>
+        package let isTerminated: Bool
+    }
+
+    private let file: FileID
+    private let files: Files
+    private let byteCount: Int
+    private let lineByteCountMax: Int
+    private let buffer: UnsafeMutableRawBufferPointer
+    private var filled = 0
+    private var cursor = 0
+    /// Where the buffer begins in the file.
+    private var base: Int
+    /// Where the next line begins.
+    package var position: Int { self.base + self.cursor }
+
+    /// Opens a file.
+    ///
+    /// - Parameter byteCount: how much of it counts.
+    package init(
+        path: String, from start: Int = 0, byteCount: Int = .max, lineByteCountMax: Int = 2 << 20, files: Files
+    ) throws(FileSystemError) {
+        self.file = try files.open(path, .read)
+        self.files = files
+        self.base = start
+        self.byteCount = byteCount
+        self.lineByteCountMax = lineByteCountMax
+        self.buffer = .allocate(byteCount: 64 << 10, alignment: 16)
+    }
+
+    deinit {
+        self.buffer.deallocate()
+        self.files.close(self.file)
+    }
+
+    /// The next line; `nil` at the end.
+    package mutating func next() throws(FileSystemError) -> Line? {
+        let start = self.position
+        var bytes: [UInt8] = []
+        while true {
+            if self.cursor == self.filled {
+                guard try self.fill() else {
+                    let end = self.position
+                    return start == end ? nil : Line(bytes: bytes, range: start..<end, isTerminated: false)
+                }
+            }
+            let rest = UnsafeRawBufferPointer(rebasing: self.buffer[self.cursor..<self.filled])
+            let newline = rest.firstNewline(from: 0)
+            bytes.append(contentsOf: rest[..<(newline ?? rest.count)].prefix(self.lineByteCountMax - bytes.count))
+            self.cursor += (newline ?? rest.count - 1) + 1
+            if newline != nil { return Line(bytes: bytes, range: start..<self.position, isTerminated: true) }
+        }
+    }
+
+    private mutating func fill() throws(FileSystemError) -> Bool {
+        self.base += self.filled
+        self.cursor = 0
+        self.filled = 0
+        let wanted = min(self.buffer.count, self.byteCount - self.base)
+        guard wanted > 0 else { return false }
+        self.filled = try self.files.read(
+            self.file, at: self.base, into: UnsafeMutableRawBufferPointer(rebasing: self.buffer[..<wanted]))
+        return self.filled > 0
+    }
+}

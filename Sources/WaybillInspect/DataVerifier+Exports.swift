@@ -1,0 +1,536 @@
+internal import WaybillArchive
+internal import WaybillExport
+internal import WaybillJSON
+internal import WaybillJournal
+internal import WaybillProjection
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// Each export against the archive, and its manifests against its files.
+extension DataVerifier {
+    mutating func verifyExport(
+        _ name: String, _ checkpoint: Checkpoint, archive: Checkpoint?
+    ) throws(FileSystemError) {
+        guard let provider = ProviderID(rawValue: name) else {
+            return self.report.note("\(checkpoint.path) is of a provider that this version does not know")
+        }
+        let actual = try self.tallies(of: provider, checkpoint)
+        self.report.total("\(name)_events", actual.values.reduce(0) { $0 + $1.exported })
+        self.report.total("\(name)_refused", actual.values.reduce(0) { $0 + $1.refused })
+        self.report.total("\(name)_held", actual.values.reduce(0) { $0 + $1.held })
+        guard let archive, let zone = checkpoint.zone(self.data.files) else {
+            return self.report.note("\(name) is not compared with the archive: one of their checkpoints is missing")
+        }
+        let options = ExportOptions(provider: provider, zone: zone)
+        var run = ExpectedRun(options: options)
+        try self.map(archive, export: checkpoint, into: &run)
+        self.report.total("\(name)_skipped", run.sink.skippedCount)
+        var differing: Set<String> = []
+        var notExported = 0
+        for day in Set(run.sink.kept.keys).union(run.sink.older.keys).union(actual.keys).sorted() {
+            let (kept, older) = (run.sink.kept[day] ?? Tally(), run.sink.older[day] ?? Tally())
+            let own = actual[day] ?? Tally()
+            if own == kept.adding(older) { continue }
+            // An export that was configured later does not have what the journal had let go of by then.
+            if older != Tally(), own.holdsAtLeast(kept), kept.adding(older).holdsAtLeast(own) {
+                notExported += kept.eventCount + older.eventCount - own.eventCount
+                continue
+            }
+            differing.insert(day)
+        }
+        if notExported > 0 {
+            self.report.note(
+                "\(notExported) archived events are older than the journal and not in \(name): it began later; "
+                    + "waybill replay --provider \(name) adds them")
+        }
+        if !differing.isEmpty { try self.explain(differing, provider, checkpoint, archive, options) }
+    }
+
+    /// What is in the files of an environment's day, or must be.
+    struct Tally: Hashable {
+        var exported = 0
+        /// The sum of the ids' hashes: equal sets have equal sums, in whatever order.
+        var ids: UInt64 = 0
+        var refused = 0
+        var held = 0
+        var heldIDs: UInt64 = 0
+
+        var eventCount: Int { self.exported + self.refused + self.held }
+
+        func adding(_ other: Tally) -> Tally {
+            Tally(
+                exported: self.exported + other.exported, ids: self.ids &+ other.ids,
+                refused: self.refused + other.refused, held: self.held + other.held,
+                heldIDs: self.heldIDs &+ other.heldIDs)
+        }
+
+        func holdsAtLeast(_ other: Tally) -> Bool {
+            self.exported >= other.exported && self.refused >= other.refused && self.held >= other.held
+        }
+    }
+
+    // MARK: What must be there
+
+    /// Takes what an exporter makes of the archive.
+    struct TallySink: ExportSink, ~Copyable {
+        var kept: [String: Tally] = [:]
+        var older: [String: Tally] = [:]
+        var skippedCount = 0
+        /// Whether what comes now is older than the journal.
+        var isOlder = false
+        /// Days whose ids are collected, with how often each is expected.
+        var days: Set<String> = []
+        var ids: [String: [UInt64: Int]] = [:]
+        var texts: [UInt64: String] = [:]
+
+        private static func day(_ env: DeploymentEnvironment, _ day: CalendarDay) -> String {
+            "env=\(env.rawValue)/date=\(day)"
+        }
+
+        private mutating func change(_ day: String, _ body: (inout Tally) -> Void) {
+            if self.isOlder {
+                body(&self.older[day, default: Tally()])
+            } else {
+                body(&self.kept[day, default: Tally()])
+            }
+        }
+
+        mutating func write(_ record: ExportRecord) {
+            let day = Self.day(record.env, record.day)
+            var sum: UInt64 = 0
+            for id in record.ids.split(separator: UInt8(ascii: ",")) {
+                let hash = FNV1a.hash(id)
+                sum &+= hash
+                guard self.days.contains(day) else { continue }
+                self.ids[day, default: [:]][hash, default: 0] += 1
+                self.texts[hash] = String(decoding: id, as: UTF8.self)
+            }
+            self.change(day) {
+                $0.exported += record.eventCount
+                $0.ids &+= sum
+            }
+        }
+
+        mutating func refuse(_ refusal: Refusal) {
+            self.change(Self.day(refusal.env, refusal.day)) { $0.refused += 1 }
+        }
+
+        mutating func hold(_ event: HeldEvent) {
+            self.change(Self.day(event.env, event.day)) {
+                $0.held += 1
+                $0.heldIDs &+= FNV1a.hash(event.id)
+            }
+        }
+
+        mutating func skip(_ reason: WaybillExport.SkipReason) {
+            self.skippedCount += 1
+        }
+    }
+
+    /// An exporter and what came of it.
+    struct ExpectedRun: ~Copyable {
+        var exporter: Exporter
+        var sink = TallySink()
+        private var readers: [StreamID: EventReader] = [:]
+
+        init(options: ExportOptions) {
+            self.exporter = Exporter(options)
+        }
+
+        mutating func take(
+            _ raw: UnsafeRawBufferPointer, of description: StreamDescription, receivedAt: WallTime
+        ) {
+            let source = description.sourceDescription
+            let reader = self.readers[description.id] ?? EventReader(source: source)
+            if self.readers.count > 4096 { self.readers.removeAll() }
+            self.readers[description.id] = reader
+            raw.forEachLine { range in
+                let line = UnsafeRawBufferPointer(rebasing: raw[range])
+                guard case .event(let facts) = reader.read(line, receivedAt: receivedAt) else { return }
+                self.exporter.export(
+                    line, facts, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &self.sink)
+            }
+            self.exporter.finishGroup(to: &self.sink)
+        }
+    }
+
+    /// Maps every line that the export must have had: the archive's up to the export's checkpoint, and the journal's
+    /// from the archive's checkpoint on.
+    private mutating func map(
+        _ archive: Checkpoint, export: Checkpoint, into run: inout ExpectedRun
+    ) throws(FileSystemError) {
+        for (path, byteCount) in archive.lengths.sorted(by: { $0.key < $1.key })
+        where path.hasPrefix("archive/") && path.hasSuffix(".ndjson") {
+            try self.map(path, byteCount, archive, export, into: &run)
+        }
+        run.sink.isOlder = false
+        guard archive.position < export.position else { return }
+        var reader = BatchReader(
+            journalDirectory: self.data.journal, position: archive.position, files: self.data.files)
+        while let batch = try reader.next(upTo: min(export.position, self.journalEnd)) {
+            run.take(batch.raw, of: batch.description, receivedAt: batch.receivedAt)
+        }
+    }
+
+    private mutating func map(
+        _ path: String, _ byteCount: Int, _ archive: Checkpoint, _ export: Checkpoint, into run: inout ExpectedRun
+    ) throws(FileSystemError) {
+        let sources = String(path.dropLast(7) + ".sources")
+        guard let size = try self.data.files.status(at: self.absolute(path))?.byteCount else { return }
+        let file = try self.data.files.open(self.absolute(path), .read)
+        defer { self.data.files.close(file) }
+        var buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 16)
+        defer { buffer.deallocate() }
+        guard try self.data.files.status(at: self.absolute(sources)) != nil else { return }
+        var runs = try SourceRuns(
+            path: self.absolute(sources), byteCount: archive.lengths[sources] ?? 0,
+            linesByteCount: min(size, byteCount),
+            files: self.data.files)
+        while let item = try runs.next() {
+            guard case .run(let source, _) = item else { continue }
+            let position = self.positions[BatchKey(id: source.description.id, offset: source.offset)]
+            if let position, position >= export.position { continue }
+            if source.range.count > buffer.count {
+                buffer.deallocate()
+                buffer = .allocate(byteCount: source.range.count, alignment: 16)
+            }
+            let count = try self.data.files.readFully(
+                file, at: source.range.lowerBound,
+                into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<source.range.count]))
+            run.sink.isOlder = position == nil
+            run.take(
+                UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count]), of: source.description,
+                receivedAt: source.receivedAt)
+        }
+    }
+
+    // MARK: What is there
+
+    private mutating func tallies(
+        of provider: ProviderID, _ checkpoint: Checkpoint
+    ) throws(FileSystemError) -> [String: Tally] {
+        let top = "exports/\(provider.rawValue)"
+        var tallies: [String: Tally] = [:]
+        for (path, byteCount) in checkpoint.lengths.sorted(by: { $0.key < $1.key }) {
+            _ = try self.checkedLength(path, byteCount)
+        }
+        guard try self.data.files.status(at: self.absolute(top)) != nil else { return [:] }
+        for env in try self.data.files.list(self.absolute(top)) {
+            let envPath = Path.join(top, env)
+            guard try self.data.files.status(at: self.absolute(envPath))?.kind == .directory else {
+                self.report.add(Problem(.stray, envPath, "an export has folders of environments here"))
+                continue
+            }
+            for date in try self.data.files.list(self.absolute(envPath)) {
+                let folder = Path.join(envPath, date)
+                tallies["\(env)/\(date)"] = try self.tally(of: folder, provider, checkpoint)
+            }
+        }
+        return tallies
+    }
+
+    private mutating func tally(
+        of folder: String, _ provider: ProviderID, _ checkpoint: Checkpoint
+    ) throws(FileSystemError) -> Tally {
+        let suffix = "." + Exporter.description(of: provider).fileExtension
+        var tally = Tally()
+        var stems: Set<String> = []
+        for name in try self.data.files.list(self.absolute(folder)) {
+            switch name {
+            case "dead":
+                tally.refused += try self.lineCount(of: "\(folder)/dead/part-00000.ndjson", checkpoint)
+            case "held.ids":
+                try self.visitLines(of: "\(folder)/held.ids", checkpoint.lengths["\(folder)/held.ids"] ?? 0) {
+                    line, _ in
+                    tally.held += 1
+                    tally.heldIDs &+= FNV1a.hash(line.prefix { $0 != 0x20 })
+                }
+            case ".generation": break
+            case _ where PartitionPath.partNumber(of: name) != nil:
+                let known = [suffix, ".ids", ".manifest.json"].first(where: name.hasSuffix)
+                if let known {
+                    stems.insert(String(name.dropLast(known.utf8.count)))
+                } else {
+                    self.report.add(Problem(.stray, "\(folder)/\(name)", "no file of an export has this name"))
+                }
+            default:
+                self.report.add(Problem(.stray, "\(folder)/\(name)", "no file of an export has this name"))
+            }
+        }
+        for stem in stems.sorted() {
+            try self.verifyPart("\(folder)/\(stem)", suffix, checkpoint, into: &tally)
+        }
+        try self.compareStanding(of: folder, suffix, checkpoint)
+        return tally
+    }
+
+    /// What the ids of a part say of it.
+    private struct PartIDs {
+        var recordCount = 0
+        var eventCount = 0
+        var first = ""
+        var last = ""
+    }
+
+    private mutating func verifyPart(
+        _ stem: String, _ suffix: String, _ checkpoint: Checkpoint, into tally: inout Tally
+    ) throws(FileSystemError) {
+        let manifestPath = stem + ".manifest.json"
+        let isOpen = checkpoint.lengths[stem + ".ids"] != nil
+        let number = PartitionPath.partNumber(of: Path.name(of: stem)) ?? 0
+        let standing = checkpoint.entries["part:" + Path.parent(of: stem)].flatMap { Self.fields(of: $0)["number"] }
+        guard isOpen || number < standing.flatMap({ Int($0) }) ?? 0 else { return self.unknown(stem + suffix) }
+        let manifest = isOpen ? nil : try self.data.files.contents(of: self.absolute(manifestPath))
+        if !isOpen, manifest == nil {
+            self.report.add(Problem(.missing, manifestPath, "the part is closed, and its manifest is not there"))
+        }
+        var ids = PartIDs()
+        let idsLength = checkpoint.lengths[stem + ".ids"] ?? Int.max
+        try self.visitLines(of: stem + ".ids", idsLength) { line, _ in
+            if ids.recordCount == 0 { ids.first = String(decoding: line, as: UTF8.self) }
+            ids.last = String(decoding: line, as: UTF8.self)
+            ids.recordCount += 1
+            for id in line.split(separator: UInt8(ascii: ",")) {
+                ids.eventCount += 1
+                tally.ids &+= FNV1a.hash(id)
+            }
+        }
+        tally.exported += ids.eventCount
+        let length = checkpoint.lengths[stem + suffix] ?? Int.max
+        let records = try self.recordCount(of: stem + suffix, length)
+        if records != ids.recordCount {
+            self.report.add(
+                Problem(
+                    .disagreement, stem + suffix, "it holds \(records) records, its .ids name \(ids.recordCount)"))
+        }
+        if let manifest { try self.verify(manifest, manifestPath, stem + suffix, ids) }
+    }
+
+    private mutating func verify(
+        _ manifest: [UInt8], _ path: String, _ part: String, _ ids: PartIDs
+    ) throws(FileSystemError) {
+        guard let facts = ManifestFacts(manifest) else {
+            self.report.add(Problem(.damaged, path, at: 0, byteCount: manifest.count, "no manifest can be read in it"))
+            return
+        }
+        let digest = try self.digest(of: part)
+        if let digest, digest != facts.sha256 {
+            self.report.add(
+                Problem(.different, part, "its SHA-256 is \(digest), its manifest says \(facts.sha256)"))
+        }
+        if facts.records != ids.recordCount || facts.events != ids.eventCount {
+            self.report.add(
+                Problem(
+                    .disagreement, path,
+                    "it says \(facts.records) records and \(facts.events) events, the .ids name \(ids.recordCount) and "
+                        + "\(ids.eventCount)"))
+        }
+        let first = ids.first.split(separator: ",").first.map(String.init) ?? ""
+        let last = ids.last.split(separator: ",").last.map(String.init) ?? ""
+        if facts.firstID != first || facts.lastID != last {
+            self.report.add(Problem(.disagreement, path, "first_id and last_id are not those of the .ids"))
+        }
+        let folder = Path.parent(of: path)
+        if !folder.hasSuffix("exports/\(facts.provider)/env=\(facts.env)/date=\(facts.day)") {
+            self.report.add(
+                Problem(.disagreement, path, "it is of \(facts.provider), \(facts.env), \(facts.day)"))
+        }
+    }
+
+    /// `key=value` fields.
+    private static func fields(of text: String) -> [Substring: Substring] {
+        var fields: [Substring: Substring] = [:]
+        for field in text.split(separator: " ") {
+            let parts = field.split(separator: "=", maxSplits: 1)
+            if parts.count == 2 { fields[parts[0]] = parts[1] }
+        }
+        return fields
+    }
+
+    /// The checkpoint's count of an open part against its `.ids`.
+    private mutating func compareStanding(
+        of folder: String, _ suffix: String, _ checkpoint: Checkpoint
+    ) throws(FileSystemError) {
+        guard let text = checkpoint.entries["part:" + folder] else { return }
+        let fields = Self.fields(of: text)
+        guard let number = fields["number"].flatMap({ Int($0) }), let records = fields["records"].flatMap({ Int($0) }),
+            let bytes = fields["bytes"].flatMap({ Int($0) })
+        else {
+            self.report.add(Problem(.damaged, checkpoint.path, "part:\(folder) cannot be read"))
+            return
+        }
+        let stem = "\(folder)/\(PartitionPath.part(number))"
+        let length = checkpoint.lengths[stem + suffix] ?? 0
+        if length != bytes {
+            self.report.add(
+                Problem(.disagreement, checkpoint.path, "\(stem)\(suffix) has \(length) bytes, part: says \(bytes)"))
+        }
+        var lines = 0
+        try self.visitLines(of: stem + ".ids", checkpoint.lengths[stem + ".ids"] ?? 0) { _, _ in lines += 1 }
+        if lines != records {
+            self.report.add(
+                Problem(.disagreement, stem + ".ids", "it names \(lines) records, the checkpoint says \(records)"))
+        }
+    }
+
+    // MARK: Naming what differs
+
+    /// Names the events in which a day's files and the archive differ.
+    private mutating func explain(
+        _ days: Set<String>, _ provider: ProviderID, _ checkpoint: Checkpoint, _ archive: Checkpoint,
+        _ options: ExportOptions
+    ) throws(FileSystemError) {
+        var run = ExpectedRun(options: options)
+        run.sink.days = days
+        try self.map(archive, export: checkpoint, into: &run)
+        for day in days.sorted() {
+            let folder = "exports/\(provider.rawValue)/\(day)"
+            var expected = run.sink.ids[day] ?? [:]
+            var isNamed = false
+            for stem in try self.stems(in: folder) {
+                let length = checkpoint.lengths[stem + ".ids"] ?? Int.max
+                var alien: [(text: String, offset: Int)] = []
+                try self.visitLines(of: stem + ".ids", length) { line, offset in
+                    for id in line.split(separator: UInt8(ascii: ",")) {
+                        let hash = FNV1a.hash(id)
+                        if let count = expected[hash], count > 0 {
+                            expected[hash] = count - 1
+                        } else if alien.count < 100 {
+                            alien.append((String(decoding: id, as: UTF8.self), offset))
+                        }
+                    }
+                }
+                for event in alien {
+                    isNamed = true
+                    let isKnown = run.sink.texts[FNV1a.hash(event.text.utf8)] != nil
+                    self.report.add(
+                        Problem(
+                            isKnown ? .repeated : .unexplained, stem + ".ids", at: event.offset,
+                            isKnown
+                                ? "event \(event.text) is exported more often than archived"
+                                : "event \(event.text) is not in the archive"))
+                }
+            }
+            for (hash, count) in expected.filter({ $0.value > 0 }).sorted(by: { $0.key < $1.key }).prefix(100) {
+                isNamed = true
+                self.report.add(
+                    Problem(
+                        .lost, folder,
+                        "event \(run.sink.texts[hash] ?? "?") is archived and not exported (\(count) times)"))
+            }
+            if !isNamed {
+                let own = (run.sink.kept[day] ?? Tally()).adding(run.sink.older[day] ?? Tally())
+                self.report.add(
+                    Problem(
+                        .disagreement, folder,
+                        "of the archive come \(own.exported) exported, \(own.refused) refused, \(own.held) held; the "
+                            + "files hold other counts of refused or held events"))
+            }
+        }
+    }
+
+    private func stems(in folder: String) throws(FileSystemError) -> [String] {
+        guard try self.data.files.status(at: self.absolute(folder)) != nil else { return [] }
+        return try self.data.files.list(self.absolute(folder)).filter {
+            $0.hasSuffix(".ids") && PartitionPath.partNumber(of: $0) != nil
+        }.map { Path.join(folder, String($0.dropLast(4))) }
+    }
+
+    // MARK: Files
+
+    private func visitLines(
+        of path: String, _ byteCount: Int, _ body: (_ line: ArraySlice<UInt8>, _ offset: Int) -> Void
+    ) throws(FileSystemError) {
+        guard byteCount > 0, try self.data.files.status(at: self.absolute(path)) != nil else { return }
+        var reader = try LineReader(path: self.absolute(path), byteCount: byteCount, files: self.data.files)
+        while let line = try reader.next() { body(line.bytes[...], line.range.lowerBound) }
+    }
+
+    private func lineCount(of path: String, _ checkpoint: Checkpoint) throws(FileSystemError) -> Int {
+        var count = 0
+        try self.visitLines(of: path, checkpoint.lengths[path] ?? 0) { _, _ in count += 1 }
+        return count
+    }
+
+    /// Records in a part: lines, but in CSV without the header and with line feeds in quotes.
+    private func recordCount(of path: String, _ byteCount: Int) throws(FileSystemError) -> Int {
+        guard let status = try self.data.files.status(at: self.absolute(path)), status.byteCount > 0 else { return 0 }
+        let file = try self.data.files.open(self.absolute(path), .read)
+        defer { self.data.files.close(file) }
+        let isCSV = path.hasSuffix(".csv")
+        var isQuoted = false
+        var count = isCSV ? -1 : 0
+        try self.data.files.visit(file, 0..<min(status.byteCount, byteCount)) { (piece) throws(FileSystemError) in
+            for byte in piece {
+                if byte == UInt8(ascii: "\""), isCSV { isQuoted.toggle() }
+                if byte == UInt8(ascii: "\n"), !isQuoted { count += 1 }
+            }
+        }
+        return max(0, count)
+    }
+
+    private mutating func digest(of path: String) throws(FileSystemError) -> String? {
+        guard let status = try self.data.files.status(at: self.absolute(path)) else {
+            self.report.add(Problem(.missing, path, "its manifest is there, and it is not"))
+            return nil
+        }
+        let file = try self.data.files.open(self.absolute(path), .read)
+        defer { self.data.files.close(file) }
+        var digest = SHA256Digest()
+        try self.data.files.visit(file, 0..<status.byteCount) { (piece) throws(FileSystemError) in digest.update(piece)
+        }
+        return digest.finish()
+    }
+}
+
+/// What a manifest says that can be held against files.
+struct ManifestFacts {
+    let provider: String
+    let env: String
+    let day: String
+    let records: Int
+    let events: Int
+    let firstID: String
+    let lastID: String
+    let sha256: String
+
+    /// `nil` for what is no manifest.
+    init?(_ bytes: [UInt8]) {
+        let facts = bytes.withUnsafeBytes { buffer -> ManifestFacts? in
+            var tape = JSONTape()
+            do throws(JSONError) {
+                try tape.parse(buffer)
+            } catch {
+                return nil
+            }
+            func text(_ name: StaticString) -> String? {
+                guard let index = tape.firstValue(of: name, in: 0) else { return nil }
+                let text = String(decoding: tape.bytes(of: index), as: UTF8.self)
+                return text.hasPrefix("\"") ? String(text.dropFirst().dropLast()) : text
+            }
+            guard let provider = text("provider"), let env = text("env"), let day = text("day"),
+                let records = text("records").flatMap({ Int($0) }), let events = text("events").flatMap({ Int($0) }),
+                let first = text("first_id"), let last = text("last_id"), let sha256 = text("sha256")
+            else { return nil }
+            return ManifestFacts(
+                provider: provider, env: env, day: day, records: records, events: events, firstID: first, lastID: last,
+                sha256: sha256)
+        }
+        guard let facts else { return nil }
+        self = facts
+    }
+
+    private init(
+        provider: String, env: String, day: String, records: Int, events: Int, firstID: String, lastID: String,
+        sha256: String
+    ) {
+        self.provider = provider
+        self.env = env
+        self.day = day
+        self.records = records
+        self.events = events
+        self.firstID = firstID
+        self.lastID = lastID
+        self.sha256 = sha256
+    }
+}

@@ -1,0 +1,263 @@
+package import WaybillArchive
+internal import WaybillJournal
+internal import WaybillProjection
+internal import WaybillProtocol
+package import WaybillSystem
+
+/// Sees that a receiver's data directory holds together: nothing that was acknowledged is lost, nothing is there twice.
+///
+///     journal, as far as it is kept ──▶ every batch, inflated and routed anew ──▶ compared with archive ∪ quarantine,
+///         byte for byte, through .sources
+///     archive ──▶ every line mapped anew ──▶ compared with each export's .ids, dead letters and held events
+///     manifests, checkpoints ──▶ compared with the files
+///
+/// It writes nothing and takes no lock. Everything is judged up to the last checkpoints, so it may run beside a receiver.
+/// Memory: about 200 bytes for each batch of the kept journal and for each of its runs in the archive.
+package struct DataVerifier<Files: FileSystem> {
+    /// A batch as a `.sources` file names it.
+    struct BatchKey: Hashable {
+        let id: StreamID
+        let offset: StreamOffset
+    }
+
+    let data: DataDirectory<Files>
+    var report: VerifyReport
+    /// Where each batch of the journal stands.
+    var positions: [BatchKey: JournalPosition] = [:]
+    var journalFirst = JournalPosition(0)
+    var journalEnd = JournalPosition(0)
+    private var isInUse = false
+    private var newFileCount = 0
+    private var states: [String: [UInt8]] = [:]
+
+    package init(data: DataDirectory<Files>, problemCountMax: Int = 100) {
+        self.data = data
+        self.report = VerifyReport(problemCountMax: problemCountMax)
+    }
+
+    /// Reads everything; what cannot be read is a problem of its own and stops nothing else.
+    package mutating func verify() -> VerifyReport {
+        self.isInUse = self.lockOwner() != nil
+        // First the checkpoints: what they stand for is in the journal by then, whatever a receiver adds.
+        let names = self.projectionNames()
+        for name in names { self.states[name] = self.state(name) }
+        do throws(FileSystemError) {
+            try self.indexJournal()
+        } catch {
+            self.unreadable(error)
+        }
+        let archive = self.checkpoint("archive")
+        do throws(FileSystemError) {
+            if let archive { try self.verifyArchive(archive) }
+        } catch {
+            self.unreadable(error)
+        }
+        for name in names where name.hasPrefix("export-") {
+            guard let checkpoint = self.checkpoint(name) else { continue }
+            do throws(FileSystemError) {
+                try self.verifyExport(String(name.dropFirst(7)), checkpoint, archive: archive)
+            } catch {
+                self.unreadable(error)
+            }
+        }
+        self.lookForStrays()
+        if self.newFileCount > 0 {
+            self.report.note("\(self.newFileCount) files are newer than the checkpoint, and not judged")
+        }
+        return self.report
+    }
+
+    private func lockOwner() -> Int? {
+        do throws(FileSystemError) {
+            return try Inspector(files: self.data.files) { _ in }.owner(ofLock: Path.join(self.data.state, "lock"))
+        } catch {
+            // Without the kernel's table it is judged as one that nobody uses.
+            return nil
+        }
+    }
+
+    /// Names a file that the checkpoint does not know; beside a receiver it is one of its next checkpoint's.
+    mutating func unknown(_ path: String) {
+        if self.isInUse {
+            self.newFileCount += 1
+        } else {
+            self.report.add(
+                Problem(
+                    .stray, path,
+                    "the checkpoint does not know it: a start makes it again from the journal, or it is somebody else's"
+                ))
+        }
+    }
+
+    mutating func unreadable(_ error: FileSystemError) {
+        self.report.add(Problem(.unreadable, self.relative(error.path), "\(error)"))
+    }
+
+    func absolute(_ path: String) -> String {
+        Path.join(self.data.root, path)
+    }
+
+    private func relative(_ path: String) -> String {
+        path.hasPrefix(self.data.root + "/") ? String(path.dropFirst(self.data.root.utf8.count + 1)) : path
+    }
+
+    // MARK: Checkpoints
+
+    /// What a projection's checkpoint says.
+    struct Checkpoint {
+        let path: String
+        let position: JournalPosition
+        let entries: [String: String]
+        let lengths: [String: Int]
+
+        func zone(_ files: some FileSystem) -> TimeZoneRules? {
+            guard let name = self.entries["zone"], name != TimeZoneRules.utc.name else { return .utc }
+            return try? TimeZoneRules(named: name, from: files)
+        }
+    }
+
+    private mutating func projectionNames() -> [String] {
+        do throws(FileSystemError) {
+            guard try self.data.files.status(at: self.data.state) != nil else { return [] }
+            return try self.data.files.list(self.data.state).filter { $0.hasSuffix(".state") }.map {
+                String($0.dropLast(6))
+            }
+        } catch {
+            self.unreadable(error)
+            return []
+        }
+    }
+
+    /// The bytes of a checkpoint; read again when a receiver was just writing it.
+    private mutating func state(_ name: String) -> [UInt8]? {
+        let path = self.absolute("state/\(name).state")
+        var bytes: [UInt8]?
+        for _ in 0..<3 {
+            do throws(FileSystemError) {
+                bytes = try self.data.files.contents(of: path, byteCountMax: 1 << 30) ?? bytes
+            } catch {
+                self.unreadable(error)
+                return nil
+            }
+            if let bytes, StateImage(bytes: bytes)?.validByteCount == bytes.count { return bytes }
+            if !self.isInUse { return bytes }
+        }
+        return bytes
+    }
+
+    private mutating func checkpoint(_ name: String) -> Checkpoint? {
+        let path = "state/\(name).state"
+        let bytes = self.states[name]
+        guard let bytes else {
+            guard self.journalFirst.rawValue > 0 else {
+                self.report.note("\(path) is not there: a start projects the whole journal")
+                return nil
+            }
+            self.report.add(Problem(.missing, path, "the checkpoint is gone; a start makes it again as far as it can"))
+            return nil
+        }
+        guard let image = StateImage(bytes: bytes) else {
+            self.report.add(Problem(.damaged, path, at: 0, byteCount: bytes.count, "no whole commit"))
+            return nil
+        }
+        if image.validByteCount < bytes.count {
+            self.report.add(
+                Problem(
+                    .damaged, path, at: image.validByteCount, byteCount: bytes.count - image.validByteCount,
+                    "no whole commit; a start uses the state before it"))
+        }
+        guard let position = image.entries["position"].flatMap({ Int($0) }) else {
+            self.report.add(Problem(.damaged, path, "it names no position in the journal"))
+            return nil
+        }
+        if position > self.journalEnd.rawValue {
+            self.report.add(
+                Problem(
+                    .disagreement, path,
+                    "it stands at \(position), and the journal ends at \(self.journalEnd): a part of the journal is gone"
+                ))
+        }
+        var lengths: [String: Int] = [:]
+        for (key, value) in image.entries where key.hasPrefix(FileSet<Files>.keyPrefix) {
+            lengths[String(key.dropFirst(FileSet<Files>.keyPrefix.utf8.count))] = Int(value)
+        }
+        return Checkpoint(
+            path: path, position: JournalPosition(position), entries: image.entries, lengths: lengths)
+    }
+
+    // MARK: Journal
+
+    /// Verifies every checksum of the journal, and notes where each batch stands.
+    private mutating func indexJournal() throws(FileSystemError) {
+        let names = try self.data.files.list(self.data.journal)
+        let segments = names.compactMap(JournalPath.position(ofSegment:)).sorted()
+        guard let first = segments.first, let last = segments.last else {
+            self.report.note("the journal is empty")
+            return
+        }
+        let lastPath = JournalPath.segment(last, in: self.data.journal)
+        let fileEnd = last.rawValue + (try self.data.files.status(at: lastPath)?.byteCount ?? 0)
+        self.journalFirst = first
+        self.journalEnd = JournalPosition(fileEnd)
+        var reader = JournalReader(directory: self.data.journal, position: first, files: self.data.files)
+        var count = 0
+        var rawByteCount = 0
+        while let record = try reader.next(upTo: self.journalEnd) {
+            let key = BatchKey(id: record.description.id, offset: record.header.offset)
+            if let earlier = self.positions[key] {
+                self.report.add(
+                    Problem(
+                        .repeated, self.segmentPath(last), at: nil,
+                        "stream \(key.id) offset \(key.offset.rawValue) is at \(earlier) and at \(record.position)"))
+            }
+            self.positions[key] = record.position
+            count += 1
+            rawByteCount += record.header.rawByteCount
+        }
+        for damage in reader.takeDamages() {
+            guard damage.end < self.journalEnd else {
+                self.report.note(
+                    "the journal's last \(damage.end.rawValue - damage.start.rawValue) bytes are no whole group "
+                        + "(\(damage.reason)): one that is being written, or torn by a crash; a start cuts it off and keeps it"
+                )
+                self.journalEnd = damage.start
+                continue
+            }
+            self.report.add(
+                Problem(
+                    .damaged, self.segmentPath(damage.segment), at: damage.start.rawValue - damage.segment.rawValue,
+                    byteCount: damage.end.rawValue - damage.start.rawValue, damage.reason))
+        }
+        for name in names where JournalPath.position(ofSegment: name) == nil {
+            self.report.note("journal/\(name) was set aside by an earlier start")
+        }
+        self.report.total("journal_segments", segments.count)
+        self.report.total("journal_batches", count)
+        self.report.total("journal_raw_bytes", rawByteCount)
+        if first.rawValue > 0 {
+            self.report.note("the journal begins at \(first): what is older can be compared with nothing")
+        }
+    }
+
+    private func segmentPath(_ segment: JournalPosition) -> String {
+        "journal/" + Path.name(of: JournalPath.segment(segment, in: "journal"))
+    }
+
+    // MARK: Strays
+
+    private mutating func lookForStrays() {
+        let known: Set<String> = [
+            "journal", "archive", "quarantine", "exports", "state", SetAside<Files>.folder,
+        ]
+        do throws(FileSystemError) {
+            for name in try self.data.files.list(self.data.root) where !known.contains(name) {
+                self.report.add(Problem(.stray, name, "a receiver makes no such file or folder"))
+            }
+            if try self.data.files.status(at: self.absolute(SetAside<Files>.folder)) != nil {
+                self.report.note("\(SetAside<Files>.folder)/ holds what an earlier start could not use")
+            }
+        } catch {
+            self.unreadable(error)
+        }
+    }
+}

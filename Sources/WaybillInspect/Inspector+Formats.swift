@@ -1,0 +1,210 @@
+internal import WaybillArchive
+internal import WaybillJournal
+internal import WaybillProjection
+internal import WaybillProtocol
+internal import WaybillSpool
+internal import WaybillSystem
+
+/// The formats, one function each.
+extension Inspector {
+    // MARK: Journal
+
+    mutating func inspectSegment(
+        _ path: String, base: JournalPosition, byteCount: Int, next: JournalPosition?
+    ) throws(FileSystemError) {
+        let fileEnd = JournalPosition(base.rawValue + byteCount)
+        let limit = min(fileEnd, next ?? fileEnd)
+        if let next, fileEnd < next {
+            self.damage(
+                path, at: byteCount, byteCount: next.rawValue - fileEnd.rawValue,
+                "the next segment begins at \(next): bytes are cut off, or a segment in between is gone",
+                keeps: "everything else")
+        }
+        if let next, fileEnd > next {
+            self.note("\(path): \(fileEnd.rawValue - next.rawValue) bytes behind \(next) are no part of the journal")
+        }
+        var scanner = try SegmentScanner(path: path, base: base, limit: limit, files: self.files)
+        while true {
+            let start = scanner.position
+            let offset = start.rawValue - base.rawValue
+            switch try scanner.next() {
+            case .message(let message): self.item(Self.describe(message, at: start, offset))
+            case .batch(let header, let description, _):
+                self.item(
+                    InspectItem("batch").with("position", start.rawValue).with("offset", offset)
+                        .with("stream", description.id.text).with("from", Int(header.offset.rawValue))
+                        .with("raw", header.rawByteCount).with("lines", header.lineCount)
+                        .with("wire", header.wireByteCount))
+            case .end: return
+            case .damaged(let reason):
+                var isFound = try scanner.stepOver()
+                if !isFound { isFound = try scanner.resynchronize() }
+                let end = isFound ? scanner.position : limit
+                let length = end.rawValue - start.rawValue
+                if isFound {
+                    self.damage(
+                        path, at: offset, byteCount: length, reason,
+                        keeps: "everything else; these bytes stay where they are and are stepped over")
+                    continue
+                }
+                let keeps =
+                    next == nil
+                    ? "what is before it; this is cut off and kept as \(start).torn-1" : "what is before it"
+                self.damage(path, at: offset, byteCount: length, "no whole group: \(reason)", keeps: keeps)
+                return
+            }
+        }
+    }
+
+    private static func describe(_ message: Message, at position: JournalPosition, _ offset: Int) -> InspectItem {
+        func item(_ kind: String) -> InspectItem {
+            InspectItem(kind).with("position", position.rawValue).with("offset", offset)
+        }
+        switch message {
+        case .open(let number, let description):
+            return item("open").with("number", Int(number.rawValue)).with("stream", description.id.text)
+                .with("source", description.source).with("env", description.environment)
+                .with("bundle", description.bundle)
+        case .at(let number, let at):
+            return item("at").with("number", Int(number.rawValue)).with("from", Int(at.rawValue))
+        case .sealed(let number): return item("sealed").with("number", Int(number.rawValue))
+        case .skip(let number, let from, let byteCount, let reason):
+            return item("skip").with("number", Int(number.rawValue)).with("from", Int(from.rawValue))
+                .with("bytes", Int(byteCount)).with("reason", reason.rawValue)
+        case .seal(let number, let length):
+            return item("seal").with("number", Int(number.rawValue)).with("length", Int(length.rawValue))
+        case .mark(_, let milliseconds, _): return item("mark").with("received_ms", Int(milliseconds))
+        case .hello, .ready, .batch, .ack, .nak, .ping, .pong, .wait, .move, .err, .bye: return item("message")
+        }
+    }
+
+    // MARK: State
+
+    mutating func inspectState(_ path: String) throws(FileSystemError) {
+        let bytes = try self.files.contents(of: path, byteCountMax: 1 << 30) ?? []
+        guard let image = StateImage(bytes: bytes) else {
+            self.damage(
+                path, at: 0, byteCount: bytes.count, "there is no whole commit in it",
+                keeps: "nothing of it: it is set aside, and \(path).previous serves if it is there")
+            return
+        }
+        for (key, value) in image.entries.sorted(by: { $0.key < $1.key }) {
+            self.item(InspectItem("entry").with("key", key).with("value", value))
+        }
+        guard image.validByteCount < bytes.count else { return }
+        self.damage(
+            path, at: image.validByteCount, byteCount: bytes.count - image.validByteCount,
+            "a commit is torn or its checksum does not hold", keeps: "the \(image.entries.count) entries before it")
+    }
+
+    // MARK: Sources and manifests
+
+    mutating func inspectSources(_ path: String, _ status: FileStatus) throws(FileSystemError) {
+        let lines = path.hasSuffix(".sources") ? String(path.dropLast(8)) + ".ndjson" : path + ".ndjson"
+        let linesByteCount = try self.files.status(at: lines)?.byteCount
+        var reader = try SourceRuns(
+            path: path, byteCount: status.byteCount, linesByteCount: linesByteCount ?? .max, files: self.files)
+        var end = 0
+        while let item = try reader.next() {
+            switch item {
+            case .open(let description, _):
+                self.item(
+                    InspectItem("open").with("stream", description.id.text).with("source", description.source)
+                        .with("env", description.environment).with("bundle", description.bundle))
+            case .run(let run, _):
+                end = run.range.upperBound
+                self.item(
+                    InspectItem("run").with("start", run.range.lowerBound).with("bytes", run.range.count)
+                        .with("lines", run.lineCount).with("stream", run.description.id.text)
+                        .with("from", Int(run.offset.rawValue))
+                        .with("received_ms", Int(run.receivedAt.milliseconds)))
+            case .damaged(let range, let reason):
+                self.damage(
+                    path, at: range.lowerBound, byteCount: range.count, reason,
+                    keeps: "the lines; a replay leaves out those whose run is damaged, and says so")
+            }
+        }
+        if let linesByteCount, end < linesByteCount {
+            self.note("\(path): \(linesByteCount - end) bytes of \(Path.name(of: lines)) have no run")
+        }
+    }
+
+    mutating func inspectManifest(_ path: String, _ status: FileStatus) throws(FileSystemError) {
+        let bytes = try self.files.contents(of: path) ?? []
+        guard let facts = ManifestFacts(bytes) else {
+            self.damage(
+                path, at: 0, byteCount: bytes.count, "no manifest can be read in it",
+                keeps: "the part; make its day again with waybill replay")
+            return
+        }
+        self.item(
+            InspectItem("manifest").with("provider", facts.provider).with("env", facts.env).with("day", facts.day)
+                .with("records", facts.records).with("events", facts.events).with("sha256", facts.sha256))
+        let stem = path.dropLast(".manifest.json".utf8.count)
+        for suffix in [".ndjson", ".csv"] {
+            let part = stem + suffix
+            guard let length = try self.files.status(at: String(part))?.byteCount else { continue }
+            let file = try self.files.open(String(part), .read)
+            defer { self.files.close(file) }
+            var digest = SHA256Digest()
+            try self.files.visit(file, 0..<length) { (piece) throws(FileSystemError) in digest.update(piece) }
+            let own = digest.finish()
+            if own != facts.sha256 {
+                self.damage(
+                    String(part), at: 0, byteCount: length, "its SHA-256 is \(own), not that of its manifest",
+                    keeps: "it as it is; make its day again with waybill replay")
+            }
+        }
+    }
+
+    // MARK: Lines
+
+    mutating func inspectLines(_ path: String, _ type: FileType) throws(FileSystemError) {
+        var reader = try LineReader(path: path, files: self.files)
+        var sequence: UInt64?
+        if type == .lines(isSegment: true) { sequence = SegmentName(parsing: Path.name(of: path))?.firstSequence }
+        var count = 0
+        var isQuoted = false
+        while let line = try reader.next() {
+            guard line.isTerminated else {
+                self.damage(
+                    path, at: line.range.lowerBound, byteCount: line.range.count, "the last line is cut off",
+                    keeps: type == .lines(isSegment: true)
+                        ? "what is before it; while the app runs it may be a line on its way"
+                        : "what the checkpoint says")
+                break
+            }
+            // A CSV record may go over several lines.
+            if type == .records, path.hasSuffix(".csv") {
+                for byte in line.bytes where byte == UInt8(ascii: "\"") { isQuoted.toggle() }
+                if isQuoted { continue }
+            }
+            count += 1
+            if let expected = sequence {
+                let own = Self.sequence(in: line.bytes)
+                if own != expected {
+                    self.damage(
+                        path, at: line.range.lowerBound, byteCount: line.range.count,
+                        own.map { "seq is \($0), expected \(expected)" } ?? "it has no seq",
+                        keeps: "it: lines are shipped as they are")
+                }
+                sequence = (own ?? expected) + 1
+            }
+            self.item(
+                InspectItem(type == .records ? "record" : "line").with("offset", line.range.lowerBound)
+                    .with("bytes", line.range.count).with("text", Self.excerpt(line.bytes)))
+        }
+    }
+
+    private static func excerpt(_ bytes: [UInt8]) -> String {
+        let text = String(decoding: bytes.prefix(160), as: UTF8.self)
+        return bytes.count > 160 ? text + "…" : text
+    }
+
+    /// The number behind the first `"seq":`.
+    private static func sequence(in line: [UInt8]) -> UInt64? {
+        guard let range = line.firstRange(of: Array("\"seq\":".utf8)) else { return nil }
+        let digits = line[range.upperBound...].prefix { (0x30...0x39).contains($0) }
+        return UInt64(String(decoding: digits, as: UTF8.self))
+    }
+}

@@ -1,0 +1,106 @@
+internal import WaybillCompression
+internal import WaybillSystem
+
+/// The last group of a journal, which a start writes to the disk once more.
+///
+/// After a failed sync the kernel calls the pages clean: they can be read until the power goes, and no later sync writes
+/// them. A process that dies between such a sync and the cut behind it leaves a group that looks whole. Nothing may be
+/// answered from it before its bytes were dirty once more and a sync of them succeeded.
+///
+///     1. <position>.group: the group's bytes, their checksum as 8 digits, LF; synced, and the folder
+///     2. the segment is cut to the group's start, the group is appended, synced
+///     3. <position>.group is deleted
+///
+/// A crash in between finds the whole group beside the segment and puts it back; one that is not whole was being
+/// written, and the segment still has everything. All groups before the last were followed by a sync that succeeded.
+struct LastGroup {
+    let segment: JournalPosition
+    let start: JournalPosition
+    let end: JournalPosition
+
+    private static let suffix = ".group"
+
+    private func path(in directory: String) -> String {
+        Path.join(directory, "\(self.start.rawValue)\(Self.suffix)")
+    }
+
+    /// - Returns: whether it was done; a disk without room leaves the group as it was found.
+    func rewrite(
+        in file: FileID, directory: String, files: some FileSystem
+    ) throws(FileSystemError) -> Bool {
+        guard self.start < self.end else { return false }
+        let bytes = try Self.read(
+            file, from: self.start.rawValue - self.segment.rawValue, byteCount: self.end.rawValue - self.start.rawValue,
+            files)
+        let path = self.path(in: directory)
+        do throws(FileSystemError) {
+            let copy = try files.open(path, .replace)
+            defer { files.close(copy) }
+            try files.writeAll(copy, bytes + Self.trailer(of: bytes))
+            try files.synchronize(copy)
+            try files.synchronizeDirectory(directory)
+        } catch {
+            if try files.status(at: path) != nil { try files.unlink(path) }
+            guard error.errno == SystemErrorText.noSpace else { throw error }
+            return false
+        }
+        try Self.putBack(bytes, at: self.start.rawValue - self.segment.rawValue, in: file, files)
+        try files.unlink(path)
+        return true
+    }
+
+    /// Does what a start that died left undone.
+    static func finishRewriting(directory: String, files: some FileSystem) throws(FileSystemError) {
+        let names = try files.list(directory)
+        for name in names where name.hasSuffix(Self.suffix) {
+            guard let start = Int(name.dropLast(Self.suffix.utf8.count)) else { continue }
+            let path = Path.join(directory, name)
+            let segments = names.compactMap(JournalPath.position(ofSegment:))
+            if let contents = try files.contents(of: path, byteCountMax: 1 << 30), let group = Self.group(in: contents),
+                let segment = segments.max(), segment.rawValue <= start
+            {
+                let file = try files.open(JournalPath.segment(segment, in: directory), .append)
+                defer { files.close(file) }
+                let offset = start - segment.rawValue
+                if try files.status(file).byteCount >= offset { try Self.putBack(group, at: offset, in: file, files) }
+            }
+            try files.unlink(path)
+        }
+    }
+
+    private static func putBack(
+        _ bytes: [UInt8], at offset: Int, in file: FileID, _ files: some FileSystem
+    ) throws(FileSystemError) {
+        try files.truncate(file, to: offset)
+        try files.writeAll(file, bytes)
+        try files.synchronize(file)
+    }
+
+    private static func trailer(of bytes: [UInt8]) -> [UInt8] {
+        let checksum = bytes.withUnsafeBytes { FrameChecksum.checksum(continuing: 0, $0) }
+        return Array("\(Hexadecimal.text(checksum, digitCount: 8))\n".utf8)
+    }
+
+    /// The bytes in front of a checksum that holds.
+    private static func group(in contents: [UInt8]) -> [UInt8]? {
+        guard contents.count > 9 else { return nil }
+        let bytes = Array(contents.dropLast(9))
+        return contents.suffix(9).elementsEqual(self.trailer(of: bytes)) ? bytes : nil
+    }
+
+    private static func read(
+        _ file: FileID, from offset: Int, byteCount: Int, _ files: some FileSystem
+    ) throws(FileSystemError) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: byteCount)
+        var result: Result<Int, FileSystemError> = .success(0)
+        bytes.withUnsafeMutableBytes { buffer in
+            do throws(FileSystemError) {
+                result = .success(try files.readFully(file, at: offset, into: buffer))
+            } catch {
+                result = .failure(error)
+            }
+        }
+        bytes.removeLast(bytes.count - (try result.get()))
+        return bytes
+    }
+}

@@ -1,0 +1,468 @@
+internal import WaybillArchive
+internal import WaybillCompression
+internal import WaybillJournal
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// Mends what somebody else did to the archive's files, from what the journal still holds.
+///
+/// A file shorter than its checkpoint, or gone: what is left of it stays, the runs behind that are taken from the
+/// journal as far as it reaches back, and the damaged pair is set aside.
+///
+///     1. part-00001.ndjson.repair, .sources.repair are written and synced
+///     2. one commit: the new lengths, and that the pair is to be exchanged
+///     3. the old pair moves to set-aside/, the new one takes its names
+///     4. one commit: the exchange is done
+///
+/// A checkpoint that is lost, or older than the journal reaches back: it is made again from the `.sources`, which say
+/// which batches each file holds. Nothing that a run explains is cut off and nothing is projected twice.
+extension ArchiveProjection {
+    private static var repairPrefix: String { "repair:" }
+    private static var repairSuffix: String { ".repair" }
+    private static var suffixes: [String] { [".ndjson", ".sources"] }
+
+    /// A batch as a `.sources` file names it.
+    private struct RunKey: Hashable {
+        let id: StreamID
+        let offset: StreamOffset
+
+        init(_ run: SourceRun) {
+            self.id = run.description.id
+            self.offset = run.offset
+        }
+
+        init(_ batch: ProjectedBatch) {
+            self.id = batch.description.id
+            self.offset = batch.offset
+        }
+    }
+
+    // MARK: A lost checkpoint
+
+    /// Makes the checkpoint again from the files, when it is lost or the journal no longer reaches back to it.
+    ///
+    /// - Returns: what was done, for logs.
+    mutating func rebuildCheckpoint() throws(FileSystemError) -> String? {
+        let coverage = JournalCoverage(directory: self.journal, files: self.files)
+        let first = try coverage.first()
+        let old = self.checkpointedPosition
+        if self.state.entries["position"] != nil {
+            guard let first, first > old else { return nil }
+        } else if try coverage.isWhole(from: old) {
+            // Never committed, or lost while the journal has everything: all is made again from there.
+            return nil
+        }
+        var stems: Set<String> = []
+        for root in Self.roots { try self.collectStems(root, into: &stems) }
+        guard !stems.isEmpty || first ?? old > old else { return nil }
+        let found = try self.runsOnDisk(stems.sorted())
+        let position = try self.firstUnarchived(found.holders, from: first ?? old, upTo: try coverage.end())
+        var changes: [String: String?] = ["position": String(position.position.rawValue)]
+        for path in self.checkpointedLengths.keys { changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + path) }
+        for (stem, ends) in found.ends {
+            var lines = ends.lines
+            var sources = ends.sources
+            if let cut = position.cuts[stem] {
+                lines = cut
+                sources = try self.sourcesEnd(of: stem, linesEnd: cut, sourcesEnd: sources)
+            }
+            changes[FileSet<Files>.keyPrefix + stem + ".ndjson"] = String(lines)
+            changes[FileSet<Files>.keyPrefix + stem + ".sources"] = String(sources)
+        }
+        try self.state.commit(changes)
+        let why =
+            old == JournalPosition(0)
+            ? "the archive's checkpoint was lost" : "the journal no longer reaches back to the checkpoint at \(old)"
+        return "\(why); it was made again at \(position.position) from the .sources of \(stems.count) files"
+            + found.aside.map { ", set aside \($0)" }.joined()
+    }
+
+    private func collectStems(_ path: String, into stems: inout Set<String>) throws(FileSystemError) {
+        guard let status = try self.files.status(at: Path.join(self.root, path)) else { return }
+        guard status.kind == .directory else {
+            for suffix in Self.suffixes where Self.isOwnName(Path.name(of: path)) && path.hasSuffix(suffix) {
+                stems.insert(String(path.dropLast(suffix.utf8.count)))
+            }
+            return
+        }
+        for name in try self.files.list(Path.join(self.root, path)) {
+            try self.collectStems(Path.join(path, name), into: &stems)
+        }
+    }
+
+    private typealias Holders = [RunKey: [(stem: String, range: Range<Int>)]]
+
+    /// What each pair of files holds by its runs; lines that no run explains behind the last one are set aside.
+    private func runsOnDisk(
+        _ stems: [String]
+    ) throws(FileSystemError) -> (
+        holders: Holders, ends: [String: (lines: Int, sources: Int)], aside: [String]
+    ) {
+        var holders: Holders = [:]
+        var ends: [String: (lines: Int, sources: Int)] = [:]
+        var aside: [String] = []
+        for stem in stems {
+            let lines = try self.files.status(at: Path.join(self.root, stem + ".ndjson"))?.byteCount ?? 0
+            ends[stem] = (0, 0)
+            let path = Path.join(self.root, stem + ".sources")
+            if let status = try self.files.status(at: path) {
+                var reader = try SourceRuns(
+                    path: path, byteCount: status.byteCount, linesByteCount: lines, files: self.files)
+                while let item = try reader.next() {
+                    guard case .run(let run, let end) = item else { continue }
+                    holders[RunKey(run), default: []].append((stem, run.range))
+                    ends[stem] = (run.range.upperBound, end)
+                }
+            }
+            if let end = ends[stem]?.lines, end < lines {
+                let kept = SetAside(root: self.root, files: self.files)
+                aside.append(try kept.copyTail(of: stem + ".ndjson", from: end))
+            }
+        }
+        return (holders, ends, aside)
+    }
+
+    /// The first batch of the journal that the files do not hold whole, and where they must be cut before it.
+    private func firstUnarchived(
+        _ holders: Holders, from first: JournalPosition, upTo end: JournalPosition
+    ) throws(FileSystemError) -> (position: JournalPosition, cuts: [String: Int]) {
+        var router = ArchiveRouter(zone: self.recordedZone, apps: ArchiveRouter.apps(in: self.checkpointedLengths.keys))
+        var reader = BatchReader(journalDirectory: self.journal, position: first, files: self.files)
+        var position: JournalPosition?
+        var cuts: [String: Int] = [:]
+        while let batch = try reader.next(upTo: end) {
+            let runs = holders[RunKey(batch)] ?? []
+            if position == nil {
+                _ = router.route(batch)
+                for index in router.touched where position == nil {
+                    let route = router.routes[index]
+                    let range = runs.first { $0.stem == route.path }?.range
+                    if try !self.holds(range, route, of: batch) { position = batch.position }
+                }
+                _ = router.finishBatch()
+            }
+            guard position != nil else { continue }
+            for run in runs { cuts[run.stem] = min(cuts[run.stem] ?? .max, run.range.lowerBound) }
+        }
+        return (position ?? max(first, end), cuts)
+    }
+
+    /// Whether a file has a route's bytes in a range; what was never synced may be anything after a power cut.
+    private func holds(
+        _ range: Range<Int>?, _ route: ArchiveRouter.Route, of batch: ProjectedBatch
+    ) throws(FileSystemError) -> Bool {
+        guard let range, range.count == route.byteCount(of: batch.raw),
+            let file = try self.openIfThere(route.path + ".ndjson")
+        else { return false }
+        defer { self.files.close(file) }
+        return try self.checksum(of: file, range) == Self.checksum(of: route, batch)
+    }
+
+    private static func checksum(of route: ArchiveRouter.Route, _ batch: ProjectedBatch) -> UInt32 {
+        var checksum: UInt32 = 0
+        route.pieces(of: batch.raw) { checksum = FrameChecksum.checksum(continuing: checksum, $0) }
+        return checksum
+    }
+
+    /// Where the line ends in a `.sources` file that explains the bytes in front of `linesEnd`.
+    private func sourcesEnd(
+        of stem: String, linesEnd: Int, sourcesEnd: Int
+    ) throws(FileSystemError) -> Int {
+        var reader = try SourceRuns(
+            path: Path.join(self.root, stem + ".sources"), byteCount: sourcesEnd, linesByteCount: linesEnd,
+            files: self.files)
+        var end = 0
+        while let item = try reader.next() {
+            if case .run(_, let lineEnd) = item { end = lineEnd }
+        }
+        return end
+    }
+
+    /// The zone whose days the archive last wrote.
+    private var recordedZone: TimeZoneRules {
+        let name = self.state.entries["zone"] ?? self.router.zone.name
+        guard name != self.router.zone.name else { return self.router.zone }
+        do throws(TimeZoneError) {
+            return try TimeZoneRules(named: name, from: self.files)
+        } catch {
+            // A zone that this machine does not know: its days cannot be told from the configured one's.
+            return self.router.zone
+        }
+    }
+
+    // MARK: Damaged files
+
+    /// One damaged pair of files.
+    private struct Damaged {
+        let stem: String
+        /// What the checkpoint says.
+        let lines: Int
+        let sources: Int
+        /// What is there, at most that.
+        let linesLeft: Int
+        let runs: [SourceRun]
+        /// What the journal has of it, in order, with the bytes' checksum.
+        var items: [Item] = []
+        /// Kept of the file.
+        var keptByteCount = 0
+        var keptRuns: [SourceRun] = []
+        /// Taken from the journal.
+        var wanted: Set<RunKey> = []
+        /// Where the new files end, as they are written.
+        var end = 0
+        var numbers: [StreamID: Int] = [:]
+        var rebuiltByteCount = 0
+    }
+
+    private struct Item {
+        let key: RunKey
+        let byteCount: Int
+        let checksum: UInt32
+    }
+
+    /// Mends files that are shorter than the checkpoint says.
+    ///
+    /// - Returns: what became of each, for logs.
+    mutating func repair(_ shortFiles: [String: Int]) throws(FileSystemError) -> [String] {
+        var stems: Set<String> = []
+        for path in shortFiles.keys {
+            for suffix in Self.suffixes where path.hasSuffix(suffix) {
+                stems.insert(String(path.dropLast(suffix.utf8.count)))
+            }
+        }
+        var damaged: [String: Damaged] = [:]
+        for stem in stems { damaged[stem] = try self.damage(of: stem) }
+        try self.visitJournal { router, batch, index in
+            let route = router.routes[index]
+            guard damaged[route.path] != nil else { return }
+            damaged[route.path]?.items.append(
+                Item(
+                    key: RunKey(batch), byteCount: route.byteCount(of: batch.raw),
+                    checksum: Self.checksum(of: route, batch)))
+        }
+        for stem in stems.sorted() {
+            if let plan = try damaged[stem].map({ pair throws(FileSystemError) in try self.plan(pair) }) {
+                damaged[stem] = plan
+            }
+        }
+        try self.write(&damaged)
+        var changes: [String: String?] = [:]
+        var notes: [String] = []
+        for stem in stems.sorted() {
+            guard let pair = damaged[stem] else { continue }
+            let sources = try self.files.status(at: Path.join(self.root, stem + ".sources" + Self.repairSuffix))
+            changes[FileSet<Files>.keyPrefix + stem + ".ndjson"] = String(pair.end)
+            changes[FileSet<Files>.keyPrefix + stem + ".sources"] = String(sources?.byteCount ?? 0)
+            changes[Self.repairPrefix + stem] = "1"
+            notes.append(
+                "\(stem).ndjson: \(pair.lines - pair.linesLeft) bytes were missing, \(pair.rebuiltByteCount) made again "
+                    + "from the journal, \(max(0, pair.lines - pair.end)) are lost; what was left is in "
+                    + SetAside<Files>.folder)
+        }
+        try self.state.commit(changes)
+        try self.finishRepairs()
+        return notes
+    }
+
+    /// Does the exchanges that the checkpoint remembers.
+    mutating func finishRepairs() throws(FileSystemError) {
+        let aside = SetAside(root: self.root, files: self.files)
+        var changes: [String: String?] = [:]
+        for key in self.state.entries.keys.sorted() where key.hasPrefix(Self.repairPrefix) {
+            let stem = String(key.dropFirst(Self.repairPrefix.utf8.count))
+            for suffix in Self.suffixes {
+                let path = stem + suffix
+                let new = Path.join(self.root, path + Self.repairSuffix)
+                guard try self.files.status(at: new) != nil else { continue }
+                if try self.files.status(at: Path.join(self.root, path)) != nil { _ = try aside.move(path) }
+                try self.files.rename(new, to: Path.join(self.root, path))
+            }
+            try self.files.synchronizeDirectory(Path.parent(of: Path.join(self.root, stem)))
+            changes.updateValue(nil, forKey: key)
+        }
+        try self.state.commit(changes)
+    }
+
+    private func damage(of stem: String) throws(FileSystemError) -> Damaged {
+        let lengths = self.checkpointedLengths
+        let lines = lengths[stem + ".ndjson"] ?? 0
+        let sources = lengths[stem + ".sources"] ?? 0
+        let left = try self.files.status(at: Path.join(self.root, stem + ".ndjson"))?.byteCount ?? 0
+        let runs = try SourceRuns.runs(
+            of: Path.join(self.root, stem + ".sources"), byteCount: sources, linesByteCount: lines, files: self.files)
+        return Damaged(stem: stem, lines: lines, sources: sources, linesLeft: min(left, lines), runs: runs)
+    }
+
+    /// Reads the journal up to the checkpoint, and calls `body` for each file that a batch touches.
+    private func visitJournal(
+        _ body: (borrowing ArchiveRouter, ProjectedBatch, Int) -> Void
+    ) throws(FileSystemError) {
+        let coverage = JournalCoverage(directory: self.journal, files: self.files)
+        guard let first = try coverage.first() else { return }
+        var router = ArchiveRouter(zone: self.recordedZone, apps: ArchiveRouter.apps(in: self.checkpointedLengths.keys))
+        var reader = BatchReader(journalDirectory: self.journal, position: first, files: self.files)
+        while let batch = try reader.next(upTo: self.checkpointedPosition) {
+            _ = router.route(batch)
+            for index in router.touched { body(router, batch, index) }
+            _ = router.finishBatch()
+        }
+    }
+
+    /// Decides what of a damaged pair is kept and what is taken from the journal.
+    private func plan(_ pair: Damaged) throws(FileSystemError) -> Damaged {
+        var pair = pair
+        let keys = Set(pair.items.map(\.key))
+        var slots = pair.runs
+        if pair.runs.last?.range.upperBound ?? 0 < pair.lines { slots = try self.alignedRuns(of: pair) ?? slots }
+        let path = Path.join(self.root, pair.stem + ".ndjson")
+        // The run in which the file ends now, or else what no run explains.
+        let broken = slots.first { $0.range.upperBound > pair.linesLeft }
+        if let broken, broken.range.lowerBound <= pair.linesLeft, keys.contains(RunKey(broken)) {
+            pair.keptByteCount = broken.range.lowerBound
+        } else if pair.linesLeft == pair.lines {
+            pair.keptByteCount = pair.lines
+        } else {
+            pair.keptByteCount = try self.files.lineEnd(of: path, upTo: pair.linesLeft)
+        }
+        for run in slots {
+            if run.range.upperBound <= pair.keptByteCount {
+                pair.keptRuns.append(run)
+            } else if run.range.lowerBound < pair.keptByteCount {
+                let range = run.range.lowerBound..<pair.keptByteCount
+                pair.keptRuns.append(
+                    SourceRun(
+                        description: run.description, offset: run.offset, receivedAt: run.receivedAt, range: range,
+                        lineCount: try self.lineCount(in: path, range)))
+            } else if keys.contains(RunKey(run)) {
+                pair.wanted.insert(RunKey(run))
+            }
+        }
+        return pair
+    }
+
+    /// The runs of a file whose sources are damaged: the journal's batches are the last that went into it.
+    ///
+    /// - Returns: `nil` when what is left of the file says otherwise.
+    private func alignedRuns(of pair: Damaged) throws(FileSystemError) -> [SourceRun]? {
+        var known: [RunKey: SourceRun] = [:]
+        for run in pair.runs { known[RunKey(run)] = run }
+        var start = pair.lines - pair.items.reduce(0) { $0 + $1.byteCount }
+        var runs = pair.runs.filter { $0.range.upperBound <= start }
+        guard start >= 0, let file = try self.openIfThere(pair.stem + ".ndjson") else {
+            return start >= 0 ? try self.describe(pair.items, of: pair, from: start) : nil
+        }
+        defer { self.files.close(file) }
+        for item in pair.items {
+            let range = start..<(start + item.byteCount)
+            if let run = known[item.key], run.range != range { return nil }
+            if range.upperBound <= pair.linesLeft, try self.checksum(of: file, range) != item.checksum { return nil }
+            start = range.upperBound
+        }
+        runs += try self.describe(pair.items, of: pair, from: pair.lines - pair.items.reduce(0) { $0 + $1.byteCount })
+        return runs
+    }
+
+    /// The journal's items as runs from `start` on.
+    private func describe(
+        _ items: [Item], of pair: Damaged, from start: Int
+    ) throws(FileSystemError) -> [SourceRun] {
+        var runs: [SourceRun] = []
+        var start = start
+        try self.visitJournal { router, batch, index in
+            let route = router.routes[index]
+            guard route.path == pair.stem else { return }
+            let byteCount = route.byteCount(of: batch.raw)
+            runs.append(
+                SourceRun(
+                    description: batch.description, offset: batch.offset, receivedAt: batch.receivedAt,
+                    range: start..<(start + byteCount), lineCount: route.lineCount))
+            start += byteCount
+        }
+        return runs
+    }
+
+    /// Writes the new pairs beside the old ones.
+    private func write(_ damaged: inout [String: Damaged]) throws(FileSystemError) {
+        var set = FileSet(root: self.root, files: self.files)
+        for stem in damaged.keys.sorted() {
+            guard var pair = damaged[stem] else { continue }
+            for suffix in Self.suffixes {
+                let path = Path.join(self.root, stem + suffix + Self.repairSuffix)
+                if try self.files.status(at: path) != nil { try self.files.unlink(path) }
+            }
+            let lines = set.index(of: stem + ".ndjson" + Self.repairSuffix)
+            let sources = set.index(of: stem + ".sources" + Self.repairSuffix)
+            try set.append([UInt8](), to: lines)
+            try set.append([UInt8](), to: sources)
+            try self.copy(stem + ".ndjson", upTo: pair.keptByteCount, to: lines, of: &set)
+            pair.end = pair.keptByteCount
+            for run in pair.keptRuns { try set.append(Self.text(of: run, in: &pair), to: sources) }
+            damaged[stem] = pair
+        }
+        var failure: FileSystemError?
+        try self.visitJournal { router, batch, index in
+            let route = router.routes[index]
+            guard failure == nil, var pair = damaged[route.path], pair.wanted.remove(RunKey(batch)) != nil else {
+                return
+            }
+            do throws(FileSystemError) {
+                let lines = set.index(of: route.path + ".ndjson" + Self.repairSuffix)
+                var bytes: [UInt8] = []
+                route.pieces(of: batch.raw) { bytes.append(contentsOf: $0) }
+                try set.append(bytes, to: lines)
+                let run = SourceRun(
+                    description: batch.description, offset: batch.offset, receivedAt: batch.receivedAt,
+                    range: pair.end..<(pair.end + bytes.count), lineCount: route.lineCount)
+                let sources = set.index(of: route.path + ".sources" + Self.repairSuffix)
+                try set.append(Self.text(of: run, in: &pair), to: sources)
+                pair.end += bytes.count
+                pair.rebuiltByteCount += bytes.count
+                damaged[route.path] = pair
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+        _ = try set.synchronize()
+    }
+
+    private static func text(of run: SourceRun, in pair: inout Damaged) -> [UInt8] {
+        let known = pair.numbers[run.description.id]
+        let number = known ?? pair.numbers.count + 1
+        pair.numbers[run.description.id] = number
+        return run.text(number: number, isNew: known == nil)
+    }
+
+    // MARK: Bytes
+
+    private func openIfThere(_ path: String) throws(FileSystemError) -> FileID? {
+        let absolute = Path.join(self.root, path)
+        return try self.files.status(at: absolute) == nil ? nil : try self.files.open(absolute, .read)
+    }
+
+    private func copy(
+        _ path: String, upTo byteCount: Int, to index: FileSet<Files>.Index, of set: inout FileSet<Files>
+    ) throws(FileSystemError) {
+        guard byteCount > 0, let file = try self.openIfThere(path) else { return }
+        defer { self.files.close(file) }
+        try self.files.visit(file, 0..<byteCount) { (piece) throws(FileSystemError) in
+            try set.append([piece], to: index)
+        }
+    }
+
+    private func checksum(of file: FileID, _ range: Range<Int>) throws(FileSystemError) -> UInt32 {
+        var checksum: UInt32 = 0
+        try self.files.visit(file, range) { (piece) throws(FileSystemError) in
+            checksum = FrameChecksum.checksum(continuing: checksum, piece)
+        }
+        return checksum
+    }
+
+    private func lineCount(in path: String, _ range: Range<Int>) throws(FileSystemError) -> Int {
+        let file = try self.files.open(path, .read)
+        defer { self.files.close(file) }
+        var count = 0
+        try self.files.visit(file, range) { (piece) throws(FileSystemError) in count += piece.count { $0 == 0x0A } }
+        return count
+    }
+}

@@ -1,0 +1,188 @@
+internal import WaybillArchive
+internal import WaybillExport
+internal import WaybillProtocol
+package import WaybillSystem
+
+internal import WaybillJSON
+
+/// Says into which file of the archive or the quarantine each line of a batch goes; touches no disk.
+///
+/// The live projection, the repair of a damaged file and the verification ask the same router, so they cannot disagree.
+package struct ArchiveRouter: ~Copyable {
+    /// What one file gets.
+    package struct Route {
+        /// The file's path below the data directory, without `.ndjson`.
+        package let path: String
+        /// Ranges of the current batch, in order.
+        package fileprivate(set) var ranges: [Range<Int>] = []
+        /// Lines in ``ranges``.
+        package fileprivate(set) var lineCount = 0
+
+        fileprivate init(path: String) {
+            self.path = path
+        }
+    }
+
+    private struct Key: Hashable {
+        let env: DeploymentEnvironment
+        let app: String
+        let day: CalendarDay
+    }
+
+    /// The files that have been routed to, in the order in which they were met.
+    package private(set) var routes: [Route] = []
+    /// The routes that the current batch touches.
+    package private(set) var touched: [Int] = []
+    package var zone: TimeZoneRules { self.days.rules }
+    private var days: DayCursor
+    private var keys: [Key: Int] = [:]
+    private var quarantines: [String: Int] = [:]
+    private var readers = EventReaders()
+    private var apps: Set<String>
+
+    /// Distinct files in memory before the table is begun anew; about 300 bytes each.
+    private static var routeCountMax: Int { 10_000 }
+    /// Distinct apps before further ones share a folder.
+    private static var appCountMax: Int { 1_000 }
+
+    /// Prepares a router.
+    ///
+    /// - Parameter apps: folders of apps that are there already.
+    package init(zone: TimeZoneRules, apps: Set<String> = []) {
+        self.days = DayCursor(zone)
+        self.apps = apps
+    }
+
+    /// The folders of apps among paths such as `archive/env=prod/app=com.example.shop/…`.
+    package static func apps(in paths: some Sequence<String>) -> Set<String> {
+        var apps: Set<String> = []
+        for path in paths where path.hasPrefix("archive/") {
+            for component in path.split(separator: "/") where component.hasPrefix("app=") {
+                apps.insert(String(component.dropFirst(4)))
+            }
+        }
+        return apps.subtracting([PartitionPath.overflowApp])
+    }
+
+    /// Routes every line of a batch; ``touched`` and ``routes`` hold the answer until ``finishBatch()``.
+    ///
+    /// - Returns: how many lines are events, and how many are none.
+    package mutating func route(_ batch: ProjectedBatch) -> (archived: Int, quarantined: Int) {
+        let reader = self.readers.reader(for: batch.description)
+        let source = batch.description.sourceDescription
+        var counts = (archived: 0, quarantined: 0)
+        var last = -1
+        var lastFacts: EventFacts?
+        var lastLine = UnsafeRawBufferPointer(start: nil, count: 0)
+        batch.raw.forEachLine { range in
+            let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
+            // With its LF; a stream's last line may lack one and gets it when it is written.
+            let bytes = range.lowerBound..<min(range.upperBound + 1, batch.raw.count)
+            switch reader.read(line, receivedAt: batch.receivedAt) {
+            case .event(let facts):
+                if last < 0 || !self.isSamePartition(facts, line, lastFacts, lastLine) {
+                    last = self.partition(of: facts, line, source)
+                }
+                lastFacts = facts
+                lastLine = line
+                self.add(bytes, to: last)
+                counts.archived += 1
+            case .quarantine(let reason):
+                self.add(bytes, to: self.quarantine(reason, receivedAt: batch.receivedAt))
+                counts.quarantined += 1
+            }
+        }
+        return counts
+    }
+
+    /// Forgets the batch.
+    ///
+    /// - Returns: whether the routes were begun anew, since there were too many.
+    package mutating func finishBatch() -> Bool {
+        for index in self.touched {
+            self.routes[index].ranges.removeAll(keepingCapacity: true)
+            self.routes[index].lineCount = 0
+        }
+        self.touched.removeAll(keepingCapacity: true)
+        guard self.routes.count > Self.routeCountMax else { return false }
+        self.routes.removeAll()
+        self.keys.removeAll()
+        self.quarantines.removeAll()
+        return true
+    }
+
+    /// Whether an event lies where the one before it did; asked for every line, so it compares bytes.
+    private mutating func isSamePartition(
+        _ facts: EventFacts, _ line: UnsafeRawBufferPointer, _ last: EventFacts?, _ lastLine: UnsafeRawBufferPointer
+    ) -> Bool {
+        guard let last, facts.env == last.env, self.days.day(of: facts.time) == self.days.day(of: last.time) else {
+            return false
+        }
+        switch (facts.bundle, last.bundle) {
+        case (nil, nil): return true
+        case (let bundle?, let lastBundle?):
+            return JSONText.equals(
+                UnsafeRawBufferPointer(rebasing: line[bundle]), UnsafeRawBufferPointer(rebasing: lastLine[lastBundle]))
+        case (nil, _?), (_?, nil): return false
+        }
+    }
+
+    private mutating func partition(
+        of facts: EventFacts, _ line: UnsafeRawBufferPointer, _ source: SourceDescription
+    ) -> Int {
+        var app = PartitionPath.component(facts.bundleText(in: line, source: source))
+        if !self.apps.contains(app) {
+            if self.apps.count < Self.appCountMax { self.apps.insert(app) } else { app = PartitionPath.overflowApp }
+        }
+        let key = Key(env: facts.env, app: app, day: self.days.day(of: facts.time))
+        if let index = self.keys[key] { return index }
+        let directory = "archive/env=\(key.env.rawValue)/app=\(app)/date=\(key.day)"
+        let index = self.addRoute("\(directory)/\(PartitionPath.part(1))")
+        self.keys[key] = index
+        return index
+    }
+
+    private mutating func quarantine(_ reason: QuarantineReason, receivedAt: WallTime) -> Int {
+        let day = CalendarDay(daysSince1970: Int32(clamping: receivedAt.milliseconds / 86_400_000))
+        let path = "quarantine/date=\(day)/\(reason.rawValue)"
+        if let index = self.quarantines[path] { return index }
+        let index = self.addRoute(path)
+        self.quarantines[path] = index
+        return index
+    }
+
+    private mutating func addRoute(_ path: String) -> Int {
+        self.routes.append(Route(path: path))
+        return self.routes.count - 1
+    }
+
+    private mutating func add(_ range: Range<Int>, to index: Int) {
+        if self.routes[index].ranges.isEmpty { self.touched.append(index) }
+        self.routes[index].lineCount += 1
+        if let last = self.routes[index].ranges.indices.last,
+            self.routes[index].ranges[last].upperBound == range.lowerBound
+        {
+            self.routes[index].ranges[last] = self.routes[index].ranges[last].lowerBound..<range.upperBound
+        } else {
+            self.routes[index].ranges.append(range)
+        }
+    }
+}
+
+extension ArchiveRouter.Route {
+    /// The bytes that the file gets, piece by piece; an LF where a stream's last line lacks it.
+    package func pieces(of raw: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Void) {
+        for range in self.ranges { body(UnsafeRawBufferPointer(rebasing: raw[range])) }
+        if self.isLineFeedMissing(in: raw) { [UInt8(ascii: "\n")].withUnsafeBytes(body) }
+    }
+
+    /// Whether the route's last line is the stream's last, without an LF.
+    package func isLineFeedMissing(in raw: UnsafeRawBufferPointer) -> Bool {
+        self.ranges.last?.upperBound == raw.count && raw.last != 0x0A
+    }
+
+    /// How many bytes the file gets.
+    package func byteCount(of raw: UnsafeRawBufferPointer) -> Int {
+        self.ranges.reduce(0) { $0 + $1.count } + (self.isLineFeedMissing(in: raw) ? 1 : 0)
+    }
+}

@@ -1,0 +1,231 @@
+import ArgumentParser
+import WaybillArchive
+import WaybillInspect
+import WaybillJSON
+import WaybillSystem
+
+struct InspectCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "inspect",
+        abstract: "Say what is in a file or folder of Waybill's, what is damaged, and what a start would keep.",
+        discussion: """
+            Reads journal segments, checkpoints and registries (*.state), .sources, .ids, manifests, dead letters, spool
+            segments, archive parts, and folders of them up to whole data and state directories. Files are told by what
+            is in them. Nothing is written and no lock is taken: a receiver or an agent may run.
+
+            Examples:
+              waybill inspect /var/lib/waybill                       everything, a line for each file, all damage
+              waybill inspect /var/lib/waybill/state/archive.state   what the archive's checkpoint says
+              waybill inspect --all --json data/journal | jq 'select(.kind == "damage")'
+              waybill inspect --verify /var/lib/waybill              conservation: nothing lost, nothing twice
+
+            --verify inflates the journal as far as it is kept, and looks for every line of it, byte for byte, in the
+            archive or the quarantine; maps every archived event again and compares it with each export; and holds
+            manifests, checkpoints and .sources against their files. Beside a running receiver it judges what the last
+            checkpoints stand for; a part that is written or deleted meanwhile may be reported: run it again.
+
+            Exit code 0 when all is whole, 65 when something is damaged or does not add up, 66 when something cannot be
+            read or is not there.
+            """)
+
+    @Argument(help: "Files and folders.")
+    var paths: [String]
+
+    @Flag(help: "Show everything, not the first 20 items of a file and 200 files of a folder.")
+    var all = false
+
+    @Flag(help: "Print one JSON object a line.")
+    var json = false
+
+    @Flag(help: "Verify a receiver's whole data directory.")
+    var verify = false
+
+    @Option(help: "With --verify: problems to show.")
+    var problems = 100
+
+    func validate() throws {
+        if self.paths.isEmpty { throw ValidationError("name a file or a folder") }
+        if self.verify, self.paths.count != 1 { throw ValidationError("--verify takes one data directory") }
+        if self.problems < 0 { throw ValidationError("--problems is a count") }
+    }
+
+    func run() throws {
+        if self.verify { return try self.runVerify(self.paths[0]) }
+        let printer = ItemPrinter(isJSON: self.json)
+        var inspector = Inspector(files: POSIXFileSystem(), limits: self.all ? .none : .init()) { printer.show($0) }
+        for path in self.paths { inspector.inspect(path) }
+        if inspector.isUnreadable { throw ExitCode.noInput }
+        if inspector.isDamaged { throw ExitCode.badInput }
+    }
+
+    private func runVerify(_ path: String) throws {
+        let files = POSIXFileSystem()
+        let status: FileStatus?
+        do {
+            status = try files.status(at: Path.join(path, "journal"))
+        } catch {
+            Console.printError("\(error)")
+            throw ExitCode.noInput
+        }
+        guard status?.kind == .directory else {
+            Console.printError("\(path) is no receiver's data directory: it has no journal")
+            throw ExitCode.noInput
+        }
+        var verifier = DataVerifier(
+            data: DataDirectory(root: path, files: files), problemCountMax: self.all ? .max : self.problems)
+        let report = verifier.verify()
+        let owner = try? Inspector(files: files) { _ in }.owner(ofLock: Path.join(path, "state/lock"))
+        ReportPrinter(isJSON: self.json, path: path).show(report, owner: owner)
+        if report.problems.contains(where: { $0.code != .unreadable }) || report.problemCount > report.problems.count {
+            throw ExitCode.badInput
+        }
+        if report.isIncomplete { throw ExitCode.noInput }
+    }
+}
+
+extension ExitCode {
+    /// The input cannot be read or is not there (`EX_NOINPUT`).
+    static let noInput = ExitCode(66)
+}
+
+/// Prints what an inspection says.
+private struct ItemPrinter {
+    let isJSON: Bool
+
+    func show(_ item: InspectItem) {
+        Console.write((self.isJSON ? Self.json(item) : Self.text(item)) + "\n", to: 1)
+    }
+
+    private static func json(_ item: InspectItem) -> String {
+        var json = JSONWriter()
+        json.beginObject()
+        json.key("kind")
+        json.string(item.kind)
+        for field in item.fields {
+            var name = field.name
+            name.withUTF8 { json.key(UnsafeRawBufferPointer($0)) }
+            switch field.value {
+            case .text(let text): json.string(text)
+            case .number(let number): json.integer(Int64(number))
+            }
+        }
+        json.endObject()
+        return String(decoding: json.output.bytes, as: UTF8.self)
+    }
+
+    private static func text(_ item: InspectItem) -> String {
+        switch item.kind {
+        case "file", "directory":
+            let rest = item.fields.dropFirst().map { Self.field($0) }.joined(separator: "  ")
+            return "\(item.fields.first.map { Self.value($0.value) } ?? ""):  \(rest)"
+        case "damage", "unreadable", "note":
+            return "  \(item.kind.uppercased())  " + item.fields.map { Self.field($0) }.joined(separator: "  ")
+        case "more":
+            return "  … and \(item.fields.map { "\(Self.value($0.value)) \($0.name)" }.joined()) more; --all shows them"
+        default:
+            let fields = item.fields.map { field in
+                let text = Self.value(field.value)
+                let width = if case .number = field.value { 10 } else { 0 }
+                return "\(field.name) " + String(repeating: " ", count: max(0, width - text.count)) + text
+            }
+            return "  " + item.kind + String(repeating: " ", count: max(1, 7 - item.kind.count))
+                + fields.joined(separator: "  ")
+        }
+    }
+
+    private static func field(_ field: InspectItem.Field) -> String {
+        "\(field.name) \(self.value(field.value))"
+    }
+
+    private static func value(_ value: InspectItem.Value) -> String {
+        switch value {
+        case .number(let number): String(number)
+        case .text(let text): printable(text)
+        }
+    }
+
+    /// Control characters of what is inspected must not reach a terminal.
+    private static func printable(_ text: String) -> String {
+        String(
+            String.UnicodeScalarView(
+                text.unicodeScalars.map { $0.value < 0x20 || (0x7F..<0xA0).contains($0.value) ? "?" : $0 }))
+    }
+}
+
+/// Prints what a verification found.
+private struct ReportPrinter {
+    let isJSON: Bool
+    let path: String
+
+    func show(_ report: VerifyReport, owner: Int??) {
+        if self.isJSON { return self.showJSON(report) }
+        var text = "\(self.path)\n"
+        if let owner, let owner { text += "  in use by process \(owner): judged up to the last checkpoints\n" }
+        let width = report.totals.map(\.name.count).max() ?? 0
+        for total in report.totals {
+            let count = String(total.count)
+            text += "  \(total.name)\(String(repeating: " ", count: width - total.name.count))"
+            text += String(repeating: " ", count: max(1, 16 - count.count)) + count + "\n"
+        }
+        for note in report.notes { text += "  note: \(note)\n" }
+        for problem in report.problems { text += "\(problem.line)\n" }
+        if report.problemCount > report.problems.count {
+            text += "… and \(report.problemCount - report.problems.count) more problems; --all shows them\n"
+        }
+        text += report.isWhole ? "whole\n" : "\(report.problemCount) problems\n"
+        Console.write(text, to: 1)
+    }
+
+    private func showJSON(_ report: VerifyReport) {
+        for total in report.totals {
+            self.show { json in
+                json.key("kind")
+                json.string("total")
+                json.key("name")
+                json.string(total.name)
+                json.key("count")
+                json.integer(Int64(total.count))
+            }
+        }
+        for note in report.notes {
+            self.show { json in
+                json.key("kind")
+                json.string("note")
+                json.key("text")
+                json.string(note)
+            }
+        }
+        for problem in report.problems {
+            self.show { json in
+                json.key("kind")
+                json.string("problem")
+                json.key("code")
+                json.string(problem.code.rawValue)
+                json.key("path")
+                json.string(problem.path)
+                json.key("offset")
+                if let offset = problem.offset { json.integer(Int64(offset)) } else { json.null() }
+                json.key("bytes")
+                if let count = problem.byteCount { json.integer(Int64(count)) } else { json.null() }
+                json.key("text")
+                json.string(problem.text)
+            }
+        }
+        self.show { json in
+            json.key("kind")
+            json.string("result")
+            json.key("whole")
+            json.bool(report.isWhole)
+            json.key("problems")
+            json.integer(Int64(report.problemCount))
+        }
+    }
+
+    private func show(_ body: (inout JSONWriter) -> Void) {
+        var json = JSONWriter()
+        json.beginObject()
+        body(&json)
+        json.endObject()
+        Console.write(String(decoding: json.output.bytes, as: UTF8.self) + "\n", to: 1)
+    }
+}

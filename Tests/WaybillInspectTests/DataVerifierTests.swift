@@ -1,0 +1,149 @@
+import Testing
+import WaybillArchive
+import WaybillExport
+import WaybillInspect
+import WaybillJournal
+import WaybillProjection
+import WaybillProtocol
+import WaybillSystem
+
+@Suite struct DataVerifierTests {
+    private static func line(_ number: Int, day: Int) -> String {
+        "{\"v\":1,\"id\":\"01939a3e-0000-7000-8000-\(Hexadecimal.text(UInt64(number), digitCount: 12))\","
+            + "\"ts\":\"2026-11-\(day)T09:00:00.000Z\",\"kind\":\"event\",\"name\":\"n\",\"env\":\"prod\","
+            + "\"bundle\":\"com.example.shop\",\"anon\":\"a\"}\n"
+    }
+
+    /// A data directory whose archive and CSV export stand at the journal's end.
+    private static func bench() throws -> ProjectionBench {
+        let bench = try ProjectionBench()
+        var contents: [(description: StreamDescription, raw: [UInt8])] = []
+        for round in 0..<20 {
+            var raw = (0..<5).map { Self.line(round * 5 + $0, day: 19 + (round + $0) % 2) }.joined()
+            if round % 6 == 0 { raw += "no event \(round)\n" }
+            contents.append((ProjectionBench.description(round % 3), Array(raw.utf8)))
+        }
+        try bench.write(contents)
+        try Self.project(bench, try ArchiveProjection(data: bench.data, zone: .utc))
+        try Self.project(bench, try ExportProjection.live(ExportOptions(provider: .csv), data: bench.data))
+        return bench
+    }
+
+    private static func project(_ bench: ProjectionBench, _ projection: consuming some Projection & ~Copyable) throws {
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        var position = try projection.recover().position
+        while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
+        try projection.checkpoint(at: position)
+    }
+
+    private static func verify(_ bench: ProjectionBench) -> VerifyReport {
+        var verifier = DataVerifier(data: bench.data)
+        return verifier.verify()
+    }
+
+    private static func path(_ bench: ProjectionBench, _ prefix: String, _ suffix: String) throws -> String {
+        try #require(bench.tree(prefix).keys.sorted().first { $0.hasSuffix(suffix) })
+    }
+
+    @Test func `a healthy directory is whole, and what it holds is counted`() throws {
+        let bench = try Self.bench()
+        let report = Self.verify(bench)
+        #expect(report.problems == [])
+        #expect(report.notes == [])
+        var totals: [String: Int] = [:]
+        for total in report.totals { totals[total.name] = total.count }
+        #expect(totals["journal_lines_compared"] == 104)
+        #expect(totals["archive_lines"] == 104)
+        #expect(totals["csv_events"] == 100)
+    }
+
+    @Test func `every byte of the archive that changes is found where it is`() throws {
+        let bench = try Self.bench()
+        for suffix in [".ndjson", ".sources"] {
+            let path = try Self.path(bench, "archive", suffix)
+            let bytes = try #require(bench.disk.bytes(of: "/data/" + path))
+            for index in stride(from: 0, to: bytes.count, by: 7) {
+                var damaged = bytes
+                damaged[index] ^= 1
+                bench.disk.place("/data/" + path, damaged)
+                let report = Self.verify(bench)
+                #expect(!report.isWhole, "\(path) byte \(index)")
+                let stem = path.dropLast(suffix.utf8.count)
+                #expect(report.problems.contains { $0.path.hasPrefix(stem) }, "\(path) byte \(index)")
+                if suffix == ".ndjson", damaged[index] != 0x0A, bytes[index] != 0x0A {
+                    #expect(report.problems.contains { $0.code == .different && $0.offset == index })
+                }
+            }
+            bench.disk.place("/data/" + path, bytes)
+        }
+        #expect(Self.verify(bench).isWhole)
+    }
+
+    @Test func `every byte of the journal that changes is found`() throws {
+        let bench = try Self.bench()
+        for name in try bench.disk.list(bench.data.journal) {
+            let path = Path.join(bench.data.journal, name)
+            let bytes = try #require(bench.disk.bytes(of: path))
+            for index in stride(from: 0, to: bytes.count, by: 11) {
+                var damaged = bytes
+                damaged[index] ^= 1
+                bench.disk.place(path, damaged)
+                #expect(!Self.verify(bench).isWhole, "\(path) byte \(index)")
+            }
+            bench.disk.place(path, bytes)
+        }
+    }
+
+    @Test func `events that an export lacks, repeats or invents are named`() throws {
+        let bench = try Self.bench()
+        let path = try Self.path(bench, "exports", ".ids")
+        let text = try #require(bench.tree("exports")[path])
+        var ids = text.split(separator: "\n").map(String.init)
+        let (first, second) = (ids[0], ids[1])
+        ids[1] = first
+        bench.disk.place("/data/" + path, Array(ids.map { $0 + "\n" }.joined().utf8))
+        let report = Self.verify(bench)
+        #expect(report.problems.contains { $0.code == .repeated && $0.path == path && $0.text.contains(first) })
+        #expect(report.problems.contains { $0.code == .lost && $0.text.contains(second) })
+    }
+
+    @Test func `beside a journal that has let go of its beginning the rest is still compared`() throws {
+        let bench = try Self.bench()
+        let names = try bench.disk.list(bench.data.journal)
+        try bench.disk.unlink(Path.join(bench.data.journal, names[0]))
+        #expect(Self.verify(bench).problems == [])
+        let path = try Self.path(bench, "archive", ".ndjson")
+        var bytes = try #require(bench.disk.bytes(of: "/data/" + path))
+        bytes[bytes.count - 5] ^= 1
+        bench.disk.place("/data/" + path, bytes)
+        #expect(Self.verify(bench).problems.contains { $0.path == path && $0.offset == bytes.count - 5 })
+    }
+
+    @Test func `an inspection says something of any bytes, and reads nothing twice as long`() throws {
+        let bench = try Self.bench()
+        var generator = SeededGenerator(seed: 5)
+        let tree = bench.disk.tree("/data")
+        for (path, bytes) in tree.sorted(by: { $0.key < $1.key }) {
+            for round in 0..<12 {
+                var damaged = bytes
+                for _ in 0..<round where !damaged.isEmpty {
+                    damaged[Int.random(in: 0..<damaged.count, using: &generator)] = UInt8.random(
+                        in: 0...255, using: &generator)
+                }
+                bench.disk.place(path, round % 3 == 2 ? Array(damaged.prefix(damaged.count / 2)) : damaged)
+                var items: [InspectItem] = []
+                var inspector = Inspector(files: bench.disk, limits: .none) { items.append($0) }
+                inspector.inspect(path)
+                #expect(!items.isEmpty)
+                if round == 0 { #expect(!inspector.isDamaged && !inspector.isUnreadable, "\(path): \(items)") }
+            }
+            bench.disk.place(path, bytes)
+        }
+        var inspector = Inspector(files: bench.disk) { _ in }
+        inspector.inspect("/data")
+        #expect(!inspector.isDamaged && !inspector.isUnreadable)
+        inspector.inspect("/data/nothing")
+        #expect(inspector.isUnreadable)
+        #expect(bench.disk.openDescriptorCount == 0)
+    }
+}
