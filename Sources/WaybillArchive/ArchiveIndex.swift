@@ -59,7 +59,8 @@ package struct ArchiveIndex<Files: FileSystem> {
                 let description = text.withUTF8 { try? StreamDescription(json: UnsafeRawBufferPointer($0)) }
                 descriptions[fields[1]] = description
             } else if fields.count == 7, fields[0] == "FROM", let description = descriptions[fields[1]] {
-                let numbers = fields[2...].compactMap { Int($0) }
+                // No checksum covers the file: what cannot be is left out as well.
+                let numbers = fields[2...].compactMap { Int($0) }.filter { 0..<(1 << 53) ~= $0 }
                 guard numbers.count == 5 else { continue }
                 runs.append(
                     Run(
