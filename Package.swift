@@ -115,5 +115,11 @@ let package = Package(
             ]),
         tests("WaybillReceiverTests", ["WaybillReceiver", "WaybillJournal", "WaybillSystem"]),
         tests("WaybillExportTests", ["WaybillExport", "WaybillJSON", "WaybillSystem"]),
+        tests(
+            "WaybillFuzzTests",
+            [
+                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
+                "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
+            ]),
     ]
 )
