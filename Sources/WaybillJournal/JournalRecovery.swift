@@ -77,18 +77,21 @@ package struct JournalRecovery: Hashable, Sendable {
     ) throws(FileSystemError) -> Scan? {
         var scan = Scan(end: base)
         var scanner = try SegmentScanner(segment: base, in: directory, limit: limit, files: files)
+        // Behind the last mark or batch: lines after it may be what damage made of a batch.
+        var confirmed = base
         while true {
-            let start = scanner.position
             switch try scanner.next() {
             case .message(.mark):
                 scan.table.confirm()
                 scan.end = scanner.position
+                confirmed = scan.end
             case .message(let message):
                 scan.table.add(message)
             case .batch(let header, let description, _):
                 scan.table.confirm()
                 scan.table.add(header, of: description)
                 scan.end = scanner.position
+                confirmed = scan.end
                 scan.batchCount += 1
             case .end:
                 return scan.end == base ? nil : scan
@@ -98,7 +101,8 @@ package struct JournalRecovery: Hashable, Sendable {
                 if scanner.isStreamUnknown { scan.end = scanner.position }
                 scan.table.forgetUnconfirmed()
                 scan.damages.append(
-                    JournalDamage(segment: base, start: start, end: scanner.position, reason: reason))
+                    JournalDamage(segment: base, start: confirmed, end: scanner.position, reason: reason))
+                confirmed = scanner.position
             }
         }
     }
