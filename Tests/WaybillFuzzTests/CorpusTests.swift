@@ -3,7 +3,7 @@ import WaybillSystem
 
 /// Every fuzz target over the inputs in `Tools/Fuzz/Corpus`, and over seeded mutations of them.
 @Suite struct CorpusTests {
-    private static let mutationCount = 400
+    private static let mutationCount = 1500
 
     private static func inputs(of target: FuzzTarget) throws -> [(name: String, bytes: [UInt8])] {
         let root = Path.parent(of: Path.parent(of: Path.parent(of: #filePath)))
