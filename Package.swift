@@ -129,5 +129,11 @@ let package = Package(
                 "WaybillProjection", "WaybillProtocol", "WaybillSystem",
             ]),
         tests("WaybillExportTests", ["WaybillExport", "WaybillJSON", "WaybillSystem"]),
+        tests(
+            "WaybillFuzzTests",
+            [
+                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
+                "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
+            ]),
     ]
 )

@@ -345,7 +345,12 @@ package enum JournalPath {
 
     /// The position in a segment's name; `nil` for another file's name.
     package static func position(ofSegment name: String) -> JournalPosition? {
-        guard name.utf8.count == 28, name.hasSuffix(".journal"), let value = Int(name.prefix(20)) else { return nil }
+        let digits = name.utf8.prefix(20)
+        // `Int` takes a sign; a name with one is not ours. Positions stay where integers of the protocol do.
+        guard name.utf8.count == 28, name.hasSuffix(".journal"),
+            digits.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
+            let value = Int(name.prefix(20)), value <= LineProtocol.integerMax
+        else { return nil }
         return JournalPosition(value)
     }
 

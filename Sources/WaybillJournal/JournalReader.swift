@@ -26,6 +26,8 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
     private struct OpenSegment: ~Copyable {
         let base: JournalPosition
         var scanner: SegmentScanner<Files>
+        /// Behind the last mark or batch: lines after it may be what damage made of a batch.
+        var confirmed: JournalPosition
     }
 
     package init(directory: String, position: JournalPosition, files: Files) {
@@ -50,9 +52,13 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
             let start = segment.scanner.position
             segment.scanner.isReadingPayloads = start >= self.position
             switch try segment.scanner.next() {
+            case .message(.mark):
+                segment.confirmed = segment.scanner.position
+                self.position = max(self.position, segment.confirmed)
             case .message:
-                self.position = max(self.position, segment.scanner.position)
+                break
             case .batch(let header, let description, let payload):
+                segment.confirmed = segment.scanner.position
                 if start >= self.position {
                     self.position = segment.scanner.position
                     let record = JournalRecord(
@@ -72,7 +78,8 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
                 var isFound = try segment.scanner.stepOver()
                 if !isFound { isFound = try segment.scanner.resynchronize() }
                 let end = isFound ? segment.scanner.position : segment.scanner.limit
-                self.report(JournalDamage(segment: segment.base, start: start, end: end, reason: reason))
+                self.report(JournalDamage(segment: segment.base, start: segment.confirmed, end: end, reason: reason))
+                segment.confirmed = end
                 guard isFound else {
                     self.position = max(self.position, end)
                     continue
@@ -107,7 +114,7 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
         let scanner = try SegmentScanner(
             segment: segments[index], in: self.directory, limit: try self.limit(of: segments[index], upTo: end),
             files: self.files)
-        self.open = OpenSegment(base: segments[index], scanner: scanner)
+        self.open = OpenSegment(base: segments[index], scanner: scanner, confirmed: segments[index])
         return true
     }
 

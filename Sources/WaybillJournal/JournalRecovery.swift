@@ -103,14 +103,16 @@ package struct JournalRecovery: Hashable, Sendable {
         // A mark that covers nothing but itself begins a group.
         var hasUncovered = false
         var scanner = try SegmentScanner(segment: base, in: directory, limit: limit, files: files)
+        // Behind the last mark or batch: lines after it may be what damage made of a batch.
+        var confirmed = base
         while true {
-            let start = scanner.position
             switch try scanner.next() {
             case .message(.mark):
                 if !hasUncovered { scan.groupStart = start }
                 hasUncovered = false
                 scan.table.confirm()
                 scan.end = scanner.position
+                confirmed = scan.end
             case .message(let message):
                 hasUncovered = true
                 scan.table.add(message)
@@ -119,6 +121,7 @@ package struct JournalRecovery: Hashable, Sendable {
                 scan.table.confirm()
                 scan.table.add(header, of: description)
                 scan.end = scanner.position
+                confirmed = scan.end
                 scan.batchCount += 1
             case .end:
                 return scan.end == base ? nil : scan
@@ -129,7 +132,8 @@ package struct JournalRecovery: Hashable, Sendable {
                 if scanner.isStreamUnknown { scan.end = scanner.position }
                 scan.table.forgetUnconfirmed()
                 scan.damages.append(
-                    JournalDamage(segment: base, start: start, end: scanner.position, reason: reason))
+                    JournalDamage(segment: base, start: confirmed, end: scanner.position, reason: reason))
+                confirmed = scanner.position
             }
         }
     }

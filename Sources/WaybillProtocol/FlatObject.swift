@@ -76,8 +76,11 @@ struct FlatObject: ~Copyable {
     }
 
     private func integer(at index: Int, _ name: StaticString) throws(WireError) -> UInt64 {
-        let text = String(decoding: self.tape.bytes(of: index), as: UTF8.self)
-        guard let value = UInt64(text), value <= LineProtocol.integerMax else { throw .badMember("\(name)") }
+        let bytes = self.tape.bytes(of: index)
+        // `UInt64` takes "-0", which has a sign.
+        guard bytes.first != UInt8(ascii: "-"), let value = UInt64(String(decoding: bytes, as: UTF8.self)),
+            value <= LineProtocol.integerMax
+        else { throw .badMember("\(name)") }
         return value
     }
 }

@@ -422,6 +422,7 @@ struct POSIXTimeZone: Hashable, Sendable {
         var parser = POSIXTimeZoneParser(text: Array(text))
         guard parser.skipName(), let standard = parser.time() else { return nil }
         self.standardOffset = -standard
+        guard Self.isOffset(self.standardOffset) else { return nil }
         guard !parser.isAtEnd else {
             self.daylightOffset = self.standardOffset
             self.changes = nil
@@ -434,8 +435,14 @@ struct POSIXTimeZone: Hashable, Sendable {
             guard let daylight = parser.time() else { return nil }
             self.daylightOffset = -daylight
         }
+        guard Self.isOffset(self.daylightOffset) else { return nil }
         guard let toDaylight = parser.change(), let toStandard = parser.change(), parser.isAtEnd else { return nil }
         self.changes = Changes(toDaylight: toDaylight, toStandard: toStandard)
+    }
+
+    /// Hours up to 167 are for the time of a change; an offset stays within what RFC 9636, section 3.2, allows.
+    private static func isOffset(_ seconds: Int) -> Bool {
+        abs(seconds) < 26 * 3600
     }
 
     func period(at epochSeconds: Int64) -> TimeZoneRules.Period {
@@ -446,7 +453,8 @@ struct POSIXTimeZone: Hashable, Sendable {
         let year = CalendarDay(daysSince1970: Int32(clamping: localDay)).components.year
         var best: (start: Int64, offset: Int)?
         var end = Int64.max
-        for year in (year - 1)...(year + 1) {
+        // A change may come a week before or after its year: two years to each side hold one before and one behind.
+        for year in (year - 2)...(year + 2) {
             let toDaylight = changes.toDaylight.localSeconds(in: year) - Int64(self.standardOffset)
             let toStandard = changes.toStandard.localSeconds(in: year) - Int64(self.daylightOffset)
             for (instant, offset) in [(toDaylight, self.daylightOffset), (toStandard, self.standardOffset)] {

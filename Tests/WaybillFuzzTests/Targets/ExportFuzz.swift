@@ -1,0 +1,142 @@
+internal import WaybillExport
+internal import WaybillSystem
+
+/// Lines of events, good and broken, through the reader and every exporter.
+enum ExportFuzz {
+    private static let receivedAt = WallTime(milliseconds: 1_740_823_200_000)  // 2025-03-01T10:00:00Z
+    private static let sources = [
+        SourceDescription(env: .prod, bundle: "com.example.shop"),
+        SourceDescription(env: .internal, bundle: "org.example.proxy", isForeign: true),
+        SourceDescription(
+            env: .dev, bundle: "org.example.proxy", isForeign: true, timeMember: "msec", nameMember: "request"),
+    ]
+
+    private struct Sink: ExportSink {
+        var records: [(bytes: [UInt8], ids: [UInt8], eventCount: Int)] = []
+        var refusals: [[UInt8]] = []
+        var accounted = 0
+
+        mutating func write(_ record: ExportRecord) {
+            self.records.append((Array(record.bytes), Array(record.ids), record.eventCount))
+            self.accounted += record.eventCount
+        }
+
+        mutating func refuse(_ refusal: Refusal) {
+            self.refusals.append(Array(refusal.deadLetter))
+            self.accounted += 1
+        }
+
+        mutating func hold(_ event: HeldEvent) {
+            self.accounted += 1
+        }
+
+        mutating func skip(_ reason: SkipReason) {
+            self.accounted += 1
+        }
+    }
+
+    @Sendable static func run(_ input: [UInt8]) throws {
+        let source = Self.sources[Int(input.first ?? 0) % Self.sources.count]
+        let reader = EventReader(source: source)
+        var events: [(line: [UInt8], facts: EventFacts)] = []
+        for line in input.dropFirst().split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init) {
+            switch withExactBytes(line, { reader.read($0, receivedAt: Self.receivedAt) }) {
+            case .event(let facts):
+                try Self.checkEvent(line, facts, source)
+                events.append((line, facts))
+            case .quarantine(let reason): try Self.checkQuarantine(line, reason, source)
+            }
+        }
+        for provider in ProviderID.allCases { try Self.export(events, provider, source) }
+    }
+
+    /// The object of a line, without a byte order mark.
+    private static func object(_ line: [UInt8]) -> ReferenceJSON? {
+        let json = line.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(line.dropFirst(3)) : line
+        guard let value = ReferenceJSON(json), case .object = value else { return nil }
+        return value
+    }
+
+    private static func checkEvent(_ line: [UInt8], _ facts: EventFacts, _ source: SourceDescription) throws {
+        guard let object = Self.object(line) else { throw Violation(description: "not an object: \(shown(line))") }
+        try require(facts.time.milliseconds >= 946_684_800_000, "a time before 2000: \(shown(line))")
+        guard !source.isForeign else { return }
+        try require(object["ts"]?.text != nil, "an event without time: \(shown(line))")
+        try require(object["env"]?.text == facts.env.rawValue, "an event of another environment: \(shown(line))")
+        try require(object["name"]?.text?.isEmpty == false, "an event without name: \(shown(line))")
+        try require(object["bundle"]?.text?.isEmpty == false, "an event without bundle: \(shown(line))")
+        try require([nil, .number("1")].contains(object["v"]), "an event of another version: \(shown(line))")
+    }
+
+    private static func checkQuarantine(
+        _ line: [UInt8], _ reason: QuarantineReason, _ source: SourceDescription
+    ) throws {
+        let isObject = Self.object(line) != nil
+        switch reason {
+        case .notJSON, .notObject, .empty, .nul, .badUTF8:
+            try require(!isObject, "an object is called \(reason): \(shown(line))")
+        default:
+            try require(isObject || line.count > 1 << 20, "no object is called \(reason): \(shown(line))")
+        }
+    }
+
+    private static func export(
+        _ events: [(line: [UInt8], facts: EventFacts)], _ provider: ProviderID, _ source: SourceDescription
+    ) throws {
+        var sink = Sink()
+        var exporter = Exporter(ExportOptions(provider: provider))
+        for (line, facts) in events {
+            withExactBytes(line) {
+                exporter.export(
+                    $0, facts, source: source, receivedAt: Self.receivedAt, isAgeJudged: true, to: &sink)
+            }
+        }
+        exporter.finishGroup(to: &sink)
+        try require(sink.accounted == events.count, "\(provider): \(sink.accounted) of \(events.count) events")
+        for record in sink.records { try Self.check(record, provider) }
+        for letter in sink.refusals {
+            try require(letter.last == 0x0A && letter.count { $0 == 0x0A } == 1, "a dead letter of two lines")
+            // The event in it may be as deep as an event may be.
+            try require(
+                ReferenceJSON(letter, depthMax: 66) != nil, "\(provider): a dead letter is no JSON: \(shown(letter))")
+        }
+    }
+
+    private static func check(
+        _ record: (bytes: [UInt8], ids: [UInt8], eventCount: Int), _ provider: ProviderID
+    ) throws {
+        let text = shown(record.bytes)
+        try require(String(validating: record.bytes, as: UTF8.self) != nil, "\(provider): not UTF-8: \(text)")
+        try require(
+            record.ids.split(separator: 0x2C).count == record.eventCount, "\(provider): ids \(shown(record.ids))")
+        try require(!record.ids.contains(0x0A), "\(provider): ids on two lines: \(shown(record.ids))")
+        switch provider {
+        case .csv:
+            try require(record.bytes.suffix(2) == [0x0D, 0x0A], "csv: no end of a row: \(text)")
+            try require(Self.cellCount(record.bytes.dropLast(2)) == 7, "csv: not a row of 7 cells: \(text)")
+        case .ga4, .mixpanel:
+            try require(record.bytes.count { $0 == 0x0A } == 1 && record.bytes.last == 0x0A, "\(provider): \(text)")
+            try require(ReferenceJSON(record.bytes) != nil, "\(provider): a record is no JSON: \(text)")
+        }
+    }
+
+    /// The cells of one row (RFC 4180); `nil` when it is none.
+    private static func cellCount(_ row: some Collection<UInt8>) -> Int? {
+        var count = 1
+        var isQuoted = false
+        var previous: UInt8 = 0x2C
+        for byte in row {
+            switch byte {
+            case 0x22:
+                // A quote opens a cell, closes it, or stands twice in it.
+                if !isQuoted, previous != 0x2C, previous != 0x22 { return nil }
+                isQuoted.toggle()
+            case 0x2C where !isQuoted: count += 1
+            case 0x0A, 0x0D: if !isQuoted { return nil }
+            default: if !isQuoted, previous == 0x22 { return nil }
+            }
+            previous = byte
+        }
+        return isQuoted ? nil : count
+    }
+}

@@ -1,0 +1,53 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// The product's modules once more, through links, so that coverage is built into them here and nowhere else; being
+/// in one package, they see each other's `package` names.
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    // Coverage for libFuzzer, and internal names for the targets.
+    .unsafeFlags(["-sanitize=fuzzer", "-enable-testing"]),
+]
+
+func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
+    .target(name: name, dependencies: dependencies, path: "Product/\(name)", swiftSettings: settings)
+}
+
+let package = Package(
+    name: "waybill-fuzz",
+    platforms: [.macOS(.v15)],
+    targets: [
+        .target(name: "CWaybillSystem", path: "Product/CWaybillSystem"),
+        .systemLibrary(name: "CLibcrypto", path: "Product/CLibcrypto", pkgConfig: "libcrypto"),
+        .systemLibrary(name: "CZlib", path: "Product/CZlib", pkgConfig: "zlib"),
+        module("WaybillSystem", ["CWaybillSystem"]),
+        module("WaybillJSON"),
+        module("WaybillEvent", ["WaybillJSON"]),
+        module("WaybillCompression", ["CZlib"]),
+        module("WaybillProtocol", ["WaybillJSON"]),
+        module("WaybillSpool", ["WaybillSystem"]),
+        module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
+        module("WaybillTail", ["WaybillSpool", "WaybillSystem"]),
+        module("WaybillJournal", ["WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
+        module("WaybillArchive", ["WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
+        module("WaybillExport", ["WaybillEvent", "WaybillJSON", "WaybillSystem"]),
+        module(
+            "WaybillProjection",
+            [
+                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
+                "WaybillProtocol", "WaybillSystem", "CLibcrypto",
+            ]),
+        .executableTarget(
+            name: "fuzz",
+            dependencies: [
+                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
+                "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
+            ],
+            path: "Sources", swiftSettings: settings,
+            // GNU gold stops at an error of its own in this program.
+            linkerSettings: [.unsafeFlags(["-sanitize=fuzzer", "-use-ld=lld"])]),
+    ]
+)

@@ -1,0 +1,1 @@
+../../../Tests/WaybillJournalTests/CrashFileSystem.swift
