@@ -353,9 +353,14 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.link?.send(message, payload: payload)
     }
 
+    /// How long the receiver lets a connection say nothing; a day is as good as any more, and fits into every clock.
+    private var idleLimit: Duration? {
+        self.session.limits.map { .milliseconds(min($0.idleMilliseconds, 86_400_000)) }
+    }
+
     private mutating func keepAlive() {
         let now = self.clock.monotonicTime()
-        let idle = Duration.milliseconds(self.session.limits?.idleMilliseconds ?? 20_000)
+        let idle = self.idleLimit ?? .seconds(20)
         switch self.phase {
         case .disconnected:
             return
@@ -535,7 +540,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         case .disconnected(let retryAt): wake = min(wake, retryAt)
         case .connecting: wake = min(wake, self.lastReceived + .seconds(20))
         case .ready:
-            let idle = Duration.milliseconds(self.session.limits?.idleMilliseconds ?? 90_000)
+            let idle = self.idleLimit ?? .seconds(90)
             wake = min(wake, self.lastSent + idle / 3)
         }
         return max(.zero, wake - now)

@@ -23,6 +23,8 @@ package protocol ChangeHints: ~Copyable {
     var file: FileID? { get }
     /// Whether every folder is watched, so that scans may be rare.
     var isComplete: Bool { get }
+    /// Folders that could not be watched.
+    var unwatchedCount: Int { get }
     /// Watches these folders and no others.
     mutating func watch(_ directories: [String])
     /// Takes what has gathered; `nil` when it is nothing.

@@ -106,6 +106,7 @@ package struct JournalRecovery: Hashable, Sendable {
         // Behind the last mark or batch: lines after it may be what damage made of a batch.
         var confirmed = base
         while true {
+            let start = scanner.position
             switch try scanner.next() {
             case .message(.mark):
                 if !hasUncovered { scan.groupStart = start }
@@ -157,7 +158,7 @@ package struct JournalRecovery: Hashable, Sendable {
                 found.report.tornPath = aside
             } catch {
                 // Nothing of it was acknowledged: a full disk must not keep the receiver from starting.
-                guard error.errno == SystemErrorText.noSpace else { throw error }
+                guard error.isDiskFull else { throw error }
                 try files.unlink(aside)
             }
             try files.truncate(file, to: end.rawValue - base.rawValue)

@@ -115,8 +115,8 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func projectionStarted(_ name: String, at position: JournalPosition, _ report: String) {
-        self.logger.info(
-            "projection started",
+        self.logger.log(
+            level: report.isEmpty ? .info : .warning, "projection started",
             metadata: ["projection": "\(name)", "position": "\(position)", "recovery": "\(report)"])
     }
 

@@ -54,7 +54,8 @@ struct ReplayCommand: ParsableCommand {
         var bar = ProgressBar("replay \(self.provider)")
         let report: Replay.Report
         do {
-            report = try Replayer(dataDirectory: self.data, files: POSIXFileSystem(), request: request).run { done, total in
+            report = try Replayer(dataDirectory: self.data, files: POSIXFileSystem(), request: request).run {
+                done, total in
                 bar.show(done, of: total)
             }
             bar.finish()
