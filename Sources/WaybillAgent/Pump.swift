@@ -281,11 +281,17 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         return try result.get()
     }
 
+    /// What a client library may write: a receiver that takes less would have every longer line given up.
+    private static var grantedLineByteCountMin: Int { 32 << 10 }
+
     private mutating func perform(_ action: SenderSession.Action) {
         switch action {
         case .send(let message):
             self.send(message)
         case .start(let ready):
+            guard ready.limits.lineByteCountMax >= Self.grantedLineByteCountMin,
+                ready.limits.rawByteCountMax >= ready.limits.lineByteCountMax
+            else { return self.disconnect("the receiver grants limits that an event's line does not fit into") }
             self.phase = .ready
             self.unreadySince = nil
             self.batchByteCountMax = min(self.configuration.batchByteCountMax, ready.limits.rawByteCountMax)

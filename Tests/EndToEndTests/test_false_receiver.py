@@ -155,10 +155,6 @@ FLOODS = {
 OPEN_DEFECTS = {
     "sealed with at",  # The segment is kept, and shipped to nobody until the agent is restarted.
     "sealed after a batch",  # The segment is deleted though nothing of it was acknowledged.
-    "limits of 1",  # Every line is given up as too long, and on later connections too.
-    "a line limit of 1",
-    f"limits of {INTEGER_MAX}",  # The agent ends: so many milliseconds do not fit into nanoseconds.
-    f"a idle_ms limit of {INTEGER_MAX}",
 }
 if os.environ.get("WAYBILL_OPEN_DEFECTS"):
     OPEN_DEFECTS = set()

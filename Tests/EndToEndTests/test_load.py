@@ -170,6 +170,12 @@ class SignalTests(LoadTest):
             if not running[name].is_running:
                 ended[f"{name} {signal.Signals(number).name}"] = running[name].child.returncode
                 running[name] = self.site.receiver() if name == "receiver" else self.site.agent()
+        # The last signal may end a process only after it was looked at.
+        time.sleep(1)
+        if not running["receiver"].is_running:
+            running["receiver"] = self.site.receiver()
+        if not running["agent"].is_running:
+            running["agent"] = self.site.agent()
         self.until_shipped()
         self.assertEqual(running["agent"].stop(), 0)
         self.assert_stored(running["receiver"])

@@ -1,8 +1,7 @@
 """Connections that break, stall or lie dead at every kind of place, receivers that change, configurations that are
 edited, agents that are cloned: the receiver's position is the truth, so no line is lost and none is there twice.
 
-Shows T9 to T15. WAYBILL_THOROUGH=1 makes more and longer of everything;
-WAYBILL_OPEN_DEFECTS=1 runs what is known not to hold yet.
+Shows T9 to T15. WAYBILL_THOROUGH=1 makes more and longer of everything.
 """
 
 import collections
@@ -21,7 +20,6 @@ from ledger import EventMaker, Ledger, archived, stored
 from peers import Proxy, pass_on
 from wire import Peer
 
-OPEN_DEFECTS = bool(os.environ.get("WAYBILL_OPEN_DEFECTS"))
 THOROUGH = bool(os.environ.get("WAYBILL_THOROUGH"))
 SEED = int(os.environ.get("WAYBILL_SEED", str(random.randrange(1 << 32))))
 WINDOW = 8 << 20
@@ -397,7 +395,6 @@ class ConfigurationTests(ResumeTest):
         self.assertEqual(self.ship(wide), 0)
         self.assert_stored(receiver)
 
-    @unittest.skipUnless(OPEN_DEFECTS, "a file whose first incarnation was sealed is never read again")
     def test_a_lost_registry_and_a_file_that_was_cut(self):
         """A file that was cut and begins as before, its registry lost: what is appended still arrives, once (T12)."""
         receiver = self.site.receiver(exports="none")
