@@ -72,6 +72,14 @@ let package = Package(
                 "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
             ]),
 
+        // A disk that fails and forgets, and lives of the shipped code over it; no product holds it.
+        module(
+            "WaybillSimulation",
+            [
+                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal", "WaybillProjection",
+                "WaybillProtocol", "WaybillSystem",
+            ]),
+
         // Drivers: sockets, threads, clocks, signals.
         module(
             "WaybillAgent",
@@ -128,6 +136,7 @@ let package = Package(
                 "WaybillInspect", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal",
                 "WaybillProjection", "WaybillProtocol", "WaybillSystem",
             ]),
+        tests("WaybillSimulationTests", ["WaybillSimulation"]),
         tests("WaybillExportTests", ["WaybillExport", "WaybillJSON", "WaybillSystem"]),
         tests(
             "WaybillFuzzTests",

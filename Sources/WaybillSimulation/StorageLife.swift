@@ -1,0 +1,233 @@
+internal import WaybillArchive
+internal import WaybillCompression
+internal import WaybillExport
+internal import WaybillJournal
+internal import WaybillProjection
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// The life of a receiver's disk: the shipped journal and archive over a disk that fails, forgets and tears, through
+/// several deaths of the process and of the power, from one seed.
+///
+///     stage ─▶ commit ─▶ acknowledged ─▶ projected ─▶ checkpoint        died in any call, then started again
+///
+/// Held after each start: no stream stands below what was acknowledged of it, and none beyond what was sent. Held at
+/// the end: the archive has every line that is durable, byte for byte, exactly once, and nothing else; also after one
+/// more power cut.
+///
+/// Which kinds of faults there are is drawn for each life, so that one kind does not hide another.
+package struct StorageLife: ~Copyable {
+    private struct Stream {
+        let description: StreamDescription
+        /// Every byte that was ever staged, in order.
+        var bytes: [UInt8] = []
+        var acknowledged = 0
+    }
+
+    private let dice: Dice
+    private let clock: SimulatedClock
+    private let disk: SimulatedDisk
+    private let bugs: Set<PlantedBug>
+    private let mayLosePower: Bool
+    private var streams: [Stream] = []
+    private var lineCount = 0
+    private var violation: String?
+    private var deflater = Deflater(level: 1)
+
+    /// Lives a life.
+    ///
+    /// - Returns: the promise that was broken; `nil` when all were kept.
+    package static func run(seed: UInt64, bugs: Set<PlantedBug> = []) -> String? {
+        var life = StorageLife(seed: seed, bugs: bugs)
+        life.live()
+        return life.violation
+    }
+
+    private init(seed: UInt64, bugs: Set<PlantedBug>) {
+        self.dice = Dice(seed: seed)
+        self.clock = SimulatedClock()
+        self.disk = SimulatedDisk(self.dice, self.clock)
+        self.bugs = bugs
+        self.mayLosePower = self.dice.chance(800)
+        for name in ["a", "b", "c"] {
+            guard let id = StreamID(name) else { preconditionFailure("\(name) is a stream's name") }
+            let description = StreamDescription(
+                id: id, source: "/log/\(name)", environment: "prod", bundle: "com.example.shop", format: .ndjson,
+                timeMember: "time", nameMember: "name")
+            self.streams.append(Stream(description: description))
+        }
+    }
+
+    private mutating func live() {
+        let errorPerMille = self.dice.pick([0, 0, 5])
+        let syncErrorPerMille = self.dice.pick([0, 0, 60])
+        let shortWritePerMille = self.dice.pick([0, 150])
+        for _ in 0..<self.dice.int(2...5) {
+            self.disk.errorPerMille = errorPerMille
+            self.disk.syncErrorPerMille = syncErrorPerMille
+            self.disk.shortWritePerMille = shortWritePerMille
+            let files = SimulatedFiles(self.disk, bugs: self.bugs)
+            if self.dice.chance(800) { files.die(inCalls: self.dice.int(1...150)) }
+            // An error ends the process, as a receiver that cannot start ends; the next one begins over what is there.
+            do throws(FileSystemError) { try self.serve(files) } catch {}
+            self.end(files)
+            if self.violation != nil { return }
+        }
+        self.disk.errorPerMille = 0
+        self.disk.syncErrorPerMille = 0
+        self.disk.shortWritePerMille = 0
+        for _ in 0..<2 {
+            let files = SimulatedFiles(self.disk, bugs: self.bugs)
+            do throws(FileSystemError) {
+                try self.settle(files)
+            } catch {
+                self.violation = self.violation ?? "a start fails on a disk without faults: \(error)"
+            }
+            files.die()
+            if self.mayLosePower { self.disk.cutPower() }
+            self.compare()
+            if self.violation != nil { return }
+        }
+    }
+
+    private func end(_ files: SimulatedFiles) {
+        files.die()
+        if self.mayLosePower, self.dice.chance(500) {
+            self.disk.cutPower()
+        } else if self.dice.chance(200) {
+            self.disk.writeBack()
+        }
+    }
+
+    // MARK: One process
+
+    private mutating func open(_ data: DataDirectory<SimulatedFiles>) throws(FileSystemError) -> Journal<SimulatedFiles>
+    {
+        try data.create()
+        let journal = try data.openJournal()
+        for index in self.streams.indices {
+            let stream = self.streams[index]
+            let position = Int(journal.position(of: stream.description.id).rawValue)
+            if position < stream.acknowledged {
+                self.violation =
+                    "stream \(stream.description.id): acknowledged to \(stream.acknowledged), at \(position)"
+            } else if position > stream.bytes.count {
+                self.violation = "stream \(stream.description.id): \(stream.bytes.count) bytes sent, at \(position)"
+            } else {
+                // The receiver has said where it stands: that is an acknowledgement, and sending goes on from there.
+                self.streams[index].bytes.removeLast(stream.bytes.count - position)
+                self.streams[index].acknowledged = position
+            }
+        }
+        return journal
+    }
+
+    private mutating func serve(_ files: SimulatedFiles) throws(FileSystemError) {
+        let data = DataDirectory(root: "/data", files: files)
+        var journal = try self.open(data)
+        if self.violation != nil { return }
+        var archive = try ArchiveProjection(data: data, zone: .utc)
+        var run = ProjectionRun(journalDirectory: data.journal, files: files)
+        var position = try archive.recover().position
+        for _ in 0..<self.dice.int(1...12) {
+            for _ in 0..<self.dice.int(1...3) { self.stageBatch(in: &journal) }
+            try self.commit(&journal, files)
+            if self.dice.chance(600) {
+                position = try run.advance(&archive, from: position, upTo: journal.end, batchCountMax: 3)
+                if self.dice.chance(400) { try archive.checkpoint(at: position) }
+            }
+        }
+    }
+
+    private mutating func stageBatch(in journal: inout Journal<SimulatedFiles>) {
+        let index = self.dice.int(0..<self.streams.count)
+        let start = self.streams[index].bytes.count
+        let batchLineCount = self.dice.int(1...5)
+        for _ in 0..<batchLineCount {
+            self.lineCount += 1
+            let day = self.dice.int(18...21)
+            // Some are no events, and go to quarantine.
+            let head = self.dice.chance(900) ? "{\"time\":\"2026-11-\(day)T09:00:00.000Z\",\"name\":\"x\"," : "["
+            let filler = String(repeating: "y", count: self.dice.int(0...200))
+            self.streams[index].bytes.append(contentsOf: "\(head)\"n\":\(self.lineCount),\"f\":\"\(filler)\"}\n".utf8)
+        }
+        let raw = Array(self.streams[index].bytes[start...])
+        let wire = self.deflated(raw)
+        let id = self.streams[index].description.id
+        var header = BatchHeader(
+            stream: StreamNumber(1), offset: StreamOffset(UInt64(start)), rawByteCount: raw.count,
+            lineCount: batchLineCount, wireByteCount: wire.count, checksum: 0)
+        header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: id), wire.bytes)
+        let result = journal.stage(.batch(id, header, payload: wire), of: self.streams[index].description)
+        if result != .staged {
+            self.violation = self.violation ?? "a batch where its stream ends was answered \(result)"
+        }
+    }
+
+    private mutating func deflated(_ raw: [UInt8]) -> SharedBytes {
+        let output = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: self.deflater.byteCountMax(of: raw.count), alignment: 16)
+        defer { output.deallocate() }
+        let count = raw.withUnsafeBytes { self.deflater.deflate($0, into: output) }
+        let builder = SharedBytesBuilder(capacity: count)
+        builder.append(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(output)[..<count]))
+        return builder.finish()
+    }
+
+    /// As the committer does it: what the disk refuses is tried again, and acknowledged only once it is taken.
+    private mutating func commit(
+        _ journal: inout Journal<SimulatedFiles>, _ files: SimulatedFiles
+    ) throws(FileSystemError) {
+        for attempt in 1... {
+            do throws(FileSystemError) {
+                _ = try journal.commit(at: self.clock.wallTime())
+                break
+            } catch {
+                if files.isDead || attempt == 5 { throw error }
+            }
+        }
+        guard !files.isDead else { return }
+        for index in self.streams.indices {
+            let id = self.streams[index].description.id
+            self.streams[index].acknowledged = Int(journal.position(of: id).rawValue)
+        }
+    }
+
+    // MARK: The end
+
+    private mutating func settle(_ files: SimulatedFiles) throws(FileSystemError) {
+        let data = DataDirectory(root: "/data", files: files)
+        let journal = try self.open(data)
+        if self.violation != nil { return }
+        var archive = try ArchiveProjection(data: data, zone: .utc)
+        var run = ProjectionRun(journalDirectory: data.journal, files: files)
+        var position = try archive.recover().position
+        while position < journal.end { position = try run.advance(&archive, from: position, upTo: journal.end) }
+        try archive.checkpoint(at: journal.end)
+        let damages = run.takeDamages() + journal.recovery.damages
+        if let damage = damages.first {
+            self.violation = self.violation ?? "nothing was damaged, but the journal reports \(damage)"
+        }
+    }
+
+    private mutating func compare() {
+        var counts: [ArraySlice<UInt8>: Int] = [:]
+        for folder in ["/data/archive", "/data/quarantine"] {
+            for (path, bytes) in self.disk.tree(folder) where path.hasSuffix(".ndjson") {
+                for line in bytes.split(separator: 0x0A) { counts[line, default: 0] += 1 }
+            }
+        }
+        for stream in self.streams {
+            for line in stream.bytes[..<stream.acknowledged].split(separator: 0x0A) {
+                let count = counts.removeValue(forKey: line) ?? 0
+                guard count != 1 else { continue }
+                let text = String(decoding: line.prefix(80), as: UTF8.self)
+                self.violation = self.violation ?? "archived \(count) times: \(text)"
+            }
+        }
+        if let (line, _) = counts.first {
+            let text = String(decoding: line.prefix(80), as: UTF8.self)
+            self.violation = self.violation ?? "archived, but never acknowledged: \(text)"
+        }
+    }
+}

@@ -1,0 +1,26 @@
+import Testing
+import WaybillSimulation
+
+@Suite struct StorageLifeTests {
+    @Test(arguments: 0..<UInt64(20))
+    func `no life of a receiver's disk breaks a promise`(block: UInt64) {
+        for seed in block * 100..<(block + 1) * 100 {
+            let violation = StorageLife.run(seed: seed)
+            #expect(violation == nil, "seed \(seed)")
+        }
+    }
+
+    /// A simulation is worth what it catches: each planted bug must break a promise within the seeds of a usual run.
+    @Test(arguments: PlantedBug.allCases)
+    func `planted bugs are caught`(bug: PlantedBug) {
+        let seed = (0..<UInt64(2000)).first { StorageLife.run(seed: $0, bugs: [bug]) != nil }
+        #expect(seed != nil, "\(bug.rawValue)")
+    }
+
+    @Test func `a seed lives the same life each time`() {
+        for seed in 0..<UInt64(300) {
+            let lives = (0..<2).map { _ in StorageLife.run(seed: seed, bugs: [.skipJournalSync]) }
+            #expect(lives[0] == lives[1], "seed \(seed)")
+        }
+    }
+}
