@@ -90,6 +90,10 @@ extension Tail {
     /// acknowledged is read again.
     package mutating func connectionLost() {
         for key in self.table.keys {
+            if case .sealed(let byteCount) = self.table[key].phase, self.table[key].byteCount > byteCount {
+                // Sealed below its end; the next receiver is asked where it stands.
+                self.table[key].phase = .following
+            }
             self.table[key].isPositioned = false
             self.table[key].cursor = self.table[key].acked
             self.table[key].examined = 0
@@ -118,7 +122,8 @@ extension Tail {
             return
         }
         self.closeDescriptor(stream)
-        self.table[stream].phase = .sealed(byteCount: file.cursor)
+        // A seal that nobody asked for covers what the receiver said it holds, not what was sent since.
+        self.table[stream].phase = .sealed(byteCount: file.phase == .sealOffered ? file.cursor : file.acked)
         self.deleteSealedSegment(stream)
     }
 

@@ -447,7 +447,7 @@ class ManyReceiversTests(ResumeTest):
             proxy.hang_up()
         until(lambda: not any(self.site.spool.glob("*.ndjson")), 60, "the segments are shipped")
         self.assertEqual(agent.stop(), 0)
-        self.assertGreater(min(len(proxy.passages) for proxy in proxies), 2)
+        self.assertTrue(all(proxy.passages for proxy in proxies))
         self.assertEqual([receiver.stop() for receiver in receivers], [0, 0])
         kept = [list(archived(site.data)) for site in (self.site, other)]
         for lines in kept:
