@@ -44,7 +44,13 @@ final class Link: AgentLink {
     private struct State {
         var channel: (any Channel)?
         var isClosed = false
+        var unwrittenPongCount = 0
+        /// Whether a read waits for PONGs to be written.
+        var isReadHeld = false
     }
+
+    /// A receiver that takes no more answers than these gets to ask nothing more.
+    private static let unwrittenPongCountMax = 1024
 
     private let group: any EventLoopGroup
     private let state = Mutex(State())
@@ -56,6 +62,8 @@ final class Link: AgentLink {
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelOption(.socketOption(.so_keepalive), value: 1)
             .connectTimeout(.seconds(10))
+            // Each read is asked for once the bytes before it are taken: no receiver fills the inbox.
+            .channelOption(.autoRead, value: false)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(LinkHandler(inbox: inbox, generation: generation))
@@ -82,7 +90,30 @@ final class Link: AgentLink {
         var buffer = channel.allocator.buffer(capacity: line.count + (payload?.count ?? 0))
         buffer.writeBytes(line)
         if let payload { buffer.writeBytes(payload) }
-        channel.writeAndFlush(buffer, promise: nil)
+        guard case .pong = message else { return channel.writeAndFlush(buffer, promise: nil) }
+        self.state.withLock { $0.unwrittenPongCount += 1 }
+        channel.writeAndFlush(buffer).whenComplete { _ in self.pongWritten(channel) }
+    }
+
+    private func pongWritten(_ channel: any Channel) {
+        let mustRead = self.state.withLock { state in
+            state.unwrittenPongCount -= 1
+            guard state.isReadHeld, state.unwrittenPongCount < Self.unwrittenPongCountMax else { return false }
+            state.isReadHeld = false
+            return true
+        }
+        if mustRead { channel.read() }
+    }
+
+    func read() {
+        let channel = self.state.withLock { state -> (any Channel)? in
+            guard state.unwrittenPongCount < Self.unwrittenPongCountMax else {
+                state.isReadHeld = true
+                return nil
+            }
+            return state.channel
+        }
+        channel?.read()
     }
 
     func close() {

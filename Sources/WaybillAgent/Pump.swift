@@ -228,6 +228,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     }
 
     private mutating func take(_ events: [(generation: Int, event: LinkEvent)]) {
+        var mayRead = false
         for (generation, event) in events {
             if case .stop = event {
                 self.stopDeadline = self.clock.monotonicTime() + self.configuration.drainPatience
@@ -237,6 +238,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             guard generation == self.generation else { continue }
             switch event {
             case .connected:
+                mayRead = true
                 let hello = Hello(
                     versions: LineProtocol.versions, agent: self.configuration.name.description,
                     instance: self.instance, token: self.configuration.token?.revealed, encodings: ["zlib"])
@@ -245,12 +247,14 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
                 self.lastReceived = self.clock.monotonicTime()
                 self.received.append(contentsOf: bytes)
                 self.takeMessages()
+                mayRead = true
             case .closed(let reason):
                 self.disconnect(reason)
             case .stop:
                 break
             }
         }
+        if mayRead { self.link?.read() }
     }
 
     private mutating func takeMessages() {
@@ -314,6 +318,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             self.backoff.reset()
             self.summary.sealedStreamCount += 1
             self.tail.sealedByReceiver(stream)
+            if let waiting = self.streams.nextWaiting() { self.tail.readingPostponed(waiting) }
         case .reopen(let number, let code, let text):
             self.reopen(number, code, text)
         case .pause(let milliseconds):
@@ -394,15 +399,23 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         // Answers are taken in between, so that a long backlog does not hold up the registry.
         for _ in 0..<16 {
             guard self.phase == .ready, self.session.admits(rawByteCount: self.batchByteCountMax),
-                self.streams.openingCount < StreamNumbers.openingCountMax, let stream = self.tail.nextReady()
+                self.streams.openingCount < StreamNumbers.openingCountMax
             else { return }
+            guard let stream = self.tail.nextReady() else { return self.makeRoomForStreams() }
             switch self.streams.state(of: stream) {
-            case .closed: self.open(stream)
-            case .opening, .refused: continue  // It becomes ready again with its position.
+            case .closed where self.session.hasRoomForStream || self.streams.hasNumber(stream): self.open(stream)
+            case .closed: self.streams.wait(stream)
+            case .opening, .refused, .waiting: continue  // It becomes ready again with its position.
             case .open(let number): self.shipNext(of: stream, number)
             }
         }
         self.hasMore = true
+    }
+
+    /// Connects again when streams that never end keep others from being opened; numbers are free again then.
+    private mutating func makeRoomForStreams() {
+        guard self.streams.hasWaiting, self.session.isSettled, self.retries.isEmpty else { return }
+        self.disconnect("the receiver grants no more streams on a connection, and others have lines to send")
     }
 
     private mutating func reportProgress() {
@@ -498,7 +511,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     /// Whether nothing is left to ship, a scan has looked for more, and everything sent was answered.
     private mutating func isSettled(_ now: MonotonicTime) -> Bool {
-        guard self.phase == .ready, self.session.isSettled, self.retries.isEmpty else { return false }
+        guard self.phase == .ready, self.session.isSettled, self.retries.isEmpty, !self.streams.hasWaiting else {
+            return false
+        }
         if let stream = self.tail.nextReady() {
             self.tail.readingPostponed(stream)
             self.hasSettledScan = false

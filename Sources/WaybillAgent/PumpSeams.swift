@@ -14,7 +14,14 @@ package enum LinkEvent: Sendable {
 package protocol AgentLink: Sendable {
     /// Sends a message, and the payload behind it when it is a batch; nothing, once the connection is gone.
     func send(_ message: Message, payload: UnsafeRawBufferPointer?)
+    /// Lets the next bytes come; none come before the first call, and none in between.
+    func read()
     func close()
+}
+
+extension AgentLink {
+    /// For a link that brings no more than the pump takes.
+    package func read() {}
 }
 
 /// Hints about which files changed; a scan stays the truth.

@@ -1,3 +1,4 @@
+internal import NIOCore
 internal import WaybillProtocol
 internal import WaybillTail
 
@@ -10,6 +11,8 @@ struct StreamNumbers {
         case open(StreamNumber)
         /// Waits until it may be opened again.
         case refused
+        /// Waits until another stream has ended.
+        case waiting
     }
 
     /// Streams that may wait for their position at once; an `OPEN` has about 300 bytes.
@@ -30,12 +33,15 @@ struct StreamNumbers {
     private var entries: [StreamKey: Entry] = [:]
     private var streams: [StreamNumber: StreamKey] = [:]
     private(set) var openingCount = 0
+    /// Streams beyond what the receiver grants, in the order in which they came.
+    private var waiting = CircularBuffer<StreamKey>()
+    private var isWaiting: Set<StreamKey> = []
     /// Refusals of a stream since it last moved on; kept over connections.
     private var failures: [StreamKey: Int] = [:]
     private var last: UInt64 = 0
 
     func state(of stream: StreamKey) -> State {
-        guard let entry = self.entries[stream] else { return .closed }
+        guard let entry = self.entries[stream] else { return self.isWaiting.contains(stream) ? .waiting : .closed }
         switch entry.standing {
         case .opening: return .opening
         case .open: return .open(entry.number)
@@ -58,6 +64,25 @@ struct StreamNumbers {
         }
         self.move(stream, to: .opening)
         return self.entries[stream]?.number ?? StreamNumber(self.last)
+    }
+
+    /// Whether it had a number on this connection, and keeps it.
+    func hasNumber(_ stream: StreamKey) -> Bool {
+        self.entries[stream] != nil
+    }
+
+    var hasWaiting: Bool { !self.waiting.isEmpty }
+
+    /// Lets a stream wait until another has ended.
+    mutating func wait(_ stream: StreamKey) {
+        if self.isWaiting.insert(stream).inserted { self.waiting.append(stream) }
+    }
+
+    /// Takes out the stream that has waited longest.
+    mutating func nextWaiting() -> StreamKey? {
+        guard let stream = self.waiting.popFirst() else { return nil }
+        self.isWaiting.remove(stream)
+        return stream
     }
 
     mutating func positioned(_ number: StreamNumber) -> StreamKey? {
@@ -106,6 +131,8 @@ struct StreamNumbers {
     mutating func removeAll() {
         self.entries.removeAll(keepingCapacity: true)
         self.streams.removeAll(keepingCapacity: true)
+        self.waiting.removeAll()
+        self.isWaiting.removeAll()
         self.openingCount = 0
         self.last = 0
     }

@@ -58,6 +58,11 @@ package struct SenderSession: ~Copyable {
         let rawByteCount: Int
     }
 
+    /// What is in flight waits in memory while the receiver does not read; more than this it may not grant.
+    package static let windowByteCountMax = 64 << 20
+    /// Streams open at once, whatever the receiver grants.
+    package static let streamCountMax = 1 << 18
+
     private var state = State.connecting
     private var streams: [StreamNumber: StreamState] = [:]
     private var flights: [StreamNumber: [Flight]] = [:]
@@ -66,7 +71,7 @@ package struct SenderSession: ~Copyable {
 
     package init() {}
 
-    /// Bounds of the receiver; `nil` before `READY`.
+    /// Bounds of the receiver, and of this agent where it grants more; `nil` before `READY`.
     package var limits: ProtocolLimits? {
         if case .ready(let limits) = self.state { return limits }
         return nil
@@ -76,6 +81,12 @@ package struct SenderSession: ~Copyable {
     package func admits(rawByteCount: Int) -> Bool {
         guard case .ready(let limits) = self.state else { return false }
         return self.inFlightByteCount == 0 || self.inFlightByteCount + rawByteCount <= limits.windowByteCount
+    }
+
+    /// Whether the receiver grants one more stream.
+    package var hasRoomForStream: Bool {
+        guard case .ready(let limits) = self.state else { return false }
+        return self.streams.count < limits.streamCountMax
     }
 
     /// Whether nothing that was sent waits for its answer.
@@ -148,8 +159,11 @@ package struct SenderSession: ~Copyable {
         switch message {
         case .ready(let ready):
             guard LineProtocol.versions.contains(ready.version) else { return self.close(.version(ready.version)) }
-            self.state = .ready(ready.limits)
-            return .start(ready)
+            var granted = ready
+            granted.limits.windowByteCount = min(ready.limits.windowByteCount, Self.windowByteCountMax)
+            granted.limits.streamCountMax = min(ready.limits.streamCountMax, Self.streamCountMax)
+            self.state = .ready(granted.limits)
+            return .start(granted)
         case .err(let code, let text):
             return self.close(.refused(code, text: text))
         case .move(let receivers):
@@ -171,7 +185,11 @@ package struct SenderSession: ~Copyable {
         case .sealed(let stream):
             return self.receiveSealed(stream)
         case .nak(let stream, _, let code, let text):
-            guard self.streams[stream] != nil else { return self.close(.unknownStream(stream)) }
+            switch self.streams[stream] {
+            case .opening, .open, .sealing: break
+            case .refused: return nil
+            case nil: return self.close(.unknownStream(stream))
+            }
             self.streams[stream] = .refused
             self.dropFlights(of: stream)
             return .reopen(stream, code, text: text)

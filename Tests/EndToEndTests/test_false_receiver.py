@@ -1,8 +1,7 @@
 """Receivers that lie, rave, stall or flood: the agent keeps every file and every position, and goes on with a real one.
 
 Shows T7. One agent for each behaviour, all at once; behind the false receivers waits a real one that takes over.
-WAYBILL_FALSE_SECONDS says how long the false ones stay (1), WAYBILL_OPEN_DEFECTS=1 adds those that
-still do harm.
+WAYBILL_FALSE_SECONDS says how long the false ones stay (1).
 """
 
 import concurrent.futures
@@ -13,7 +12,7 @@ import re
 import time
 import unittest
 
-from harness import SiteTest, until
+from harness import SiteTest, run, until
 from ledger import EventMaker, Ledger, stored
 from peers import LIMITS, Listener, Proxy, Session, cpu_seconds, peak_mebibytes
 
@@ -151,9 +150,6 @@ FLOODS = {
     "a flood of NAK": flooding("NAK {n} 0 corrupt"),
 }
 
-# What still does harm is skipped.
-HAS_OPEN_DEFECTS = not os.environ.get("WAYBILL_OPEN_DEFECTS")
-
 
 class Deceived:
     """One agent, its files, and the false receiver that it meets first."""
@@ -249,7 +245,6 @@ class FalseReceiverTests(SiteTest):
         comparison = ledger.compare(stored(self.site.data))
         self.assertTrue(comparison.is_clean and not text, f"{comparison}{text}")
 
-    @unittest.skipIf(HAS_OPEN_DEFECTS, "`streams` of READY is not looked at")
     def test_an_agent_keeps_to_the_limits_that_it_is_granted(self):
         """Lines, batches and streams stay within `READY`, and everything arrives (T7)."""
         limits = {"line": 40_000, "raw": 45_000, "wire": 60_000, "streams": 2, "idle_ms": 5000}
@@ -290,7 +285,35 @@ class FalseReceiverTests(SiteTest):
         agent.kill()
         self.assertEqual((wrong, len(sealed)), ([], 6))
 
-    @unittest.skipIf(HAS_OPEN_DEFECTS, "whatever `window` says is believed")
+    def test_files_that_never_end_share_the_streams_that_are_granted(self):
+        """Seven files that may always grow, and a receiver that grants two streams: a new connection makes room (T7)."""
+        held, wrong, folder = {}, [], self.site.root / "web"
+        folder.mkdir()
+        for number in range(7):
+            (folder / f"{number}.json").write_bytes(b"".join(EventMaker(7 + number).foreign(20)))
+        size = sum(path.stat().st_size for path in folder.iterdir())
+
+        def behave(session):
+            names = {}
+            session.handshake(streams=2)
+            while words := session.message():
+                word, number = words[0], words[1] if len(words) > 1 else ""
+                if word == "OPEN":
+                    names[number] = json.loads(" ".join(words[2:]))["stream"]
+                    if len(names) > 2:
+                        wrong.append(f"{len(names)} streams")
+                    session.send(f"AT {number} {held.setdefault(names[number], 0)}")
+                elif word == "BATCH":
+                    held[names[number]] = int(words[2]) + int(words[3])
+                    session.send(f"ACK {number} {held[names[number]]}")
+
+        false = Listener(lambda connected: behave(Session(connected)))
+        self.addCleanup(false.close)
+        result = run("agent", "--state", self.site.state, "--to", false.address, "--glob", folder / "*.json", "--env", "prod",
+                     "--bundle", "com.example.web", "--once")
+        self.assertEqual((result.returncode, wrong, len(held), sum(held.values())), (0, [], 7, size), result.stderr[-800:])
+        self.assertEqual(len(false.times), 4)
+
     def test_an_endless_window_fills_no_memory(self):
         """A receiver that grants a window without end and then reads nothing: the backlog stays on disk (T7)."""
         EventMaker(6).spool(self.site.spool, Ledger(), 150_000_000)
@@ -315,7 +338,6 @@ class FalseReceiverTests(SiteTest):
         """Wrong acks, seals, refusals, limits and noise: files stay, positions stay, work stays bounded (T7)."""
         self.meet(BEHAVIOURS, 0.3 + SECONDS / 3)
 
-    @unittest.skipIf(HAS_OPEN_DEFECTS, "what comes from a receiver is queued without bound")
     def test_floods_stay_within_bounds(self):
         """Messages as fast as they go, with nobody who reads the answers, fill no memory (T7)."""
         self.meet(FLOODS, 60)

@@ -51,7 +51,8 @@ import WaybillProtocol
             if stage == .unknown { return unknown }
             return stage == .open || stage == .sealing ? .advance(stream, to: offset) : nil
         case .nak(let stream, _, let code, let text):
-            return stage == .unknown ? unknown : .reopen(stream, code, text: text)
+            if stage == .unknown { return unknown }
+            return stage == .refused ? nil : .reopen(stream, code, text: text)
         case .sealed(let stream):
             if stage == .unknown { return unknown }
             return stage == .open || stage == .sealing
@@ -165,6 +166,32 @@ import WaybillProtocol
         #expect(session.admits(rawByteCount: 1) == false)
         _ = session.receive(.ack(Sample.one, StreamOffset(200)))
         #expect(session.admits(rawByteCount: 1_000_000) == true)
+    }
+
+    @Test func `a receiver that grants without bound is not believed`() {
+        var session = SenderSession()
+        _ = session.start(Sample.hello)
+        var limits = Sample.limits(window: Int(LineProtocol.integerMax), streams: Int(LineProtocol.integerMax))
+        let ready = Ready(version: 1, receiver: "collector-1", limits: limits, milliseconds: 5)
+        limits.windowByteCount = 64 << 20
+        limits.streamCountMax = 1 << 18
+        let granted = Ready(version: 1, receiver: "collector-1", limits: limits, milliseconds: 5)
+        let action = session.receive(.ready(ready))
+        #expect(action == .start(granted))
+        #expect(session.limits == limits)
+    }
+
+    @Test func `there is room for as many streams as the receiver grants, sealed ones not counted`() {
+        var session = Self.session(.open)
+        for number in 2...3 {
+            #expect(session.hasRoomForStream == true)
+            _ = session.open(StreamNumber(UInt64(number)), Sample.description("s\(number)"))
+        }
+        #expect(session.hasRoomForStream == false)
+        _ = session.seal(Sample.one, length: StreamOffset(200))
+        #expect(session.hasRoomForStream == false)
+        _ = session.receive(.sealed(Sample.one))
+        #expect(session.hasRoomForStream == true)
     }
 
     @Test func `SKIP moves the position and takes no window`() {
