@@ -1,9 +1,11 @@
+internal import NIOCore
 internal import Synchronization
+internal import WaybillProtocol
 
-/// How many bytes of payloads, compressed and inflated, may be in memory before they are durable.
+/// How many bytes of messages and their payloads, compressed and inflated, may be in memory before they are answered.
 ///
-/// A connection asks before it reads a payload; when there is no room it stops reading and is called back, first come
-/// first served, so one peer cannot starve the others.
+/// A connection asks before it reads a payload, and before it hands over a message that the committer answers; when
+/// there is no room it stops reading and is called back, first come first served, so one peer cannot starve the others.
 package final class AdmissionBudget: Sendable {
     private struct Waiter: Sendable {
         let byteCount: Int
@@ -12,8 +14,11 @@ package final class AdmissionBudget: Sendable {
 
     private struct State {
         var free: Int
-        var waiters: [Waiter] = []
+        var waiters = CircularBuffer<Waiter>()
     }
+
+    /// What a message counts for beside its payload: as much as the longest has.
+    static let messageByteCount = ProtocolLimits.messageByteCountMax
 
     private let state: Mutex<State>
     private let total: Int
@@ -56,7 +61,7 @@ package final class AdmissionBudget: Sendable {
             while let waiter = state.waiters.first, state.free >= min(waiter.byteCount, self.total) {
                 state.free -= waiter.byteCount
                 resumed.append(waiter)
-                state.waiters.removeFirst()
+                _ = state.waiters.removeFirst()
             }
             return resumed
         }

@@ -20,6 +20,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
 
     private var group = Group()
     private var owners = Owners()
+    private var skips = Skips()
     /// Works not taken yet, in order, from ``next`` on.
     private var works: [Work] = []
     private var next = 0
@@ -60,6 +61,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func take(_ work: Work) {
+        self.group.hold(work.admissionByteCount)
         switch work {
         case .open(let port, let number, let description):
             let position = self.journal.position(of: description.id)
@@ -72,13 +74,8 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             if isSealed { self.owners.release(description.id) } else { self.owners.set(port, of: description.id) }
             self.group.reply(to: port, .opened(number, at: position, isSealed: isSealed))
         case .batch(let port, let number, let description, let header, let wire, let raw):
-            let byteCount = wire.count + raw.count
-            guard self.isOwner(port, of: description, number) else {
-                self.budget.release(byteCount)
-                return
-            }
+            guard self.isOwner(port, of: description, number) else { return }
             guard !self.owners.hasEnded(description.id) else {
-                self.budget.release(byteCount)
                 let position = self.journal.position(of: description.id)
                 let text = "the last line had no LF: only SEAL may follow"
                 self.group.reply(to: port, .refused(number, at: position, .sealed, text: text))
@@ -86,11 +83,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             }
             let result = self.journal.stage(.batch(description.id, header, payload: wire), of: description)
             if result == .staged, raw.bytes.last != 0x0A { self.owners.end(description.id) }
-            if result == .staged {
-                self.group.add(description: description, header: header, raw: raw, byteCount: byteCount)
-            } else {
-                self.budget.release(byteCount)
-            }
+            if result == .staged { self.group.add(description: description, header: header, raw: raw) }
             self.group.settle(port, number, result, end: header.end)
         case .skip(let port, let number, let description, let offset, let byteCount, let reason):
             guard self.isOwner(port, of: description, number) else { return }
@@ -98,7 +91,9 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 .skip(description.id, offset, byteCount: byteCount, reason), of: description)
             if result == .staged {
                 self.group.staged(description.id)
-                self.telemetry.skipped(description, offset, byteCount: byteCount, reason)
+                if self.skips.note(port, byteCount: byteCount) {
+                    self.telemetry.skipped(description, offset, byteCount: byteCount, reason)
+                }
             }
             self.group.settle(port, number, result, end: StreamOffset(offset.rawValue + byteCount))
         case .seal(let port, let number, let description, let length):
@@ -113,6 +108,9 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             }
         case .closed(let port):
             self.owners.release(port)
+            if let untold = self.skips.close(port) {
+                self.telemetry.skippedMore(agent: port.agent, count: untold.count, byteCount: untold.byteCount)
+            }
         }
     }
 
@@ -188,11 +186,15 @@ private struct Group {
         self.streams.insert(id)
     }
 
-    mutating func add(description: StreamDescription, header: BatchHeader, raw: SharedBytes, byteCount: Int) {
+    /// Keeps so many bytes of the admission budget until the group is answered.
+    mutating func hold(_ byteCount: Int) {
+        self.budgetByteCount += byteCount
+    }
+
+    mutating func add(description: StreamDescription, header: BatchHeader, raw: SharedBytes) {
         self.batches.append(Batch(description: description, header: header, raw: raw))
         self.streams.insert(description.id)
         self.rawByteCount += raw.count
-        self.budgetByteCount += byteCount
     }
 
     mutating func settle(_ port: ConnectionPort, _ number: StreamNumber, _ result: StagingResult, end: StreamOffset) {
@@ -268,5 +270,39 @@ private struct Owners {
 
     mutating func release(_ port: ConnectionPort) {
         for id in self.streams.removeValue(forKey: ObjectIdentifier(port)) ?? [] { self.owners[id] = nil }
+    }
+}
+
+/// What each connection gave up: the first so often is told by itself, the rest as a sum when the connection ends.
+private struct Skips {
+    struct Sum {
+        var count = 0
+        var byteCount: UInt64 = 0
+    }
+
+    private static let toldCountMax = 10
+
+    private var told: [ObjectIdentifier: Int] = [:]
+    private var untold: [ObjectIdentifier: Sum] = [:]
+
+    /// - Returns: whether it is to be told by itself.
+    mutating func note(_ port: ConnectionPort, byteCount: UInt64) -> Bool {
+        let key = ObjectIdentifier(port)
+        let told = self.told[key, default: 0]
+        guard told == Self.toldCountMax else {
+            self.told[key] = told + 1
+            return true
+        }
+        var sum = self.untold[key, default: Sum()]
+        sum.count += 1
+        sum.byteCount &+= byteCount
+        self.untold[key] = sum
+        return false
+    }
+
+    /// - Returns: what was not told; `nil` when that is nothing.
+    mutating func close(_ port: ConnectionPort) -> Sum? {
+        self.told[ObjectIdentifier(port)] = nil
+        return self.untold.removeValue(forKey: ObjectIdentifier(port))
     }
 }

@@ -10,6 +10,22 @@ package enum Work: Sendable {
     case closed(ConnectionPort)
 }
 
+extension Work {
+    /// What it holds of the admission budget from before it is read until it is answered.
+    var admissionByteCount: Int {
+        switch self {
+        case .open, .skip, .seal: AdmissionBudget.messageByteCount
+        case .batch(_, _, _, let header, _, _): header.admissionByteCount
+        case .closed: 0
+        }
+    }
+}
+
+extension BatchHeader {
+    /// See ``Work/admissionByteCount``.
+    var admissionByteCount: Int { AdmissionBudget.messageByteCount + self.rawByteCount + self.wireByteCount }
+}
+
 /// What the committer answers.
 enum Reply: Sendable {
     case opened(StreamNumber, at: StreamOffset, isSealed: Bool)

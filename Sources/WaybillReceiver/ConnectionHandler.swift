@@ -1,4 +1,5 @@
 package import NIOCore
+internal import Synchronization
 internal import WaybillProtocol
 internal import WaybillSystem
 
@@ -12,11 +13,17 @@ package final class ConnectionHandler: ChannelInboundHandler {
     private enum Mode {
         case lines
         /// The budget will call back.
-        case awaitingAdmission(BatchHeader, StreamID)
+        case awaitingAdmission(Admission)
         case payload(BatchHeader, StreamID, SharedBytesBuilder)
         /// So many bytes of a refused stream's batch are still to come.
         case discarding(byteCount: Int)
         case closed
+    }
+
+    /// What the budget has no room for yet.
+    private enum Admission {
+        case payload(BatchHeader, StreamID)
+        indirect case message(Work)
     }
 
     /// Works wait here for the ones before them, so that a stream's order survives parallel checks.
@@ -98,14 +105,16 @@ package final class ConnectionHandler: ChannelInboundHandler {
     /// The connection is gone: what was checked but not handed over is forgotten; the agent sends it again.
     private func end() {
         if let port {
-            for case .ready(.batch(_, _, _, _, let wire, let raw)) in self.slots {
-                self.shared.budget.release(wire.count + raw.count)
-            }
+            for case .ready(let work) in self.slots { self.shared.budget.release(work.admissionByteCount) }
             self.slots.removeAll()
             self.shared.committer.submit([.closed(port)])
             self.shared.agents.left(port)
         }
         self.releasePayload()
+        self.resizeDescriptions(by: -self.descriptionByteCount)
+        // The deadline's timer keeps this handler for a while.
+        self.descriptions = [:]
+        self.session = ReceiverSession(limits: self.shared.limits)
         if self.context != nil {
             self.shared.telemetry.disconnected(agent: self.port?.agent, peer: self.peer, reason: self.closeReason)
         }
@@ -118,7 +127,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     /// Gives back what was reserved for a payload that will not be read to its end.
     private func releasePayload() {
         if case .payload(let header, _, _) = self.mode {
-            self.shared.budget.release(header.rawByteCount + header.wireByteCount)
+            self.shared.budget.release(header.admissionByteCount)
         }
     }
 
@@ -196,31 +205,50 @@ package final class ConnectionHandler: ChannelInboundHandler {
         case .admit(let hello):
             self.admit(hello, context)
         case .open(let number, let description):
-            guard let port else { return }
-            if self.descriptions.updateValue(description, forKey: number) == nil {
-                self.descriptionByteCount += description.byteCount
-            }
-            guard self.descriptionByteCount <= self.shared.descriptionByteCountMax else {
-                let text = "the streams of this connection have more than \(self.shared.descriptionByteCountMax) bytes"
-                return self.perform(self.session.refuse(.limit, text: text), context)
-            }
-            self.enqueue(.ready(.open(port, number, description)))
+            guard let port, self.keep(description, of: number, context) else { return }
+            self.admit(.open(port, number, description), context)
         case .readBatch(let header, let id):
-            self.mode = .awaitingAdmission(header, id)
-            self.reserve(header, context)
+            self.reserve(header.admissionByteCount, for: .payload(header, id), context)
         case .discardBatch(let header):
             self.mode = .discarding(byteCount: header.wireByteCount)
         case .skip(let number, _, let offset, let byteCount, let reason):
             guard let port, let description = self.descriptions[number] else { return }
-            self.enqueue(.ready(.skip(port, number, description, offset, byteCount: byteCount, reason)))
+            self.admit(.skip(port, number, description, offset, byteCount: byteCount, reason), context)
         case .seal(let number, _, let length):
             guard let port, let description = self.descriptions[number] else { return }
-            self.enqueue(.ready(.seal(port, number, description, length: length)))
+            self.admit(.seal(port, number, description, length: length), context)
         case .close(let message):
             if case .err(let code, let text) = message { self.closeReason = "\(code.rawValue): \(text)" }
             self.write(message, context)
             self.linger(context)
         }
+    }
+
+    /// Keeps what `OPEN` said of a stream while it is open.
+    ///
+    /// - Returns: whether there is room for it; the session is over otherwise.
+    private func keep(
+        _ description: StreamDescription, of number: StreamNumber, _ context: ChannelHandlerContext
+    ) -> Bool {
+        let before = self.descriptions.updateValue(description, forKey: number)
+        let total = self.resizeDescriptions(by: description.byteCount - (before?.byteCount ?? 0))
+        let text: String
+        if self.descriptionByteCount > self.shared.connectionDescriptionByteCountMax {
+            text =
+                "the streams of this connection have more than \(self.shared.connectionDescriptionByteCountMax) bytes"
+        } else if total > self.shared.descriptionByteCountMax {
+            text = "the streams of all connections have more than \(self.shared.descriptionByteCountMax) bytes"
+        } else {
+            return true
+        }
+        self.perform(self.session.refuse(.limit, text: text), context)
+        return false
+    }
+
+    /// - Returns: what the descriptions of all connections take.
+    @discardableResult private func resizeDescriptions(by byteCount: Int) -> Int {
+        self.descriptionByteCount += byteCount
+        return self.shared.descriptionByteCount.wrappingAdd(byteCount, ordering: .relaxed).newValue
     }
 
     /// Closes our side, and the rest once the peer has had time to read why.
@@ -256,8 +284,12 @@ package final class ConnectionHandler: ChannelInboundHandler {
         self.shared.telemetry.connected(agent: hello.agent, peer: self.peer)
     }
 
-    private func reserve(_ header: BatchHeader, _ context: ChannelHandlerContext) {
-        let byteCount = header.rawByteCount + header.wireByteCount
+    private func admit(_ work: Work, _ context: ChannelHandlerContext) {
+        self.reserve(work.admissionByteCount, for: .message(work), context)
+    }
+
+    private func reserve(_ byteCount: Int, for admission: Admission, _ context: ChannelHandlerContext) {
+        self.mode = .awaitingAdmission(admission)
         let budget = self.shared.budget
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
@@ -266,21 +298,31 @@ package final class ConnectionHandler: ChannelInboundHandler {
                 if !bound.value.admissionGranted() { budget.release(byteCount) }
             }
         }
-        if isAdmitted { self.beginPayload(context) } else { self.deadline = .distantFuture }
+        if isAdmitted { self.admitted(admission, context) } else { self.deadline = .distantFuture }
     }
 
     /// - Returns: whether the reservation is still wanted.
     private func admissionGranted() -> Bool {
-        guard let context, case .awaitingAdmission = self.mode else { return false }
-        self.beginPayload(context)
+        guard let context, case .awaitingAdmission(let admission) = self.mode else { return false }
+        self.setDeadline(after: self.shared.timeouts.idle, context)
+        self.admitted(admission, context)
         self.process(context)
         context.flush()
         self.readIfAllowed(context)
         return true
     }
 
-    private func beginPayload(_ context: ChannelHandlerContext) {
-        guard case .awaitingAdmission(let header, let id) = self.mode else { return }
+    private func admitted(_ admission: Admission, _ context: ChannelHandlerContext) {
+        switch admission {
+        case .payload(let header, let id):
+            self.beginPayload(header, id, context)
+        case .message(let work):
+            self.mode = .lines
+            self.enqueue(.ready(work))
+        }
+    }
+
+    private func beginPayload(_ header: BatchHeader, _ id: StreamID, _ context: ChannelHandlerContext) {
         self.setDeadline(after: self.shared.timeouts.payload, context)
         let builder = SharedBytesBuilder(capacity: header.wireByteCount)
         self.mode = .payload(header, id, builder)
@@ -319,7 +361,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         let budget = self.shared.budget
         self.shared.checker.check(header, of: id, wire: wire, on: context.eventLoop) { result in
             if !bound.value.checked(check, header, id, wire, result) {
-                budget.release(header.rawByteCount + header.wireByteCount)
+                budget.release(header.admissionByteCount)
             }
         }
     }
@@ -387,7 +429,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
                 }
             for message in messages {
                 if case .sealed(let number) = message, let closed = self.descriptions.removeValue(forKey: number) {
-                    self.descriptionByteCount -= closed.byteCount
+                    self.resizeDescriptions(by: -closed.byteCount)
                 }
                 self.write(message, context)
             }

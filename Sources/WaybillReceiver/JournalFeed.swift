@@ -10,6 +10,9 @@ package struct FeedEntry: Sendable {
     let offset: StreamOffset
     let receivedAt: WallTime
     let raw: SharedBytes
+
+    /// What it takes in memory, about: an empty batch has a description and a place as well.
+    fileprivate var byteCount: Int { 1024 + self.raw.count }
 }
 
 /// The newest batches in memory, so that projections which keep up neither read nor inflate a second time.
@@ -49,11 +52,11 @@ package final class JournalFeed: Sendable {
         self.monitor.update { state in
             for entry in group {
                 state.entries.append(entry)
-                state.byteCount += entry.raw.count
+                state.byteCount += entry.byteCount
             }
             state.end = end
             while state.byteCount > self.byteCountMax, let entry = state.entries[state.first] {
-                state.byteCount -= entry.raw.count
+                state.byteCount -= entry.byteCount
                 state.start = entry.end
                 state.entries[state.first] = nil
                 state.first += 1

@@ -21,9 +21,9 @@ internal import WaybillProtocol
 /// into one allocation → a pool thread verifies and inflates it → the committer appends the bytes as they came,
 /// syncs once for the whole group, answers → projections take the inflated bytes from memory.
 ///
-/// Memory: admission budget + feed + one inflate state for each pool thread + for each connection a message line and the
-/// descriptions of its open streams, which have a limit of their own. The tables of streams and partitions grow with
-/// their number.
+/// Memory: admission budget, which holds every message until it is answered + feed + one inflate state for each pool
+/// thread + a message line for each connection + the descriptions of open streams, which have a limit of their own. The
+/// tables of streams and partitions grow with their number.
 package final class Receiver: Service {
     /// Why a receiver cannot start.
     package enum Failure: Error, CustomStringConvertible {

@@ -32,7 +32,11 @@ package final class ReceiverShared: Sendable {
     let telemetry: ReceiverTelemetry
     let connectionCountMax: Int
     /// Of the open streams of one connection; as many streams as it may have, with paths of usual length, take it.
-    let descriptionByteCountMax = 128 << 20
+    let connectionDescriptionByteCountMax = 96 << 20
+    /// Of the open streams of all connections.
+    let descriptionByteCountMax = 112 << 20
+    /// What is taken of ``descriptionByteCountMax``.
+    let descriptionByteCount = Atomic(0)
     let connectionCount = Atomic(0)
 
     package init(

@@ -52,6 +52,7 @@ package final class ReceiverTelemetry: Sendable {
                 "raw_bytes": "\(self.rawBytes.load(ordering: .relaxed))",
                 "groups": "\(self.groups.load(ordering: .relaxed))",
                 "refused_batches": "\(self.refusedBatches.load(ordering: .relaxed))",
+                "skipped_bytes": "\(self.skippedBytes.load(ordering: .relaxed))",
             ])
     }
 
@@ -85,13 +86,21 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func skipped(_ description: StreamDescription, _ offset: StreamOffset, byteCount: UInt64, _ reason: SkipReason) {
-        self.skippedBytes.wrappingAdd(Int(byteCount), ordering: .relaxed)
+        self.skippedBytes.wrappingAdd(Int(truncatingIfNeeded: byteCount), ordering: .relaxed)
         self.logger.notice(
             "an agent gave bytes up",
             metadata: [
                 "stream": "\(description.id)", "source": "\(description.source)", "offset": "\(offset.rawValue)",
                 "bytes": "\(byteCount)", "reason": "\(reason.rawValue)",
             ])
+    }
+
+    /// An agent whose connection has ended gave up more than was told of each by itself.
+    func skippedMore(agent: String, count: Int, byteCount: UInt64) {
+        self.skippedBytes.wrappingAdd(Int(truncatingIfNeeded: byteCount), ordering: .relaxed)
+        self.logger.notice(
+            "an agent gave more bytes up; the journal has every place",
+            metadata: ["agent": "\(agent)", "skips": "\(count)", "bytes": "\(byteCount)"])
     }
 
     func batchRefused(_ id: StreamID, _ header: BatchHeader, _ refusal: BatchRefusal, peer: String) {
