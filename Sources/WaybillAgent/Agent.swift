@@ -80,13 +80,15 @@ package final class Agent: Service {
         do throws(FileSystemError) {
             let registry = try StateStore(
                 path: Path.join(configuration.stateDirectory, "registry.state"), files: files)
-            self.telemetry.started(configuration, registry: "\(registry.recovery)")
+            self.telemetry.started(configuration, entryCount: registry.recovery.entryCount)
+            self.telemetry.registryDamaged(registry.recovery.notes)
             let sources = configuration.sources.enumerated().map { index, source in
                 SourceConfiguration(name: source.registryName(index), kind: source.files)
             }
             let tail = Tail(
                 fileSystem: files, registry: registry, agent: configuration.name, sources: sources,
                 quarantineDirectory: self.quarantine, limits: configuration.tailLimits)
+            self.telemetry.registryEntriesUnreadable(tail.recovery.unreadableKeys)
             var pump = Pump(
                 configuration: configuration, files: files, tail: tail, hints: DirectoryWatcher(), clock: POSIXClock(),
                 telemetry: self.telemetry, seed: SystemRandom.seed()

@@ -11,13 +11,32 @@ package struct AgentTelemetry: Sendable {
         self.logger = logger
     }
 
-    func started(_ configuration: AgentConfiguration, registry: String) {
+    /// - Parameter entryCount: of the registry.
+    func started(_ configuration: AgentConfiguration, entryCount: Int) {
         self.logger.info(
             "agent started",
             metadata: [
                 "name": "\(configuration.name)", "state": "\(configuration.stateDirectory)",
-                "to": "\(configuration.receivers.map(\.description).joined(separator: ","))", "registry": "\(registry)",
+                "to": "\(configuration.receivers.map(\.description).joined(separator: ","))",
+                "registry_entries": "\(entryCount)",
             ])
+    }
+
+    /// What opening the registry found amiss, in words.
+    func registryDamaged(_ notes: [String]) {
+        for note in notes {
+            self.logger.warning(
+                "registry: not all of it could be read; nothing is lost, the receiver knows every position",
+                metadata: ["found": "\(note)"])
+        }
+    }
+
+    /// Entries whose value says nothing; their files are met as if for the first time.
+    func registryEntriesUnreadable(_ streams: [String]) {
+        guard !streams.isEmpty else { return }
+        self.logger.warning(
+            "registry: entries that cannot be read are left out; nothing is lost, the receiver knows every position",
+            metadata: ["entries": "\(streams.count)", "first": "\(streams[0])"])
     }
 
     func connected(receiver: String) {

@@ -29,6 +29,11 @@ package final class ReceiverTelemetry: Sendable {
                 "journal: bytes behind the last acknowledged group were cut off and kept; nothing acknowledged is lost",
                 metadata: ["bytes": "\(recovery.tornByteCount)", "kept": "\(recovery.tornPath ?? "")"])
         }
+        if recovery.rewrittenByteCount > 0 {
+            self.logger.info(
+                "journal: its last group was written to the disk again before anything is answered from it",
+                metadata: ["bytes": "\(recovery.rewrittenByteCount)"])
+        }
         for damage in recovery.damages { self.damaged(damage) }
         for path in recovery.setAsidePaths {
             self.logger.warning("journal: a segment without a whole head was set aside", metadata: ["path": "\(path)"])

@@ -7,6 +7,7 @@ import shutil
 import socket
 import time
 import unittest
+import zlib
 
 from harness import SiteTest, run, until
 from ledger import EventMaker, Ledger, archived, stored
@@ -87,6 +88,26 @@ class OnceTests(AgentTest):
             self.assertEqual(self.site.once(*self.globbing())["lines"], 50)
             registry = self.site.state / "registry.state"
             registry.write_bytes(damage(registry.read_bytes()))
+        self.assert_stored(receiver)
+
+    def test_a_damaged_registry_is_told_in_words(self):
+        """A torn end and an entry that says nothing: counted and named, and nothing is shipped again (T17)."""
+        receiver = self.site.receiver()
+        lines = self.maker.foreign(50)
+        self.ledger.add(lines)
+        self.append("web.json", lines)
+        self.site.once(*self.globbing())
+        entry = b"+ a-stream what nobody reads\n"
+        with open(self.site.state / "registry.state", "ab") as registry:
+            registry.write(entry + b"= 1 %08x\n+ torn" % zlib.crc32(entry))
+        result = run(*self.site.agent_arguments("--once", *self.globbing()))
+        self.assertEqual((result.returncode, json.loads(result.stdout)["bytes"]), (0, 0))
+        told = {entry["message"].split(";")[0]: entry for entry in map(json.loads, result.stderr.splitlines())}
+        self.assertEqual(told["agent started"]["registry_entries"], "2")
+        self.assertEqual(told["registry: not all of it could be read"]["found"],
+                         "6 bytes of the checkpoint hold no whole commit and are left out")
+        unread = told["registry: entries that cannot be read are left out"]
+        self.assertEqual((unread["entries"], unread["first"]), ("1", "a-stream"))
         self.assert_stored(receiver)
 
     def test_an_unreachable_receiver_ends_with_69(self):

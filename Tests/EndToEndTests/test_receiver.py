@@ -392,6 +392,21 @@ class DataDirectoryTests(ReceiverTest):
         again = self.site.receiver()
         self.assertEqual(again.stop(), 0)
 
+    def test_a_start_after_a_kill_says_what_it_wrote_again(self):
+        """The journal's last group is made durable anew before anything is answered, and the log says of how many bytes."""
+        receiver = self.site.receiver(exports="none")
+        self.assertNotIn("its last group", receiver.log())
+        with Peer(self.site.port) as peer:
+            peer.hello()
+            peer.open("s")
+            peer.batch("s", b"{}\n")
+            self.assertEqual(peer.line(), "ACK 1 3")
+            receiver.kill()
+        receiver = self.site.receiver(exports="none")
+        told = next(json.loads(line) for line in receiver.log().splitlines() if "its last group was written" in line)
+        self.assertGreater(int(told["bytes"]), 0)
+        self.assertEqual(receiver.stop(), 0)
+
     def test_a_path_that_is_a_file(self):
         """A data directory that is a file ends the start with a reason, and the file is untouched."""
         path = self.site.root / "file"
