@@ -75,10 +75,15 @@ struct AgentCommand: AsyncParsableCommand {
         if self.once, Console.isTerminal {
             configuration.progress = { done, total in bar.update { $0.show(done, of: total) } }
         }
-        let agent = Agent(configuration: configuration, logger: Console.logger("agent", level: self.log.logLevel))
+        let logger = Console.logger("agent", level: self.log.logLevel)
+        let ignored = await IgnoredSignals(logger: logger)
+        let agent = Agent(configuration: configuration, logger: logger)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
-                services: [.init(service: agent, successTerminationBehavior: .gracefullyShutdownGroup)],
+                services: [
+                    .init(service: ignored),
+                    .init(service: agent, successTerminationBehavior: .gracefullyShutdownGroup),
+                ],
                 gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
         try await group.run()
         bar.update { $0.finish() }

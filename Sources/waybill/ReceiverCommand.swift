@@ -43,10 +43,14 @@ struct ReceiverCommand: AsyncParsableCommand {
     func run() async throws {
         let configuration = try self.receiverConfiguration()
         let logger = Console.logger("receiver", level: self.log.logLevel)
+        let ignored = await IgnoredSignals(logger: logger)
         let receiver = Receiver(configuration: configuration, logger: logger)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
-                services: [.init(service: receiver, successTerminationBehavior: .gracefullyShutdownGroup)],
+                services: [
+                    .init(service: ignored),
+                    .init(service: receiver, successTerminationBehavior: .gracefullyShutdownGroup),
+                ],
                 gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
         do {
             try await group.run()

@@ -154,11 +154,13 @@ class SignalTests(LoadTest):
     """Signals to both sides while lines flow."""
 
     def test_storms_of_signals_lose_nothing(self):
-        """SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGWINCH, SIGINT and SIGTERM at random: who ends is started again (T36)."""
+        """SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGWINCH, SIGINT and SIGTERM at random: who is asked to end, and nobody else,
+        does, and is started again (T36)."""
         count, ended = amount("WAYBILL_SIGNALS", 60, 500), {}
         signals = [getattr(signal, name) for name in
                    ("SIGHUP", "SIGUSR1", "SIGUSR2", "SIGPIPE", "SIGWINCH", "SIGINT", "SIGTERM", "SIGCONT")]
-        running = {"receiver": self.site.receiver(), "agent": self.site.agent()}
+        start = {"receiver": self.site.receiver, "agent": self.started_agent}
+        running = {name: start[name]() for name in start}
         for turn in range(count):
             if turn % 4 == 0:
                 self.maker.spool(self.site.spool, self.ledger, 200_000, 100_000)
@@ -166,20 +168,36 @@ class SignalTests(LoadTest):
             running[name].child.send_signal(number)
             time.sleep(0.03 * self.chance.random())
             if number in (signal.SIGTERM, signal.SIGINT):
-                running[name].wait(30)
-            if not running[name].is_running:
-                ended[f"{name} {signal.Signals(number).name}"] = running[name].child.returncode
-                running[name] = self.site.receiver() if name == "receiver" else self.site.agent()
-        # The last signal may end a process only after it was looked at.
-        time.sleep(1)
-        if not running["receiver"].is_running:
-            running["receiver"] = self.site.receiver()
-        if not running["agent"].is_running:
-            running["agent"] = self.site.agent()
+                self.assertEqual(running[name].wait(30), 0)
+                ended[name] = ended.get(name, 0) + 1
+                running[name] = start[name]()
         self.until_shipped()
         self.assertEqual(running["agent"].stop(), 0)
         self.assert_stored(running["receiver"])
-        print(f"load: {count} signals; ended by {dict(sorted(ended.items()))}")
+        print(f"load: {count} signals; asked to end: {ended}")
+
+    def started_agent(self):
+        agent = self.site.agent()
+        agent.until_logged("agent started")
+        return agent
+
+    def test_signals_that_mean_nothing_end_nobody(self):
+        """SIGHUP, SIGUSR1 and SIGUSR2, again and again and while stopping: both go on, say of SIGHUP
+        that there is nothing to reload, and stop as ever (T36)."""
+        agent, receiver = self.started_agent(), self.site.receiver()
+        for turn in range(3):
+            for process in (agent, receiver):
+                for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+                    process.child.send_signal(number)
+                until(lambda: process.log().count("there is nothing to reload") == turn + 1, 20, "a line about SIGHUP")
+            self.maker.spool(self.site.spool, self.ledger, 200_000, 100_000)
+            self.until_shipped()
+        for process in (agent, receiver):
+            process.terminate()
+            for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+                process.child.send_signal(number)
+            self.assertEqual(process.wait(60), 0)
+        self.assert_stored(receiver)
 
     def test_a_stop_under_load_keeps_its_deadline(self):
         """SIGTERM to the agent, then to the receiver, in the middle of a drain: both leave soon, and what was not
