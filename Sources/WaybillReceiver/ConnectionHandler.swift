@@ -428,7 +428,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
                     self.session.refused(number, at: offset, code, text: text)
                 }
             for message in messages {
-                if case .sealed(let number) = message, let closed = self.descriptions.removeValue(forKey: number) {
+                // A stream that was sealed before it was opened is still known here: the agent may have more on the way.
+                if case .sealed(let number) = reply, let closed = self.descriptions.removeValue(forKey: number) {
                     self.resizeDescriptions(by: -closed.byteCount)
                 }
                 self.write(message, context)

@@ -223,7 +223,7 @@ class GreedyPeerTests(AbuseTest):
     def opens(self, number, numbers):
         return b"".join(
             b'OPEN %d {"stream":"g%d-%d","source":"%s","env":"prod","bundle":"b","format":"ndjson"}\n' % (
-                stream, number, stream, b"x" * 3000) for stream in numbers)
+                stream, number, stream, b"x" * 3900) for stream in numbers)
 
     def test_descriptions_of_all_connections_together_are_bounded(self):
         """Ten connections that each open thousands of streams with long names share one bound: those beyond it are told,
@@ -254,12 +254,29 @@ class GreedyPeerTests(AbuseTest):
         peer, answers = self.peer(), []
         for start in range(1, 40_000, 50):
             numbers = range(start, start + 50)
-            for opens in (self.opens(0, numbers).replace(b"x" * 3000, b"x"), self.opens(0, numbers)):
+            for opens in (self.opens(0, numbers).replace(b"x" * 3900, b"x"), self.opens(0, numbers)):
                 peer.socket.sendall(opens)
                 answers = [peer.line() for _ in numbers]
                 if answers[-1] != f"AT {numbers[-1]} 0":
                     text = next(answer for answer in answers if not answer.startswith("AT "))
                     return self.assertRegex(text, "^ERR limit the streams of this connection have more than ")
+        self.fail("all were taken")
+
+    def test_streams_that_are_sealed_already_count(self):
+        """Opening sealed streams again and again, each with a long name: the connection remembers them, and counts (T31)."""
+        self.site.receiver(exports="none")
+        first, second, answers = self.peer("first"), self.peer("second"), []
+        for start in range(1, 40_000, 500):
+            numbers = range(start, start + 500)
+            first.socket.sendall(self.opens(0, numbers).replace(b"x" * 3900, b"x"))
+            self.assertEqual([first.line() for _ in numbers], [f"AT {number} 0" for number in numbers])
+            first.socket.sendall(b"".join(b"SEAL %d 0\n" % number for number in numbers))
+            self.assertEqual([first.line() for _ in numbers], [f"SEALED {number}" for number in numbers])
+            second.socket.sendall(self.opens(0, numbers))
+            answers = [second.line() for _ in range(2 * len(numbers))]
+            if answers[-1] != f"SEALED {numbers[-1]}":
+                text = next(answer for answer in answers if not answer.startswith(("AT ", "SEALED ")))
+                return self.assertRegex(text, "^ERR limit the streams of this connection have more than ")
         self.fail("all were taken")
 
 
