@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import random
 import time
 import unittest
@@ -23,31 +24,29 @@ class KillTests(SiteTest):
         print(f"seed {SEED}", flush=True)
         self.chance = random.Random(SEED)
         self.maker, self.ledger, self.foreign_ledger = EventMaker(SEED), Ledger(), Ledger()
-        self.kills = {"receiver": 0, "agent": 0}
-        self.kills_with_backlog = 0
+        self.kills, self.kills_with_backlog = {"receiver": 0, "agent": 0}, {"receiver": 0, "agent": 0}
         self.logs = self.site.root / "log"
         self.logs.mkdir()
         self.make_backlog()
         started = time.monotonic()
         running = {"receiver": self.start_receiver(), "agent": self.start_agent()}
-        while min(self.kills.values()) < KILLS or self.segments or self.foreign:
-            self.release_slice()
+        while min(self.kills_with_backlog.values()) < KILLS or self.segments or self.foreign:
+            self.assertLess(time.monotonic() - started, 600, f"too few kills interrupt anything: {self.kills_with_backlog}")
             victims = self.chance.choice((["receiver"], ["agent"], ["receiver", "agent"]))
             # The instant of the kill is what is random here: from at once to well into the drain.
-            time.sleep(self.chance.choice((0.05, 0.3, 0.6, 1.0)) * self.chance.random())
-            self.kills_with_backlog += any(self.site.spool.glob("*.ndjson"))
+            self.feed_for(self.chance.choice((0.05, 0.3, 0.6, 1.0)) * self.chance.random())
             for name in victims:
                 self.assertTrue(running[name].is_running, f"{name} ended by itself: {running[name].log()[-1500:]}")
                 running[name].kill()
                 self.kills[name] += 1
+                # Behind the kill: what is there now is what it interrupted.
+                self.kills_with_backlog[name] += self.has_backlog()
             for name in victims:
                 running[name] = self.start_receiver() if name == "receiver" else self.start_agent()
-        self.assertLess(time.monotonic() - started, 600)
         running["agent"].kill()
         summary = self.site.once(*self.sources(), timeout=120)
         self.assertEqual(self.site.once(*self.sources())["bytes"], 0)
         self.assertEqual(running["receiver"].stop(120), 0, running["receiver"].log()[-1500:])
-        self.assertGreaterEqual(self.kills_with_backlog, KILLS, "the kills came too late to interrupt anything")
         print(f"kills {self.kills}, {self.kills_with_backlog} of them with a backlog, lines {self.ledger.line_count + self.foreign_ledger.line_count}, "
               f"drained in {time.monotonic() - started:.0f} s, last drain {json.dumps(summary)}", flush=True)
         self.check()
@@ -85,12 +84,27 @@ class KillTests(SiteTest):
         self.foreign_ledger.add(self.foreign)
         self.slices = [len(self.segments) // (2 * KILLS) + 1, len(self.foreign) // (2 * KILLS) + 1]
 
-    def release_slice(self):
+    def has_backlog(self):
+        return any(self.site.spool.glob("*.ndjson"))
+
+    def feed_for(self, seconds):
+        """Releases a slice and, whenever it is shipped before the time is over, a segment more, so that there is a backlog
+        to interrupt at every instant."""
+        deadline = time.monotonic() + seconds
+        self.release(*self.slices)
+        while time.monotonic() < deadline or not self.has_backlog():
+            if not self.has_backlog():
+                self.release(1, 0)
+            time.sleep(0.002)
+
+    def release(self, segment_count, line_count):
         """Moves the next segments into the spool, and appends the next lines to a foreign file."""
-        slice_, self.segments = self.segments[:self.slices[0]], self.segments[self.slices[0]:]
+        if segment_count and not self.segments:
+            self.segments = [pathlib.Path(self.maker.segment(self.site.root / "staging", self.maker.lines(800), ledger=self.ledger))]
+        slice_, self.segments = self.segments[:segment_count], self.segments[segment_count:]
         for path in slice_:
             path.rename(self.site.spool / path.name)
-        lines, self.foreign = self.foreign[:self.slices[1]], self.foreign[self.slices[1]:]
+        lines, self.foreign = self.foreign[:line_count], self.foreign[line_count:]
         with open(self.logs / f"web-{self.chance.randrange(8)}.json", "ab") as file:
             file.write(b"".join(lines))
 
