@@ -8,6 +8,7 @@ package struct JournalRecovery: Hashable, Sendable {
     package var end = JournalPosition(0)
     /// Bytes of unacknowledged groups behind the last whole one, cut off and kept beside the journal.
     package var tornByteCount = 0
+    /// Where they are kept: a file of their own, or the segment itself; `nil` where the disk had no room.
     package var tornPath: String?
     /// Ranges in the middle that cannot be read; they stay where they are.
     package var damages: [JournalDamage] = []
@@ -148,26 +149,53 @@ package struct JournalRecovery: Hashable, Sendable {
         into found: inout Found
     ) throws(FileSystemError) {
         let end = scan.end
-        let file = try files.open(JournalPath.segment(base, in: directory), .append)
+        let path = JournalPath.segment(base, in: directory)
+        let file = try files.open(path, .append)
         defer { files.close(file) }
+        // Behind the last group, where the tail stays in the segment.
+        var groupEnd = end
         if end < limit {
             found.report.tornByteCount = limit.rawValue - end.rawValue
             let aside = try JournalPath.unused(Path.join(directory, "\(end.rawValue).torn"), files)
-            do throws(FileSystemError) {
-                try self.copyTail(of: file, from: end.rawValue - base.rawValue, to: aside, files: files)
+            let offset = end.rawValue - base.rawValue
+            switch try self.keepTail(of: file, from: offset, as: aside, files: files) {
+            case .copied:
                 found.report.tornPath = aside
-            } catch {
+                try files.truncate(file, to: offset)
+            case .noRoom:
                 // Nothing of it was acknowledged: a full disk must not keep the receiver from starting.
-                guard error.isDiskFull else { throw error }
-                try files.unlink(aside)
+                try files.truncate(file, to: offset)
+            case .failed:
+                // The name of the segment that begins next says that these bytes are none of the journal's.
+                found.report.tornPath = path
+                groupEnd = limit
             }
-            try files.truncate(file, to: end.rawValue - base.rawValue)
         }
         try files.synchronize(file)
         try files.synchronizeDirectory(directory)
-        let group = LastGroup(segment: base, start: scan.groupStart, end: end)
+        let group = LastGroup(segment: base, start: scan.groupStart, end: groupEnd)
         if try group.rewrite(in: file, directory: directory, files: files) {
             found.report.rewrittenByteCount = end.rawValue - scan.groupStart.rawValue
+        }
+    }
+
+    private enum TailCopy {
+        case copied
+        case noRoom
+        /// The disk refused for another reason; the tail must stay where it is.
+        case failed
+    }
+
+    private static func keepTail(
+        of file: FileID, from offset: Int, as aside: String, files: some FileSystem
+    ) throws(FileSystemError) -> TailCopy {
+        do throws(FileSystemError) {
+            try self.copyTail(of: file, from: offset, to: aside, files: files)
+            return .copied
+        } catch {
+            // Half a copy says nothing; it may not even have been made.
+            if try files.status(at: aside) != nil { try files.unlink(aside) }
+            return error.isDiskFull ? .noRoom : .failed
         }
     }
 
