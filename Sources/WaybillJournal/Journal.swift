@@ -51,6 +51,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     private var stagedOffsets: [StreamID: StreamOffset] = [:]
     private var stagedDescriptions: [StreamID: StreamDescription] = [:]
     private var stagedSeals: Set<StreamID> = []
+    /// Streams whose description is what a damaged line says; the next agent that opens one knows better.
+    private var unverifiedStreams: Set<StreamID>
     /// Sealed streams in the order of sealing; the oldest are forgotten beyond the limit.
     private var sealedOrder: [StreamID]
 
@@ -78,6 +80,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.recovery = found.report
         self.streams = found.streams
         self.sealedOrder = found.sealedOrder
+        self.unverifiedStreams = found.unverifiedStreams
         self.end = max(found.end, endMin)
         self.segments = found.segments
     }
@@ -121,8 +124,16 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             self.stagedSeals.insert(id)
         }
         if self.streams[id] == nil { self.stagedDescriptions[id] = description }
+        if self.unverifiedStreams.remove(id) != nil { self.redescribe(id, description) }
         self.staged.append(entry)
         return .staged
+    }
+
+    /// Takes a description in place of one that damage may have changed; a new segment says it to readers.
+    private mutating func redescribe(_ id: StreamID, _ description: StreamDescription) {
+        guard let own = self.streams[id]?.description, own != description else { return }
+        self.streams[id]?.describe(description)
+        self.abandonSegment()
     }
 
     /// Moves streams forward of which readers hold more than the journal, whose files were damaged or removed.
@@ -132,6 +143,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     package mutating func advance(to standings: [StreamStanding]) {
         for standing in standings {
             let id = standing.description.id
+            // Most likely it was read before the damage; an agent still knows better.
+            if self.unverifiedStreams.contains(id) { self.redescribe(id, standing.description) }
             let known = self.streams[id]?.durable ?? StreamOffset(0)
             guard known.advanced(by: 1) < standing.durable else { continue }
             self.streams[id, default: standing].durable = standing.durable
@@ -322,7 +335,7 @@ package struct JournalPosition: Hashable, Comparable, Sendable, CustomStringConv
 
 /// What the journal holds of a stream.
 package struct StreamStanding: Hashable, Sendable {
-    package let description: StreamDescription
+    package private(set) var description: StreamDescription
     package var durable: StreamOffset
     package var isSealed: Bool
 
@@ -330,6 +343,12 @@ package struct StreamStanding: Hashable, Sendable {
         self.description = description
         self.durable = durable
         self.isSealed = isSealed
+    }
+
+    /// Says of the same stream where else it belongs.
+    mutating func describe(_ description: StreamDescription) {
+        precondition(description.id == self.description.id, "\(description.id) is not \(self.description.id)")
+        self.description = description
     }
 }
 

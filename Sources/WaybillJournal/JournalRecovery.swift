@@ -25,6 +25,8 @@ package struct JournalRecovery: Hashable, Sendable {
 
         var streams: [StreamID: StreamStanding] { self.table.streams }
         var sealedOrder: [StreamID] { self.table.sealedOrder }
+        /// Streams that may be described wrongly, because the line that did is damaged.
+        var unverifiedStreams: Set<StreamID> { self.table.unverified }
     }
 
     /// Reads the last segment, cuts its torn end, and rebuilds the stream table.
@@ -120,8 +122,9 @@ package struct JournalRecovery: Hashable, Sendable {
                 scan.table.add(message)
             case .batch(let header, let description, _):
                 hasUncovered = false
-                scan.table.confirm()
-                scan.table.add(header, of: description)
+                // A mark stands between lines and a batch, unless damage took it.
+                scan.table.forgetUnconfirmed()
+                scan.table.add(header, of: description, isVerified: !scanner.isDescriptionUnverified)
                 scan.end = scanner.position
                 confirmed = scan.end
                 scan.batchCount += 1
@@ -246,6 +249,8 @@ private struct TableBuilder {
     private(set) var streams: [StreamID: StreamStanding] = [:]
     private(set) var sealedOrder: [StreamID] = []
     private var ids: [StreamNumber: StreamID] = [:]
+    /// Streams of which no line with a good mark behind it says more than the id.
+    private(set) var unverified: Set<StreamID> = []
     /// Lines that no mark has covered yet.
     private var unconfirmed: [Message] = []
 
@@ -257,7 +262,9 @@ private struct TableBuilder {
         self.unconfirmed.removeAll()
     }
 
-    mutating func add(_ header: BatchHeader, of description: StreamDescription) {
+    mutating func add(_ header: BatchHeader, of description: StreamDescription, isVerified: Bool) {
+        self.ids[header.stream] = description.id
+        if !isVerified, self.streams[description.id] == nil { self.unverified.insert(description.id) }
         self.streams[
             description.id, default: StreamStanding(description: description, durable: header.end, isSealed: false)
         ]
@@ -270,10 +277,14 @@ private struct TableBuilder {
         for (id, standing) in previous.streams {
             guard let own = self.streams[id] else {
                 self.streams[id] = standing
+                if previous.unverified.contains(id) { self.unverified.insert(id) }
                 continue
             }
             self.streams[id]?.durable = max(own.durable, standing.durable)
             self.streams[id]?.isSealed = own.isSealed || standing.isSealed
+            guard self.unverified.contains(id), !previous.unverified.contains(id) else { continue }
+            self.streams[id]?.describe(standing.description)
+            self.unverified.remove(id)
         }
         self.sealedOrder = previous.sealedOrder + self.sealedOrder
     }
@@ -290,6 +301,8 @@ private struct TableBuilder {
             if self.streams[description.id] == nil {
                 self.streams[description.id] = StreamStanding(
                     description: description, durable: StreamOffset(0), isSealed: false)
+            } else if self.unverified.remove(description.id) != nil {
+                self.streams[description.id]?.describe(description)
             }
         case .at(let number, let offset):
             if let id = self.ids[number] { self.streams[id]?.durable = offset }
