@@ -129,7 +129,7 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
             return try self.openSegment(upTo: end)
         }
         let scanner = try SegmentScanner(
-            segment: segments[index], in: self.directory, limit: try self.limit(of: segments[index], upTo: end),
+            segment: segments[index], in: self.directory, limit: min(segments[(index + 1)...].first ?? end, end),
             files: self.files)
         self.open = OpenSegment(base: segments[index], scanner: scanner, confirmed: segments[index])
         return true
