@@ -118,7 +118,7 @@ let package = Package(
             "WaybillProtocolTests", ["WaybillProtocol", "WaybillCompression", "WaybillJSON", "WaybillSystem"]),
         tests("WaybillSpoolTests", ["WaybillSpool", "WaybillSystem"]),
         tests("WaybillTests", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem"]),
-        tests("WaybillTailTests", ["WaybillTail", "WaybillSystem"]),
+        tests("WaybillTailTests", ["WaybillTail", "WaybillSpool", "WaybillSystem"]),
         tests(
             "WaybillJournalTests",
             ["WaybillJournal", "WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
@@ -141,8 +141,9 @@ let package = Package(
         tests(
             "WaybillFuzzTests",
             [
-                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
-                "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
+                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillInspect", "WaybillJSON",
+                "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
+                "WaybillTail",
             ]),
     ]
 )

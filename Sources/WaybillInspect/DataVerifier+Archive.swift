@@ -156,7 +156,8 @@ extension DataVerifier {
         _ checkpoint: Checkpoint, _ archived: inout Archived
     ) throws(FileSystemError) {
         guard let zone = checkpoint.zone(self.data.files) else {
-            return self.report.note("the archive's zone is unknown here; its lines are not compared with the journal")
+            return self.report.add(
+                Problem(.unreadable, checkpoint.path, "its zone is unknown here: no line is compared with the journal"))
         }
         var stems: [String: Int] = [:]
         for (index, stem) in archived.stems.enumerated() { stems[stem] = index }

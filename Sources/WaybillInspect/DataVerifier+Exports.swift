@@ -18,8 +18,13 @@ extension DataVerifier {
         self.report.total("\(name)_events", actual.values.reduce(0) { $0 + $1.exported })
         self.report.total("\(name)_refused", actual.values.reduce(0) { $0 + $1.refused })
         self.report.total("\(name)_held", actual.values.reduce(0) { $0 + $1.held })
-        guard let archive, let zone = checkpoint.zone(self.data.files) else {
-            return self.report.note("\(name) is not compared with the archive: one of their checkpoints is missing")
+        guard let archive else {
+            return self.report.note("\(name) is not compared with the archive, whose checkpoint is missing")
+        }
+        guard let zone = checkpoint.zone(self.data.files) else {
+            return self.report.add(
+                Problem(.unreadable, checkpoint.path, "its zone is unknown here: no event is compared with the archive")
+            )
         }
         let options = ExportOptions(provider: provider, zone: zone)
         var run = ExpectedRun(options: options)

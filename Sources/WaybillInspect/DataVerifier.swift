@@ -179,7 +179,10 @@ package struct DataVerifier<Files: FileSystem> {
         }
         var lengths: [String: Int] = [:]
         for (key, value) in image.entries where key.hasPrefix(FileSet<Files>.keyPrefix) {
-            lengths[String(key.dropFirst(FileSet<Files>.keyPrefix.utf8.count))] = Int(value)
+            let file = String(key.dropFirst(FileSet<Files>.keyPrefix.utf8.count))
+            let length = Int(value) ?? -1
+            if length < 0 { self.report.add(Problem(.damaged, path, "it says no length of \(file)")) }
+            lengths[file] = max(0, length)
         }
         return Checkpoint(
             path: path, position: JournalPosition(position), entries: image.entries, lengths: lengths)

@@ -51,6 +51,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     private var stagedOffsets: [StreamID: StreamOffset] = [:]
     private var stagedDescriptions: [StreamID: StreamDescription] = [:]
     private var stagedSeals: Set<StreamID> = []
+    /// Streams whose description is what a damaged line says; the next agent that opens one knows better.
+    private var unverifiedStreams: Set<StreamID>
     /// Sealed streams in the order of sealing; the oldest are forgotten beyond the limit.
     private var sealedOrder: [StreamID]
 
@@ -78,6 +80,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.recovery = found.report
         self.streams = found.streams
         self.sealedOrder = found.sealedOrder
+        self.unverifiedStreams = found.unverifiedStreams
         self.end = max(found.end, endMin)
         self.segments = found.segments
     }
@@ -121,8 +124,16 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             self.stagedSeals.insert(id)
         }
         if self.streams[id] == nil { self.stagedDescriptions[id] = description }
+        if self.unverifiedStreams.remove(id) != nil { self.redescribe(id, description) }
         self.staged.append(entry)
         return .staged
+    }
+
+    /// Takes a description in place of one that damage may have changed; a new segment says it to readers.
+    private mutating func redescribe(_ id: StreamID, _ description: StreamDescription) {
+        guard let own = self.streams[id]?.description, own != description else { return }
+        self.streams[id]?.describe(description)
+        self.abandonSegment()
     }
 
     /// Moves streams forward of which readers hold more than the journal, whose files were damaged or removed.
@@ -132,6 +143,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     package mutating func advance(to standings: [StreamStanding]) {
         for standing in standings {
             let id = standing.description.id
+            // Most likely it was read before the damage; an agent still knows better.
+            if self.unverifiedStreams.contains(id) { self.redescribe(id, standing.description) }
             let known = self.streams[id]?.durable ?? StreamOffset(0)
             guard known.advanced(by: 1) < standing.durable else { continue }
             self.streams[id, default: standing].durable = standing.durable
@@ -262,7 +275,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.file = nil
     }
 
-    /// Deletes whole segments that end at or before `position` and were last written at or before `time`.
+    /// Deletes whole segments that end at or before `position` and were last written at or before `time`, and what
+    /// starts set aside of the same age and before the same position.
     ///
     /// - Returns: the segments deleted.
     package mutating func retire(before position: JournalPosition, writtenBefore time: WallTime) throws(FileSystemError)
@@ -272,13 +286,33 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         while self.segments.count > 1, self.segments[1] <= position {
             let path = JournalPath.segment(self.segments[0], in: self.directory)
             if let status = try self.files.status(at: path) {
-                guard status.modified / 1_000_000 <= time.milliseconds else { break }
+                guard status.isWritten(before: time) else { break }
                 try self.files.unlink(path)
                 count += 1
             }
             self.segments.removeFirst()
         }
+        try self.retireLeftovers(before: position, writtenBefore: time)
         return count
+    }
+
+    private func retireLeftovers(
+        before position: JournalPosition, writtenBefore time: WallTime
+    ) throws(FileSystemError) {
+        for name in try self.files.list(self.directory) {
+            guard let start = JournalPath.position(ofLeftover: name), start <= position else { continue }
+            let path = Path.join(self.directory, name)
+            guard let status = try self.files.status(at: path), status.kind == .regular,
+                status.isWritten(before: time)
+            else { continue }
+            try self.files.unlink(path)
+        }
+    }
+}
+
+extension FileStatus {
+    fileprivate func isWritten(before time: WallTime) -> Bool {
+        self.modified / 1_000_000 <= time.milliseconds
     }
 }
 
@@ -301,7 +335,7 @@ package struct JournalPosition: Hashable, Comparable, Sendable, CustomStringConv
 
 /// What the journal holds of a stream.
 package struct StreamStanding: Hashable, Sendable {
-    package let description: StreamDescription
+    package private(set) var description: StreamDescription
     package var durable: StreamOffset
     package var isSealed: Bool
 
@@ -309,6 +343,12 @@ package struct StreamStanding: Hashable, Sendable {
         self.description = description
         self.durable = durable
         self.isSealed = isSealed
+    }
+
+    /// Says of the same stream where else it belongs.
+    mutating func describe(_ description: StreamDescription) {
+        precondition(description.id == self.description.id, "\(description.id) is not \(self.description.id)")
+        self.description = description
     }
 }
 
@@ -348,10 +388,39 @@ package enum JournalPath {
         let digits = name.utf8.prefix(20)
         // `Int` takes a sign; a name with one is not ours. Positions stay where integers of the protocol do.
         guard name.utf8.count == 28, name.hasSuffix(".journal"),
-            digits.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
+            digits.allSatisfy(Self.isDigit),
             let value = Int(name.prefix(20)), value <= LineProtocol.integerMax
         else { return nil }
         return JournalPosition(value)
+    }
+
+    /// The position in the name of what a start set aside, or of a group that a start died over; `nil` for another
+    /// file's name, which is never deleted.
+    ///
+    ///     268435900.torn-1                         268435900.group
+    ///     00000000000268435612.journal.torn-1      00000000000268435612.journal.suspect-1
+    static func position(ofLeftover name: String) -> JournalPosition? {
+        let parts = name.split(separator: ".", omittingEmptySubsequences: false)
+        guard let first = parts.first, first.utf8.allSatisfy(Self.isDigit), let value = Int(first),
+            value <= LineProtocol.integerMax
+        else { return nil }
+        switch parts.count {
+        case 2 where parts[1] == "group": break
+        case 2 where Self.isNumbered(parts[1], "torn-"): break
+        case 3 where Self.position(ofSegment: "\(first).\(parts[1])") != nil:
+            guard Self.isNumbered(parts[2], "torn-") || Self.isNumbered(parts[2], "suspect-") else { return nil }
+        default: return nil
+        }
+        return JournalPosition(value)
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+    }
+
+    private static func isNumbered(_ text: Substring, _ prefix: String) -> Bool {
+        let number = text.dropFirst(prefix.count)
+        return text.hasPrefix(prefix) && !number.isEmpty && number.utf8.allSatisfy(Self.isDigit)
     }
 
     static func unused(_ path: String, _ files: some FileSystem) throws(FileSystemError) -> String {

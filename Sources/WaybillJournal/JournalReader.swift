@@ -22,6 +22,8 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
     /// Ranges that were stepped over since ``takeDamages()`` was last called.
     private var damages: [JournalDamage] = []
     private var open: OpenSegment?
+    /// What other segments say of streams whose opening is damaged in the segment that is open.
+    private var described: (others: OtherSegments, streams: [StreamID: StreamDescription])?
 
     private struct OpenSegment: ~Copyable {
         let base: JournalPosition
@@ -61,8 +63,11 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
                 segment.confirmed = segment.scanner.position
                 if start >= self.position {
                     self.position = segment.scanner.position
+                    let verified =
+                        segment.scanner.isDescriptionUnverified
+                        ? try self.verifiedDescription(of: description.id, besides: segment.base) : nil
                     let record = JournalRecord(
-                        position: start, end: self.position, header: header, description: description,
+                        position: start, end: self.position, header: header, description: verified ?? description,
                         receivedAt: segment.scanner.receivedAt, payload: payload)
                     self.open = consume segment
                     return record
@@ -90,6 +95,18 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
         return nil
     }
 
+    /// What another segment says of a stream; `nil` when none does: then the damaged line has to do.
+    private mutating func verifiedDescription(
+        of id: StreamID, besides base: JournalPosition
+    ) throws(FileSystemError) -> StreamDescription? {
+        let others = try OtherSegments(besides: base, directory: self.directory, files: self.files)
+        // Looked for once, and again when a segment has begun.
+        if let described, described.others == others { return described.streams[id] }
+        let found = try others.descriptions(files: self.files)
+        self.described = (others, found)
+        return found[id]
+    }
+
     /// Keeps damage that lies before ``position`` to itself: it was reported when it was stepped over.
     private mutating func report(_ damage: JournalDamage) {
         guard damage.end > self.position else { return }
@@ -112,7 +129,7 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
             return try self.openSegment(upTo: end)
         }
         let scanner = try SegmentScanner(
-            segment: segments[index], in: self.directory, limit: try self.limit(of: segments[index], upTo: end),
+            segment: segments[index], in: self.directory, limit: min(segments[(index + 1)...].first ?? end, end),
             files: self.files)
         self.open = OpenSegment(base: segments[index], scanner: scanner, confirmed: segments[index])
         return true

@@ -8,6 +8,7 @@ package struct JournalRecovery: Hashable, Sendable {
     package var end = JournalPosition(0)
     /// Bytes of unacknowledged groups behind the last whole one, cut off and kept beside the journal.
     package var tornByteCount = 0
+    /// Where they are kept: a file of their own, or the segment itself; `nil` where the disk had no room.
     package var tornPath: String?
     /// Ranges in the middle that cannot be read; they stay where they are.
     package var damages: [JournalDamage] = []
@@ -24,6 +25,8 @@ package struct JournalRecovery: Hashable, Sendable {
 
         var streams: [StreamID: StreamStanding] { self.table.streams }
         var sealedOrder: [StreamID] { self.table.sealedOrder }
+        /// Streams that may be described wrongly, because the line that did is damaged.
+        var unverifiedStreams: Set<StreamID> { self.table.unverified }
     }
 
     /// Reads the last segment, cuts its torn end, and rebuilds the stream table.
@@ -119,8 +122,9 @@ package struct JournalRecovery: Hashable, Sendable {
                 scan.table.add(message)
             case .batch(let header, let description, _):
                 hasUncovered = false
-                scan.table.confirm()
-                scan.table.add(header, of: description)
+                // A mark stands between lines and a batch, unless damage took it.
+                scan.table.forgetUnconfirmed()
+                scan.table.add(header, of: description, isVerified: !scanner.isDescriptionUnverified)
                 scan.end = scanner.position
                 confirmed = scan.end
                 scan.batchCount += 1
@@ -148,26 +152,53 @@ package struct JournalRecovery: Hashable, Sendable {
         into found: inout Found
     ) throws(FileSystemError) {
         let end = scan.end
-        let file = try files.open(JournalPath.segment(base, in: directory), .append)
+        let path = JournalPath.segment(base, in: directory)
+        let file = try files.open(path, .append)
         defer { files.close(file) }
+        // Behind the last group, where the tail stays in the segment.
+        var groupEnd = end
         if end < limit {
             found.report.tornByteCount = limit.rawValue - end.rawValue
             let aside = try JournalPath.unused(Path.join(directory, "\(end.rawValue).torn"), files)
-            do throws(FileSystemError) {
-                try self.copyTail(of: file, from: end.rawValue - base.rawValue, to: aside, files: files)
+            let offset = end.rawValue - base.rawValue
+            switch try self.keepTail(of: file, from: offset, as: aside, files: files) {
+            case .copied:
                 found.report.tornPath = aside
-            } catch {
+                try files.truncate(file, to: offset)
+            case .noRoom:
                 // Nothing of it was acknowledged: a full disk must not keep the receiver from starting.
-                guard error.isDiskFull else { throw error }
-                try files.unlink(aside)
+                try files.truncate(file, to: offset)
+            case .failed:
+                // The name of the segment that begins next says that these bytes are none of the journal's.
+                found.report.tornPath = path
+                groupEnd = limit
             }
-            try files.truncate(file, to: end.rawValue - base.rawValue)
         }
         try files.synchronize(file)
         try files.synchronizeDirectory(directory)
-        let group = LastGroup(segment: base, start: scan.groupStart, end: end)
+        let group = LastGroup(segment: base, start: scan.groupStart, end: groupEnd)
         if try group.rewrite(in: file, directory: directory, files: files) {
             found.report.rewrittenByteCount = end.rawValue - scan.groupStart.rawValue
+        }
+    }
+
+    private enum TailCopy {
+        case copied
+        case noRoom
+        /// The disk refused for another reason; the tail must stay where it is.
+        case failed
+    }
+
+    private static func keepTail(
+        of file: FileID, from offset: Int, as aside: String, files: some FileSystem
+    ) throws(FileSystemError) -> TailCopy {
+        do throws(FileSystemError) {
+            try self.copyTail(of: file, from: offset, to: aside, files: files)
+            return .copied
+        } catch {
+            // Half a copy says nothing; it may not even have been made.
+            if try files.status(at: aside) != nil { try files.unlink(aside) }
+            return error.isDiskFull ? .noRoom : .failed
         }
     }
 
@@ -218,6 +249,8 @@ private struct TableBuilder {
     private(set) var streams: [StreamID: StreamStanding] = [:]
     private(set) var sealedOrder: [StreamID] = []
     private var ids: [StreamNumber: StreamID] = [:]
+    /// Streams of which no line with a good mark behind it says more than the id.
+    private(set) var unverified: Set<StreamID> = []
     /// Lines that no mark has covered yet.
     private var unconfirmed: [Message] = []
 
@@ -229,7 +262,9 @@ private struct TableBuilder {
         self.unconfirmed.removeAll()
     }
 
-    mutating func add(_ header: BatchHeader, of description: StreamDescription) {
+    mutating func add(_ header: BatchHeader, of description: StreamDescription, isVerified: Bool) {
+        self.ids[header.stream] = description.id
+        if !isVerified, self.streams[description.id] == nil { self.unverified.insert(description.id) }
         self.streams[
             description.id, default: StreamStanding(description: description, durable: header.end, isSealed: false)
         ]
@@ -242,10 +277,14 @@ private struct TableBuilder {
         for (id, standing) in previous.streams {
             guard let own = self.streams[id] else {
                 self.streams[id] = standing
+                if previous.unverified.contains(id) { self.unverified.insert(id) }
                 continue
             }
             self.streams[id]?.durable = max(own.durable, standing.durable)
             self.streams[id]?.isSealed = own.isSealed || standing.isSealed
+            guard self.unverified.contains(id), !previous.unverified.contains(id) else { continue }
+            self.streams[id]?.describe(standing.description)
+            self.unverified.remove(id)
         }
         self.sealedOrder = previous.sealedOrder + self.sealedOrder
     }
@@ -262,6 +301,8 @@ private struct TableBuilder {
             if self.streams[description.id] == nil {
                 self.streams[description.id] = StreamStanding(
                     description: description, durable: StreamOffset(0), isSealed: false)
+            } else if self.unverified.remove(description.id) != nil {
+                self.streams[description.id]?.describe(description)
             }
         case .at(let number, let offset):
             if let id = self.ids[number] { self.streams[id]?.durable = offset }

@@ -31,15 +31,17 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
     /// Where the next frame begins in the file.
     private var offset = 0
     private var unmarkedChecksum: UInt32 = 0
-    /// Where the frame behind a damaged batch begins, if the batch's header is to be believed.
+    /// Where the frame behind a damaged batch or mark begins, if its line is to be believed.
     private var offsetBehindDamage: Int?
     /// Whether the last damage is a batch of a stream that the segment does not open, since the line that did is damaged.
     package private(set) var isStreamUnknown = false
     /// Streams opened since the last mark.
-    private var unmarkedNumbers: Set<StreamNumber> = []
-    /// Streams whose opening no mark covers, because of damage.
-    private var unverifiedNumbers: Set<StreamNumber> = []
+    private var unmarked: [StreamNumber: StreamDescription] = [:]
+    /// Streams whose opening no mark covers, because of damage; what is not `nil` in ``descriptions`` counts instead.
+    private var unverified: [StreamNumber: StreamDescription] = [:]
     private var descriptions: [StreamNumber: StreamDescription] = [:]
+    /// Whether no mark vouches for the last batch's description; its checksum does for the stream's id.
+    package private(set) var isDescriptionUnverified = false
     /// The time of the last mark.
     package private(set) var receivedAt = WallTime(milliseconds: 0)
     /// Whether payloads are read and verified, or stepped over.
@@ -99,6 +101,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
     package mutating func next() throws(FileSystemError) -> SegmentItem {
         self.offsetBehindDamage = nil
         self.isStreamUnknown = false
+        self.isDescriptionUnverified = false
         let window = try self.window(of: ProtocolLimits.messageByteCountMax)
         if window.isEmpty { return self.position < self.limit ? .damaged("the file ends early") : .end }
         let decoded: (message: Message, byteCount: Int)?
@@ -115,8 +118,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
             return self.mark(
                 message, position, milliseconds, checksum, line: UnsafeRawBufferPointer(rebasing: window[..<byteCount]))
         case .open(let number, let description):
-            self.descriptions[number] = description
-            self.unmarkedNumbers.insert(number)
+            self.unmarked[number] = description
         case .at, .sealed, .skip, .seal:
             break
         case .hello, .ready, .ack, .nak, .ping, .pong, .wait, .move, .err, .bye:
@@ -136,10 +138,12 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         let covered = FrameChecksum.checksum(
             continuing: self.unmarkedChecksum, UnsafeRawBufferPointer(rebasing: line[..<(line.count - 9)]))
         guard position == UInt64(self.position.rawValue), covered == checksum else {
+            if position == UInt64(self.position.rawValue) { self.offsetBehindDamage = self.offset + line.count }
             return .damaged("the checksum of a mark does not hold")
         }
         self.unmarkedChecksum = 0
-        self.unmarkedNumbers.removeAll(keepingCapacity: true)
+        for (number, description) in self.unmarked { self.descriptions[number] = description }
+        self.unmarked.removeAll(keepingCapacity: true)
         self.receivedAt = WallTime(milliseconds: Int64(milliseconds))
         self.offset += line.count
         return .message(message)
@@ -150,11 +154,13 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         guard self.position.rawValue + frameByteCount <= self.limit.rawValue else {
             return .damaged("a payload is cut off")
         }
-        guard let description = self.descriptions[header.stream] else {
+        let verified = self.descriptions[header.stream]
+        guard let description = verified ?? self.unverified[header.stream] ?? self.unmarked[header.stream] else {
             self.offsetBehindDamage = self.offset + frameByteCount
             self.isStreamUnknown = true
             return .damaged("a batch names stream \(header.stream.rawValue), which this segment does not open")
         }
+        self.isDescriptionUnverified = verified == nil
         guard self.isReadingPayloads else {
             self.offset += frameByteCount
             return .batch(header, description, payload: UnsafeRawBufferPointer(start: nil, count: 0))
@@ -164,7 +170,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         let payload = UnsafeRawBufferPointer(rebasing: frame[lineByteCount...])
         guard FrameChecksum.checksum(of: header.checksummedText(id: description.id), payload) == header.checksum else {
             self.offsetBehindDamage = self.offset + frameByteCount
-            self.isStreamUnknown = self.unverifiedNumbers.contains(header.stream)
+            self.isStreamUnknown = verified == nil && self.unverified[header.stream] != nil
             return .damaged("the checksum of a batch does not hold")
         }
         self.unmarkedChecksum = 0
@@ -180,8 +186,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
     /// - Returns: whether there is one; if not, the scan stays where it is.
     package mutating func resynchronize() throws(FileSystemError) -> Bool {
         let start = self.offset
-        self.unverifiedNumbers.formUnion(self.unmarkedNumbers)
-        self.unmarkedNumbers.removeAll(keepingCapacity: true)
+        self.distrustUnmarked()
         if self.isStreamUnknown, try self.stepOver() { return true }
         guard try self.findMark() else { return false }
         let mark = self.offset
@@ -191,7 +196,12 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         return true
     }
 
-    /// Goes on at the frame behind a damaged batch.
+    private mutating func distrustUnmarked() {
+        self.unverified.merge(self.unmarked) { first, _ in first }
+        self.unmarked.removeAll(keepingCapacity: true)
+    }
+
+    /// Goes on at the frame behind a damaged batch, or behind a mark whose lines are damaged.
     ///
     /// - Returns: whether one is there; if not, the scan stays where it is.
     package mutating func stepOver() throws(FileSystemError) -> Bool {
@@ -203,6 +213,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
             self.offset = start
             return false
         }
+        self.distrustUnmarked()
         self.unmarkedChecksum = 0
         return true
     }

@@ -45,11 +45,17 @@ struct PartStanding: Hashable {
             case "first": self.firstID = PercentText.decode(value)
             case "last": self.lastID = PercentText.decode(value)
             default:
-                guard let number = Int(value) else { return nil }
+                guard let number = Int(value), Self.range(of: key).contains(number) else { return nil }
                 self.take(key, number)
             }
         }
         if self.number < 0 { return nil }
+    }
+
+    /// What can have been counted; beyond it the next event or the manifest would overflow.
+    private static func range(of key: String) -> ClosedRange<Int> {
+        // The times of day 1 of year 0 and the last of year 9999, which are all that an event can have.
+        key == "oldest" ? -62_167_219_200_000...253_402_300_799_999 : 0...(1 << 53)
     }
 
     private mutating func take(_ key: String, _ value: Int) {

@@ -1,3 +1,4 @@
+internal import WaybillSpool
 internal import WaybillSystem
 
 /// Finds out of which files nothing more will come.
@@ -59,6 +60,34 @@ extension Tail {
         // Gives the lock back.
         if self.table[key].reach == .path { self.closeDescriptor(key) }
         self.enqueue(key)
+    }
+
+    /// Deletes segments that a writer died over before they had their name; no line was ever in one.
+    ///
+    /// Once per ``TailLimits/emptySegmentAge``: a younger one may be renamed the next moment.
+    mutating func deleteUnfinishedSegments(_ now: TailTime) {
+        if let last = self.sweptAt, now.monotonic - last < self.limits.emptySegmentAge { return }
+        self.sweptAt = now.monotonic
+        for case .spool(let directory) in self.sources.map(\.kind) {
+            var expansion = GlobPattern.Expansion()
+            // Folders that cannot be read are complained about where their segments are looked for.
+            GlobPattern(Path.join(directory, "*\(Self.unfinishedSuffix)")).expand(on: self.files, into: &expansion)
+            for path in expansion.paths { self.deleteUnfinishedSegment(path, now) }
+        }
+    }
+
+    private static var unfinishedSuffix: String { SegmentName.suffix + ".new" }
+
+    private mutating func deleteUnfinishedSegment(_ path: String, _ now: TailTime) {
+        guard SegmentName(parsing: String(Path.name(of: path).dropLast(".new".count))) != nil else { return }
+        do throws(FileSystemError) {
+            guard let status = try self.files.status(at: path), status.kind == .regular, status.byteCount == 0 else {
+                return
+            }
+            self.deleteEmptySegment(path, status, now)
+        } catch {
+            self.complain(path, .unreadable(path: path, error))
+        }
     }
 
     /// Deletes a segment into which its writer never wrote, once the writer is gone.

@@ -22,6 +22,7 @@ extension Tail {
         self.adoptRemembered(now)
         self.settleLeft(now)
         self.probeSegments(now)
+        self.deleteUnfinishedSegments(now)
     }
 
     /// Looks at the files of these paths again; a watched directory stands for everything.

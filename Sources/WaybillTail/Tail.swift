@@ -73,6 +73,8 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     var changed: Set<StreamKey> = []
     var removedIDs: Set<String> = []
     var checkpointedAt: MonotonicTime?
+    /// When the spools were last looked through for unfinished segments.
+    var sweptAt: MonotonicTime?
     var directories: [String] = []
     /// For the heads of files.
     let headBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Fingerprint.byteCountMax, alignment: 16)

@@ -99,7 +99,7 @@ package struct TailLimits: Hashable, Sendable {
     ///
     /// A writer that was not told of the rotation may come back to it; what it writes later than that is not seen.
     package var renamedGrace = Duration.seconds(600)
-    /// How old an empty, unlocked segment must be before it is deleted.
+    /// How old an empty, unlocked segment must be before it is deleted, one that was never finished (`.new`) too.
     package var emptySegmentAge = Duration.seconds(60)
     /// How often ``Tail/isCheckpointDue(_:)`` asks for a checkpoint while there are changes.
     package var checkpointInterval = Duration.seconds(1)

@@ -53,6 +53,7 @@ final class CrashFileSystem: FileSystem, @unchecked Sendable {
     var nextDescriptor: Int32 = 3
     private var nextNode: UInt64 = 3
     private var faults: [Int: Fault] = [:]
+    private var pathFaults: [String: Fault] = [:]
     private var stopCall = Int.max
     private var random: (generator: SeededGenerator, perMille: Int)?
     /// Calls that can fail, since the disk was made.
@@ -76,6 +77,11 @@ final class CrashFileSystem: FileSystem, @unchecked Sendable {
         self.faults[self.callCount + number] = fault
     }
 
+    /// Makes every call of a kind on a path fail; ``clearFaults()`` ends it.
+    func fail(_ operation: String, of path: String, _ fault: Fault) {
+        self.pathFaults["\(operation) \(path)"] = fault
+    }
+
     /// Cuts the power in the middle of the `number`th call from now on.
     func stop(atCall number: Int) {
         self.stopCall = self.callCount + number
@@ -88,6 +94,7 @@ final class CrashFileSystem: FileSystem, @unchecked Sendable {
 
     func clearFaults() {
         self.faults = [:]
+        self.pathFaults = [:]
         self.random = nil
         self.stopCall = .max
     }
@@ -248,7 +255,7 @@ final class CrashFileSystem: FileSystem, @unchecked Sendable {
         let isStopped = self.isStopped
         self.callCount += 1
         if isStopped { throw FileSystemError(operation, path: path, errno: SystemErrorText.inputOutput) }
-        var fault = self.faults[self.callCount]
+        var fault = self.faults[self.callCount] ?? self.pathFaults["\(operation) \(path)"]
         if self.isStopped { fault = .half(SystemErrorText.inputOutput) }
         if fault == nil, changes, var random = self.random {
             if Int.random(in: 0..<1000, using: &random.generator) < random.perMille {

@@ -115,6 +115,58 @@ import WaybillSystem
         #expect(bench.table(of: journal) == bench.standings)
     }
 
+    @Test func `what starts set aside is retired as segments of its age and place are`() throws {
+        let bench = try JournalBench(segmentByteCountMax: 100)
+        var journal = try bench.open()
+        for round in 0..<3 {
+            bench.stageBatch(round, payload: [UInt8](repeating: 7, count: 200), in: &journal)
+            try bench.commit(&journal)
+        }
+        let segments = journal.segments
+        let first = JournalPath.segment(segments[0], in: "/journal")
+        let leftovers = [
+            "/journal/\(segments[1].rawValue).torn-1", "/journal/0.group", first + ".torn-12", first + ".suspect-1",
+        ]
+        let foreign = [
+            "/journal/notes.txt", "/journal/x.torn-1", "/journal/1.torn-", "/journal/1.torn-1x", "/journal/+1.torn-1",
+            "/journal/1.torn-1.gz", "/journal/1.groups", "/journal/.group", "/journal/1.journal.torn-1",
+            first + ".suspect", "/journal/99999999999999999999.torn-1",
+        ]
+        bench.disk.now += 1_000_000_000
+        let time = WallTime(milliseconds: bench.disk.now / 1_000_000)
+        for path in leftovers + foreign { bench.disk.close(try bench.disk.open(path, .appendNew)) }
+        func left() -> [String] {
+            leftovers.filter { bench.disk.bytes(of: $0) != nil }
+        }
+        // Too young, then before a reader that is not past them.
+        _ = try journal.retire(before: journal.end, writtenBefore: WallTime(milliseconds: time.milliseconds - 1))
+        #expect(left() == leftovers)
+        _ = try journal.retire(before: JournalPosition(segments[1].rawValue - 1), writtenBefore: time)
+        #expect(left() == [leftovers[0]])
+        _ = try journal.retire(before: segments[1], writtenBefore: time)
+        #expect(left() == [])
+        for path in foreign { #expect(bench.disk.bytes(of: path) != nil, "\(path)") }
+    }
+
+    @Test func `the torn end that a start kept goes with the segments of its age`() throws {
+        let bench = try JournalBench()
+        var journal = try bench.open()
+        bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+        try bench.commit(&journal)
+        let path = "/journal/00000000000000000000.journal"
+        bench.disk.place(path, try #require(bench.disk.bytes(of: path)) + Array("BATCH 1 2".utf8))
+        journal = try bench.recover()
+        let torn = try #require(journal.recovery.tornPath)
+        let start = bench.disk.now / 1_000_000
+        bench.disk.now += 60_000_000_000
+        bench.stageBatch(1, payload: [4], in: &journal)
+        try bench.commit(&journal)
+        _ = try journal.retire(before: journal.end, writtenBefore: WallTime(milliseconds: start - 1))
+        #expect(bench.disk.bytes(of: torn) == Array("BATCH 1 2".utf8))
+        _ = try journal.retire(before: journal.end, writtenBefore: WallTime(milliseconds: start))
+        #expect(bench.disk.bytes(of: torn) == nil)
+    }
+
     @Test func `a retirement that fails is gone on with`() throws {
         let bench = try JournalBench(segmentByteCountMax: 100)
         var journal = try bench.open()

@@ -154,4 +154,55 @@ import WaybillSystem
             #expect(call > 8)
         }
     }
+
+    @Test(arguments: [SystemErrorText.inputOutput, SystemErrorText.noSpace])
+    func `a torn end that cannot be copied stops no start, and is lost to a full disk alone`(errno: Int32) throws {
+        let (source, bytes, ends) = try Self.threeGroups()
+        let tail = Array("BATCH 1 2 of a group that a crash interrupted".utf8)
+        let path = "/journal/00000000000000000000.journal"
+        var startCount = 0
+        for operation in ["open", "write", "synchronize"] {
+            let bench = try JournalBench()
+            bench.disk.place(path, Array(bytes[..<ends[1]]) + tail)
+            bench.disk.fail(operation, of: "/journal/\(ends[1]).torn-1", .error(errno))
+            var journal = try bench.open()
+            startCount += 1
+            #expect(journal.end.rawValue == ends[1])
+            #expect(journal.recovery.tornByteCount == tail.count)
+            #expect(bench.disk.bytes(of: "/journal/\(ends[1]).torn-1") == nil)
+            let isKept = errno != SystemErrorText.noSpace
+            #expect(journal.recovery.tornPath == (isKept ? path : nil))
+            #expect(bench.disk.bytes(of: path) == bytes[..<ends[1]] + (isKept ? tail : []))
+            // What is acknowledged from here on is behind the tail for every reader, and for the next start.
+            bench.batches = Array(source.batches.prefix(4))
+            bench.standings = bench.table(of: journal)
+            bench.stageBatch(1, payload: [1], in: &journal)
+            try bench.commit(&journal)
+            bench.expectBatches(upTo: journal.end, everyPosition: true)
+            bench.disk.crash(seed: 1)
+            journal = try bench.recover()
+            #expect(journal.recovery.tornByteCount == 0)
+            #expect(bench.disk.bytes(of: path) == bytes[..<ends[1]] + (isKept ? tail : []))
+        }
+        #expect(startCount == 3)
+    }
+
+    @Test func `a start that left a torn end in its place and died has it still`() throws {
+        let (source, bytes, ends) = try Self.threeGroups()
+        let tail = Array("BATCH 1 2 of a group that a crash interrupted".utf8)
+        var isOpen = false
+        for call in 1...100 where !isOpen {
+            let bench = try JournalBench()
+            bench.disk.place("/journal/00000000000000000000.journal", Array(bytes[..<ends[1]]) + tail)
+            bench.disk.fail("write", of: "/journal/\(ends[1]).torn-1", .error(SystemErrorText.inputOutput))
+            bench.disk.stop(atCall: call)
+            isOpen = (try? bench.open()) != nil
+            bench.disk.crash(seed: UInt64(call))
+            let journal = try bench.open()
+            #expect(try bench.read(upTo: journal.end).batches == Array(source.batches.prefix(4)))
+            let kept = try #require(journal.recovery.tornPath)
+            #expect(bench.disk.bytes(of: kept)?.suffix(tail.count) == tail[...])
+        }
+        #expect(isOpen)
+    }
 }

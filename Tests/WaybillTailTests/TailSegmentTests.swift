@@ -1,4 +1,5 @@
 import Testing
+import WaybillSpool
 import WaybillSystem
 import WaybillTail
 
@@ -122,6 +123,53 @@ struct TailSegmentTests {
         bench.run()
         #expect(files.unlinkedPaths == [path(1)])
         #expect(bench.order == [])
+    }
+
+    @Test
+    func `an unfinished segment is deleted when it is empty, old, and its writer gone`() throws {
+        let bench = try TailBench(files)
+        // Left by dead writers: in order, the one to delete; one that somebody wrote to; names that are not ours.
+        let left = path(1) + ".new"
+        let others = [path(3) + ".new", "/spool/notes.ndjson.new", "/spool/install.json.new", path(4) + ".news"]
+        files.append(left, "")
+        files.append(others[0], "x")
+        for path in others.dropFirst() { files.append(path, "") }
+        files.append(path(2) + ".new", "")
+        let writer = try lockAsWriter(path(2) + ".new")
+        bench.run()
+        #expect(files.unlinkedPaths == [])
+        // A moment too early: what was found is too young.
+        bench.advance(59_000)
+        bench.run()
+        #expect(files.unlinkedPaths == [])
+        bench.advance(62_000)
+        bench.run()
+        #expect(files.unlinkedPaths == [left])
+        #expect(bench.notices == [.emptySegmentDeleted(path: left)])
+        files.close(writer)
+        bench.advance(61_000)
+        bench.run()
+        #expect(files.unlinkedPaths == [left, path(2) + ".new"])
+        for path in others { #expect(files.exists(path), "\(path)") }
+        #expect(bench.order == [])
+        #expect(files.openDescriptorCount == 0)
+    }
+
+    @Test(arguments: [false, true])
+    func `a writer whose unfinished segment was deleted makes another`(isDeleted: Bool) throws {
+        let bench = try TailBench(files)
+        files.append(path(1) + ".new", "")
+        bench.advance(3_600_000)
+        if isDeleted { bench.run() }
+        #expect(files.exists(path(1) + ".new") == !isDeleted)
+        do {
+            var writer = try SpoolWriter(directory: "/spool", writer: Self.writer, on: files)
+            let line = Array("line\n".utf8)
+            try line.withUnsafeBytes { line in try writer.append(line) }
+        }
+        bench.settle()
+        #expect(bench.texts == ["line\n"])
+        #expect(!files.exists(path(1)))
     }
 
     @Test

@@ -40,11 +40,18 @@ let package = Package(
                 "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
                 "WaybillProtocol", "WaybillSystem", "CLibcrypto",
             ]),
+        module(
+            "WaybillInspect",
+            [
+                "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillJournal", "WaybillProjection",
+                "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
+            ]),
         .executableTarget(
             name: "fuzz",
             dependencies: [
-                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
-                "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
+                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillInspect", "WaybillJSON",
+                "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
+                "WaybillTail",
             ],
             path: "Sources", swiftSettings: settings,
             // GNU gold stops at an error of its own in this program.

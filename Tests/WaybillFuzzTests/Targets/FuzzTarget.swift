@@ -24,6 +24,8 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "time-zone", byteCountMax: 3000, run: TimeZoneFuzz.run),
         FuzzTarget(name: "glob", byteCountMax: 100, run: GlobFuzz.run),
         FuzzTarget(name: "export", byteCountMax: 2500, run: ExportFuzz.run),
+        FuzzTarget(name: "export-files", byteCountMax: 300, run: ExportFilesFuzz.run),
+        FuzzTarget(name: "export-texts", byteCountMax: 1000, run: ExportTextsFuzz.run),
     ]
 }
 

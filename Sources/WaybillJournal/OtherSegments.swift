@@ -1,0 +1,66 @@
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// What the segments around one say of its streams, for when damage took what it says itself.
+///
+/// A description stands in the head of every segment that began while the stream was known: the newest head is what
+/// an agent confirmed last; where the stream was forgotten since, the segment behind and the one before still have it.
+struct OtherSegments: Equatable {
+    private let directory: String
+    private let newest: JournalPosition?
+    private let next: JournalPosition?
+    private let base: JournalPosition
+    private let previous: JournalPosition?
+
+    init(besides base: JournalPosition, directory: String, files: some FileSystem) throws(FileSystemError) {
+        let segments = try files.list(directory).compactMap(JournalPath.position(ofSegment:))
+        let later = segments.filter { $0 > base }
+        self.directory = directory
+        self.newest = later.max()
+        self.next = later.min()
+        self.base = base
+        self.previous = segments.filter { $0 < base }.max()
+    }
+
+    /// Every description that a mark vouches for.
+    func descriptions(files: some FileSystem) throws(FileSystemError) -> [StreamID: StreamDescription] {
+        var found: [StreamID: StreamDescription] = [:]
+        if let newest { found = try self.read(newest, upTo: nil, isHeadOnly: true, files) }
+        if let next, next != self.newest {
+            found.merge(try self.read(next, upTo: self.newest, isHeadOnly: true, files)) { first, _ in first }
+        }
+        if let previous {
+            found.merge(try self.read(previous, upTo: self.base, isHeadOnly: false, files)) { first, _ in first }
+        }
+        return found
+    }
+
+    private func read(
+        _ segment: JournalPosition, upTo end: JournalPosition?, isHeadOnly: Bool, _ files: some FileSystem
+    ) throws(FileSystemError) -> [StreamID: StreamDescription] {
+        let path = JournalPath.segment(segment, in: self.directory)
+        // Retired since it was listed.
+        guard let byteCount = try files.status(at: path)?.byteCount else { return [:] }
+        let fileEnd = JournalPosition(segment.rawValue + byteCount)
+        var scanner = try SegmentScanner(
+            segment: segment, in: self.directory, limit: min(fileEnd, end ?? fileEnd), files: files)
+        scanner.isReadingPayloads = false
+        var found: [StreamID: StreamDescription] = [:]
+        var unmarked: [StreamDescription] = []
+        while true {
+            switch try scanner.next() {
+            case .message(.open(_, let description)): unmarked.append(description)
+            case .message(.mark):
+                for description in unmarked { found[description.id] = description }
+                unmarked = []
+                if isHeadOnly { return found }
+            case .message, .batch: break
+            case .damaged:
+                unmarked = []
+                if try scanner.resynchronize() { continue }
+                return found
+            case .end: return found
+            }
+        }
+    }
+}
