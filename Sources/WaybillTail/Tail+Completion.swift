@@ -92,7 +92,8 @@ extension Tail {
 
     /// Deletes a segment into which its writer never wrote, once the writer is gone.
     mutating func deleteEmptySegment(_ path: String, _ status: FileStatus, _ now: TailTime) {
-        let age = Duration.milliseconds(now.wall.milliseconds - status.modified / 1_000_000)
+        // A file from the future was made before the clock was set back.
+        let age = Duration.milliseconds(abs(now.wall.milliseconds - status.modified / 1_000_000))
         guard age >= self.limits.emptySegmentAge else { return }
         do throws(FileSystemError) {
             let descriptor = try self.files.open(path, .read)

@@ -86,9 +86,10 @@ extension Tail {
         switch self.table[key].phase {
         case .left: self.table[key].phase = .following
         case .sealed: self.deleteSealedSegment(key)
-        case .complete, .sealOffered:
+        case .complete:
             if !self.table[key].isSegment { self.table[key].phase = .following }
-        case .following: break
+        // Its end is on the way to the receiver; a second one must not follow.
+        case .following, .sealOffered: break
         }
         if self.table.contains(key) { self.observeLength(key, status) }
     }
@@ -237,7 +238,7 @@ extension Tail {
     }
 
     private mutating func left(_ key: StreamKey, _ now: TailTime) {
-        guard !self.table[key].isSegment else { return }
+        guard !self.table[key].isSegment, self.table[key].phase != .sealOffered else { return }
         self.table[key].phase = .left(since: now.monotonic)
         self.changed.insert(key)
     }

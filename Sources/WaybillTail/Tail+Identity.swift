@@ -240,7 +240,8 @@ extension Tail {
         if self.byIdentity[file.identity] == key { self.byIdentity[file.identity] = nil }
         if self.byPath[file.path] == key { self.byPath[file.path] = nil }
         self.table[key].reach = .gone
-        self.table[key].phase = .complete
+        // An end that is on the way to the receiver is not sent twice.
+        if file.phase != .sealOffered { self.table[key].phase = .complete }
         // How much of it was lost is known when the receiver's position is.
         if file.isPositioned || !file.isIdentified { self.tellEnding(key, at: file.cursor) }
         self.table[key].isFaulty = false

@@ -72,7 +72,7 @@ struct TailedFile {
         case following
         /// Renamed away or deleted; not grown since then. Leaves to `.following` and `.complete`.
         case left(since: MonotonicTime)
-        /// Nothing more will be appended. Leaves to `.sealOffered`, and to `.following` when it comes back.
+        /// Nothing more will be appended. Leaves to `.sealOffered`, and to `.following` when a foreign file comes back.
         case complete
         /// `.sealed` was handed out. Leaves to `.complete` when the connection is lost, and to `.sealed`.
         case sealOffered

@@ -20,6 +20,10 @@ final class TailBench<Files: FileSystem> {
     var skipped: [String: [String]] = [:]
     /// Whether what is shipped stays on its way until ``deliver()``.
     var isSlow = false
+    /// Whether seals stay unanswered.
+    var holdsSeals = false
+    /// Seals that were handed out and not answered.
+    var heldSeals: [String] = []
     private var inFlight: [(key: StreamKey, id: String, offset: Int, bytes: [UInt8])] = []
     /// In the order in which they were first opened.
     var order: [String] = []
@@ -186,6 +190,7 @@ final class TailBench<Files: FileSystem> {
         case .sealed(let length):
             self.deliver()
             #expect(length == self.received[id]?.count, "\(id)")
+            guard !self.holdsSeals else { return self.heldSeals.append(id) }
             self.sealed.insert(id)
             self.withTail { $0.sealedByReceiver(key) }
         }

@@ -36,6 +36,30 @@ struct TailRotationTests {
         #expect(bench.withTail { $0.fileCount } == 1)
     }
 
+    @Test(arguments: ["deleted", "back", "renamed"])
+    func `a file that changes its place while its seal is on its way is not sealed twice`(change: String) throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        files.move("/log/a.log", "/log/a.log.1")
+        bench.holdsSeals = true
+        bench.settle()
+        #expect(bench.heldSeals == [bench.order[0]])
+        switch change {
+        case "deleted": files.remove("/log/a.log.1")
+        case "back": files.move("/log/a.log.1", "/log/a.log")
+        default: files.move("/log/a.log.1", "/log/a.log.2")
+        }
+        bench.settle()
+        #expect(bench.heldSeals == [bench.order[0]])
+        // A new connection asks anew, and the seal is sent again where nothing more can come.
+        bench.loseConnection()
+        bench.holdsSeals = false
+        bench.settle()
+        #expect(bench.texts == ["one\n"])
+        #expect(bench.sealed.contains(bench.order[0]) == (change != "back"))
+    }
+
     @Test
     func `growth after the rename starts the grace period anew`() throws {
         let bench = try TailBench(files)

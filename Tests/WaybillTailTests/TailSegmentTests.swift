@@ -126,6 +126,15 @@ struct TailSegmentTests {
     }
 
     @Test
+    func `an empty segment from before the clock was set back is deleted`() throws {
+        let bench = try TailBench(files)
+        files.append(path(1), "")
+        bench.advance(-86_400_000)
+        bench.run()
+        #expect(files.unlinkedPaths == [path(1)])
+    }
+
+    @Test
     func `an unfinished segment is deleted when it is empty, old, and its writer gone`() throws {
         let bench = try TailBench(files)
         // Left by dead writers: in order, the one to delete; one that somebody wrote to; names that are not ours.
