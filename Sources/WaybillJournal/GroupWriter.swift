@@ -15,7 +15,7 @@ struct GroupWriter {
     private(set) var batchRanges: [Range<JournalPosition>] = []
 
     private let time: WallTime
-    private var nextNumber: Int
+    private(set) var lastNumber: Int
     private var lines: [UInt8] = []
     private var pieces: [Piece] = []
     /// Where the lines begin that the next mark covers.
@@ -23,11 +23,11 @@ struct GroupWriter {
     /// Where the lines begin that are not in ``pieces`` yet.
     private var pieceStart = 0
 
-    init(start: JournalPosition, time: WallTime, numbers: [StreamID: StreamNumber], next: Int) {
+    init(start: JournalPosition, time: WallTime, numbers: [StreamID: StreamNumber], last: Int) {
         self.end = start
         self.time = time
         self.numbers = numbers
-        self.nextNumber = next
+        self.lastNumber = last
     }
 
     func number(of id: StreamID) -> StreamNumber? {
@@ -36,8 +36,8 @@ struct GroupWriter {
 
     /// Gives a stream its number in this segment.
     mutating func introduce(_ description: StreamDescription) {
-        self.nextNumber += 1
-        let number = StreamNumber(UInt64(self.nextNumber))
+        self.lastNumber += 1
+        let number = StreamNumber(UInt64(self.lastNumber))
         self.numbers[description.id] = number
         self.append(.open(number, description))
     }

@@ -47,7 +47,9 @@ package struct Journal<Files: FileSystem>: ~Copyable {
 
     private var file: FileID?
     private var numbers: [StreamID: StreamNumber] = [:]
-    private var staged: [JournalEntry] = []
+    /// The last number given out in the present segment: a stream that is described anew gets another one.
+    private var lastNumber = 0
+    private var staged: [Staged] = []
     private var stagedOffsets: [StreamID: StreamOffset] = [:]
     private var stagedDescriptions: [StreamID: StreamDescription] = [:]
     private var stagedSeals: Set<StreamID> = []
@@ -123,9 +125,10 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             guard length == position else { return .gap(position) }
             self.stagedSeals.insert(id)
         }
-        if self.streams[id] == nil { self.stagedDescriptions[id] = description }
         if self.unverifiedStreams.remove(id) != nil { self.redescribe(id, description) }
-        self.staged.append(entry)
+        let known = self.stagedDescriptions[id] ?? self.streams[id]?.description
+        if known != description { self.stagedDescriptions[id] = description }
+        self.staged.append(Staged(entry: entry, description: known == description ? nil : description))
         return .staged
     }
 
@@ -158,17 +161,22 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     package mutating func commit(at time: WallTime) throws(FileSystemError) -> [Range<JournalPosition>] {
         try self.openSegmentIfNeeded(at: time)
         guard let file else { preconditionFailure("a segment is open here") }
-        var group = GroupWriter(start: self.end, time: time, numbers: self.numbers, next: self.numbers.count)
+        var group = GroupWriter(start: self.end, time: time, numbers: self.numbers, last: self.lastNumber)
         group.mark()
-        for entry in self.staged {
-            if group.number(of: entry.id) == nil {
-                guard let description = self.stagedDescriptions[entry.id] ?? self.streams[entry.id]?.description else {
-                    preconditionFailure("a staged stream has a description")
-                }
+        var introduced: Set<StreamID> = []
+        for staged in self.staged where group.number(of: staged.entry.id) == nil {
+            guard let description = staged.description ?? self.streams[staged.entry.id]?.description else {
+                preconditionFailure("a staged stream has a description")
+            }
+            group.introduce(description)
+            if staged.description != nil { introduced.insert(staged.entry.id) }
+        }
+        for staged in self.staged {
+            if let description = staged.description, introduced.remove(description.id) == nil {
                 group.introduce(description)
             }
+            group.add(staged.entry)
         }
-        for entry in self.staged { group.add(entry) }
         group.finish()
         do throws(FileSystemError) {
             try group.write(to: file, files: self.files)
@@ -187,16 +195,18 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         self.end = group.end
         self.numbers = group.numbers
+        self.lastNumber = group.lastNumber
         self.applyStaged()
         return group.batchRanges
     }
 
     private mutating func applyStaged() {
-        for (id, description) in self.stagedDescriptions where self.streams[id] == nil {
-            self.streams[id] = StreamStanding(description: description, durable: StreamOffset(0), isSealed: false)
+        for (id, description) in self.stagedDescriptions {
+            let standing = StreamStanding(description: description, durable: StreamOffset(0), isSealed: false)
+            self.streams[id, default: standing].description = description
         }
         for (id, offset) in self.stagedOffsets { self.streams[id]?.durable = offset }
-        for case .seal(let id, _) in self.staged {
+        for case .seal(let id, _) in self.staged.map(\.entry) {
             self.streams[id]?.isSealed = true
             self.sealedOrder.append(id)
         }
@@ -220,7 +230,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             try self.files.rename(path, to: try JournalPath.unused(path + ".suspect", self.files))
         }
         let file = try self.files.open(path, .appendNew)
-        var snapshot = GroupWriter(start: self.end, time: time, numbers: [:], next: 0)
+        var snapshot = GroupWriter(start: self.end, time: time, numbers: [:], last: 0)
         for (_, standing) in self.streams.sorted(by: { $0.key.text < $1.key.text }) {
             snapshot.introduce(standing.description)
             snapshot.restate(standing)
@@ -239,6 +249,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         if let old = self.file { self.files.close(old) }
         self.file = file
         self.numbers = snapshot.numbers
+        self.lastNumber = snapshot.lastNumber
         if self.segments.last != self.end { self.segments.append(self.end) }
         self.end = snapshot.end
     }
@@ -335,7 +346,7 @@ package struct JournalPosition: Hashable, Comparable, Sendable, CustomStringConv
 
 /// What the journal holds of a stream.
 package struct StreamStanding: Hashable, Sendable {
-    package private(set) var description: StreamDescription
+    package internal(set) var description: StreamDescription
     package var durable: StreamOffset
     package var isSealed: Bool
 
@@ -350,6 +361,13 @@ package struct StreamStanding: Hashable, Sendable {
         precondition(description.id == self.description.id, "\(description.id) is not \(self.description.id)")
         self.description = description
     }
+}
+
+/// An entry of the next group.
+private struct Staged {
+    let entry: JournalEntry
+    /// What its stream is from here on, where the journal does not say so yet.
+    let description: StreamDescription?
 }
 
 /// Something an agent wants kept.

@@ -298,12 +298,9 @@ private struct TableBuilder {
         switch message {
         case .open(let number, let description):
             self.ids[number] = description.id
-            if self.streams[description.id] == nil {
-                self.streams[description.id] = StreamStanding(
-                    description: description, durable: StreamOffset(0), isSealed: false)
-            } else if self.unverified.remove(description.id) != nil {
-                self.streams[description.id]?.describe(description)
-            }
+            let standing = StreamStanding(description: description, durable: StreamOffset(0), isSealed: false)
+            self.streams[description.id, default: standing].description = description
+            self.unverified.remove(description.id)
         case .at(let number, let offset):
             if let id = self.ids[number] { self.streams[id]?.durable = offset }
         case .skip(let number, let offset, let byteCount, _):

@@ -122,4 +122,37 @@ import WaybillSystem
         #expect(journal.streams[description.id]?.description == description)
         #expect(journal.position(of: description.id) == StreamOffset(200))
     }
+
+    @Test func `a stream that an agent describes anew is what it was at each batch`() throws {
+        let bench = try JournalBench()
+        var journal = try bench.open()
+        let one = JournalBench.description(1)
+        var moved = one
+        moved.source += ".1"
+        moved.bundle = "com.example.moved"
+        let two = JournalBench.description(2)
+        func stage(_ description: StreamDescription, _ stream: Int, _ offset: UInt64) {
+            let batch = JournalBench.batch(stream, at: offset, payload: [UInt8(stream), 2, 3])
+            #expect(journal.stage(batch, of: description) == .staged)
+        }
+        stage(one, 1, 0)
+        stage(moved, 1, 100)
+        stage(two, 2, 0)
+        _ = try journal.commit(at: bench.groupTime)
+        stage(moved, 1, 200)
+        _ = try journal.commit(at: bench.groupTime)
+        stage(one, 1, 300)
+        stage(two, 2, 100)
+        _ = try journal.commit(at: bench.groupTime)
+        let found = try Self.bundles(bench, upTo: journal.end)
+        #expect(found.damageCount == 0)
+        #expect(
+            found.bundles == [
+                "stream-1 com.example.app1", "stream-1 com.example.moved", "stream-2 com.example.app2",
+                "stream-1 com.example.moved", "stream-1 com.example.app1", "stream-2 com.example.app2",
+            ])
+        journal = try bench.open()
+        #expect(journal.streams[one.id]?.description == one)
+        #expect(journal.recovery.damages.isEmpty)
+    }
 }
