@@ -52,12 +52,19 @@ package struct ArchiveIndex<Files: FileSystem> {
     }
 
     /// How far the archive and the quarantine hold each stream, up to the last checkpoint.
+    ///
+    /// Without a checkpoint the files count as they are: beside a damaged journal it is made again from them.
     package func standings() throws(FileSystemError) -> [StreamStanding] {
+        var lengths = self.lengths
+        if lengths.isEmpty {
+            for folder in ["archive", "quarantine"] { try self.collect(folder, into: &lengths) }
+        }
         var ends: [StreamID: (description: StreamDescription, offset: StreamOffset, byteCount: Int)] = [:]
-        for (path, byteCount) in self.lengths.sorted(by: { $0.key < $1.key }) where path.hasSuffix(".ndjson") {
+        for (path, byteCount) in lengths.sorted(by: { $0.key < $1.key }) where path.hasSuffix(".ndjson") {
             let sources = String(path.dropLast(7) + ".sources")
+            guard let sourcesByteCount = lengths[sources] else { continue }
             let runs = try SourceRuns.runs(
-                of: Path.join(self.data.root, sources), byteCount: self.lengths[sources] ?? 0,
+                of: Path.join(self.data.root, sources), byteCount: sourcesByteCount,
                 linesByteCount: byteCount, files: self.data.files)
             for run in runs {
                 // A batch is spread over the files of its lines: their lengths add up to its own.
@@ -70,6 +77,17 @@ package struct ArchiveIndex<Files: FileSystem> {
         return ends.values.map { end in
             StreamStanding(
                 description: end.description, durable: end.offset.advanced(by: end.byteCount), isSealed: false)
+        }
+    }
+
+    private func collect(_ path: String, into lengths: inout [String: Int]) throws(FileSystemError) {
+        guard let status = try self.data.files.status(at: Path.join(self.data.root, path)) else { return }
+        guard status.kind == .directory else {
+            lengths[path] = status.byteCount
+            return
+        }
+        for name in try self.data.files.list(Path.join(self.data.root, path)) {
+            try self.collect(Path.join(path, name), into: &lengths)
         }
     }
 }

@@ -49,7 +49,7 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
     /// Opens the journal; it never goes on below what a projection's checkpoint has passed.
     ///
     /// When a part of it is damaged or gone, streams stand at least where the archive holds them.
-    package func openJournal() throws(FileSystemError) -> Journal<Files> {
+    package func openJournal(segmentByteCountMax: Int = 256 << 20) throws(FileSystemError) -> Journal<Files> {
         var endMin = 0
         for name in try self.files.list(self.state) where name.hasSuffix(".state") {
             guard let bytes = try self.files.contents(of: Path.join(self.state, name), byteCountMax: 1 << 30),
@@ -57,7 +57,9 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
             else { continue }
             endMin = max(endMin, Int(position) ?? 0)
         }
-        var journal = try Journal(directory: self.journal, files: self.files, endMin: JournalPosition(endMin))
+        var journal = try Journal(
+            directory: self.journal, files: self.files, endMin: JournalPosition(endMin),
+            segmentByteCountMax: segmentByteCountMax)
         if !journal.recovery.damages.isEmpty { journal.advance(to: try ArchiveIndex(data: self).standings()) }
         return journal
     }

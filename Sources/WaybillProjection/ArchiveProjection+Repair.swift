@@ -69,12 +69,27 @@ extension ArchiveProjection {
             changes[FileSet<Files>.keyPrefix + stem + ".ndjson"] = String(lines)
             changes[FileSet<Files>.keyPrefix + stem + ".sources"] = String(sources)
         }
+        // Nobody has synchronized them: whoever wrote them died before its checkpoint.
+        for stem in stems.sorted() {
+            for suffix in Self.suffixes { try self.synchronize(stem + suffix) }
+        }
         try self.state.commit(changes)
         let why =
             old == JournalPosition(0)
             ? "the archive's checkpoint was lost" : "the journal no longer reaches back to the checkpoint at \(old)"
         return "\(why); it was made again at \(position.position) from the .sources of \(stems.count) files"
             + found.aside.map { ", set aside \($0)" }.joined()
+    }
+
+    private func synchronize(_ path: String) throws(FileSystemError) {
+        guard let file = try self.openIfThere(path) else { return }
+        defer { self.files.close(file) }
+        try self.files.synchronize(file)
+        var directory = Path.parent(of: Path.join(self.root, path))
+        while directory.utf8.count >= self.root.utf8.count {
+            try self.files.synchronizeDirectory(directory)
+            directory = Path.parent(of: directory)
+        }
     }
 
     private func collectStems(_ path: String, into stems: inout Set<String>) throws(FileSystemError) {
@@ -210,7 +225,7 @@ extension ArchiveProjection {
         var wanted: Set<RunKey> = []
         /// Where the new files end, as they are written.
         var end = 0
-        var numbers: [StreamID: Int] = [:]
+        var numbers: [StreamDescription: Int] = [:]
         var rebuiltByteCount = 0
     }
 
@@ -427,9 +442,9 @@ extension ArchiveProjection {
     }
 
     private static func text(of run: SourceRun, in pair: inout Damaged) -> [UInt8] {
-        let known = pair.numbers[run.description.id]
+        let known = pair.numbers[run.description]
         let number = known ?? pair.numbers.count + 1
-        pair.numbers[run.description.id] = number
+        pair.numbers[run.description] = number
         return run.text(number: number, isNew: known == nil)
     }
 

@@ -28,7 +28,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         let lines: FileSet<Files>.Index
         let sources: FileSet<Files>.Index
         /// Streams that this run has introduced in the sources file.
-        var numbers: [StreamID: Int] = [:]
+        var numbers: [StreamDescription: Int] = [:]
     }
 
     let root: String
@@ -152,10 +152,9 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     private mutating func writeSource(
         of batch: ProjectedBatch, partition index: Int, start: Int, byteCount: Int
     ) throws(FileSystemError) {
-        let id = batch.description.id
-        let known = self.partitions[index].numbers[id]
+        let known = self.partitions[index].numbers[batch.description]
         let number = known ?? self.partitions[index].numbers.count + 1
-        self.partitions[index].numbers[id] = number
+        self.partitions[index].numbers[batch.description] = number
         let run = SourceRun(
             description: batch.description, offset: batch.offset, receivedAt: batch.receivedAt,
             range: start..<(start + byteCount), lineCount: self.router.routes[index].lineCount)
