@@ -19,6 +19,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 }
 
 let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
+let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
@@ -72,14 +73,6 @@ let package = Package(
                 "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
             ]),
 
-        // A disk that fails and forgets, and lives of the shipped code over it; no product holds it.
-        module(
-            "WaybillSimulation",
-            [
-                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal", "WaybillProjection",
-                "WaybillProtocol", "WaybillSystem",
-            ]),
-
         // Drivers: sockets, threads, clocks, signals.
         module(
             "WaybillAgent",
@@ -99,6 +92,18 @@ let package = Package(
                 "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillJournal", "WaybillProjection",
                 "WaybillProtocol", "WaybillSystem", logging,
             ]),
+
+        // Disks, networks and clocks that fail, and lives of the shipped code among them; no product holds it.
+        module(
+            "WaybillSimulation",
+            [
+                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport",
+                "WaybillInspect", "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillReceiver",
+                "WaybillReplay", "WaybillSystem", "WaybillTail", nio, nioEmbedded, logging,
+            ]),
+        .executableTarget(
+            name: "waybill-simulate", dependencies: ["WaybillSimulation", arguments], swiftSettings: settings),
+
         .executableTarget(
             name: "waybill-cli",
             dependencies: [

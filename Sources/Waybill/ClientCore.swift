@@ -23,7 +23,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Sendable 
 
     package init(
         _ configuration: Waybill.Configuration, on files: Files, clock: Clock, seed: UInt64,
-        zone: @escaping @Sendable (WallTime) -> Int
+        zone: @escaping @Sendable (WallTime) -> Int, segmentByteCountMax: Int = SpoolLimits.segmentByteCountMax
     ) throws(WaybillError) {
         try configuration.check()
         self.files = files
@@ -34,7 +34,9 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Sendable 
         var generator = SeededGenerator(seed: seed)
         let writer = UniqueID.timed(now.wall.milliseconds, &generator)
         do throws(FileSystemError) {
-            let spool = try SpoolWriter(directory: configuration.spool, writer: writer.text, on: files)
+            let spool = try SpoolWriter(
+                directory: configuration.spool, writer: writer.text, on: files,
+                segmentByteCountMax: segmentByteCountMax)
             let start = try Self.startInstall(in: configuration.spool, on: files, &generator)
             self.installOrigin = start.origin
             self.written = Mutex(start.written)

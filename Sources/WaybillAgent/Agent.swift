@@ -105,7 +105,7 @@ package final class Agent: Service {
 
 extension AgentSource {
     /// What the registry calls the source: its place and its pattern, spaces escaped.
-    fileprivate func registryName(_ index: Int) -> String {
+    package func registryName(_ index: Int) -> String {
         let text =
             switch self.files {
             case .spool(let directory): directory

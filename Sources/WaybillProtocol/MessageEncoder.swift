@@ -82,6 +82,8 @@ extension StreamDescription {
 package enum FreeText {
     /// A JSON string of printable ASCII; everything else is escaped.
     package static func quoted(_ text: String) -> String {
+        let isPlain = text.utf8.allSatisfy { (0x20...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C }
+        if isPlain { return "\"\(text)\"" }
         var result = "\""
         for unit in text.utf16 {
             switch unit {

@@ -1,6 +1,6 @@
 package import Logging
 internal import Synchronization
-internal import WaybillJournal
+package import WaybillJournal
 internal import WaybillProtocol
 internal import WaybillSystem
 
@@ -17,7 +17,7 @@ package final class ReceiverTelemetry: Sendable {
         self.logger = logger
     }
 
-    func started(_ recovery: JournalRecovery, data: String, listening address: String) {
+    package func started(_ recovery: JournalRecovery, data: String, listening address: String) {
         self.logger.info(
             "receiver started",
             metadata: [

@@ -15,4 +15,26 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     case trustShortWrites
     /// What lies behind a checkpoint is not cut off.
     case keepTails
+
+    // Where the shipped code meets the network and the other files.
+    /// Batches are acknowledged when they arrive, before they are durable.
+    case ackBeforeCommit
+    /// The agent begins again where its registry stands, and the receiver appends what comes.
+    case resendWithoutAsking
+    /// The agent goes on where its registry stands, whatever the receiver says.
+    case registryOverReceiver
+    /// A segment is deleted once all of it is acknowledged, though its writer goes on.
+    case deleteOnAck
+    /// A file that its writer has locked is taken for a finished one.
+    case ignoreLocks
+    /// The journal is let go once the archive is past it, whatever the exports have read.
+    case retireUnread
+    /// A line is stored twice and its neighbour not at all: the number of lines is right.
+    case countInsteadOfCompare
+
+    /// Those that a disk alone can have.
+    package static let ofStorage: [PlantedBug] = [
+        .skipJournalSync, .skipDirectorySync, .checkpointBeforeData, .trustFailedSync, .trustFailedWrites,
+        .trustShortWrites, .keepTails,
+    ]
 }

@@ -24,6 +24,8 @@ final class SimulatedDisk: @unchecked Sendable {
         var names: [String: Node] = [:]
         var durableNames: [String: Node] = [:]
         var changes: [[(name: String, node: Node?)]] = []
+        /// How far any process has read.
+        var readEnd = 0
         var sharedLocks: Set<Int32> = []
         var exclusiveLock: Int32?
 
@@ -50,12 +52,21 @@ final class SimulatedDisk: @unchecked Sendable {
             self.other = durable
         }
 
+        /// The planted bug: two lines of one length written at once, the second by a copy of the first.
+        func doubleALine(from start: Int) {
+            let lines = self.bytes[start...].split(separator: 0x0A)
+            for (first, second) in zip(lines, lines.dropFirst()) where first.count == second.count {
+                return self.bytes.replaceSubrange(second.indices, with: Array(first))
+            }
+        }
+
         func cut(to byteCount: Int) {
             if byteCount < self.commonCount || self.other != nil {
                 self.other = self.durable
                 self.commonCount = min(self.commonCount, byteCount)
             }
             self.bytes.removeLast(self.bytes.count - byteCount)
+            self.readEnd = min(self.readEnd, byteCount)
             self.dropped = self.dropped.map { $0.clamped(to: 0..<byteCount) }.filter { !$0.isEmpty }
         }
     }
@@ -75,6 +86,8 @@ final class SimulatedDisk: @unchecked Sendable {
     /// Inodes that may be given out again.
     private var freeNumbers: [UInt64] = []
     private var lookup: [String: Node] = [:]
+    /// A write that fails may have stored everything.
+    var failsAfterWrites = true
     /// Every write fails for want of space.
     var isFull = false
     /// Of a thousand changing calls so many fail.
@@ -130,7 +143,10 @@ final class SimulatedDisk: @unchecked Sendable {
     func makeDurable(_ folder: Node) {
         for change in folder.changes {
             for (name, node) in change where node == nil {
-                if let old = folder.durableNames[name], !self.isUsed(old) { self.freeNumbers.append(old.number) }
+                guard let old = folder.durableNames.removeValue(forKey: name), !self.isUsed(old),
+                    !folder.names.values.contains(where: { $0 === old })
+                else { continue }
+                self.freeNumbers.append(old.number)
             }
         }
         folder.durableNames = folder.names
@@ -178,6 +194,25 @@ final class SimulatedDisk: @unchecked Sendable {
         for number in self.descriptors.filter({ $0.value.owner == owner }).keys.sorted() { self.close(number) }
     }
 
+    /// The kernel has written back what somebody has read of these files: a line was shipped long before a power cut.
+    func writeBackRead(_ path: String) {
+        guard let folder = self.find(path) else { return }
+        // Also of those that were deleted, for they may come back.
+        let nodes = Array(folder.names.values) + folder.durableNames.values + folder.changes.joined().compactMap(\.node)
+        for node in nodes where node.readEnd > node.commonCount {
+            node.commonCount = node.readEnd
+            node.other = nil
+            node.dropped = []
+        }
+    }
+
+    /// One bit of a file at rest flips.
+    func rot(_ path: String) {
+        guard let node = self.find(path), !node.bytes.isEmpty else { return }
+        node.bytes[self.dice.int(0..<node.bytes.count)] ^= 1 << UInt8(self.dice.int(0..<8))
+        node.makeDurable()
+    }
+
     // MARK: Power
 
     /// The power fails: every process is dead already, memory is lost.
@@ -205,6 +240,7 @@ final class SimulatedDisk: @unchecked Sendable {
             node.other = nil
             node.commonCount = node.bytes.count
             node.dropped = []
+            node.readEnd = 0
         }
     }
 

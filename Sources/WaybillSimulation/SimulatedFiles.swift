@@ -9,6 +9,7 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
     private(set) var isDead = false
     /// The process dies in so many changing calls from now.
     private var countdown: Int?
+    private var recording: (path: String, bytes: [UInt8])?
 
     init(_ disk: SimulatedDisk, bugs: Set<PlantedBug> = []) {
         self.disk = disk
@@ -25,6 +26,17 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
         guard !self.isDead else { return }
         self.isDead = true
         self.disk.closeAll(of: self.owner)
+    }
+
+    /// From now on what is written is kept for ``recorded()``.
+    func record() {
+        self.recording = ("", [])
+    }
+
+    /// What was written since ``record()``, and the last path that it was written to.
+    func recorded() -> (path: String, bytes: [UInt8]) {
+        defer { self.recording = nil }
+        return self.recording ?? ("", [])
     }
 
     private enum Fate: Equatable {
@@ -54,7 +66,8 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
             }
         }
         if isWrite, self.disk.isFull {
-            return self.disk.dice.chance(500) ? .error(SystemErrorText.noSpace) : .half(SystemErrorText.noSpace)
+            // The last room is used up; the next call finds none.
+            return self.disk.dice.chance(700) ? .error(SystemErrorText.noSpace) : .short
         }
         if operation == "synchronize", self.disk.dice.chance(self.disk.syncErrorPerMille) {
             return self.disk.dice.chance(500) ? .error(SystemErrorText.inputOutput) : .half(SystemErrorText.inputOutput)
@@ -148,6 +161,7 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
         let descriptor = try self.descriptor(file, "read")
         let bytes = descriptor.node.bytes
         guard offset < bytes.count, !buffer.isEmpty else { return 0 }
+        descriptor.node.readEnd = max(descriptor.node.readEnd, min(bytes.count, offset + buffer.count))
         var count = min(buffer.count, bytes.count - offset)
         if count > 1, self.disk.dice.chance(self.disk.shortWritePerMille) { count = self.disk.dice.int(1...count) }
         bytes.withUnsafeBytes { bytes in
@@ -160,6 +174,18 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
         try self.write(file, vector: [bytes])
     }
 
+    func write(_ file: FileID, _ bytes: ArraySlice<UInt8>) throws(FileSystemError) -> Int {
+        var result: Result<Int, FileSystemError> = .success(0)
+        bytes.withUnsafeBytes { buffer in
+            do throws(FileSystemError) {
+                result = .success(try self.write(file, buffer))
+            } catch {
+                result = .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
     func write(_ file: FileID, vector: [UnsafeRawBufferPointer]) throws(FileSystemError) -> Int {
         let descriptor = try self.descriptor(file, "write")
         let fate = try self.fate("write", descriptor.path, isWrite: true)
@@ -169,13 +195,21 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
         switch fate {
         case .good: break
         case .short: count = self.disk.dice.int(1...whole)
-        case .half: count = self.disk.dice.int(0...whole)
+        case .half: count = self.disk.dice.int(0...(self.disk.failsAfterWrites || self.isDying ? whole : whole - 1))
         case .error: count = 0
         }
+        let start = descriptor.node.bytes.count
         var rest = count
         for piece in vector where rest > 0 {
             descriptor.node.bytes.append(contentsOf: piece.prefix(rest))
             rest -= min(rest, piece.count)
+        }
+        if self.bugs.contains(.countInsteadOfCompare), descriptor.path.contains("/archive/") {
+            descriptor.node.doubleALine(from: start)
+        }
+        if self.recording != nil, !descriptor.path.contains("/install.json") {
+            self.recording?.path = descriptor.path
+            self.recording?.bytes += descriptor.node.bytes[start...]
         }
         if count > 0 { descriptor.node.modified = self.disk.clock.fileTime }
         if self.bugs.contains(.trustFailedWrites), !self.isDying { return whole }
@@ -236,6 +270,7 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
     func lock(_ file: FileID, _ mode: LockMode) throws(FileSystemError) -> Bool {
         let node = try self.descriptor(file, "lock").node
         let others = node.sharedLocks.subtracting([file.rawValue])
+        if self.bugs.contains(.ignoreLocks) { return true }
         if let owner = node.exclusiveLock, owner != file.rawValue { return false }
         if mode == .exclusive {
             guard others.isEmpty else { return false }
@@ -322,7 +357,8 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
         guard let node = self.disk.find(path), node.kind == .directory else {
             throw FileSystemError("list", path: path, errno: SystemErrorText.noEntry)
         }
-        return node.names.keys.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+        // All names here are ASCII.
+        return node.names.keys.sorted()
     }
 
     func synchronizeDirectory(_ path: String) throws(FileSystemError) {

@@ -45,7 +45,7 @@ package struct StorageLife: ~Copyable {
 
     private init(seed: UInt64, bugs: Set<PlantedBug>) {
         self.dice = Dice(seed: seed)
-        self.clock = SimulatedClock()
+        self.clock = SimulatedClock(Schedule(), tick: .milliseconds(1))
         self.disk = SimulatedDisk(self.dice, self.clock)
         self.bugs = bugs
         self.mayLosePower = self.dice.chance(800)

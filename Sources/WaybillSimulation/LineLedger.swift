@@ -1,0 +1,119 @@
+/// Every line that was written at a source, and what must become of it: the memory against which a life is judged.
+final class LineLedger {
+    private struct Line {
+        let bytes: ArraySlice<UInt8>
+        /// Whether it must arrive; otherwise it may, once.
+        var isPromised: Bool
+        /// Whether a receiver has acknowledged it.
+        var isAcknowledged = false
+        /// Whether it was in a file that was cut or deleted, known to the agent, before the line was acknowledged.
+        var isCutAway = false
+    }
+
+    private var lines: [Line] = []
+    private var indices: [ArraySlice<UInt8>: Int] = [:]
+    /// Lines that a power cut left at a source instead of others; they may arrive.
+    private var strays: Set<ArraySlice<UInt8>> = []
+    private var found: Set<Int> = []
+    /// Whether anything was cut away before it was acknowledged.
+    private(set) var hasCutAway = false
+    /// Promised lines that no receiver has acknowledged.
+    private(set) var openCount = 0
+
+    var count: Int { self.lines.count }
+
+    /// A line is at a source for good: it must arrive exactly once.
+    func promise(_ bytes: ArraySlice<UInt8>) {
+        self.add(bytes, isPromised: true)
+    }
+
+    /// The process died while it wrote the line, or nobody will read its end: it may arrive, at most once.
+    func allow(_ bytes: ArraySlice<UInt8>) {
+        self.add(bytes, isPromised: false)
+    }
+
+    private func add(_ bytes: ArraySlice<UInt8>, isPromised: Bool) {
+        guard self.indices[bytes] == nil else { return }
+        self.indices[bytes] = self.lines.count
+        self.lines.append(Line(bytes: bytes, isPromised: isPromised))
+        if isPromised { self.openCount += 1 }
+    }
+
+    func acknowledge(_ bytes: ArraySlice<UInt8>) {
+        guard let index = self.indices[bytes], !self.lines[index].isAcknowledged else { return }
+        self.lines[index].isAcknowledged = true
+        if self.lines[index].isPromised { self.openCount -= 1 } else { self.lines[index].isPromised = true }
+    }
+
+    /// The power of the sources' machine failed; a file of it holds these lines now, and a last one without LF.
+    func find(_ lines: some Sequence<ArraySlice<UInt8>>, ending: ArraySlice<UInt8>) {
+        for bytes in lines {
+            if let index = self.indices[bytes] {
+                self.found.insert(index)
+            } else {
+                self.strays.insert(bytes)
+            }
+        }
+        if self.indices[ending] == nil { self.strays.insert(ending) }
+    }
+
+    /// What no file holds any more is not promised any more.
+    func keepFound() {
+        for index in self.lines.indices where !self.found.contains(index) { self.release(index) }
+        self.found = []
+    }
+
+    /// A file was cut or deleted at its source.
+    func cutAway(_ bytes: ArraySlice<UInt8>, isKnown: Bool) {
+        guard let index = self.indices[bytes], self.release(index) else { return }
+        self.lines[index].isCutAway = isKnown
+        if isKnown { self.hasCutAway = true }
+    }
+
+    @discardableResult
+    private func release(_ index: Int) -> Bool {
+        guard self.lines[index].isPromised, !self.lines[index].isAcknowledged else { return false }
+        self.lines[index].isPromised = false
+        self.openCount -= 1
+        return true
+    }
+
+    /// The first promised line that no receiver has acknowledged.
+    var firstOpen: String? {
+        self.lines.first { $0.isPromised && !$0.isAcknowledged }.map { Self.text($0.bytes) }
+    }
+
+    /// Compares with what the receivers stored.
+    ///
+    /// - Parameter stored: for each receiver every line of archive and quarantine, with how often it is there.
+    /// - Returns: what is wrong; `nil` when all is well.
+    func problem(stored: [[ArraySlice<UInt8>: Int]], mayMiss: Bool) -> String? {
+        for line in self.lines {
+            let counts = stored.map { $0[line.bytes] ?? 0 }
+            if let count = counts.first(where: { $0 > 1 }) {
+                return "stored \(count) times: \(Self.text(line.bytes))"
+            }
+            if line.isPromised, !mayMiss, !counts.contains(1) {
+                let how = line.isAcknowledged ? "acknowledged" : "written"
+                return "\(how), but stored nowhere: \(Self.text(line.bytes))"
+            }
+        }
+        for lines in stored {
+            let unknown = lines.keys.filter { self.indices[$0] == nil && !self.strays.contains($0) }
+            if let line = unknown.min(by: { $0.lexicographicallyPrecedes($1) }) {
+                return "stored, but never written: \(Self.text(line))"
+            }
+        }
+        return nil
+    }
+
+    /// How many lines went with a file that was cut or deleted, and that the agent had read from.
+    func lostCount(stored: [[ArraySlice<UInt8>: Int]]) -> Int {
+        self.lines.count { line in line.isCutAway && !stored.contains { $0[line.bytes] != nil } }
+    }
+
+    static func text(_ bytes: ArraySlice<UInt8>) -> String {
+        String(decoding: bytes.prefix(160).map { (0x20..<0x7F).contains($0) ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
+            + (bytes.count > 160 ? "… \(bytes.count) bytes" : "")
+    }
+}

@@ -1,0 +1,263 @@
+internal import Logging
+internal import WaybillAgent
+internal import WaybillProtocol
+internal import WaybillSystem
+internal import WaybillTail
+
+/// An app host: a disk with sources on it, a clock, and an agent that dies and is started again.
+///
+/// `@unchecked Sendable`: a life runs on one thread.
+final class SimulatedAgent: @unchecked Sendable {
+    let site: SiteLife
+    let disk: SimulatedDisk
+    let clock: SimulatedClock
+    let tally: Tally
+    private(set) var isPowered = true
+    private var process: AgentProcess?
+    private var wakeID = 0
+    private var events: [(generation: Int, event: LinkEvent)] = []
+    private let hints = HintStore()
+    private var hintsAreScheduled = false
+    /// What a receiver has acknowledged, as the registry may know it; for planted bugs.
+    private var acknowledged: [WaybillProtocol.StreamID: UInt64] = [:]
+    private var stepCount = 0
+
+    /// With its LF.
+    static let lineByteCountMax = 2048
+    static let spool = "/spool"
+    static let logs = "/log"
+    static let state = "/agent"
+
+    init(_ site: SiteLife) {
+        self.site = site
+        self.clock = SimulatedClock(site.schedule, drift: site.knows(.drift) ? site.dice.int(-300...300) : 0)
+        self.disk = SimulatedDisk(site.dice, self.clock)
+        self.disk.failsAfterWrites = false
+        self.tally = Tally(trace: site.trace.map { trace in { trace("agent: \($0)") } })
+        let files = SimulatedFiles(self.disk)
+        do throws(FileSystemError) {
+            for path in [Self.spool, Self.logs] { try files.createDirectories(path) }
+            try files.synchronizeDirectory("/")
+        } catch {
+            preconditionFailure("a new disk takes folders: \(error)")
+        }
+        self.hints.isComplete = !site.knows(.noHints)
+    }
+
+    var isAlive: Bool { self.process.map { !$0.files.isDead } ?? false }
+    var isRunning: Bool { self.process != nil }
+
+    func holds(_ connection: Connection) -> Bool {
+        self.process?.connection === connection
+    }
+
+    private func configuration() -> AgentConfiguration {
+        guard let name = AgentName("a") else { preconditionFailure("a is a name") }
+        var configuration = AgentConfiguration(
+            name: name, stateDirectory: Self.state, receivers: [NetworkAddress(host: "receiver", port: 4390)],
+            sources: [
+                AgentSource(files: .spool(directory: Self.spool), environment: "prod", bundle: "com.example.shop"),
+                AgentSource(
+                    files: .files(patterns: [Self.logs + "/*.log*"]), environment: "prod", bundle: "com.example.web",
+                    timeMember: "time", nameMember: "name"),
+            ])
+        configuration.batchByteCountMax = self.site.batchByteCountMax
+        configuration.tailLimits.lineByteCountMax = Self.lineByteCountMax
+        configuration.tailLimits.openFileCountMax = self.site.openFileCountMax
+        configuration.tailLimits.renamedGrace = .seconds(30)
+        return configuration
+    }
+
+    // MARK: Life and death
+
+    func start() {
+        guard self.process == nil, self.isPowered else { return }
+        let files = SimulatedFiles(self.disk, bugs: self.site.bugs)
+        if !self.site.isCalm, self.site.knows(.agentDeaths), self.site.dice.chance(300) {
+            files.die(inCalls: self.site.dice.int(1...60))
+        }
+        do throws(FileSystemError) {
+            let configuration = self.configuration()
+            try files.createDirectories(configuration.stateDirectory)
+            let quarantine = Path.join(configuration.stateDirectory, "quarantine")
+            try files.createDirectories(quarantine)
+            let registry = try StateStore(
+                path: Path.join(configuration.stateDirectory, "registry.state"), files: files)
+            let sources = configuration.sources.enumerated().map { index, source in
+                SourceConfiguration(name: source.registryName(index), kind: source.files)
+            }
+            let tail = Tail(
+                fileSystem: files, registry: registry, agent: configuration.name, sources: sources,
+                quarantineDirectory: quarantine, limits: configuration.tailLimits)
+            let process = AgentProcess(files)
+            let pump = Pump(
+                configuration: configuration, files: files, tail: tail, hints: SimulatedHints(store: self.hints),
+                clock: self.clock, telemetry: AgentTelemetry(logger: Logger(label: "agent") { _ in self.tally }),
+                seed: self.site.dice.bits()
+            ) { [unowned process, site] _, generation in
+                let connection = Connection(site, agent: self, generation: generation)
+                process.connection = connection
+                site.connect(connection)
+                return connection
+            }
+            process.pump = Box(pump)
+            self.process = process
+            self.events = []
+            self.wake(after: 0)
+        } catch {
+            files.die()
+            if self.site.isCalm { self.site.violate("the agent cannot start over a disk without faults: \(error)") }
+            self.restartLater()
+        }
+    }
+
+    func restartLater() {
+        self.site.schedule.after(self.site.dice.milliseconds(20...5_000)) { self.start() }
+    }
+
+    func kill() {
+        guard let process = self.process else { return }
+        process.files.die()
+        process.connection?.agentDied()
+        self.process = nil
+        self.site.note("the agent died")
+        self.restartLater()
+    }
+
+    func stop() {
+        self.post(.stop, 0)
+    }
+
+    func cutPower() {
+        self.process?.files.die()
+        self.process?.connection?.loseAgent()
+        self.process = nil
+        self.isPowered = false
+        self.site.note("the sources' host lost power")
+    }
+
+    func powerReturns() {
+        self.isPowered = true
+        self.start()
+    }
+
+    /// The life is over.
+    func release() {
+        self.process?.files.die()
+        self.process?.connection?.release()
+        self.process = nil
+        self.isPowered = false
+    }
+
+    // MARK: Steps
+
+    func post(_ event: LinkEvent, _ generation: Int) {
+        guard self.process != nil else { return }
+        self.events.append((generation, event))
+        self.wake(after: Int64(self.site.dice.int(10...300)) * 1000)
+    }
+
+    /// Only the last wake-up counts; each step says anew when the next one is due.
+    private func wake(after delay: Int64) {
+        self.wakeID += 1
+        let id = self.wakeID
+        self.site.schedule.after(delay) { if self.wakeID == id { self.step() } }
+    }
+
+    private func step() {
+        guard let process = self.process, let pump = process.pump else { return }
+        let events = self.events
+        self.events = []
+        self.stepCount += 1
+        if self.stepCount > 200_000 { return self.site.violate("the agent never rests") }
+        let outcome = pump.value.step(events)
+        if process.files.isDead { return self.kill() }
+        if let outcome {
+            self.process = nil
+            process.files.die()
+            self.site.note("the agent ended: \(outcome)")
+            if !self.site.isOver { self.restartLater() }
+            return
+        }
+        self.wake(after: max(20_000, pump.value.restingTime().nanoseconds))
+    }
+
+    /// Something was written at, or happened to, a path.
+    func changed(_ path: String) {
+        guard self.process != nil, self.hints.isComplete else { return }
+        if self.site.knows(.missedHints), !self.site.isCalm, self.site.dice.chance(100) {
+            self.hints.isOverflowing = self.site.dice.chance(500)
+            if !self.hints.isOverflowing { return }
+        }
+        self.hints.paths.insert(path)
+        guard !self.hintsAreScheduled else { return }
+        self.hintsAreScheduled = true
+        self.site.schedule.after(1_000_000) {
+            self.hintsAreScheduled = false
+            guard let process = self.process, let pump = process.pump else { return }
+            pump.value.filesChanged()
+            self.wake(after: pump.value.restingTime().nanoseconds)
+        }
+    }
+
+    // MARK: For planted bugs
+
+    func acknowledged(_ id: WaybillProtocol.StreamID, _ offset: StreamOffset) {
+        self.acknowledged[id] = offset.rawValue
+        guard self.site.has(.deleteOnAck), let files = self.process?.files else { return }
+        let path = Path.join(Self.spool, "\(id).ndjson")
+        guard let node = self.disk.find(path), node.bytes.count == Int(offset.rawValue) else { return }
+        do throws(FileSystemError) { try files.unlink(path) } catch {}
+    }
+
+    func registered(_ id: WaybillProtocol.StreamID) -> StreamOffset {
+        StreamOffset(self.acknowledged[id] ?? 0)
+    }
+}
+
+/// One run of an agent.
+final class AgentProcess {
+    let files: SimulatedFiles
+    var pump: Box?
+    /// Its present connection.
+    var connection: Connection?
+
+    init(_ files: SimulatedFiles) {
+        self.files = files
+    }
+}
+
+/// Holds a pump, which is no copy.
+final class Box {
+    var value: Pump<SimulatedFiles, SimulatedHints>
+
+    init(_ value: consuming Pump<SimulatedFiles, SimulatedHints>) {
+        self.value = value
+    }
+}
+
+/// What inotify would hold.
+final class HintStore {
+    var paths: Set<String> = []
+    var isOverflowing = false
+    var isComplete = true
+}
+
+struct SimulatedHints: ChangeHints {
+    let store: HintStore
+
+    var file: FileID? { self.store.isComplete ? FileID(rawValue: 0) : nil }
+    var isComplete: Bool { self.store.isComplete }
+    var unwatchedCount: Int { self.store.isComplete ? 0 : 1 }
+
+    mutating func watch(_ directories: [String]) {}
+
+    mutating func read() -> DirectoryWatcher.Hint? {
+        defer {
+            self.store.paths = []
+            self.store.isOverflowing = false
+        }
+        if self.store.isOverflowing { return .everything }
+        return self.store.paths.isEmpty ? nil : .paths(self.store.paths.sorted())
+    }
+}

@@ -1,0 +1,107 @@
+internal import WaybillArchive
+internal import WaybillExport
+internal import WaybillInspect
+internal import WaybillReplay
+internal import WaybillSystem
+
+extension SimulatedReceiver {
+    /// Every line of archive and quarantine, with how often it is there.
+    func storedLines() -> [ArraySlice<UInt8>: Int] {
+        var counts: [ArraySlice<UInt8>: Int] = [:]
+        for folder in ["/data/archive", "/data/quarantine"] {
+            for (path, bytes) in self.disk.tree(folder) where path.hasSuffix(".ndjson") {
+                for line in bytes.split(separator: 0x0A) { counts[line, default: 0] += 1 }
+            }
+        }
+        return counts
+    }
+
+    /// Compares the exports with the archive: each event once, and a replay gives the same.
+    func exportProblem() -> String? {
+        var archived: [Int: Int] = [:]
+        for (path, bytes) in self.disk.tree("/data/archive") where path.hasSuffix(".ndjson") {
+            bytes.countTokens(&archived)
+        }
+        for provider in self.exports {
+            let folder = "/data/exports/\(provider.rawValue)"
+            var exported: [Int: Int] = [:]
+            for (_, bytes) in self.disk.tree(folder) { bytes.countTokens(&exported) }
+            if let token = archived.keys.sorted().first(where: { exported[$0, default: 0] > 1 }) {
+                return "\(provider.rawValue) has event k\(token)x \(exported[token] ?? 0) times"
+            }
+            let held = self.disk.tree(folder).filter { $0.path.hasSuffix("/held.ids") }
+            let heldCount = held.reduce(0) { $0 + $1.bytes.count { $0 == 0x0A } }
+            let missing = archived.keys.filter { exported[$0] == nil }.sorted()
+            if missing.count > heldCount, let token = missing.first {
+                return "\(provider.rawValue) misses \(missing.count) events and holds \(heldCount): k\(token)x"
+            }
+            if let token = exported.keys.sorted().first(where: { archived[$0] == nil }) {
+                return "\(provider.rawValue) has event k\(token)x, which is not in the archive"
+            }
+        }
+        guard let provider = self.exports.first, self.site.dice.chance(250) else { return nil }
+        return self.replayProblem(provider)
+    }
+
+    /// Makes an export again, elsewhere, and compares its records with the live one's.
+    private func replayProblem(_ provider: ProviderID) -> String? {
+        let files = SimulatedFiles(self.disk)
+        defer { files.die() }
+        var request = Replay.Request(provider: provider)
+        request.output = "/replay"
+        do throws(Replay.Failure) {
+            _ = try Replayer(dataDirectory: "/data", files: files, request: request).run { _, _ in }
+        } catch {
+            return "a replay fails: \(error)"
+        }
+        let live = self.records("/data/exports/\(provider.rawValue)", of: provider)
+        let replayed = self.records("/replay/exports/\(provider.rawValue)", of: provider)
+        if live == replayed { return nil }
+        let text = Set(live.keys).symmetricDifference(replayed.keys).sorted { $0.lexicographicallyPrecedes($1) }.first
+        return "a replay of \(provider.rawValue) differs: \(text.map(LineLedger.text) ?? "a record twice")"
+    }
+
+    /// Records and ids, with how often each is there.
+    ///
+    /// Of a provider whose records hold many events only the ids count: which neighbours share a record depends on
+    /// the order of days.
+    private func records(_ folder: String, of provider: ProviderID) -> [ArraySlice<UInt8>: Int] {
+        var counts: [ArraySlice<UInt8>: Int] = [:]
+        for (path, bytes) in self.disk.tree(folder) where !path.hasSuffix(".json") {
+            if provider == .ga4, !path.hasSuffix(".ids") { continue }
+            for record in bytes.split(whereSeparator: { $0 == 0x0A || (provider == .ga4 && $0 == 0x2C) }) {
+                counts[record, default: 0] += 1
+            }
+        }
+        return counts
+    }
+
+    /// What the shipped verifier finds.
+    func verifyProblem() -> String? {
+        let files = SimulatedFiles(self.disk)
+        defer { files.die() }
+        var verifier = DataVerifier(data: DataDirectory(root: "/data", files: files))
+        return verifier.verify().problems.first.map { "inspect --verify reports \($0)" }
+    }
+}
+
+extension [UInt8] {
+    /// Counts each number between `k1` and `x`, as ``SiteLife/nextToken()`` makes them.
+    fileprivate func countTokens(_ counts: inout [Int: Int]) {
+        self.withUnsafeBytes { bytes in
+            var index = 0
+            while index + 9 <= bytes.count {
+                guard bytes[index] == UInt8(ascii: "k"), bytes[index + 1] == UInt8(ascii: "1"),
+                    bytes[index + 8] == UInt8(ascii: "x")
+                else {
+                    index += 1
+                    continue
+                }
+                let digits = bytes[(index + 1)..<(index + 8)]
+                let isNumber = digits.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+                if isNumber { counts[digits.reduce(0) { $0 * 10 + Int($1 - 0x30) }, default: 0] += 1 }
+                index += isNumber ? 9 : 1
+            }
+        }
+    }
+}

@@ -1,0 +1,472 @@
+internal import Logging
+internal import NIOCore
+internal import NIOEmbedded
+internal import WaybillArchive
+internal import WaybillCompression
+internal import WaybillExport
+internal import WaybillJournal
+internal import WaybillProjection
+internal import WaybillProtocol
+internal import WaybillReceiver
+internal import WaybillReplay
+internal import WaybillSystem
+
+/// A collection host: a disk, a clock, and a receiver that dies and is started again.
+final class SimulatedReceiver {
+    let site: SiteLife
+    let name: String
+    let disk: SimulatedDisk
+    let clock: SimulatedClock
+    let tally: Tally
+    private(set) var process: ReceiverProcess?
+    private(set) var isPowered = true
+    private var startCount = 0
+    let exports: [ProviderID]
+    /// How far the receiver has said that it holds each stream.
+    private var promised: [StreamID: StreamOffset] = [:]
+    /// Inflated batches by stream, until they are acknowledged.
+    private var unacknowledged: [StreamID: [(end: StreamOffset, raw: SharedBytes)]] = [:]
+    /// What the planted bug `resendWithoutAsking` takes for the end of each stream.
+    var blindEnds: [StreamID: UInt64] = [:]
+
+    init(_ site: SiteLife, name: String) {
+        self.site = site
+        self.name = name
+        let dice = site.dice
+        self.clock = SimulatedClock(site.schedule, drift: site.knows(.drift) ? dice.int(-300...300) : 0)
+        self.disk = SimulatedDisk(dice, self.clock)
+        self.tally = Tally(trace: site.trace.map { trace in { trace("\(name): \($0)") } })
+        self.exports = dice.pick([[], [.csv], [.mixpanel], [.ga4, .csv], [.ga4, .mixpanel, .csv]])
+    }
+
+    var isRunning: Bool { self.process != nil }
+
+    func configuration() -> ReceiverConfiguration {
+        let site = self.site
+        var configuration = ReceiverConfiguration(dataDirectory: "/data")
+        configuration.name = self.name
+        configuration.exports = self.exports.map { ExportOptions(provider: $0) }
+        configuration.limits.lineByteCountMax = 64 << 10
+        configuration.limits.rawByteCountMax = 64 << 10
+        configuration.limits.windowByteCount = site.knows(.smallWindow) ? 4096 : 256 << 10
+        configuration.limits.idleMilliseconds = site.idleMilliseconds
+        configuration.admissionByteCount = site.knows(.smallWindow) ? 16 << 10 : 1 << 20
+        configuration.feedByteCount = site.knows(.smallFeed) ? 2 << 10 : 1 << 20
+        configuration.journalRetention = site.knows(.shortRetention) ? .zero : .seconds(86_400)
+        configuration.checkpointByteCount = site.knows(.smallFeed) ? 4 << 10 : 1 << 20
+        configuration.checkpointInterval = .milliseconds(site.checkpointMilliseconds)
+        return configuration
+    }
+
+    // MARK: Life and death
+
+    func start() {
+        guard self.process == nil, self.isPowered else { return }
+        self.startCount += 1
+        let files = SimulatedFiles(self.disk, bugs: self.site.bugs)
+        if !self.site.isCalm, self.site.knows(.receiverDeaths), self.site.dice.chance(300) {
+            files.die(inCalls: self.site.dice.int(1...400))
+        }
+        do throws(FileSystemError) {
+            self.process = try ReceiverProcess(self, files: files)
+            self.process?.begin()
+        } catch {
+            files.die()
+            if self.site.isCalm { self.site.violate("\(self.name) cannot start over a disk without faults: \(error)") }
+            self.restartLater()
+        }
+    }
+
+    func restartLater() {
+        self.site.schedule.after(self.site.dice.milliseconds(50...5_000)) { self.start() }
+    }
+
+    /// SIGKILL.
+    func kill() {
+        guard let process = self.process else { return }
+        self.process = nil
+        process.end(isSaid: true)
+        self.site.note("\(self.name) died")
+        self.restartLater()
+    }
+
+    /// SIGTERM, without what agents sent and was not durable.
+    func stop() {
+        guard let process = self.process else { return }
+        self.process = nil
+        process.stop()
+        self.site.note("\(self.name) stopped")
+        if !self.site.isOver { self.restartLater() }
+    }
+
+    func cutPower() {
+        self.process?.lost()
+        self.process = nil
+        self.isPowered = false
+        self.disk.cutPower()
+        self.site.note("\(self.name) lost power")
+        self.site.schedule.after(self.site.dice.milliseconds(1_000...20_000)) {
+            self.isPowered = true
+            self.start()
+        }
+    }
+
+    func accept(_ connection: Connection) -> ServerSide? {
+        self.process?.accept(connection)
+    }
+
+    /// The life is over.
+    func release() {
+        self.process?.end(isSaid: false)
+        self.process = nil
+        self.isPowered = false
+    }
+
+    // MARK: Judgement
+
+    /// The receiver said to an agent that it holds the stream durably up to `offset`.
+    func stands(_ id: StreamID, at offset: StreamOffset, isAnswer: Bool) {
+        let before = self.promised[id] ?? StreamOffset(0)
+        if isAnswer, offset < before, !self.site.mayForget {
+            self.site.violate(
+                "\(self.name) had acknowledged \(id) to \(before.rawValue), now it says \(offset.rawValue)")
+        }
+        self.promised[id] = isAnswer ? offset : max(before, offset)
+        guard var batches = self.unacknowledged[id] else { return }
+        for batch in batches where batch.end <= offset {
+            batch.raw.bytes.forEachLine { self.site.ledger.acknowledge(Array($0)[...]) }
+        }
+        batches.removeAll { $0.end <= offset }
+        self.unacknowledged[id] = batches
+    }
+
+    func took(_ id: StreamID, end: StreamOffset, raw: SharedBytes) {
+        self.unacknowledged[id, default: []].append((end, raw))
+    }
+}
+
+/// One run of a receiver: the shipped parts, on one event loop and one thread.
+///
+/// `@unchecked Sendable`: a life runs on one thread.
+final class ReceiverProcess: @unchecked Sendable {
+    let receiver: SimulatedReceiver
+    private let site: SiteLife
+    private let files: SimulatedFiles
+    let loop = EmbeddedEventLoop()
+    private let born: Int64
+    private let committer = Committer()
+    private let budget: AdmissionBudget
+    private let feed: JournalFeed
+    private let shared: ReceiverShared
+    private var commit: CommitLoop<SimulatedFiles>
+    private var projections: [any ProjectionDriver] = []
+    private var sides: [ServerSide] = []
+    private var isCommitting = false
+    private var isTurning = false
+    private(set) var isAlive = true
+    private let budgetByteCount: Int
+
+    init(_ receiver: SimulatedReceiver, files: SimulatedFiles) throws(FileSystemError) {
+        let site = receiver.site
+        self.receiver = receiver
+        self.site = site
+        self.files = files
+        self.born = site.schedule.now
+        let configuration = receiver.configuration()
+        let telemetry = ReceiverTelemetry(logger: Logger(label: "receiver") { _ in receiver.tally })
+        let data = DataDirectory(root: configuration.dataDirectory, files: files)
+        try data.create()
+        do throws(DataDirectoryError) {
+            _ = try data.lock(processID: 1)
+        } catch {
+            guard case .unusable(let cause) = error else {
+                preconditionFailure("one receiver runs at a time: \(error)")
+            }
+            throw cause
+        }
+        let journal = try data.openJournal(segmentByteCountMax: site.journalSegmentByteCount)
+        if let damage = journal.recovery.damages.first, !site.mayForget {
+            site.violate("nothing was damaged, but \(receiver.name)'s journal reports \(damage)")
+        }
+        telemetry.started(journal.recovery, data: data.root, listening: "simulated")
+        self.feed = JournalFeed(end: journal.end, byteCountMax: configuration.feedByteCount)
+        var names = Set(["archive"] + configuration.exports.map(\.provider.rawValue))
+        if site.has(.retireUnread) { names = ["archive"] }
+        let retirement = JournalRetirement(names: names, retention: configuration.journalRetention)
+        self.budgetByteCount = configuration.admissionByteCount
+        self.budget = AdmissionBudget(byteCount: configuration.admissionByteCount)
+        self.commit = CommitLoop(
+            journal: journal, feed: self.feed, budget: self.budget, retirement: retirement, clock: receiver.clock,
+            telemetry: telemetry)
+        let checks = CheckQueue(site)
+        self.shared = ReceiverShared(
+            configuration: configuration, budget: self.budget,
+            checker: BatchChecker(lineByteCountMax: configuration.limits.lineByteCountMax) { checks.add($0) },
+            committer: self.committer, clock: receiver.clock, telemetry: telemetry)
+        // The planted bug: what the exports have read is told to nobody.
+        let heard = site.has(.retireUnread) ? JournalRetirement(names: [], retention: .zero) : retirement
+        func follow(_ projection: consuming some Projection & ~Copyable, telling retirement: JournalRetirement) {
+            let loop = ProjectionLoop(
+                projection, journalDirectory: data.journal, files: files, retirement: retirement,
+                configuration: configuration, clock: receiver.clock, telemetry: telemetry)
+            self.projections.append(LoopDriver(loop, delay: site.dice.pick(site.projectionDelays)))
+        }
+        follow(try ArchiveProjection(data: data, zone: .utc), telling: retirement)
+        for options in configuration.exports {
+            follow(try ExportProjection.live(options, data: data), telling: heard)
+        }
+        checks.process = self
+    }
+
+    func begin() {
+        self.tick()
+        for index in self.projections.indices { self.follow(index) }
+    }
+
+    /// Timers of connections are looked at as often.
+    private func tick() {
+        guard self.isAlive else { return }
+        self.turn()
+        self.site.schedule.after(.milliseconds(1_000)) { [weak self] in self?.tick() }
+    }
+
+    func accept(_ connection: Connection) -> ServerSide {
+        let side = ServerSide(connection, self, handler: ConnectionHandler(shared: self.shared))
+        self.sides.append(side)
+        return side
+    }
+
+    /// Lets the event loop do what is due, sends what it wrote, and begins a commit when something waits for one.
+    func turn() {
+        guard self.isAlive, !self.isTurning else { return }
+        self.isTurning = true
+        self.loop.advanceTime(to: .uptimeNanoseconds(UInt64(self.site.schedule.now - self.born)))
+        self.isTurning = false
+        if self.files.isDead { return self.receiver.kill() }
+        for side in self.sides { side.flush() }
+        self.sides.removeAll { !$0.isOpen }
+        if self.budget.freeByteCount > self.budgetByteCount {
+            self.site.violate("\(self.receiver.name) gave back more memory than it took")
+        }
+        self.beginCommit()
+    }
+
+    // MARK: Commits
+
+    private func beginCommit() {
+        guard !self.isCommitting else { return }
+        let works = self.committer.takeSubmitted()
+        guard !works.isEmpty else { return }
+        self.isCommitting = true
+        let isSlow = self.site.knows(.slowSyncs) && !self.site.isCalm && self.site.dice.chance(50)
+        let delay = self.site.dice.milliseconds(isSlow ? 1_000...30_000 : 0...8)
+        self.site.schedule.after(delay) { [weak self] in self?.finishCommit(works) }
+    }
+
+    private func finishCommit(_ works: [Work]) {
+        guard self.isAlive else { return }
+        var works = works
+        for index in works.indices {
+            guard case .batch(let port, let number, let description, let header, let wire, let raw) = works[index]
+            else { continue }
+            let taken = self.site.has(.resendWithoutAsking) ? self.blindly(header, description.id, wire) : header
+            works[index] = .batch(port, number, description, taken, wire: wire, raw: raw)
+            self.receiver.took(description.id, end: taken.end, raw: raw)
+        }
+        let retryAt = self.commit.step(works)
+        if self.files.isDead { return self.receiver.kill() }
+        if let retryAt {
+            let wait = (retryAt - self.receiver.clock.monotonicTime()).nanoseconds
+            self.site.schedule.after(max(wait, 1_000)) { [weak self] in self?.finishCommit([]) }
+            return
+        }
+        self.isCommitting = false
+        self.turn()
+        for index in self.projections.indices { self.follow(index) }
+    }
+
+    /// The planted bug: what comes is appended, wherever its agent says that it begins.
+    private func blindly(_ header: BatchHeader, _ id: StreamID, _ wire: SharedBytes) -> BatchHeader {
+        var header = header
+        let end = self.receiver.blindEnds[id] ?? header.offset.rawValue
+        header.offset = StreamOffset(max(end, header.offset.rawValue))
+        header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: id), wire.bytes)
+        self.receiver.blindEnds[id] = header.end.rawValue
+        return header
+    }
+
+    // MARK: Projections
+
+    /// Lets a projection do what it needs, a little later.
+    private func follow(_ index: Int) {
+        guard self.isAlive, !self.projections[index].isScheduled else { return }
+        let now = self.receiver.clock.monotonicTime()
+        let wait: Int64
+        switch self.projections[index].need(self.feed, now) {
+        case .now: wait = self.site.dice.milliseconds(self.site.isCalm ? 0...5 : self.projections[index].delay)
+        case .at(let time): wait = max(1_000_000, (time - now).nanoseconds)
+        case .later: return
+        }
+        self.projections[index].isScheduled = true
+        self.site.schedule.after(wait) { [weak self] in
+            guard let self, self.isAlive else { return }
+            self.projections[index].isScheduled = false
+            self.projections[index].act(self.feed, self.receiver.clock.monotonicTime())
+            if self.files.isDead { return self.receiver.kill() }
+            self.follow(index)
+        }
+    }
+
+    // MARK: The end
+
+    /// The process is gone; its kernel closes its connections.
+    func end(isSaid: Bool) {
+        guard self.isAlive else { return }
+        self.files.die()
+        self.isAlive = false
+        for side in self.sides { side.close(isSaid: isSaid) }
+        self.sides = []
+        // What is still to be done on the loop finds its connection gone.
+        self.loop.advanceTime(to: .distantFuture)
+    }
+
+    func lost() {
+        for side in self.sides { side.lost() }
+        self.end(isSaid: false)
+    }
+
+    /// As `Receiver.run` ends: connections, then what they handed over, then the projections.
+    func stop() {
+        for side in self.sides { side.leave() }
+        self.turn()
+        guard self.isAlive else { return }
+        if !self.isCommitting {
+            _ = self.commit.step(self.committer.takeSubmitted())
+        }
+        self.feed.close()
+        for projection in self.projections where !self.files.isDead { projection.finish(self.feed) }
+        self.end(isSaid: true)
+    }
+
+    /// What the projections that are behind wait for.
+    var openProjections: [String] {
+        self.projections.filter { $0.isScheduled || !$0.isIdle(self.feed) }.map(\.state)
+    }
+
+    /// Whether every projection is as far as the journal.
+    var isProjected: Bool {
+        self.projections.allSatisfy { !$0.isScheduled && $0.isIdle(self.feed) }
+    }
+
+    /// Whether no connection is open and no commit runs.
+    var isQuiet: Bool { self.sides.isEmpty && !self.isCommitting }
+
+    /// What nobody has taken of the admission budget, when no connection is open.
+    var leakedByteCount: Int {
+        self.sides.isEmpty && !self.isCommitting ? self.budgetByteCount - self.budget.freeByteCount : 0
+    }
+}
+
+/// Checks of batches wait here for a thread of the pool.
+///
+/// `@unchecked Sendable`: a life runs on one thread.
+private final class CheckQueue: @unchecked Sendable {
+    private let site: SiteLife
+    weak var process: ReceiverProcess?
+
+    init(_ site: SiteLife) {
+        self.site = site
+    }
+
+    func add(_ check: @escaping @Sendable () -> Void) {
+        self.site.schedule.after(Int64(self.site.dice.int(10...3_000)) * 1000) { [weak self] in
+            guard let process = self?.process, process.isAlive else { return }
+            check()
+            process.turn()
+        }
+    }
+}
+
+/// When a projection wants to go on.
+enum ProjectionWish {
+    case now
+    case at(MonotonicTime)
+    case later
+}
+
+protocol ProjectionDriver: AnyObject {
+    var isScheduled: Bool { get set }
+    /// How many milliseconds it takes for a batch.
+    var delay: ClosedRange<Int> { get }
+    func need(_ feed: JournalFeed, _ now: MonotonicTime) -> ProjectionWish
+    func act(_ feed: JournalFeed, _ now: MonotonicTime)
+    func isIdle(_ feed: JournalFeed) -> Bool
+    var state: String { get }
+    func finish(_ feed: JournalFeed)
+}
+
+private final class LoopDriver<Output: Projection & ~Copyable>: ProjectionDriver {
+    private var loop: ProjectionLoop<SimulatedFiles, Output>
+    var isScheduled = false
+    let delay: ClosedRange<Int>
+
+    /// The feed waits on the real clock; for it this has passed.
+    private static var passed: MonotonicTime { MonotonicTime(nanoseconds: 1) }
+
+    init(_ loop: consuming ProjectionLoop<SimulatedFiles, Output>, delay: ClosedRange<Int>) {
+        self.loop = loop
+        self.delay = delay
+    }
+
+    func need(_ feed: JournalFeed, _ now: MonotonicTime) -> ProjectionWish {
+        switch self.loop.need {
+        case .next(let position, let deadline):
+            if feed.next(after: position, until: Self.passed) != nil { return .now }
+            return deadline.map { .at($0) } ?? .later
+        case .recover(let at): return at <= now ? .now : .at(at)
+        case .finished: return .later
+        }
+    }
+
+    func act(_ feed: JournalFeed, _ now: MonotonicTime) {
+        switch self.loop.need {
+        case .next(let position, let deadline):
+            let next = feed.next(after: position, until: Self.passed)
+            let isDue = deadline.map { $0 <= now } ?? false
+            if next != nil || isDue { self.loop.take(next) }
+        case .recover(let at): if at <= now { self.loop.recover() }
+        case .finished: break
+        }
+    }
+
+    var state: String { "\(self.loop.need), scheduled \(self.isScheduled)" }
+
+    func isIdle(_ feed: JournalFeed) -> Bool {
+        if case .next(let position, nil) = self.loop.need {
+            return feed.next(after: position, until: Self.passed) == nil
+        }
+        return false
+    }
+
+    func finish(_ feed: JournalFeed) {
+        var isRecovered = false
+        while true {
+            switch self.loop.need {
+            case .next(let position, _): self.loop.take(feed.next(after: position, until: Self.passed))
+            case .recover:
+                // Who stops does not wait for a disk to become good.
+                if isRecovered { return }
+                isRecovered = true
+                self.loop.recover()
+            case .finished: return
+            }
+        }
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Each line without its LF; empty ones are left out.
+    func forEachLine(_ body: (Slice<UnsafeRawBufferPointer>) -> Void) {
+        for line in self.split(separator: 0x0A) { body(line) }
+    }
+}

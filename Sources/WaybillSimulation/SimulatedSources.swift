@@ -1,0 +1,256 @@
+internal import Waybill
+internal import WaybillEvent
+internal import WaybillSystem
+
+/// An app that tracks through the client library, dies and is started again.
+final class SimulatedApp {
+    private let site: SiteLife
+    private let agent: SimulatedAgent
+    private var files: SimulatedFiles?
+    private var core: ClientCore<SimulatedFiles, SimulatedClock>?
+
+    init(_ site: SiteLife, _ agent: SimulatedAgent) {
+        self.site = site
+        self.agent = agent
+    }
+
+    private func start() {
+        let files = SimulatedFiles(self.agent.disk, bugs: self.site.bugs)
+        if !self.site.isCalm, self.site.knows(.appDeaths), self.site.dice.chance(300) {
+            files.die(inCalls: self.site.dice.int(1...60))
+        }
+        var configuration = Waybill.Configuration(
+            spool: SimulatedAgent.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2",
+            build: "118")
+        configuration.device = Waybill.Device(os: "iOS", osVersion: "17.0.1", model: "iPhone16,2")
+        configuration.language = "ko-KR"
+        do throws(WaybillError) {
+            self.core = try ClientCore(
+                configuration, on: files, clock: self.agent.clock, seed: self.site.dice.bits(), zone: { _ in 540 },
+                segmentByteCountMax: self.site.spoolSegmentByteCount)
+            self.core?.setVendorID("7B2F1E0C9D8A4B5C6D7E8F9012345678", for: .ga4)
+            self.files = files
+        } catch {
+            files.die()
+        }
+    }
+
+    /// Tracks some events.
+    func act() {
+        guard self.agent.isPowered else { return }
+        if self.core == nil { self.start() }
+        for _ in 0..<self.site.dice.pick([1, 1, 2, 4]) { self.track() }
+        if let files, files.isDead { self.end() }
+    }
+
+    private func track() {
+        guard let core, let files, !files.isDead else { return }
+        let token = self.site.nextToken()
+        files.record()
+        let filler = String(repeating: "y", count: self.site.dice.int(0...120))
+        let outcome = core.track { parts, subscriptions in
+            parts.take(.action, "tap", nil, subscriptions) { fields in
+                fields.put("n", token)
+                fields.put("filler", filler)
+            }
+        }
+        let (path, written) = files.recorded()
+        self.site.note("app: \(outcome), \(written.count) bytes at \(path)")
+        let lines = Self.lines(of: written)
+        if lines.isEmpty, case .stored = outcome { self.site.violate("track returned stored, and wrote no line") }
+        for line in lines {
+            if files.isDead { self.site.ledger.allow(line) } else { self.site.ledger.promise(line) }
+        }
+        self.agent.changed(path)
+    }
+
+    /// The whole lines of what a call wrote: an event, and before it what became of others while the disk was full.
+    ///
+    /// A line that tore is followed by the whole line, in another segment.
+    private static func lines(of written: [UInt8]) -> [ArraySlice<UInt8>] {
+        var rest = written[...]
+        var lines: [ArraySlice<UInt8>] = []
+        while let end = rest.firstIndex(of: 0x0A) {
+            lines.append(Self.lastObject(of: rest[..<end]))
+            rest = rest[(end + 1)...]
+        }
+        return lines
+    }
+
+    private static func lastObject(of bytes: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
+        let head = Array("{\"v\":".utf8)
+        for start in bytes.indices.reversed() where bytes[start...].starts(with: head) { return bytes[start...] }
+        return bytes
+    }
+
+    /// SIGKILL, or the end; both leave what was tracked.
+    func end() {
+        self.files?.die()
+        self.core = nil
+        self.files = nil
+    }
+}
+
+/// A program that appends lines of its own to a file, which somebody rotates, cuts and deletes.
+final class SimulatedLogger {
+    private let site: SiteLife
+    private let agent: SimulatedAgent
+    private let path: String
+    private var files: SimulatedFiles
+    private var file: FileID?
+    /// What stands behind the last LF.
+    private var partial: [UInt8] = []
+    private var rotatedCount = 0
+
+    init(_ site: SiteLife, _ agent: SimulatedAgent, name: String) {
+        self.site = site
+        self.agent = agent
+        self.path = SimulatedAgent.logs + "/\(name).log"
+        self.files = SimulatedFiles(agent.disk)
+    }
+
+    /// Writes some lines.
+    func act() {
+        guard self.agent.isPowered else { return }
+        for _ in 0..<self.site.dice.pick([1, 1, 2, 4]) { self.write() }
+        self.agent.changed(self.path)
+    }
+
+    private func write() {
+        guard !self.isTearing else { return }
+        do throws(FileSystemError) {
+            if self.file == nil {
+                self.file = try self.files.open(self.path, .append)
+                self.partial = Self.tail(of: self.agent.disk.find(self.path)?.bytes ?? [])
+            }
+            guard let file = self.file else { return }
+            let day = self.site.dice.int(18...21)
+            let isLong = self.site.knows(.longLines) && self.site.dice.chance(60)
+            let filler = String(
+                repeating: "z", count: isLong ? self.site.dice.int(1_900...5_000) : self.site.dice.int(0...150))
+            // Some are no events, and go to quarantine.
+            let head = self.site.dice.chance(900) ? "{\"time\":\"2026-11-\(day)T09:00:00.000Z\",\"name\":\"x\"," : "["
+            let token = self.site.nextToken()
+            let text = "\(head)\"n\":\"\(token)\",\"f\":\"\(filler)\",\"end\":\"\(token.dropFirst())\"}\n"
+            var bytes = Array(text.utf8)
+            if self.site.knows(.tornLines), self.site.dice.chance(100) {
+                // In two pieces; whoever reads in between sees half a line.
+                let half = bytes.count / 2
+                try self.append(file, Array(bytes[..<half]))
+                bytes.removeFirst(half)
+                self.site.schedule.after(self.site.dice.milliseconds(1...2_000)) { [weak self] in
+                    self?.finish(file, bytes)
+                }
+                self.isTearing = true
+                return
+            }
+            try self.append(file, bytes)
+        } catch {
+            // It is a log: what cannot be written now is gone.
+        }
+    }
+
+    private var isTearing = false
+
+    /// What it writes into, under whatever name.
+    private var openNode: SimulatedDisk.Node? {
+        self.file.flatMap { self.agent.disk.descriptors[$0.rawValue]?.node }
+    }
+
+    private func finish(_ file: FileID, _ bytes: [UInt8]) {
+        self.isTearing = false
+        guard self.file == file, self.agent.isPowered else { return }
+        do throws(FileSystemError) { try self.append(file, bytes) } catch {}
+        self.agent.changed(self.path)
+    }
+
+    private func append(_ file: FileID, _ bytes: [UInt8]) throws(FileSystemError) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            self.files.record()
+            defer { self.observe(self.files.recorded().bytes) }
+            rest = rest.dropFirst(try self.files.write(file, rest))
+        }
+    }
+
+    /// Each line that is whole in the file now must arrive.
+    private func observe(_ written: [UInt8]) {
+        self.partial += written
+        while let end = self.partial.firstIndex(of: 0x0A) {
+            if end > 0 { self.site.promiseForeign(self.partial[..<end]) }
+            self.partial.removeFirst(end + 1)
+        }
+    }
+
+    private static func tail(of bytes: [UInt8]) -> [UInt8] {
+        guard let end = bytes.lastIndex(of: 0x0A) else { return bytes }
+        return Array(bytes[(end + 1)...])
+    }
+
+    // MARK: What others do to the file
+
+    func rotate() {
+        guard self.agent.isPowered, self.file != nil, !self.isTearing else { return }
+        self.rotatedCount += 1
+        do throws(FileSystemError) {
+            let old = "\(self.path).\(self.rotatedCount)"
+            try self.files.rename(self.path, to: old)
+            self.agent.changed(self.path)
+            self.agent.changed(old)
+            // The writer may not know for a while.
+            if self.site.knows(.lateWrites) {
+                for _ in 0..<self.site.dice.int(0...3) { self.write() }
+                guard !self.isTearing else { return }
+            }
+            self.leave()
+        } catch {}
+    }
+
+    /// Nobody will finish the line; the file's end is a line too, once the file is over.
+    private func leave() {
+        if let file { self.files.close(file) }
+        self.file = nil
+        if !self.partial.isEmpty { self.site.ledger.allow(self.partial[...]) }
+        self.partial = []
+    }
+
+    func copyTruncate() {
+        guard self.agent.isPowered, let file, !self.isTearing else { return }
+        guard let node = self.openNode else { return }
+        let bytes = node.bytes
+        let isKnown = node.readEnd > 0
+        do throws(FileSystemError) { try self.files.truncate(file, to: 0) } catch {}
+        // The disk may have failed and done it all the same.
+        guard node.bytes.isEmpty else { return }
+        // What comes back after a power cut would be a third file.
+        node.makeDurable()
+        for line in bytes.split(separator: 0x0A) { self.site.ledger.cutAway(line, isKnown: isKnown) }
+        self.partial = []
+        self.agent.changed(self.path)
+    }
+
+    /// Deletes an old file, read or not.
+    func deleteOld() {
+        guard self.agent.isPowered, self.rotatedCount > 0 else { return }
+        let path = "\(self.path).\(self.site.dice.int(1...self.rotatedCount))"
+        guard let node = self.agent.disk.find(path), node !== self.openNode else { return }
+        do throws(FileSystemError) { try self.files.unlink(path) } catch {}
+        guard self.agent.disk.find(path) == nil else { return }
+        // As above: it does not come back.
+        self.agent.disk.find(SimulatedAgent.logs).map(self.agent.disk.makeDurable)
+        for line in node.bytes.split(separator: 0x0A) { self.site.ledger.cutAway(line, isKnown: node.readEnd > 0) }
+        self.agent.changed(path)
+    }
+
+    func powerCut() {
+        self.files.die()
+        self.files = SimulatedFiles(self.agent.disk)
+        self.file = nil
+        self.partial = []
+        self.isTearing = false
+    }
+
+    func end() {
+        self.leave()
+    }
+}

@@ -1,0 +1,427 @@
+internal import WaybillExport
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// The life of a whole site: apps and loggers, an agent, a network, one or two receivers with archive and exports, and
+/// a replay at the end, all of it shipped code, on one thread, from one seed.
+///
+///     apps ─▶ spool ─┐                        ┌─▶ journal ─▶ archive, exports ─▶ replay
+///     loggers ─▶ log ┴▶ agent ─▶ network ─▶ receiver          each on a simulated disk, by a simulated clock
+///
+/// For so many seconds there is trouble of the kinds drawn for this life (``Trouble``); then faults stop, and within
+/// twenty minutes everything must have arrived. Held all the while: no receiver says less than it acknowledged, memory
+/// that was admitted is given back, nobody runs in circles. Held at the end, after one more power cut:
+///
+/// - every line that was promised is in an archive or quarantine, byte for byte, and nowhere twice; nothing else is;
+/// - every event of the archive is once in each export; a replay gives the same records;
+/// - every segment is deleted; what a cut or deletion at the source took was told;
+/// - nothing is reported damaged unless something rotted.
+///
+/// What the model leaves out: what the agent has read of a source survives a power cut of the source's host, as if the
+/// kernel had written it back.
+package final class SiteLife {
+    /// What a life was, and how it ended.
+    package struct Report: Sendable {
+        /// The promise that was broken; `nil` when all were kept.
+        package var violation: String?
+        package var lineCount = 0
+        package var eventCount = 0
+        package var lostLineCount = 0
+        package var simulatedSeconds = 0
+
+        package init() {}
+    }
+
+    let dice: Dice
+    let schedule = Schedule()
+    let ledger = LineLedger()
+    let bugs: Set<PlantedBug>
+    let trace: ((String) -> Void)?
+    private let troubles: Set<Trouble>
+    private var violation: String?
+    /// Faults have stopped.
+    private(set) var isCalm = false
+    private var calmSince: Int64 = 0
+    /// Nobody is started again.
+    private(set) var isOver = false
+    /// A journal rotted: what it held and nobody had read may be gone.
+    private(set) var mayForget = false
+    private var tokenCount = 0
+    private var longLines: [ArraySlice<UInt8>] = []
+    private var isPartitioned = false
+    private var oldRegistry: [UInt8]?
+
+    let idleMilliseconds: Int
+    let checkpointMilliseconds: Int
+    let projectionDelays: [ClosedRange<Int>]
+    let journalSegmentByteCount: Int
+    let spoolSegmentByteCount: Int
+    let batchByteCountMax: Int
+    let openFileCountMax: Int
+
+    private lazy var agent = SimulatedAgent(self)
+    private lazy var receivers = (0..<(self.knows(.twoReceivers) ? 2 : 1)).map {
+        SimulatedReceiver(self, name: "receiver-\($0)")
+    }
+    private lazy var apps = (0..<self.dice.pick([0, 1, 1, 2])).map { _ in SimulatedApp(self, self.agent) }
+    private lazy var loggers = (0..<self.dice.pick(self.apps.isEmpty ? [1, 1, 2] : [0, 1, 1])).map {
+        SimulatedLogger(self, self.agent, name: "web\($0)")
+    }
+    private var connections: [Connection] = []
+    /// Where the proxy leads to.
+    private var target = 0
+
+    /// Lives a life.
+    package static func run(seed: UInt64, bugs: Set<PlantedBug> = [], trace: ((String) -> Void)? = nil) -> Report {
+        let life = SiteLife(seed: seed, bugs: bugs, trace: trace)
+        life.live()
+        var report = Report()
+        report.violation = life.violation
+        report.lineCount = life.ledger.count
+        report.eventCount = life.schedule.eventCount
+        report.lostLineCount = life.lostLineCount
+        report.simulatedSeconds = Int(life.schedule.now / 1_000_000_000)
+        return report
+    }
+
+    private var lostLineCount = 0
+
+    private init(seed: UInt64, bugs: Set<PlantedBug>, trace: ((String) -> Void)?) {
+        // Storage lives begin with the same seeds.
+        let dice = Dice(seed: seed ^ 0x7761_7962_696C_6C00)
+        self.dice = dice
+        self.bugs = bugs
+        self.trace = trace
+        let share = dice.pick([100, 300, 500])
+        var troubles = Set(Trouble.allCases.filter { _ in dice.chance(share) })
+        // Who keeps no journal behind the checkpoints cannot do without them.
+        if troubles.contains(.shortRetention) { troubles.remove(.rottenCheckpoint) }
+        // What was written and never became durable is trouble enough for one disk and one life.
+        if !troubles.isDisjoint(with: [.diskErrors, .syncErrors, .receiverPowerCuts]) {
+            troubles.subtract([.rottenCheckpoint, .rottenJournal])
+        }
+        self.troubles = troubles
+        self.idleMilliseconds = dice.pick([4_000, 20_000, 90_000])
+        self.checkpointMilliseconds = dice.pick([200, 1_000, 5_000])
+        let isUneven = troubles.isSuperset(of: [.shortRetention, .smallFeed])
+        self.projectionDelays =
+            isUneven ? [0...5, 3_000...15_000] : dice.pick([[0...5], [0...500], [1_000...8_000]])
+        self.journalSegmentByteCount = dice.pick([4_096, 16_384, 1 << 20])
+        self.spoolSegmentByteCount = dice.pick([1, 1_500, 5_000, 20_000])
+        self.batchByteCountMax = dice.pick([400, 2_500, 32_768])
+        self.openFileCountMax = dice.pick([1, 3, 512])
+    }
+
+    // MARK: What others ask
+
+    func knows(_ trouble: Trouble) -> Bool { self.troubles.contains(trouble) }
+
+    func has(_ bug: PlantedBug) -> Bool { self.bugs.contains(bug) }
+
+    func violate(_ text: @autoclosure () -> String) {
+        guard self.violation == nil else { return }
+        let text = text()
+        self.violation = text
+        self.note("VIOLATION: \(text)")
+    }
+
+    func note(_ text: @autoclosure () -> String) {
+        guard let trace else { return }
+        let milliseconds = self.schedule.now / 1_000_000
+        trace("\(milliseconds / 1000).\(String(milliseconds % 1000 + 1000).dropFirst()) \(text())")
+    }
+
+    /// A text that no other line holds.
+    func nextToken() -> String {
+        self.tokenCount += 1
+        return "k\(String(1_000_000 + self.tokenCount))x"
+    }
+
+    func promiseForeign(_ line: ArraySlice<UInt8>) {
+        if line.count + 1 > SimulatedAgent.lineByteCountMax {
+            self.longLines.append(line)
+        } else {
+            self.ledger.promise(line)
+        }
+    }
+
+    func connect(_ connection: Connection) {
+        self.connections.removeAll { $0.isFinished }
+        self.connections.append(connection)
+        if self.isPartitioned {
+            // The agent's own time-out.
+            return self.schedule.after(.seconds(10)) { connection.refused() }
+        }
+        if self.knows(.twoReceivers), !self.isCalm { self.target = self.dice.int(0..<self.receivers.count) }
+        let receiver = self.receivers[self.target]
+        self.schedule.after(self.dice.milliseconds(0...50)) { [weak self] in
+            guard let self else { return }
+            if !receiver.isPowered {
+                self.schedule.after(.seconds(10)) { connection.refused() }
+            } else if receiver.isRunning {
+                connection.connected(to: receiver)
+            } else {
+                connection.refused()
+            }
+        }
+    }
+
+    /// What an agent with a planted bug takes a receiver's answer for.
+    func believed(_ offset: StreamOffset, of id: StreamID) -> StreamOffset {
+        if self.has(.registryOverReceiver) || self.has(.resendWithoutAsking) { return self.agent.registered(id) }
+        return offset
+    }
+
+    func acknowledged(_ id: StreamID, _ offset: StreamOffset) {
+        self.agent.acknowledged(id, offset)
+    }
+
+    // MARK: A life
+
+    /// Of a thousand lives so many are long; the journal lets go of what is behind all projections every ten seconds.
+    private var longPerMille: Int { self.knows(.shortRetention) && self.knows(.smallFeed) ? 500 : 20 }
+
+    private func live() {
+        self.note("troubles: \(Trouble.allCases.filter { self.knows($0) })")
+        for receiver in self.receivers { receiver.start() }
+        self.agent.start()
+        for app in self.apps { self.repeatedly(50...1_500) { app.act() } }
+        for logger in self.loggers { self.repeatedly(50...1_500) { logger.act() } }
+        self.repeatedly(50...1_200) { self.makeTrouble() }
+        self.schedule.run(
+            until: self.dice.milliseconds(self.dice.chance(self.longPerMille) ? 15_000...40_000 : 1_500...8_000)
+        ) {
+            self.violation != nil
+        }
+        if self.violation == nil { self.settle() }
+        if self.violation == nil { self.end() }
+        for connection in self.connections { connection.release() }
+        for receiver in self.receivers { receiver.release() }
+        self.agent.release()
+    }
+
+    /// Until calm comes.
+    private func repeatedly(_ pause: ClosedRange<Int>, _ body: @escaping () -> Void) {
+        self.schedule.after(self.dice.milliseconds(pause)) { [weak self] in
+            guard let self, !self.isCalm else { return }
+            body()
+            self.repeatedly(pause, body)
+        }
+    }
+
+    private func settle() {
+        self.isCalm = true
+        self.calmSince = self.schedule.now
+        self.isPartitioned = false
+        self.note("calm")
+        for disk in [self.agent.disk] + self.receivers.map(\.disk) {
+            disk.isFull = false
+            disk.errorPerMille = 0
+            disk.syncErrorPerMille = 0
+            disk.shortWritePerMille = 0
+        }
+        for app in self.apps { app.end() }
+        for logger in self.loggers { logger.end() }
+        if !self.agent.isPowered { self.agent.powerReturns() }
+        self.waitUntilSettled()
+        self.schedule.run(until: self.schedule.now + .seconds(1200)) { self.violation != nil || self.isSettled }
+        if self.violation == nil, !self.isSettled {
+            self.violate("faults stopped 20 minutes ago, and \(self.openWork)")
+        }
+    }
+
+    private var isSettled = false
+
+    private func waitUntilSettled() {
+        self.isSettled = self.openWork == "nothing is open"
+        if !self.isSettled { self.schedule.after(.milliseconds(500)) { self.waitUntilSettled() } }
+    }
+
+    private var openWork: String {
+        if self.ledger.openCount > 0, !self.mayForget {
+            return "\(self.ledger.openCount) lines are not acknowledged: \(self.ledger.firstOpen ?? "")"
+        }
+        let segments = self.agent.disk.tree(SimulatedAgent.spool).filter { $0.path.hasSuffix(".ndjson") }
+        // A segment that a power cut brings back is kept where another receiver knows nothing of it.
+        let mayStay = self.mayForget || (self.knows(.sourcePowerCuts) && self.knows(.twoReceivers))
+        if let path = segments.first?.path, !mayStay {
+            return "the spool holds \(path)"
+        }
+        if let receiver = self.receivers.first(where: { !($0.process?.isProjected ?? false) }) {
+            return "\(receiver.name) has not projected everything: \(receiver.process?.openProjections ?? [])"
+        }
+        if let line = self.lostLongLine { return "a line of \(line.count) bytes is in no quarantine" }
+        if self.ledger.hasCutAway, self.schedule.now < self.calmSince + .seconds(120) {
+            return "what was cut away may not be noticed yet"
+        }
+        return "nothing is open"
+    }
+
+    private func end() {
+        self.isOver = true
+        self.agent.stop()
+        self.schedule.run(until: self.schedule.now + .seconds(15)) { !self.agent.isRunning }
+        if self.agent.isRunning { self.violate("an agent that has nothing to do does not stop") }
+        self.schedule.run(until: self.schedule.now + .seconds(120)) {
+            self.receivers.allSatisfy { $0.process?.isQuiet ?? true }
+        }
+        // Checks that a pool's threads still make give back what they hold.
+        self.schedule.run(until: self.schedule.now + .seconds(1))
+        for receiver in self.receivers {
+            if let leaked = receiver.process?.leakedByteCount, leaked != 0 {
+                self.violate("\(leaked) bytes of \(receiver.name)'s admission budget are never given back")
+            }
+            receiver.stop()
+            receiver.disk.cutPower()
+            // What a power cut brings back is cleared away by the next start.
+            receiver.start()
+            receiver.stop()
+        }
+        if self.violation == nil { self.judge() }
+    }
+
+    private func judge() {
+        let stored = self.receivers.map { $0.storedLines() }
+        if let problem = self.ledger.problem(stored: stored, mayMiss: self.mayForget) { return self.violate(problem) }
+        self.lostLineCount = self.ledger.lostCount(stored: stored)
+        let hidden: Set<Trouble> = [
+            .sourcePowerCuts, .agentDeaths, .agentStops, .lostRegistry, .oldRegistry, .rottenRegistry,
+        ]
+        if self.lostLineCount > 0, self.troubles.isDisjoint(with: hidden) {
+            let told = ["a file was cut", "a file is gone"].reduce(0) { $0 + self.agent.tally.count(containing: $1) }
+            if told == 0 { self.violate("\(self.lostLineCount) lines were cut away, and nobody said so") }
+        }
+        if let line = self.lostLongLine {
+            return self.violate("a line of \(line.count) bytes is in no quarantine: \(LineLedger.text(line))")
+        }
+        // What a rotten batch gave to one projection before it rotted, the next one does not get.
+        for receiver in self.receivers where self.violation == nil && !self.mayForget {
+            if let problem = receiver.exportProblem() { self.violate("\(receiver.name): \(problem)") }
+        }
+        for receiver in self.receivers where self.violation == nil && !self.mayForget && self.dice.chance(100) {
+            if let problem = receiver.verifyProblem() { self.violate("\(receiver.name): \(problem)") }
+        }
+    }
+
+    /// A line that no receiver takes and that the agent has not put aside.
+    private var lostLongLine: ArraySlice<UInt8>? {
+        guard self.troubles.isDisjoint(with: [.copyTruncate, .deletion, .sourcePowerCuts]), !self.mayForget,
+            !self.longLines.isEmpty
+        else { return nil }
+        let kept = Set(self.agent.disk.tree(SimulatedAgent.state + "/quarantine").map { $0.bytes[...] })
+        return self.longLines.first { !kept.contains(($0 + [0x0A])[...]) && !kept.contains($0) }
+    }
+
+    // MARK: Trouble
+
+    private func makeTrouble() {
+        let kinds = Trouble.allCases.filter { self.knows($0) && $0.isOccasional }
+        guard !kinds.isEmpty else { return }
+        let kind = self.dice.pick(kinds)
+        let receiver = self.dice.pick(self.receivers)
+        switch kind {
+        case .appDeaths: if !self.apps.isEmpty { self.dice.pick(self.apps).end() }
+        case .agentDeaths: self.agent.kill()
+        case .receiverDeaths: receiver.kill()
+        case .agentStops: self.agent.stop()
+        case .receiverStops: receiver.stop()
+        case .sourcePowerCuts: self.cutSourcePower()
+        case .receiverPowerCuts: receiver.cutPower()
+        case .diskErrors: self.anyDisk().errorPerMille = self.dice.pick([0, 0, 20])
+        case .syncErrors: self.anyDisk().syncErrorPerMille = self.dice.pick([0, 100])
+        case .shortWrites: self.anyDisk().shortWritePerMille = self.dice.pick([0, 200])
+        case .fullDisks:
+            let disk = self.anyDisk()
+            disk.isFull = true
+            self.schedule.after(self.dice.milliseconds(100...15_000)) { disk.isFull = false }
+        case .halfOpenConnections: self.connections.last?.fallSilent()
+        case .stalls: self.connections.last?.stall()
+        case .partitions:
+            self.isPartitioned = true
+            self.schedule.after(self.dice.milliseconds(100...20_000)) { self.isPartitioned = false }
+        case .clockJumps:
+            let clock = self.dice.pick([self.agent.clock] + self.receivers.map(\.clock))
+            clock.jump(milliseconds: self.dice.pick([-86_400_000, 86_400_000, -3_600_000, 5_000]))
+        case .rotation: if !self.loggers.isEmpty { self.dice.pick(self.loggers).rotate() }
+        case .copyTruncate: if !self.loggers.isEmpty { self.dice.pick(self.loggers).copyTruncate() }
+        case .deletion: if !self.loggers.isEmpty { self.dice.pick(self.loggers).deleteOld() }
+        case .lostRegistry, .oldRegistry, .rottenRegistry: self.spoilRegistry(kind)
+        case .rottenCheckpoint, .rottenJournal: self.rot(receiver, kind)
+        case .cutConnections, .slowSyncs, .twoReceivers, .drift, .lateWrites, .longLines, .tornLines, .missedHints,
+            .noHints, .smallWindow, .smallFeed, .shortRetention:
+            break
+        }
+    }
+
+    private func anyDisk() -> SimulatedDisk {
+        self.dice.pick([self.agent.disk] + self.receivers.map(\.disk))
+    }
+
+    private func cutSourcePower() {
+        guard self.agent.isPowered else { return }
+        for app in self.apps { app.end() }
+        self.agent.cutPower()
+        for folder in [SimulatedAgent.spool, SimulatedAgent.logs] { self.agent.disk.writeBackRead(folder) }
+        self.agent.disk.cutPower()
+        for logger in self.loggers { logger.powerCut() }
+        let found = [SimulatedAgent.spool, SimulatedAgent.logs].flatMap { self.agent.disk.tree($0) }
+        for (path, bytes) in found where !path.hasSuffix(".new") {
+            let pieces = bytes.split(separator: 0x0A, omittingEmptySubsequences: false)
+            self.ledger.find(pieces.dropLast(), ending: pieces.last ?? [])
+        }
+        self.ledger.keepFound()
+        self.schedule.after(self.dice.milliseconds(500...10_000)) { self.agent.powerReturns() }
+    }
+
+    private func spoilRegistry(_ kind: Trouble) {
+        let path = SimulatedAgent.state + "/registry.state"
+        guard let node = self.agent.disk.find(path) else { return }
+        switch kind {
+        case .oldRegistry where self.oldRegistry == nil:
+            self.oldRegistry = node.bytes
+        case .oldRegistry:
+            self.agent.kill()
+            node.bytes = self.oldRegistry ?? []
+            node.makeDurable()
+            self.oldRegistry = nil
+        case .lostRegistry:
+            self.agent.kill()
+            node.bytes = []
+            node.makeDurable()
+        default:
+            self.agent.kill()
+            self.agent.disk.rot(path)
+        }
+    }
+
+    private func rot(_ receiver: SimulatedReceiver, _ kind: Trouble) {
+        let folder = kind == .rottenJournal ? "/data/journal" : "/data/state"
+        let suffix = kind == .rottenJournal ? ".journal" : ".state"
+        let paths = receiver.disk.tree(folder).map(\.path).filter { $0.hasSuffix(suffix) }
+        guard !paths.isEmpty else { return }
+        if kind == .rottenJournal {
+            guard !self.mayForget else { return }
+            self.mayForget = true
+        }
+        receiver.kill()
+        let path = self.dice.pick(paths)
+        receiver.disk.rot(path)
+        self.note("\(path) rots")
+    }
+}
+
+extension Trouble {
+    /// Whether it comes now and then; otherwise it is there all the time.
+    fileprivate var isOccasional: Bool {
+        switch self {
+        case .appDeaths, .agentDeaths, .receiverDeaths, .agentStops, .receiverStops, .sourcePowerCuts,
+            .receiverPowerCuts, .diskErrors, .syncErrors, .shortWrites, .fullDisks, .halfOpenConnections, .stalls,
+            .partitions, .clockJumps, .rotation, .copyTruncate, .deletion, .lostRegistry, .oldRegistry,
+            .rottenRegistry, .rottenCheckpoint, .rottenJournal:
+            true
+        case .cutConnections, .slowSyncs, .twoReceivers, .drift, .lateWrites, .longLines, .tornLines, .missedHints,
+            .noHints, .smallWindow, .smallFeed, .shortRetention:
+            false
+        }
+    }
+}

@@ -1,0 +1,31 @@
+internal import Logging
+
+/// Counts what the programs log: every loss at a source must be said.
+///
+/// `@unchecked Sendable`: a life runs on one thread.
+final class Tally: LogHandler, @unchecked Sendable {
+    /// Each message that was logged, with how often.
+    private(set) var counts: [String: Int] = [:]
+    var metadata: Logger.Metadata = [:]
+    var metadataProvider: Logger.MetadataProvider?
+    var logLevel = Logger.Level.info
+    private let trace: ((String) -> Void)?
+
+    init(trace: ((String) -> Void)?) {
+        self.trace = trace
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { self.metadata[key] }
+        set { self.metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        self.counts["\(event.message)", default: 0] += 1
+        if let trace { trace("\(event.level) \(event.message) \(event.metadata ?? [:])") }
+    }
+
+    func count(containing text: String) -> Int {
+        self.counts.reduce(0) { $0 + ($1.key.contains(text) ? $1.value : 0) }
+    }
+}

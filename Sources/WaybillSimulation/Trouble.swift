@@ -1,0 +1,19 @@
+/// A kind of trouble; each life knows some of them, so that one kind does not hide another.
+enum Trouble: CaseIterable, Hashable, Sendable {
+    // Processes and machines.
+    case appDeaths, agentDeaths, receiverDeaths
+    case agentStops, receiverStops
+    case sourcePowerCuts, receiverPowerCuts
+    // Disks.
+    case diskErrors, syncErrors, shortWrites, fullDisks, slowSyncs
+    // Networks.
+    case cutConnections, halfOpenConnections, stalls, partitions, twoReceivers
+    // Clocks.
+    case drift, clockJumps
+    // Sources.
+    case rotation, lateWrites, copyTruncate, deletion, longLines, tornLines, missedHints, noHints
+    // State that is lost, old, or rotten.
+    case lostRegistry, oldRegistry, rottenRegistry, rottenCheckpoint, rottenJournal
+    // Small limits.
+    case smallWindow, smallFeed, shortRetention
+}

@@ -1,0 +1,70 @@
+import ArgumentParser
+import WaybillSimulation
+
+/// Lives one seed after the other, on one thread; `Tools/simulate` runs one for each core.
+@main
+struct Simulate: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "waybill-simulate",
+        abstract: "Lives simulated lives of the shipped code, one for each seed, and stops at the first broken promise."
+    )
+
+    @Option(help: "How many lives.")
+    var seeds: UInt64 = 2000
+
+    @Option(help: "The first seed.")
+    var from: UInt64 = 0
+
+    @Option(help: "The step from one seed to the next, for several processes side by side.")
+    var step: UInt64 = 1
+
+    @Option(help: "Plant a bug: \(PlantedBug.allCases.map(\.rawValue).joined(separator: ", ")).")
+    var bug: String?
+
+    @Flag(help: "Live the receiver's disk alone: journal and archive.")
+    var storage = false
+
+    @Flag(help: "Say what happens in each life.")
+    var trace = false
+
+    @Flag(help: "Go on after a broken promise, and count them.")
+    var keepGoing = false
+
+    func run() throws {
+        let bugs = try self.bug.map { name -> Set<PlantedBug> in
+            guard let bug = PlantedBug(rawValue: name) else { throw ValidationError("no bug is called \(name)") }
+            return [bug]
+        }
+        var lines = 0
+        var events = 0
+        var seconds = 0
+        var broken = 0
+        for index in 0..<self.seeds {
+            let seed = self.from + index * self.step
+            let report = self.live(seed, bugs ?? [])
+            lines += report.lineCount
+            events += report.eventCount
+            seconds += report.simulatedSeconds
+            if let violation = report.violation {
+                broken += 1
+                print("seed \(seed): \(violation)")
+                let options = (self.storage ? " --storage" : "") + (self.bug.map { " --bug \($0)" } ?? "")
+                print("again, told: Tools/simulate --seeds 1 --from \(seed) --trace\(options)")
+                if !self.keepGoing { throw ExitCode(1) }
+            }
+        }
+        print(
+            "\(self.seeds) lives from seed \(self.from), step \(self.step): \(broken) broken promises; \(lines) lines, "
+                + "\(events) events, \(seconds) simulated seconds")
+        if broken > 0 { throw ExitCode(1) }
+    }
+
+    private func live(_ seed: UInt64, _ bugs: Set<PlantedBug>) -> SiteLife.Report {
+        if self.storage {
+            var report = SiteLife.Report()
+            report.violation = StorageLife.run(seed: seed, bugs: bugs)
+            return report
+        }
+        return SiteLife.run(seed: seed, bugs: bugs, trace: self.trace ? { print($0) } : nil)
+    }
+}

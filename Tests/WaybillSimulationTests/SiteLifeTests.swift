@@ -1,0 +1,29 @@
+import Testing
+import WaybillSimulation
+
+/// The lives of `Tools/simulate`, as many as a usual run has time for.
+@Suite struct SiteLifeTests {
+    @Test(arguments: 0..<UInt64(20))
+    func `no life of a site breaks a promise`(block: UInt64) {
+        for seed in block * 150..<(block + 1) * 150 {
+            let violation = SiteLife.run(seed: seed).violation
+            #expect(violation == nil, "Tools/simulate --seeds 1 --from \(seed) --trace")
+        }
+    }
+
+    /// Bugs of the disk are caught by lives of the disk alone (``StorageLifeTests``).
+    @Test(arguments: PlantedBug.allCases.filter { !PlantedBug.ofStorage.contains($0) })
+    func `planted bugs are caught`(bug: PlantedBug) {
+        let seed = (0..<UInt64(3000)).first { SiteLife.run(seed: $0, bugs: [bug]).violation != nil }
+        #expect(seed != nil, "\(bug.rawValue)")
+    }
+
+    @Test func `a seed lives the same life each time`() {
+        for seed in 0..<UInt64(100) {
+            let lives = (0..<2).map { _ in SiteLife.run(seed: seed) }
+            #expect(lives[0].eventCount == lives[1].eventCount, "seed \(seed)")
+            #expect(lives[0].lineCount == lives[1].lineCount, "seed \(seed)")
+            #expect(lives[0].simulatedSeconds == lives[1].simulatedSeconds, "seed \(seed)")
+        }
+    }
+}
