@@ -65,12 +65,23 @@ extension Tail {
             return
         }
         if let key = self.byIdentity[status.identity] {
-            self.observeKnown(key, path, status, now)
-        } else {
-            switch self.sources[source].kind {
-            case .spool: self.observeSegment(path, source: source, status, now)
-            case .files: self.observeForeign(path, source: source, status, now)
-            }
+            guard self.isAnother(key, in: source) else { return self.observeKnown(key, path, status, now) }
+            self.vanished(key)
+        }
+        switch self.sources[source].kind {
+        case .spool: self.observeSegment(path, source: source, status, now)
+        case .files: self.observeForeign(path, source: source, status, now)
+        }
+    }
+
+    /// Whether an inode that was known in a log is found in a spool, or the other way round.
+    ///
+    /// The file that had it is gone then. One that is open cannot lose its inode, wherever it is moved to.
+    private func isAnother(_ key: StreamKey, in source: Int) -> Bool {
+        guard self.table[key].descriptor == nil else { return false }
+        switch self.sources[source].kind {
+        case .spool: return !self.table[key].isSegment
+        case .files: return self.table[key].isSegment
         }
     }
 

@@ -32,6 +32,33 @@ struct TailIdentityTests {
         }
     }
 
+    @Test(arguments: [true, false])
+    func `a segment in a log's inode, and a log in a segment's, are files of their own`(hasBirths: Bool) throws {
+        let files = MemoryFileSystem(hasBirths: hasBirths)
+        var limits = TailLimits()
+        limits.openFileCountMax = 1
+        let bench = try TailBench(files, limits: limits)
+        let id = "019550fc-0000-7000-8000-000000000001-00000000000000000001"
+        let segment = "/spool/\(id).ndjson"
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        let inode = files.inode(of: "/log/a.log")
+        files.append("/log/b.log", "two\n")
+        bench.run()
+        #expect(bench.withTail { $0.openFileCount } == 1)
+        files.remove("/log/a.log")
+        files.append(segment, "three\n")
+        #expect(files.inode(of: segment) == inode)
+        bench.run()
+        bench.settle()
+        #expect(bench.received[id] == Array("three\n".utf8))
+        #expect(!files.exists(segment))
+        files.append("/log/c.log", "four\n")
+        #expect(files.inode(of: "/log/c.log") == inode)
+        bench.settle()
+        #expect(bench.texts.sorted() == ["four\n", "one\n", "three\n", "two\n"])
+    }
+
     @Test
     func `a thousand files with one head are a thousand streams`() throws {
         let files = MemoryFileSystem()
