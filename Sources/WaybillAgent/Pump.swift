@@ -63,7 +63,10 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     private var unreadySince: MonotonicTime?
     private var summary = AgentSummary()
     private var shipped: Set<StreamKey> = []
+    /// Whether a scan that was asked for when all seemed settled has found nothing more.
     private var hasSettledScan = false
+    private var isSettlingScanAsked = false
+    private var lastScan: MonotonicTime
     private var hasCheckedSources = false
     private var isPolling = false
     private var lastProgress: MonotonicTime
@@ -100,6 +103,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.lastProgress = now
         self.lastAdvance = now
         self.nextScan = now
+        self.lastScan = now
         self.started = now
         self.unreadySince = now
     }
@@ -162,6 +166,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     private mutating func scan(_ now: TailTime) {
         self.tail.scan(now)
+        self.lastScan = now.monotonic
+        self.hasSettledScan = self.isSettlingScanAsked
+        self.isSettlingScanAsked = false
         if !self.hasCheckedSources {
             self.hasCheckedSources = true
             self.checkSources()
@@ -520,8 +527,11 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             return false
         }
         if self.hasSettledScan { return true }
-        self.nextScan = now
-        self.hasSettledScan = true
+        if !self.isSettlingScanAsked {
+            self.isSettlingScanAsked = true
+            // What cannot be read now becomes ready with each scan.
+            self.nextScan = min(self.nextScan, self.lastScan + .milliseconds(20))
+        }
         return false
     }
 

@@ -3,7 +3,8 @@ internal import WaybillSystem
 /// Moves lines that are too long to be events past, into the quarantine folder, a buffer at a time.
 ///
 /// The copy is durable before the skip is handed out. A line that is still growing is gone on with where the copy
-/// ends; a copy that was interrupted begins anew, under the same name.
+/// ends; a copy that was interrupted begins anew. It has a name of its own until it is whole: another receiver may
+/// ask for the line again, and the copy that a skip promised must not go for one that fails.
 extension Tail {
     mutating func beginOverlong(
         _ stream: StreamKey, _ descriptor: FileID, _ buffer: UnsafeMutableRawBufferPointer
@@ -24,9 +25,10 @@ extension Tail {
         }
         let id = self.id(of: stream)
         let path = Path.join(self.quarantineDirectory, "\(id)-\(line.offset).line")
+        let unfinished = path + ".new"
         let copy: FileID
         do throws(FileSystemError) {
-            copy = try self.openCopy(path, &line)
+            copy = try self.openCopy(unfinished, &line)
         } catch {
             self.quarantineFailed(stream, id, line, path, error)
             return .nothing
@@ -42,6 +44,7 @@ extension Tail {
                 try self.files.writeAll(copy, UnsafeRawBufferPointer(rebasing: bytes[..<(end ?? count)]))
                 if isEnd {
                     try self.files.synchronize(copy)
+                    try self.files.rename(unfinished, to: path)
                     try self.files.synchronizeDirectory(self.quarantineDirectory)
                 }
             } catch {

@@ -78,14 +78,30 @@ struct TailLineTests {
         files.append("/log/a.log", "0123456789abc\nnext\n")
         bench.scan()
         let id = bench.withTail { tail in tail.streams.map { tail.id(of: $0) } }[0]
-        files.fail("write", "/state/quarantine/\(id)-0.line", 28)
+        files.fail("write", "/state/quarantine/\(id)-0.line.new", 28)
         bench.run()
         #expect(bench.skipped == [:])
         #expect(bench.notices.contains { if case .quarantineFailed = $0 { true } else { false } })
-        files.fail("write", "/state/quarantine/\(id)-0.line", nil)
+        files.fail("write", "/state/quarantine/\(id)-0.line.new", nil)
         bench.run()
         #expect(bench.skipped[id.description] == ["0+14 too-long"])
         #expect(bench.received[id.description]?.suffix(5) == Array("next\n".utf8)[...])
+    }
+
+    @Test
+    func `a line that was set aside stays so when another receiver asks for it on a full disk`() throws {
+        let bench = try bench(lineByteCountMax: 10)
+        files.append("/log/a.log", "0123456789abc\nnext\n")
+        bench.run()
+        let id = bench.order[0]
+        let path = "/state/quarantine/\(id)-0.line"
+        #expect(files.bytes(of: path) == Array("0123456789abc\n".utf8))
+        files.fail("write", path + ".new", 28)
+        bench.received[id] = []
+        bench.withTail { $0.receiverChanged() }
+        bench.run()
+        #expect(bench.notices.contains { if case .quarantineFailed = $0 { true } else { false } })
+        #expect(files.bytes(of: path) == Array("0123456789abc\n".utf8))
     }
 
     @Test
