@@ -97,45 +97,13 @@ struct CSV: Provider {
 
     // MARK: Cells
 
-    /// Writes a comma and a cell; an empty one for what is absent.
     @inline(__always)
     private func writeCell(_ slice: TextSlice?, into draft: inout Draft) {
-        guard let slice else {
-            draft.json.output.append(UInt8(ascii: ","))
-            return
-        }
-        if !slice.isEscaped, slice.body.count < Limits.CSV.cellCharacterCountMax, CSVText.isPlain(slice.body) {
-            draft.json.output.append(UInt8(ascii: ","))
-            draft.json.output.append(slice.body)
-            return
-        }
-        draft.cell.removeAll()
-        if slice.isEscaped {
-            JSONText.unescape(slice.body, into: &draft.cell)
-        } else {
-            draft.cell.append(slice.body)
-        }
-        self.finishCell(in: &draft)
+        draft.appendCell(slice, isGuarded: self.options.isGuarded)
     }
 
-    /// Writes a comma and `draft.cell`, guarded, cut and quoted as it must be.
     private func finishCell(in draft: inout Draft) {
-        if draft.cell.bytes.contains(0) {
-            let kept = draft.cell.bytes.filter { $0 != 0 }
-            draft.cell.removeAll()
-            draft.cell.append(kept)
-            draft.fixes.count(.coerce)
-        }
-        let isTrigger = self.options.isGuarded && CSVText.isTrigger(draft.cell.bytes)
-        let limit = Limits.CSV.cellCharacterCountMax - (isTrigger ? 1 : 0)
-        let kept = TextLimit.keptByteCount(of: draft.cell.bytes, limit: limit, unit: .utf16)
-        if kept < draft.cell.count {
-            draft.cell.truncate(to: kept)
-            draft.fixes.count(.truncateValue)
-        }
-        if isTrigger { draft.fixes.count(.guard) }
-        draft.json.output.append(UInt8(ascii: ","))
-        CSVText.append(draft.cell.bytes, isGuarded: isTrigger, to: &draft.json.output)
+        draft.finishCell(isGuarded: self.options.isGuarded)
     }
 
     // MARK: Others

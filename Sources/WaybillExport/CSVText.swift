@@ -88,6 +88,49 @@ enum CSVText {
 }
 
 extension Draft {
+    /// Writes a comma and a cell; an empty one for what is absent.
+    @inline(__always)
+    mutating func appendCell(
+        _ slice: TextSlice?, isGuarded: Bool, characterCountMax: Int = Limits.CSV.cellCharacterCountMax
+    ) {
+        guard let slice else {
+            self.json.output.append(UInt8(ascii: ","))
+            return
+        }
+        if !slice.isEscaped, slice.body.count < characterCountMax, CSVText.isPlain(slice.body) {
+            self.json.output.append(UInt8(ascii: ","))
+            self.json.output.append(slice.body)
+            return
+        }
+        self.cell.removeAll()
+        if slice.isEscaped {
+            JSONText.unescape(slice.body, into: &self.cell)
+        } else {
+            self.cell.append(slice.body)
+        }
+        self.finishCell(isGuarded: isGuarded, characterCountMax: characterCountMax)
+    }
+
+    /// Writes a comma and ``cell``, guarded, cut and quoted as it must be.
+    mutating func finishCell(isGuarded: Bool, characterCountMax: Int = Limits.CSV.cellCharacterCountMax) {
+        if self.cell.bytes.contains(0) {
+            let kept = self.cell.bytes.filter { $0 != 0 }
+            self.cell.removeAll()
+            self.cell.append(kept)
+            self.fixes.count(.coerce)
+        }
+        let isTrigger = isGuarded && CSVText.isTrigger(self.cell.bytes)
+        let kept = TextLimit.keptByteCount(
+            of: self.cell.bytes, limit: characterCountMax - (isTrigger ? 1 : 0), unit: .utf16)
+        if kept < self.cell.count {
+            self.cell.truncate(to: kept)
+            self.fixes.count(.truncateValue)
+        }
+        if isTrigger { self.fixes.count(.guard) }
+        self.json.output.append(UInt8(ascii: ","))
+        CSVText.append(self.cell.bytes, isGuarded: isTrigger, to: &self.json.output)
+    }
+
     /// Appends `key=value` to the cell; false, and the cell cut back to `start`, when it is left out.
     mutating func appendPair(_ key: Int, _ value: Int, of event: borrowing EventView, start: Int) -> Bool {
         guard event.tape[value].kind != .null else {

@@ -2,13 +2,15 @@ internal import WaybillJSON
 
 /// Writes values of a line again, without white space, in the same order, numbers as they were.
 struct CompactJSON {
-    /// Strings inside are cut to this; `nil` leaves them.
-    let stringByteCountMax: Int?
+    /// Strings and names inside are cut to this; `nil` leaves them.
+    let limit: Int?
+    let unit: LengthUnit
     /// How many strings were cut.
     private(set) var cutCount = 0
 
-    init(stringByteCountMax: Int?) {
-        self.stringByteCountMax = stringByteCountMax
+    init(limit: Int? = nil, unit: LengthUnit = .bytes) {
+        self.limit = limit
+        self.unit = unit
     }
 
     /// Writes the value at a tape index; nests as deep as the scanner allows, 64.
@@ -43,7 +45,7 @@ struct CompactJSON {
         _ index: Int, of event: borrowing EventView, into json: inout JSONWriter, text: inout ByteBuilder, isKey: Bool
     ) {
         let body = event.tape.bytes(of: index)
-        let limit = self.stringByteCountMax ?? .max
+        let limit = self.limit ?? .max
         if !event.tape[index].traits.contains(.hasEscapes), body.count <= limit {
             if isKey { json.key(plain: body) } else { json.string(plain: body) }
             return
@@ -52,8 +54,8 @@ struct CompactJSON {
         JSONText.unescape(body, into: &text)
         var kept = text.count
         if kept > limit {
-            kept = TextLimit.keptByteCount(of: text.bytes, limit: limit, unit: .bytes)
-            self.cutCount += 1
+            kept = TextLimit.keptByteCount(of: text.bytes, limit: limit, unit: self.unit)
+            if kept < text.count { self.cutCount += 1 }
         }
         let cut = UnsafeRawBufferPointer(rebasing: text.bytes[..<kept])
         if isKey { json.key(cut) } else { json.string(cut) }

@@ -18,6 +18,8 @@ struct Draft: ~Copyable {
     var itemNames = NameSet()
     /// Event names seen so far; not emptied from event to event.
     var eventNames = NameCensus()
+    /// Where each droppable piece begins in a record that is no JSON.
+    var pieceOffsets: [Int] = []
     /// Where each droppable field begins in `json`.
     private(set) var fieldMarks: [JSONWriter.Mark] = []
     /// A cell of a table, before it is quoted.
@@ -44,6 +46,8 @@ struct Draft: ~Copyable {
         self.names.removeAll()
         self.pairNames.removeAll()
         self.fieldMarks.removeAll(keepingCapacity: true)
+        self.pieceOffsets.removeAll(keepingCapacity: true)
+        self.cell.removeAll()
     }
 
     /// Empties the record but neither the fixes nor what surrounds it.
@@ -80,6 +84,16 @@ struct Draft: ~Copyable {
         }
     }
 
+    /// Puts as much of a slice's text as fits into ``text``.
+    mutating func unescape(_ slice: TextSlice, limit: Int, unit: LengthUnit) {
+        self.unescape(slice)
+        let kept = TextLimit.keptByteCount(of: self.text.bytes, limit: limit, unit: unit)
+        if kept < self.text.count {
+            self.text.truncate(to: kept)
+            self.fixes.count(.truncateValue)
+        }
+    }
+
     /// Writes ``text`` as a string, cut where it must be.
     private mutating func cutString(limit: Int, unit: LengthUnit) {
         let kept = TextLimit.keptByteCount(of: self.text.bytes, limit: limit, unit: unit)
@@ -95,8 +109,8 @@ struct Draft: ~Copyable {
     }
 
     /// Writes a nested value as compact JSON, its strings cut where they must be.
-    mutating func compact(_ index: Int, of event: borrowing EventView, stringByteCountMax: Int) {
-        var compact = CompactJSON(stringByteCountMax: stringByteCountMax)
+    mutating func compact(_ index: Int, of event: borrowing EventView, limit: Int?, unit: LengthUnit) {
+        var compact = CompactJSON(limit: limit, unit: unit)
         compact.write(index, of: event, into: &self.json, text: &self.text)
         for _ in 0..<compact.cutCount { self.fixes.count(.truncateValue) }
     }
@@ -104,7 +118,7 @@ struct Draft: ~Copyable {
     /// Puts compact JSON of a nested value into ``text``.
     mutating func compactText(_ index: Int, of event: borrowing EventView) {
         self.nested.removeAll()
-        var compact = CompactJSON(stringByteCountMax: nil)
+        var compact = CompactJSON()
         compact.write(index, of: event, into: &self.nested, text: &self.text)
         self.text.removeAll()
         self.text.append(self.nested.output.bytes)
@@ -232,11 +246,24 @@ struct Draft: ~Copyable {
         return self.names.insert(noted..<self.pairNames.count, in: self.pairNames.bytes)
     }
 
+    /// Notes a name at a range of the record's bytes; false when an equal one was noted before.
+    mutating func insertName(_ range: Range<Int>) -> Bool {
+        self.names.insert(range, in: self.json.output.bytes)
+    }
+
     /// Drops fields from the end until `json` has at most `byteCountMax` bytes or no field is left.
     mutating func dropFields(toFit byteCountMax: Int) {
+        guard self.json.output.count > byteCountMax, !self.fieldMarks.isEmpty else { return }
         while self.json.output.count > byteCountMax, let mark = self.fieldMarks.popLast() {
             self.json.rewind(to: mark)
             self.fixes.count(.dropField)
         }
+        // The set holds positions, and some are gone.
+        self.names.removeAll()
+    }
+
+    /// Keeps the fields written so far, whatever else is dropped.
+    mutating func keepFields() {
+        self.fieldMarks.removeAll(keepingCapacity: true)
     }
 }

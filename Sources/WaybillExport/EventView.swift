@@ -25,7 +25,7 @@ struct TextSlice {
 /// One event while it is mapped: the line's tape, where its schema members lie, and what the steps before the
 /// provider's own rules made of name and fields.
 ///
-/// Keeps its room from line to line; what it hands out is good until the next ``load(_:_:isForeign:)``.
+/// Keeps its room from line to line; what it hands out is good until the next ``load(_:_:_:)``.
 struct EventView: ~Copyable {
     private(set) var tape = JSONTape()
     /// Tape index of each ``EventField``'s value; 0 where there is none.
@@ -34,6 +34,9 @@ struct EventView: ~Copyable {
     /// What the event is for the provider; an override of the name makes an ``EventKind/event`` of a screen.
     private(set) var kind = EventKind.event
     private(set) var name = TextSlice("log")
+    /// The app's identifier, from the line or its source.
+    private(set) var bundle = TextSlice("unknown")
+    private var sourceBundle = ByteBuilder(capacity: 64)
     /// The object whose members are the event's fields; 0 with `hasTopLevelFields`, -1 for none.
     private var fieldsObject = -1
     /// The fields of a foreign line without `data`: every member that the schema does not know.
@@ -52,7 +55,7 @@ struct EventView: ~Copyable {
 
     /// Parses a line that ``EventReader`` accepted.
     mutating func load(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, isForeign: Bool
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription
     ) throws(JSONError) {
         try self.tape.parse(line, from: JSONText.byteOrderMarkByteCount(line))
         self.slots.update(repeating: 0, count: EventField.allCases.count)
@@ -70,8 +73,16 @@ struct EventView: ~Copyable {
         } else {
             self.name = TextSlice("log")
         }
+        if let bundle = facts.bundle {
+            let body = UnsafeRawBufferPointer(rebasing: line[bundle])
+            self.bundle = TextSlice(body: body, isEscaped: JSONText.hasEscapes(body))
+        } else {
+            self.sourceBundle.removeAll()
+            self.sourceBundle.append(source.bundle)
+            self.bundle = TextSlice(body: self.sourceBundle.bytes, isEscaped: false)
+        }
         self.fieldsObject = self.object(.data) ?? -1
-        self.hasTopLevelFields = isForeign && self.index(.data) == nil
+        self.hasTopLevelFields = source.isForeign && self.index(.data) == nil
     }
 
     @inline(__always)
@@ -172,6 +183,41 @@ struct EventView: ~Copyable {
             }
         }
         return text.body
+    }
+
+    /// The event's id, where it is a UUID.
+    var uuid: UnsafeRawBufferPointer? {
+        guard let id = self.identifier, Self.isUUID(id) else { return nil }
+        return id
+    }
+
+    /// Whether text is 32 hexadecimal digits with dashes at their four places.
+    static func isUUID(_ text: UnsafeRawBufferPointer) -> Bool {
+        guard text.count == 36 else { return false }
+        for index in 0..<36 {
+            switch (index, text[index]) {
+            case (8, UInt8(ascii: "-")), (13, UInt8(ascii: "-")), (18, UInt8(ascii: "-")), (23, UInt8(ascii: "-")):
+                continue
+            case (8, _), (13, _), (18, _), (23, _): return false
+            case (_, 0x30...0x39), (_, 0x41...0x46), (_, 0x61...0x66): continue
+            default: return false
+            }
+        }
+        return true
+    }
+
+    /// How deep a value nests: 0 for a scalar, 1 for a flat list or object.
+    func depth(of index: Int) -> Int {
+        let entry = self.tape[index]
+        guard entry.kind == .array || entry.kind == .object else { return 0 }
+        let step = entry.kind == .object ? 1 : 0
+        var deepest = 0
+        var child = index + 1 + step
+        while child < Int(entry.next) + step {
+            deepest = max(deepest, self.depth(of: child))
+            child = Int(self.tape[child].next) + step
+        }
+        return deepest + 1
     }
 
     /// Milliseconds since 1970 at which the session began: the first 48 bits of its UUIDv7.

@@ -24,7 +24,17 @@
 package enum ProviderID: String, Hashable, Sendable, CaseIterable {
     case ga4
     case mixpanel
+    /// Mixpanel's user profiles, which go to another endpoint than its events.
+    case mixpanelProfiles = "mixpanel-profiles"
+    case amplitude
+    case segment
+    case posthog
+    case snowplow
+    /// Switched off in 2024; an archive in the shape of its raw-data download.
+    case flurry
     case csv
+    case syslog
+    case journald
 
     /// The provider of that name.
     package init(named name: String) throws(UnknownProvider) {
@@ -37,8 +47,26 @@ package enum ProviderID: String, Hashable, Sendable, CaseIterable {
         switch self {
         case .ga4: "ga4"
         case .mixpanel: "mixpanel"
+        case .mixpanelProfiles: "mixpanel-profiles"
+        case .amplitude: "amplitude"
+        case .segment: "segment"
+        case .posthog: "posthog"
+        case .snowplow: "snowplow"
+        case .flurry: "flurry"
         case .csv: "csv"
+        case .syslog: "syslog"
+        case .journald: "journald"
         }
+    }
+
+    /// What an event's `providers` and `overrides` call it.
+    var subscriptionName: StaticString {
+        self == .mixpanelProfiles ? "mixpanel" : self.staticName
+    }
+
+    /// All names, for help and errors.
+    package static var list: String {
+        Self.allCases.map(\.rawValue).joined(separator: ", ")
     }
 }
 
@@ -47,8 +75,7 @@ package struct UnknownProvider: Error, Hashable, Sendable, CustomStringConvertib
     package let name: String
 
     package var description: String {
-        let known = ProviderID.allCases.map(\.rawValue).joined(separator: ", ")
-        return "there is no provider \"\(self.name)\"; choose one of: \(known)"
+        "there is no provider \"\(self.name)\"; choose one of: \(ProviderID.list)"
     }
 }
 
@@ -57,6 +84,14 @@ package enum DeploymentEnvironment: String, Hashable, Sendable, CaseIterable {
     case dev
     case `internal`
     case prod
+
+    var staticName: StaticString {
+        switch self {
+        case .dev: "dev"
+        case .internal: "internal"
+        case .prod: "prod"
+        }
+    }
 }
 
 /// What an event says.
@@ -139,6 +174,8 @@ package enum SkipReason: String, Hashable, Sendable, CaseIterable {
     case override
     /// The provider takes no events of this kind.
     case kind
+    /// It sets no property, and the provider takes nothing else of it.
+    case nothing
 }
 
 /// Why an event cannot become a valid record.
@@ -155,4 +192,15 @@ package enum RefusalReason: String, Hashable, Sendable, CaseIterable {
     case mixpanelBadID = "mixpanel.bad_id"
     case mixpanelFuture = "mixpanel.future"
     case mixpanelTooLarge = "mixpanel.too_large"
+    case amplitudeNoInsertID = "amplitude.no_insert_id"
+    case amplitudeBadID = "amplitude.bad_id"
+    case amplitudeTooLarge = "amplitude.too_large"
+    case segmentNoMessageID = "segment.no_message_id"
+    case segmentNoUser = "segment.no_user"
+    case segmentTooLarge = "segment.too_large"
+    case posthogNoUUID = "posthog.no_uuid"
+    case posthogBadID = "posthog.bad_id"
+    case snowplowNoEventID = "snowplow.no_event_id"
+    case snowplowBadID = "snowplow.bad_id"
+    case snowplowTooLarge = "snowplow.too_large"
 }

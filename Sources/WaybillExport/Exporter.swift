@@ -10,7 +10,13 @@ package struct ExportOptions: Sendable {
     package var mappingVersion: Int
     package var ga4 = GA4Options()
     package var mixpanel = MixpanelOptions()
+    package var amplitude = AmplitudeOptions()
+    package var posthog = PostHogOptions()
+    package var snowplow = SnowplowOptions()
+    package var flurry = FlurryOptions()
     package var csv = CSVOptions()
+    package var syslog = SyslogOptions()
+    package var journald = JournaldOptions()
 
     package init(provider: ProviderID, zone: TimeZoneRules = .utc, mappingVersion: Int = 0) {
         self.provider = provider
@@ -32,7 +38,32 @@ package struct Exporter: ~Copyable {
     private enum Mapping {
         case ga4(GA4)
         case mixpanel(Mixpanel)
+        case mixpanelProfiles(MixpanelProfiles)
+        case amplitude(Amplitude)
+        case segment(Segment)
+        case posthog(PostHog)
+        case snowplow(Snowplow)
+        case flurry(Flurry)
         case csv(CSV)
+        case syslog(Syslog)
+        case journald(Journald)
+
+        init(_ options: ExportOptions) {
+            self =
+                switch options.provider {
+                case .ga4: .ga4(GA4(options.ga4))
+                case .mixpanel: .mixpanel(Mixpanel(options.mixpanel))
+                case .mixpanelProfiles: .mixpanelProfiles(MixpanelProfiles(options.mixpanel))
+                case .amplitude: .amplitude(Amplitude(options.amplitude))
+                case .segment: .segment(Segment())
+                case .posthog: .posthog(PostHog(options.posthog))
+                case .snowplow: .snowplow(Snowplow(options.snowplow))
+                case .flurry: .flurry(Flurry(options.flurry))
+                case .csv: .csv(CSV(options.csv))
+                case .syslog: .syslog(Syslog(options.syslog))
+                case .journald: .journald(Journald(options.journald))
+                }
+        }
     }
 
     /// What a provider's rules made of the loaded event, and how its records are put together.
@@ -55,11 +86,7 @@ package struct Exporter: ~Copyable {
     package init(_ options: ExportOptions) {
         self.options = options
         self.days = DayCursor(options.zone)
-        switch options.provider {
-        case .ga4: self.mapping = .ga4(GA4(options.ga4))
-        case .mixpanel: self.mapping = .mixpanel(Mixpanel(options.mixpanel))
-        case .csv: self.mapping = .csv(CSV(options.csv))
-        }
+        self.mapping = Mapping(options)
     }
 
     /// What the files of this exporter look like.
@@ -67,7 +94,15 @@ package struct Exporter: ~Copyable {
         switch self.mapping {
         case .ga4(let provider): provider.description
         case .mixpanel(let provider): provider.description
+        case .mixpanelProfiles(let provider): provider.description
+        case .amplitude(let provider): provider.description
+        case .segment(let provider): provider.description
+        case .posthog(let provider): provider.description
+        case .snowplow(let provider): provider.description
+        case .flurry(let provider): provider.description
         case .csv(let provider): provider.description
+        case .syslog(let provider): provider.description
+        case .journald(let provider): provider.description
         }
     }
 
@@ -92,7 +127,7 @@ package struct Exporter: ~Copyable {
     ) {
         let day = self.days.day(of: facts.time)
         do throws(JSONError) {
-            try self.event.load(line, facts, isForeign: source.isForeign)
+            try self.event.load(line, facts, source)
         } catch {
             self.deadLetter.writeUnreadable(
                 provider: self.options.provider, at: receivedAt, mappingVersion: self.options.mappingVersion)
@@ -152,7 +187,15 @@ package struct Exporter: ~Copyable {
         switch self.mapping {
         case .ga4(let provider): return self.map(provider, context)
         case .mixpanel(let provider): return self.map(provider, context)
+        case .mixpanelProfiles(let provider): return self.map(provider, context)
+        case .amplitude(let provider): return self.map(provider, context)
+        case .segment(let provider): return self.map(provider, context)
+        case .posthog(let provider): return self.map(provider, context)
+        case .snowplow(let provider): return self.map(provider, context)
+        case .flurry(let provider): return self.map(provider, context)
         case .csv(let provider): return self.map(provider, context)
+        case .syslog(let provider): return self.map(provider, context)
+        case .journald(let provider): return self.map(provider, context)
         }
     }
 
@@ -173,7 +216,7 @@ package struct Exporter: ~Copyable {
     /// Why the event is not mapped, if it is not; applies its override if it is.
     @inline(__always)
     private mutating func select(_ provider: some Provider) -> MappingOutcome? {
-        let name = self.options.provider.staticName
+        let name = self.options.provider.subscriptionName
         guard self.event.isSubscribed(by: name) else { return .skipped(.notSubscribed) }
         var override: Int?
         if let overrides = self.event.object(.overrides),

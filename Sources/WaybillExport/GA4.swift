@@ -34,7 +34,7 @@ struct GA4: Provider {
 
     var description: ProviderDescription {
         ProviderDescription(
-            id: .ga4, fileExtension: "ndjson", header: [], recordsPerPartMax: Limits.GA4.recordsPerPartMax,
+            id: .ga4, fileExtension: "ndjson", recordsPerPartMax: Limits.GA4.recordsPerPartMax,
             partByteCountMax: Limits.GA4.partByteCountMax)
     }
 

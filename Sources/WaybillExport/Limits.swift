@@ -1,4 +1,4 @@
-/// What the providers accept, last checked 2026-11-20.
+/// What the providers accept, last checked 2026-11-21.
 ///
 /// One place, because these numbers drift. Where a provider's own bound is exclusive or a round number away, the value
 /// here is the largest that is safe.
@@ -54,6 +54,103 @@ package enum Limits {
         package static let insertIDByteCountMax = 36
         package static let futureMillisecondsMax: Int64 = 3_600_000
         package static let holdMillisecondsMax: Int64 = 24 * 3_600_000
+    }
+
+    /// Repository mixpanel/docs: profile-set.mdx, user-profile-limits.mdx.
+    package enum MixpanelProfiles {
+        /// 2000 updates, of which an event makes up to two.
+        package static let eventsPerRequestMax = 1000
+        /// Not documented; what `/import` takes.
+        package static let requestByteCountMax = 9_500_000
+        /// "1 MB"; read as 10^6 less one, as for events.
+        package static let updateByteCountMax = 999_999
+        package static let listByteCountMax = 256 * 1000
+    }
+
+    /// Repository amplitude/amplitude-dev-center: http-v2-api.md, batch-event-upload-api.md.
+    package enum Amplitude {
+        package static let batchEventsMax = 2000
+        /// 20 MB, less the envelope.
+        package static let batchByteCountMax = 18_000_000
+        /// "Fewer than 2000", and half of that is asked for.
+        package static let requestEventsMax = 1000
+        /// Below 1 MB, less the envelope.
+        package static let requestByteCountMax = 900_000
+        package static let stringCharacterCountMax = 1024
+        package static let propertyCountMax = 1024
+        /// `event_properties` itself is the first level.
+        package static let depthMax = 40
+        package static let idCharacterCountMin = 5
+    }
+
+    /// Repository segmentio/segment-docs: server/http-api/index.md, rate-limits.md.
+    package enum Segment {
+        /// 2500 are taken; above, the server answers 200 and drops them.
+        package static let callsPerRequestMax = 2000
+        /// 500 KB, less the envelope.
+        package static let requestByteCountMax = 450_000
+        /// "32 KB"; read as 32 000.
+        package static let callByteCountMax = 32_000
+        package static let messageIDCharacterCountMax = 100
+        package static let propertyCountMax = 10_000
+    }
+
+    /// Repository PostHog/posthog.com, docs/api/capture.mdx, and PostHog/posthog, rust/capture.
+    package enum PostHog {
+        package static let eventsPerRequestMax = 1000
+        /// A body is below 20 MB.
+        package static let requestByteCountMax = 10_000_000
+        /// The server cuts longer ids and says nothing.
+        package static let distinctIDCharacterCountMax = 200
+        /// A session's id counts for so long after its time.
+        package static let sessionMillisecondsMax: Int64 = 24 * 3_600_000
+    }
+
+    /// Repository snowplow/documentation: canonical-event, stream-collector/configure.
+    package enum Snowplow {
+        package static let eventsPerRequestMax = 500
+        /// A collector refuses more than 2 MiB; half of that, less the envelope.
+        package static let requestByteCountMax = 900_000
+        /// A collector's `maxPayloadSize` is 1 MiB with what it adds of its own.
+        package static let eventByteCountMax = 1_000_000
+        package static let deviceIDCharacterCountMax = 128
+        package static let userIDCharacterCountMax = 255
+        /// A vendor is part of a table's name, of 127 characters with the event's name and model.
+        package static let vendorCharacterCountMax = 64
+        package static let nameCharacterCountMax = 40
+        /// 40 less `_` and eight hexadecimal digits.
+        package static let cutNameCharacterCount = 31
+    }
+
+    /// README files of the Flurry SDKs; enforced on wish, for nobody enforces them any more.
+    package enum Flurry {
+        package static let parameterCountMax = 10
+        package static let textCharacterCountMax = 255
+    }
+
+    /// RFC 5424, sections 6 and 6.1.
+    package enum Syslog {
+        package static let appNameByteCountMax = 48
+        package static let messageIDByteCountMax = 32
+        /// 32 less `_` and eight hexadecimal digits.
+        package static let cutMessageIDByteCount = 23
+        package static let hostNameByteCountMax = 255
+        package static let parameterNameByteCountMax = 32
+        /// "SHOULD" be taken by every receiver.
+        package static let messageByteCountMax = 2048
+        /// Not documented; keeps a part within what tools open.
+        package static let recordsPerPartMax = 1_000_000
+        package static let partByteCountMax = 256 << 20
+    }
+
+    /// Repository systemd/systemd: docs/JOURNAL_EXPORT_FORMATS.md, journal-importer.c.
+    package enum Journald {
+        package static let fieldNameByteCountMax = 64
+        /// `systemd-journal-remote` gives up an entry at 1024 fields (`IOV_MAX`).
+        package static let fieldCountMax = 1000
+        /// Not documented; keeps a part within what tools open.
+        package static let recordsPerPartMax = 1_000_000
+        package static let partByteCountMax = 256 << 20
     }
 
     /// Microsoft, "Excel specifications and limits".

@@ -2,7 +2,10 @@ internal import WaybillJSON
 
 extension Mixpanel {
     /// Writes a list or an object: a list cut to what fits, an object that does not fit as a string.
-    func writeNested(_ index: Int, of event: borrowing EventView, into draft: inout Draft) {
+    func writeNested(
+        _ index: Int, of event: borrowing EventView, listByteCountMax: Int = Limits.Mixpanel.nestedByteCountMax,
+        into draft: inout Draft
+    ) {
         let mark = draft.json.mark
         let isList = event.tape[index].kind == .array
         guard Self.fits(index, of: event, depth: 1, countsOwnElements: !isList) else {
@@ -10,11 +13,11 @@ extension Mixpanel {
             return
         }
         if isList {
-            self.writeList(index, of: event, into: &draft)
+            self.writeList(index, of: event, byteCountMax: listByteCountMax, into: &draft)
             return
         }
         let fixes = draft.fixes
-        draft.compact(index, of: event, stringByteCountMax: Limits.Mixpanel.stringByteCountMax)
+        draft.compact(index, of: event, limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes)
         if draft.json.output.count - mark.byteCount > Limits.Mixpanel.nestedByteCountMax {
             draft.json.rewind(to: mark)
             draft.fixes = fixes
@@ -22,7 +25,9 @@ extension Mixpanel {
         }
     }
 
-    private func writeList(_ list: Int, of event: borrowing EventView, into draft: inout Draft) {
+    private func writeList(
+        _ list: Int, of event: borrowing EventView, byteCountMax: Int, into draft: inout Draft
+    ) {
         let start = draft.json.output.count
         var element = list + 1
         var count = 0
@@ -30,10 +35,10 @@ extension Mixpanel {
         while element < Int(event.tape[list].next) {
             let mark = draft.json.mark
             let fixes = draft.fixes
-            draft.compact(element, of: event, stringByteCountMax: Limits.Mixpanel.stringByteCountMax)
+            draft.compact(element, of: event, limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes)
             // The closing bracket follows.
             if count == Limits.Mixpanel.elementCountMax
-                || draft.json.output.count - start >= Limits.Mixpanel.nestedByteCountMax
+                || draft.json.output.count - start >= byteCountMax
             {
                 draft.json.rewind(to: mark)
                 draft.fixes = fixes

@@ -29,7 +29,7 @@ struct Mixpanel: Provider {
 
     var description: ProviderDescription {
         ProviderDescription(
-            id: .mixpanel, fileExtension: "ndjson", header: [],
+            id: .mixpanel, fileExtension: "ndjson",
             recordsPerPartMax: Limits.Mixpanel.eventsPerRequestMax,
             partByteCountMax: Limits.Mixpanel.requestByteCountMax)
     }
@@ -100,12 +100,26 @@ struct Mixpanel: Provider {
                 .mixpanelNoInsertID, "id is missing or not 1 to 36 letters, digits and dashes", field: "id",
                 limit: Limits.Mixpanel.insertIDByteCountMax)
         }
+        var user: TextSlice?
+        if let cause = self.findSubject(of: event, &user, into: &draft) { return cause }
+        self.writeSubject(user, key: "distinct_id", of: event, into: &draft)
+        draft.json.key("$insert_id")
+        draft.json.string(plain: id)
+        count += 2
+        count += self.writeProperty("$device_id", event.text(.anon), into: &draft)
+        count += self.writeProperty("$user_id", user, into: &draft)
+        return nil
+    }
+
+    /// Finds the user that an event is about, `nil` for the device, or why it is about nobody.
+    func findSubject(of event: borrowing EventView, _ user: inout TextSlice?, into draft: inout Draft) -> RefusalCause?
+    {
         let anon = event.text(.anon)
-        var user = event.text(.user)
-        if let anon, Self.isPlaceholder(anon) {
+        user = event.text(.user)
+        if let anon, PlaceholderID.matches(anon) {
             return RefusalCause(.mixpanelBadID, "anon is a placeholder that Mixpanel refuses", field: "anon")
         }
-        if let text = user, Self.isPlaceholder(text) {
+        if let text = user, PlaceholderID.matches(text) {
             draft.fixes.count(.dropNull)
             user = nil
         }
@@ -120,18 +134,21 @@ struct Mixpanel: Provider {
             return RefusalCause(
                 .mixpanelBadID, "the id is too long", field: user == nil ? "anon" : "user", limit: limit)
         }
-        draft.json.key("distinct_id")
-        if isDevice {
+        return nil
+    }
+
+    /// Writes the id of the user, or of the device when there is none.
+    func writeSubject(
+        _ user: TextSlice?, key: StaticString = "$distinct_id", of event: borrowing EventView, into draft: inout Draft
+    ) {
+        guard let subject = user ?? event.text(.anon) else { return }
+        draft.unescape(subject)
+        draft.json.key(key)
+        if user == nil, self.options.identityMerge == .simplified {
             draft.json.string(prefix: "$device:", draft.text.bytes)
         } else {
             draft.json.string(draft.text.bytes)
         }
-        draft.json.key("$insert_id")
-        draft.json.string(plain: id)
-        count += 2
-        count += self.writeProperty("$device_id", anon, into: &draft)
-        count += self.writeProperty("$user_id", user, into: &draft)
-        return nil
     }
 
     private static func isInsertID(_ id: UnsafeRawBufferPointer) -> Bool {
@@ -139,18 +156,6 @@ struct Mixpanel: Provider {
             && id.allSatisfy {
                 0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == UInt8(ascii: "-")
             }
-    }
-
-    /// Ids that usually come from a mistake (import-events, "distinct_id").
-    private static let placeholders: [StaticString] = [
-        "00000000-0000-0000-0000-000000000000", "anon", "anonymous", "nil", "none", "null", "n/a", "na", "undefined",
-        "unknown", "<nil>", "0", "-1", "true", "false", "[]", "{}",
-    ]
-
-    private static func isPlaceholder(_ text: TextSlice) -> Bool {
-        // The longest but the first has nine bytes; UUIDs are told apart by their first one.
-        if !text.isEscaped, text.body.count > 9, text.body[0] != UInt8(ascii: "0") { return false }
-        return Self.placeholders.contains { text.equals($0) }
     }
 
     // MARK: Properties

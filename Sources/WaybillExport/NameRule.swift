@@ -13,6 +13,7 @@ struct NameRule {
         case events
         case parameters
         case userProperties
+        case none
     }
 
     let limit: Int
@@ -108,6 +109,7 @@ struct NameRule {
                 return Self.contains(name, in: Self.userPropertyNames)
             default: return false
             }
+        case .none: return false
         }
     }
 

@@ -8,10 +8,27 @@ package struct ProviderDescription: Hashable, Sendable {
     package let fileExtension: String
     /// The first bytes of every part.
     package let header: [UInt8]
+    /// What stands between two records, besides what ends each.
+    package let separator: [UInt8]
+    /// The last bytes of every closed part.
+    package let footer: [UInt8]
     /// A part is closed at so many records.
     package let recordsPerPartMax: Int
-    /// A part is closed before it would have more bytes, its header included.
+    /// A part is closed before it would have more bytes, its header and footer included.
     package let partByteCountMax: Int
+
+    init(
+        id: ProviderID, fileExtension: String, header: [UInt8] = [], separator: [UInt8] = [], footer: [UInt8] = [],
+        recordsPerPartMax: Int, partByteCountMax: Int
+    ) {
+        self.id = id
+        self.fileExtension = fileExtension
+        self.header = header
+        self.separator = separator
+        self.footer = footer
+        self.recordsPerPartMax = recordsPerPartMax
+        self.partByteCountMax = partByteCountMax
+    }
 }
 
 /// What a provider may know about a line besides its bytes.

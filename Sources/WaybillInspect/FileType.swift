@@ -1,4 +1,5 @@
 internal import WaybillArchive
+internal import WaybillExport
 internal import WaybillJournal
 internal import WaybillProtocol
 internal import WaybillSpool
@@ -48,6 +49,10 @@ enum FileType: Hashable {
 extension Inspector {
     /// Bytes that are looked at to tell what a file is.
     private static var headByteCount: Int { 16 << 10 }
+    /// What the parts of all providers end in.
+    static var recordSuffixes: [String] {
+        Set(ProviderID.allCases.map { "." + Exporter.description(of: $0).fileExtension }).sorted()
+    }
 
     func type(of path: String, _ status: FileStatus) throws(FileSystemError) -> FileType {
         if status.byteCount == 0 { return .empty }
@@ -69,7 +74,8 @@ extension Inspector {
         if name == "lock", first.allSatisfy({ (0x30...0x39).contains($0) }) { return .lock }
         if name == ".generation" { return .generation }
         if path.contains("/exports/") || path.hasPrefix("exports/"), PartitionPath.partNumber(of: name) != nil,
-            name.hasSuffix(".csv") || (name.hasSuffix(".ndjson") && !path.hasSuffix("/dead/\(name)"))
+            Self.recordSuffixes.contains(where: name.hasSuffix), !path.hasSuffix("/dead/\(name)"),
+            !name.hasSuffix(".manifest.json")
         {
             return .records
         }

@@ -141,7 +141,7 @@ extension Inspector {
             InspectItem("manifest").with("provider", facts.provider).with("env", facts.env).with("day", facts.day)
                 .with("records", facts.records).with("events", facts.events).with("sha256", facts.sha256))
         let stem = path.dropLast(".manifest.json".utf8.count)
-        for suffix in [".ndjson", ".csv"] {
+        for suffix in Self.recordSuffixes {
             let part = stem + suffix
             guard let length = try self.files.status(at: String(part))?.byteCount else { continue }
             let file = try self.files.open(String(part), .read)
@@ -166,7 +166,8 @@ extension Inspector {
         var count = 0
         var isQuoted = false
         while let line = try reader.next() {
-            guard line.isTerminated else {
+            // A list of profile updates gets its last line feed when it is closed.
+            guard line.isTerminated || (type == .records && path.hasSuffix(".json")) else {
                 self.damage(
                     path, at: line.range.lowerBound, byteCount: line.range.count, "the last line is cut off",
                     keeps: type == .lines(isSegment: true)

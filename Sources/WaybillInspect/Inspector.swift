@@ -221,6 +221,7 @@ package struct Inspector<Files: FileSystem> {
         case .state: try self.inspectState(path)
         case .sources: try self.inspectSources(path, status)
         case .manifest: try self.inspectManifest(path, status)
+        case .records where path.hasSuffix(".export"): try self.inspectEntries(path, status)
         case .ids, .heldIDs, .lines, .deadLetters, .records: try self.inspectLines(path, type)
         case .unknown:
             // In a folder it may be anybody's.

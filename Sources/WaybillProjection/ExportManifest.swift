@@ -46,7 +46,7 @@ struct ExportManifest {
             if self.options.provider == .ga4 {
                 json.key("not_after")
                 // GA4 moves the time of older events without saying so.
-                Self.write(WallTime(milliseconds: oldest + 72 * 3_600_000), to: &json)
+                Self.write(WallTime(milliseconds: oldest + Limits.GA4.ageMillisecondsMax), to: &json)
                 json.key("late_24h")
                 json.integer(Int64(self.part.late24HoursCount))
                 json.key("late_48h")

@@ -220,16 +220,20 @@ struct PartSink: ExportSink, ~Copyable {
         var last = self.partitions[index].chunks.count - 1
         let part = self.partitions[index].chunks[last].part
         if part.recordCount >= self.description.recordsPerPartMax
-            || (part.recordCount > 0 && part.byteCount + record.bytes.count > self.description.partByteCountMax)
+            || (part.recordCount > 0
+                && part.byteCount + self.description.separator.count + record.bytes.count
+                    + self.description.footer.count > self.description.partByteCountMax)
         {
+            self.partitions[index].chunks[last].records.append(contentsOf: self.description.footer)
+            self.partitions[index].chunks[last].part.byteCount += self.description.footer.count
             self.partitions[index].chunks[last].isClosed = true
             self.partitions[index].chunks.append(Chunk(part: PartStanding(number: part.number + 1)))
             last += 1
         }
-        if self.partitions[index].chunks[last].part.recordCount == 0 {
-            self.partitions[index].chunks[last].records.append(contentsOf: self.description.header)
-            self.partitions[index].chunks[last].part.byteCount += self.description.header.count
-        }
+        let isFirst = self.partitions[index].chunks[last].part.recordCount == 0
+        let before = isFirst ? self.description.header : self.description.separator
+        self.partitions[index].chunks[last].records.append(contentsOf: before)
+        self.partitions[index].chunks[last].part.byteCount += before.count
         self.partitions[index].chunks[last].records.append(contentsOf: record.bytes)
         self.partitions[index].chunks[last].ids.append(contentsOf: record.ids)
         self.partitions[index].chunks[last].ids.append(0x0A)

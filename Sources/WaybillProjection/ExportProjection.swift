@@ -13,6 +13,7 @@ internal import WaybillJSON
 ///                                          part-00000.manifest.json   once the part is closed
 ///                                          dead/part-00000.ndjson     refused events, whole, with the reason
 ///                                          held.ids                   events to be tried again
+///                                          schemas/…                  Snowplow: draft schemas of closed parts
 ///
 /// A part is closed when it is full. Closing is part of a checkpoint: first the bytes are synced, then the checkpoint
 /// says that the part is closed and what its manifest holds, then the manifest is written. A crash in between finds
@@ -241,6 +242,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         {
             let path = String(key.dropFirst(Self.closedPrefix.utf8.count))
             try self.files.createDirectories(Path.parent(of: Path.join(self.root, path)))
+            if self.options.provider == .snowplow { try self.writeSchemas(ofPart: path) }
             try self.files.replace(Path.join(self.root, path + ".manifest.json"), with: Array((manifest + "\n").utf8))
             for suffix in [".\(self.description.fileExtension)", ".ids"] {
                 changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + path + suffix)
@@ -248,6 +250,19 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             changes.updateValue(nil, forKey: key)
         }
         try self.state.commit(changes)
+    }
+
+    /// Adds what a closed part's events look like to the drafts beside it; done twice, it changes nothing.
+    private func writeSchemas(ofPart path: String) throws(FileSystemError) {
+        let part = Path.join(self.root, "\(path).\(self.description.fileExtension)")
+        var schemas = SnowplowSchemas()
+        schemas.add(part: try self.files.contents(of: part) ?? [])
+        for name in schemas.paths {
+            let target = Path.join(Path.parent(of: part), "schemas/\(name)")
+            if let draft = try self.files.contents(of: target) { schemas.add(draft: draft, at: name) }
+            try self.files.createDirectories(Path.parent(of: target))
+            try self.files.replace(target, with: schemas.draft(at: name))
+        }
     }
 
     // MARK: Batches
@@ -370,6 +385,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             guard let chunk = partition.chunks.last, chunk.part.recordCount > 0 else { continue }
             let path = "\(self.path(partition.key))/\(PartitionPath.part(chunk.part.number))"
             let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
+            try self.set.append(self.description.footer, to: records)
             try self.close(chunk.part, path, records, self.set.index(of: "\(path).ids"), key: partition.key)
             self.sink.closed(index)
             self.touchedKeys.insert(partition.key)

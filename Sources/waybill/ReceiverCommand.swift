@@ -32,7 +32,10 @@ struct ReceiverCommand: AsyncParsableCommand {
     var config: String?
 
     @Option(
-        help: "Exports to write, separated by commas, or none. (default: ga4,mixpanel,csv; with --config the file's)")
+        help: """
+            Exports to write, separated by commas, or none: \(ProviderID.list). (default: ga4,mixpanel,csv; with \
+            --config the file's)
+            """)
     var exports: String?
 
     @Option(help: "The zone of the exports' days, e.g. Asia/Seoul. (default: UTC)")

@@ -21,7 +21,7 @@ struct ReplayCommand: ParsableCommand {
     @Option(help: "A receiver's data directory.")
     var data: String
 
-    @Option(help: "Which export: ga4, mixpanel or csv.")
+    @Option(help: "Which export: \(ProviderID.list).")
     var provider: String
 
     @Option(help: "The first day, in the report's zone.")

@@ -22,7 +22,7 @@ struct TransformCommand: ParsableCommand {
             lines were no events. Rules about an event's age apply with --as-of alone.
             """)
 
-    @Option(help: "Which export: ga4, mixpanel or csv.")
+    @Option(help: "Which export: \(ProviderID.list).")
     var provider: String
 
     @Option(help: "The report's zone.")
@@ -82,11 +82,21 @@ private struct TransformCounts {
 
 /// Where records go while a batch of lines is mapped.
 private struct StreamSink: ExportSink, ~Copyable {
+    let description: ProviderDescription
     var output: [UInt8] = []
     var dead: [UInt8] = []
     var counts = TransformCounts()
 
+    private var hasRecords = false
+
+    init(_ description: ProviderDescription) {
+        self.description = description
+        self.output = description.header
+    }
+
     mutating func write(_ record: ExportRecord) {
+        if self.hasRecords { self.output.append(contentsOf: self.description.separator) }
+        self.hasRecords = true
         self.output.append(contentsOf: record.bytes)
         self.counts.exported += record.eventCount
     }
@@ -109,18 +119,19 @@ private struct StreamSink: ExportSink, ~Copyable {
 private struct Transform: ~Copyable {
     private let files = POSIXFileSystem()
     private var exporter: Exporter
-    private var sink = StreamSink()
+    private var sink: StreamSink
     private let dead: FileID?
 
     init(options: ExportOptions, dead: String?) throws {
-        self.exporter = Exporter(options)
+        let exporter = Exporter(options)
+        self.sink = StreamSink(exporter.description)
+        self.exporter = exporter
         do {
             self.dead = try dead.map { path throws(FileSystemError) in try POSIXFileSystem().open(path, .replace) }
         } catch {
             Console.printError("\(error)")
             throw ExitCode.files
         }
-        self.sink.output = self.exporter.description.header
     }
 
     deinit {
@@ -146,6 +157,7 @@ private struct Transform: ~Copyable {
         }
         _ = self.takeLines(of: pending, reader, source, receivedAt, isAgeJudged, isLast: true)
         self.exporter.finishGroup(to: &self.sink)
+        self.sink.output.append(contentsOf: self.sink.description.footer)
         try self.flush()
         return self.sink.counts
     }

@@ -6,7 +6,10 @@ import WaybillSystem
 @Suite struct ExporterTests {
     @Test func `an unknown provider is answered with those that exist`() {
         let error = #expect(throws: UnknownProvider.self) { try ProviderID(named: "ga5") }
-        #expect(error?.description == "there is no provider \"ga5\"; choose one of: ga4, mixpanel, csv")
+        #expect(
+            error?.description
+                == "there is no provider \"ga5\"; choose one of: ga4, mixpanel, mixpanel-profiles, amplitude, segment, posthog, snowplow, "
+                + "flurry, csv, syslog, journald")
         #expect(throws: Never.self) { try ProviderID(named: "csv") }
     }
 
@@ -25,11 +28,12 @@ import WaybillSystem
         #expect(export([event(members: members)], ExportOptions(provider: .ga4)).eventCount == 1)
     }
 
-    @Test func `meta events go to none of these providers`() {
-        for provider in ProviderID.allCases {
-            #expect(
-                export([event(name: "wb.start", kind: "meta")], ExportOptions(provider: provider)).skipped == [.kind])
-        }
+    @Test(arguments: ProviderID.allCases)
+    func `meta events go to the system's logs alone`(provider: ProviderID) {
+        let sink = export([event(name: "wb.start", kind: "meta")], ExportOptions(provider: provider))
+        let isLog = provider == .syslog || provider == .journald
+        #expect(sink.skipped == (isLog ? [] : [.kind]))
+        #expect(sink.eventCount == (isLog ? 1 : 0))
     }
 
     @Test func `an event without consent leaves ids and reason behind, and not its content`() {

@@ -31,6 +31,22 @@ import WaybillSystem
         #expect(sink.records.allSatisfy { $0.fixes == FixCounts() })
     }
 
+    /// Everything but time zones is as it is by default.
+    @Test(
+        arguments: [
+            ProviderID.mixpanelProfiles, .amplitude, .segment, .posthog, .snowplow, .flurry, .syslog, .journald,
+        ], ["golden-events.ndjson", "odd-events.ndjson"])
+    func `events become exactly the golden file`(provider: ProviderID, events: String) throws {
+        let sink = export(lines(try vector(events)), ExportOptions(provider: provider))
+        let description = Exporter.description(of: provider)
+        let records = sink.records.map { Array($0.text.utf8) }.joined(separator: description.separator)
+        let prefix = events == "odd-events.ndjson" ? "odd-" : ""
+        let golden = try vector("\(prefix)\(provider.rawValue).\(description.fileExtension)")
+        #expect(description.header + records + description.footer == Array(golden.utf8))
+        #expect(sink.accounted == lines(try vector(events)).count)
+        #expect(sink.refusals.isEmpty && sink.held.isEmpty)
+    }
+
     @Test(arguments: [("golden-events.ndjson", "csv.csv"), ("guard-event.ndjson", "guard.csv")])
     func `events become exactly the golden rows`(events: String, file: String) throws {
         let options = try self.seoul(.csv)

@@ -106,7 +106,10 @@ enum ExportFuzz {
         _ record: (bytes: [UInt8], ids: [UInt8], eventCount: Int), _ provider: ProviderID
     ) throws {
         let text = shown(record.bytes)
-        try require(String(validating: record.bytes, as: UTF8.self) != nil, "\(provider): not UTF-8: \(text)")
+        // A length of the journal's is no text.
+        if provider != .journald {
+            try require(String(validating: record.bytes, as: UTF8.self) != nil, "\(provider): not UTF-8: \(text)")
+        }
         try require(
             record.ids.split(separator: 0x2C).count == record.eventCount, "\(provider): ids \(shown(record.ids))")
         try require(!record.ids.contains(0x0A), "\(provider): ids on two lines: \(shown(record.ids))")
@@ -114,10 +117,46 @@ enum ExportFuzz {
         case .csv:
             try require(record.bytes.suffix(2) == [0x0D, 0x0A], "csv: no end of a row: \(text)")
             try require(Self.cellCount(record.bytes.dropLast(2)) == 7, "csv: not a row of 7 cells: \(text)")
-        case .ga4, .mixpanel:
+        case .flurry:
+            try require(record.bytes.suffix(2) == [0x0D, 0x0A], "flurry: no end of a row: \(text)")
+            try require(Self.cellCount(record.bytes.dropLast(2)) == 12, "flurry: not a row of 12 cells: \(text)")
+        case .mixpanelProfiles:
+            let array = Array("[".utf8) + record.bytes + Array("]".utf8)
+            try require(!record.bytes.contains(0x0A), "\(provider): an update of two lines: \(text)")
+            try require(ReferenceJSON(array, depthMax: 66) != nil, "\(provider): no updates: \(text)")
+        case .syslog:
+            try require(record.bytes.count { $0 == 0x0A } == 1 && record.bytes.last == 0x0A, "syslog: \(text)")
+            try require(record.bytes.count <= 2049, "syslog: \(record.bytes.count) bytes: \(text)")
+            try require(!record.bytes.dropLast().contains { $0 < 0x20 || $0 == 0x7F }, "syslog: control: \(text)")
+        case .journald:
+            try require(Self.journalFieldCount(record.bytes).map { $0 <= 1000 } ?? false, "journald: \(text)")
+        case .snowplow, .segment, .posthog, .amplitude, .ga4, .mixpanel:
             try require(record.bytes.count { $0 == 0x0A } == 1 && record.bytes.last == 0x0A, "\(provider): \(text)")
-            try require(ReferenceJSON(record.bytes) != nil, "\(provider): a record is no JSON: \(text)")
+            try require(ReferenceJSON(record.bytes, depthMax: 66) != nil, "\(provider): a record is no JSON: \(text)")
         }
+    }
+
+    /// The fields of one entry of the journal's export format; `nil` when it is none.
+    private static func journalFieldCount(_ entry: [UInt8]) -> Int? {
+        var rest = entry[...]
+        var count = 0
+        while let first = rest.first, first != 0x0A {
+            guard let end = rest.firstIndex(of: 0x0A) else { return nil }
+            let line = rest[rest.startIndex..<end]
+            let name = line.prefix { $0 != 0x3D }
+            guard 1...64 ~= name.count, name.allSatisfy({ 0x41...0x5A ~= $0 || 0x30...0x39 ~= $0 || $0 == 0x5F }) else {
+                return nil
+            }
+            rest = rest[(end + 1)...]
+            count += 1
+            if name.count < line.count { continue }
+            guard rest.count > 8 else { return nil }
+            let length = rest.prefix(8).reversed().reduce(0) { $0 << 8 | Int($1) }
+            rest = rest.dropFirst(8)
+            guard rest.count > length, rest[rest.startIndex + length] == 0x0A else { return nil }
+            rest = rest.dropFirst(length + 1)
+        }
+        return count > 0 && rest.elementsEqual([0x0A]) ? count : nil
     }
 
     /// The cells of one row (RFC 4180); `nil` when it is none.

@@ -1,0 +1,255 @@
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// What an operator may choose for Amplitude.
+package struct AmplitudeOptions: Hashable, Sendable {
+    /// Where the uploader posts a part.
+    package enum Mode: String, Hashable, Sendable, CaseIterable {
+        /// `/batch`: large requests, for exports.
+        case batch
+        /// `/2/httpapi`: small ones, for what is wanted soon.
+        case httpAPI = "httpapi"
+    }
+
+    package var mode = Mode.batch
+
+    package init() {}
+}
+
+/// Amplitude's Batch API and HTTP API V2: each line is one event, each part the `events` of one request.
+///
+///     {"api_key":…,"events":[line,line,…],"options":{"min_id_length":5}}
+///
+/// Repository amplitude/amplitude-dev-center (http-v2-api, batch-event-upload-api), read 2026-11-20.
+struct Amplitude: Provider {
+    private let options: AmplitudeOptions
+
+    init(_ options: AmplitudeOptions) {
+        self.options = options
+    }
+
+    var description: ProviderDescription {
+        let isBatch = self.options.mode == .batch
+        return ProviderDescription(
+            id: .amplitude, fileExtension: "ndjson",
+            recordsPerPartMax: isBatch ? Limits.Amplitude.batchEventsMax : Limits.Amplitude.requestEventsMax,
+            partByteCountMax: self.recordByteCountMax)
+    }
+
+    var eventsPerRecordMax: Int { 1 }
+    var recordByteCountMax: Int {
+        self.options.mode == .batch ? Limits.Amplitude.batchByteCountMax : Limits.Amplitude.requestByteCountMax
+    }
+    var terminator: StaticString { "\n" }
+
+    func takes(_ kind: EventKind) -> Bool {
+        kind != .meta
+    }
+
+    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+        guard let id = event.identifier else {
+            return .refused(RefusalCause(.amplitudeNoInsertID, "id is missing or cannot stand as one", field: "id"))
+        }
+        let screen = event.kind == .user ? nil : event.text(.screen)
+        if event.kind != .screen, let screen {
+            // It stands behind the fields; they are dropped first.
+            draft.member("screen", screen, limit: Limits.Amplitude.stringCharacterCountMax)
+            draft.moveToTail()
+        }
+        draft.json.beginObject()
+        draft.json.key("event_type")
+        switch event.kind {
+        case .screen: draft.json.string("[Amplitude] Screen Viewed")
+        case .user: draft.json.string("$identify")
+        case .action, .event, .meta:
+            draft.eventName(
+                event.name, limit: Limits.Amplitude.stringCharacterCountMax, unit: .utf16, isReserved: Self.isReserved)
+        }
+        if let cause = self.writeIdentity(of: event, into: &draft) { return .refused(cause) }
+        self.writeContext(of: event, id: id, into: &draft)
+        if event.kind == .user {
+            self.writeUserProperties(of: event, into: &draft)
+        } else {
+            self.writeEventProperties(of: event, screen, into: &draft)
+        }
+        guard draft.json.output.count < self.recordByteCountMax else {
+            return .refused(
+                RefusalCause(
+                    .amplitudeTooLarge, "the event is too large even without fields", limit: self.recordByteCountMax))
+        }
+        return .written
+    }
+
+    /// Names that Amplitude's own events have.
+    private static func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
+        let own: StaticString = "[Amplitude]"
+        return name.first == UInt8(ascii: "$")
+            || name.count >= own.utf8CodeUnitCount
+                && JSONText.equals(
+                    UnsafeRawBufferPointer(rebasing: name[..<own.utf8CodeUnitCount]), isEscaped: false, own)
+    }
+
+    // MARK: Identity
+
+    /// Ids that Amplitude refuses (http-v2-api, "Device IDs and User IDs").
+    private static let placeholders: [StaticString] = [
+        "anonymous", "nil", "none", "null", "n/a", "na", "undefined", "unknown", "",
+        "00000000-0000-0000-0000-000000000000", "{}", "lmy47d", "0", "-1",
+    ]
+
+    private static func isUsable(_ id: TextSlice, _ draft: inout Draft) -> Bool {
+        // The longest placeholder but the one of zeros has nine bytes.
+        if !id.isEscaped, id.body.count > 9, id.body[0] != UInt8(ascii: "0") {
+            return TextLimit.utf16Count(id.body) >= Limits.Amplitude.idCharacterCountMin
+        }
+        draft.unescape(id)
+        return TextLimit.utf16Count(draft.text.bytes) >= Limits.Amplitude.idCharacterCountMin
+            && !Self.placeholders.contains { JSONText.equals(draft.text.bytes, isEscaped: false, $0) }
+    }
+
+    private func writeIdentity(of event: borrowing EventView, into draft: inout Draft) -> RefusalCause? {
+        let limit = Limits.Amplitude.stringCharacterCountMax
+        let anon = event.text(.anon)
+        var user = event.text(.user)
+        if let anon, !Self.isUsable(anon, &draft) {
+            return RefusalCause(
+                .amplitudeBadID, "anon is a placeholder or too short", field: "anon",
+                limit: Limits.Amplitude.idCharacterCountMin)
+        }
+        if let text = user, !Self.isUsable(text, &draft) {
+            draft.fixes.count(.dropNull)
+            user = nil
+        }
+        guard user != nil || anon != nil else {
+            return RefusalCause(.amplitudeBadID, "neither user nor anon is known", field: "anon")
+        }
+        // Cut, they could be another person's.
+        if let user, !user.fits(limit, in: &draft) {
+            return RefusalCause(.amplitudeBadID, "the id is too long", field: "user", limit: limit)
+        }
+        if let anon, !anon.fits(limit, in: &draft) {
+            return RefusalCause(.amplitudeBadID, "the id is too long", field: "anon", limit: limit)
+        }
+        draft.member("user_id", user)
+        draft.member("device_id", anon)
+        return nil
+    }
+
+    // MARK: Properties
+
+    private func writeContext(of event: borrowing EventView, id: UnsafeRawBufferPointer, into draft: inout Draft) {
+        let limit = Limits.Amplitude.stringCharacterCountMax
+        draft.json.key("time")
+        draft.json.integer(event.facts.time.milliseconds)
+        draft.json.key("insert_id")
+        draft.json.string(plain: id)
+        if let seq = event.integer(.seq), seq >= 0 {
+            draft.json.key("event_id")
+            draft.json.integer(Int64(seq))
+        }
+        draft.json.key("session_id")
+        draft.json.integer(event.sessionStart.map { Int64(clamping: $0) } ?? -1)
+        draft.member("app_version", event.text(.app), limit: limit)
+        draft.member("platform", event.text(.os), limit: limit)
+        draft.lowercaseMember("os_name", event.text(.os), limit: limit)
+        draft.member("os_version", event.text(.osVersion), limit: limit)
+        draft.member("device_model", event.text(.model), limit: limit)
+        draft.member("language", event.text(.lang), limit: limit)
+    }
+
+    private func writeEventProperties(of event: borrowing EventView, _ screen: TextSlice?, into draft: inout Draft) {
+        draft.json.key("event_properties")
+        draft.json.beginObject()
+        var room = Limits.Amplitude.propertyCountMax
+        if let screen {
+            room -= 1
+            if event.kind == .screen {
+                draft.beginContextField("[Amplitude] Screen Name")
+                draft.text(screen, limit: Limits.Amplitude.stringCharacterCountMax)
+            }
+        }
+        let hasScreenBehind = !draft.tail.output.isEmpty
+        var fields = event.fields()
+        while let (key, value) = fields.next(in: event) {
+            let isEscaped = event.tape[key].traits.contains(.hasEscapes)
+            if hasScreenBehind, JSONText.equals(event.tape.bytes(of: key), isEscaped: isEscaped, "screen") {
+                draft.fixes.count(.collide)
+                continue
+            }
+            self.writeProperty(key, value, of: event, room: &room, into: &draft)
+        }
+        // A comma before the tail, two braces, the line feed.
+        draft.dropFields(toFit: self.recordByteCountMax - draft.tail.output.count - 4)
+        draft.appendTail()
+        draft.json.endObject()
+        draft.json.endObject()
+    }
+
+    private func writeProperty(
+        _ key: Int, _ value: Int, of event: borrowing EventView, room: inout Int, into draft: inout Draft
+    ) {
+        guard room > 0 else {
+            draft.fixes.count(.dropField)
+            return
+        }
+        guard
+            draft.beginField(
+                key, of: event, limit: Limits.Amplitude.stringCharacterCountMax, unit: .utf16,
+                isReserved: { _ in false })
+        else { return }
+        room -= 1
+        draft.value(
+            value, of: event, limit: Limits.Amplitude.stringCharacterCountMax,
+            depthMax: Limits.Amplitude.depthMax - 1)
+    }
+
+    /// Writes what a `user` event sets, and the names of what it removes.
+    private func writeUserProperties(of event: borrowing EventView, into draft: inout Draft) {
+        draft.json.key("user_properties")
+        draft.json.beginObject()
+        var room = Limits.Amplitude.propertyCountMax
+        var counts = (set: 0, unset: 0)
+        let traits = event.object(.traits)
+        var members = event.members(of: traits)
+        while let (_, value) = members.next(in: event) {
+            if event.tape[value].kind == .null { counts.unset += 1 } else { counts.set += 1 }
+        }
+        if counts.set > 0 {
+            draft.json.key("$set")
+            draft.json.beginObject()
+            members = event.members(of: traits)
+            while let (key, value) = members.next(in: event) {
+                guard event.tape[value].kind != .null else { continue }
+                self.writeProperty(key, value, of: event, room: &room, into: &draft)
+            }
+            draft.dropFields(toFit: self.recordByteCountMax - 32)
+            draft.json.endObject()
+        }
+        if counts.unset > 0 { self.writeUnset(traits, of: event, room: &room, into: &draft) }
+        draft.json.endObject()
+        draft.json.endObject()
+    }
+
+    private func writeUnset(_ traits: Int?, of event: borrowing EventView, room: inout Int, into draft: inout Draft) {
+        draft.json.key("$unset")
+        draft.json.beginObject()
+        draft.keepFields()
+        var members = event.members(of: traits)
+        while let (key, value) = members.next(in: event) {
+            guard event.tape[value].kind == .null else { continue }
+            guard room > 0 else {
+                draft.fixes.count(.dropField)
+                continue
+            }
+            guard
+                draft.beginField(
+                    key, of: event, limit: Limits.Amplitude.stringCharacterCountMax, unit: .utf16,
+                    isReserved: { _ in false })
+            else { continue }
+            room -= 1
+            draft.json.string("-")
+        }
+        draft.dropFields(toFit: self.recordByteCountMax - 8)
+        draft.json.endObject()
+    }
+}

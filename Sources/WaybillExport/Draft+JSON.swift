@@ -1,0 +1,127 @@
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// For providers whose records are JSON of any shape.
+extension Draft {
+    /// Writes a value as JSON: strings cut, what nests deeper than `depthMax` as a string of JSON.
+    mutating func value(
+        _ index: Int, of event: borrowing EventView, limit: Int? = nil, unit: LengthUnit = .utf16,
+        depthMax: Int = .max
+    ) {
+        switch event.tape[index].kind {
+        case .string:
+            let isEscaped = event.tape[index].traits.contains(.hasEscapes)
+            self.text(TextSlice(body: event.tape.bytes(of: index), isEscaped: isEscaped), limit: limit, unit: unit)
+        case .null, .false, .true, .number:
+            self.json.verbatim(event.tape.bytes(of: index))
+        case .array, .object:
+            if depthMax < .max, event.depth(of: index) > depthMax {
+                self.nestedString(index, of: event, limit: limit ?? .max, unit: unit)
+            } else {
+                self.compact(index, of: event, limit: limit, unit: unit)
+            }
+        }
+    }
+
+    /// Writes text as a string, cut where there is a limit.
+    @inline(__always)
+    mutating func text(_ slice: TextSlice, limit: Int? = nil, unit: LengthUnit = .utf16) {
+        if let limit {
+            self.string(slice, limit: limit, unit: unit)
+        } else {
+            self.json.string(plain: slice.body)
+        }
+    }
+
+    /// Writes a member for text that is there.
+    @inline(__always)
+    mutating func member(_ key: StaticString, _ slice: TextSlice?, limit: Int? = nil, unit: LengthUnit = .utf16) {
+        guard let slice else { return }
+        self.json.key(key)
+        self.text(slice, limit: limit, unit: unit)
+    }
+
+    /// Writes a member for text that is there, its letters A to Z in lower case.
+    mutating func lowercaseMember(
+        _ key: StaticString, _ slice: TextSlice?, limit: Int = .max, unit: LengthUnit = .utf16
+    ) {
+        guard let slice else { return }
+        // The original was counted where it was written.
+        let fixes = self.fixes
+        self.unescape(slice, limit: limit, unit: unit)
+        self.fixes = fixes
+        self.cell.removeAll()
+        for byte in self.text.bytes { self.cell.append(0x41...0x5A ~= byte ? byte | 0x20 : byte) }
+        self.json.key(key)
+        self.json.string(self.cell.bytes)
+    }
+
+    /// Writes an event's name as a string, behind `x_` where the provider keeps such names for itself.
+    @inline(__always)
+    mutating func eventName(
+        _ name: TextSlice, limit: Int, unit: LengthUnit, isReserved: (UnsafeRawBufferPointer) -> Bool
+    ) {
+        if !name.isEscaped, name.body.count <= limit, !isReserved(name.body) {
+            self.json.string(plain: name.body)
+        } else {
+            self.json.string(self.changedName(name, limit: limit, unit: unit, isReserved: isReserved))
+        }
+    }
+
+    /// Writes a field's name, behind `x_` where it is empty or the provider keeps such names for itself; false, and
+    /// nothing written, when it is there already.
+    @inline(__always)
+    mutating func beginField(
+        _ key: Int, of event: borrowing EventView, limit: Int, unit: LengthUnit,
+        isReserved: (UnsafeRawBufferPointer) -> Bool
+    ) -> Bool {
+        let body = event.tape.bytes(of: key)
+        let isEscaped = event.tape[key].traits.contains(.hasEscapes)
+        if !isEscaped, body.count > 0, body.count <= limit, !isReserved(body) { return self.beginField(body) }
+        return self.beginEscapedField(
+            self.changedName(
+                TextSlice(body: body, isEscaped: isEscaped), limit: limit, unit: unit, isReserved: isReserved))
+    }
+
+    /// A name as the provider takes it, good until the next one.
+    private mutating func changedName(
+        _ name: TextSlice, limit: Int, unit: LengthUnit, isReserved: (UnsafeRawBufferPointer) -> Bool
+    ) -> UnsafeRawBufferPointer {
+        self.unescape(name)
+        let isRenamed = self.text.isEmpty || isReserved(self.text.bytes)
+        if isRenamed { self.fixes.count(.rename) }
+        let changed = self.prefixed(isRenamed ? "x_" : "")
+        let kept = TextLimit.keptByteCount(of: changed, limit: limit, unit: unit)
+        if kept < changed.count { self.fixes.count(.truncateName) }
+        return UnsafeRawBufferPointer(rebasing: changed[..<kept])
+    }
+
+    /// Writes a time as a string, in RFC 3339 with milliseconds.
+    mutating func time(_ time: WallTime) {
+        // It needs no escapes: written between quotes.
+        self.json.verbatim("\"")
+        Timestamp.append(time, to: &self.json.output)
+        self.json.output.append(UInt8(ascii: "\""))
+    }
+
+    /// Puts the members written so far aside, for the end of the record; ``appendTail()`` writes them there.
+    mutating func moveToTail() {
+        self.tail.removeAll()
+        self.tail.output.append(self.json.output.bytes)
+        self.restartRecord()
+    }
+
+    /// Writes the members that were put aside.
+    mutating func appendTail() {
+        if !self.tail.output.isEmpty { self.json.verbatim(self.tail.output.bytes) }
+    }
+}
+
+extension TextSlice {
+    /// Whether the text is at most so long, without unescaping what is short enough as it stands.
+    func fits(_ limit: Int, in draft: inout Draft) -> Bool {
+        if !self.isEscaped, self.body.count <= limit { return true }
+        draft.unescape(self)
+        return TextLimit.utf16Count(draft.text.bytes) <= limit
+    }
+}

@@ -1,0 +1,119 @@
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// What an operator may choose for Flurry archives.
+package struct FlurryOptions: Hashable, Sendable {
+    /// Parameters and text are cut to what Flurry kept while it ran.
+    package var hasLegacyLimits = false
+
+    package init() {}
+}
+
+/// An archive in the shape of Flurry's raw-data download: CSV, one row an event. Flurry was switched off on 2024-03-15,
+/// so there is nothing to post a part to.
+///
+/// developer.yahoo.com/flurry/docs/analytics/rdd, read 2026-11-20.
+struct Flurry: Provider {
+    private static let header =
+        "Timestamp,SessionIndex,SessionStart,Event,Params,UserId,DeviceId,AppVersion,Device,OS,Locale,Id"
+
+    private let options: FlurryOptions
+
+    init(_ options: FlurryOptions) {
+        self.options = options
+    }
+
+    var description: ProviderDescription {
+        ProviderDescription(
+            id: .flurry, fileExtension: "csv", header: Array(Self.header.utf8) + [0x0D, 0x0A],
+            recordsPerPartMax: Limits.CSV.recordsPerPartMax, partByteCountMax: Limits.CSV.partByteCountMax)
+    }
+
+    var eventsPerRecordMax: Int { 1 }
+    var recordByteCountMax: Int { Limits.CSV.partByteCountMax }
+    var terminator: StaticString { "\r\n" }
+
+    func takes(_ kind: EventKind) -> Bool {
+        switch kind {
+        case .screen, .action, .event: true
+        case .user, .meta: false
+        }
+    }
+
+    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+        self.writeParameters(of: event, into: &draft)
+        draft.moveToTail()
+
+        draft.json.output.append(decimal: event.facts.time.milliseconds)
+        draft.json.output.append(UInt8(ascii: ","))
+        if let number = event.integer(.sessionNumber) { draft.json.output.append(decimal: Int64(number)) }
+        draft.json.output.append(UInt8(ascii: ","))
+        if let start = event.sessionStart { draft.json.output.append(decimal: start) }
+        self.writeCell(event.name, into: &draft)
+        draft.cell.removeAll()
+        draft.cell.append(draft.tail.output.bytes)
+        draft.finishCell(isGuarded: true, characterCountMax: .max)
+        self.writeCell(event.text(.user), into: &draft)
+        self.writeCell(event.text(.anon), into: &draft)
+        self.writeCell(event.text(.app), into: &draft)
+        self.writeCell(event.text(.model), into: &draft)
+        self.writeSystem(of: event, into: &draft)
+        self.writeCell(event.text(.lang), into: &draft)
+        self.writeCell(event.text(.id), into: &draft)
+        return .written
+    }
+
+    private var characterCountMax: Int {
+        self.options.hasLegacyLimits ? Limits.Flurry.textCharacterCountMax : .max
+    }
+
+    @inline(__always)
+    private func writeCell(_ slice: TextSlice?, into draft: inout Draft) {
+        draft.appendCell(slice, isGuarded: true, characterCountMax: self.characterCountMax)
+    }
+
+    /// Writes name and version of the system in one cell.
+    private func writeSystem(of event: borrowing EventView, into draft: inout Draft) {
+        draft.cell.removeAll()
+        if let name = event.text(.os) {
+            draft.unescape(name)
+            draft.cell.append(draft.text.bytes)
+        }
+        if let version = event.text(.osVersion) {
+            if !draft.cell.isEmpty { draft.cell.append(UInt8(ascii: " ")) }
+            draft.unescape(version)
+            draft.cell.append(draft.text.bytes)
+        }
+        draft.finishCell(isGuarded: true, characterCountMax: self.characterCountMax)
+    }
+
+    /// Writes the fields as an object of strings.
+    private func writeParameters(of event: borrowing EventView, into draft: inout Draft) {
+        var room = self.options.hasLegacyLimits ? Limits.Flurry.parameterCountMax : .max
+        var fields = event.fields()
+        draft.json.beginObject()
+        while let (key, value) = fields.next(in: event) {
+            let kind = event.tape[value].kind
+            if kind == .null {
+                draft.fixes.count(.dropNull)
+                continue
+            }
+            guard room > 0 else {
+                draft.fixes.count(.dropField)
+                continue
+            }
+            guard
+                draft.beginField(
+                    key, of: event, limit: self.characterCountMax, unit: .utf16, isReserved: { _ in false })
+            else { continue }
+            room -= 1
+            switch kind {
+            case .number, .true, .false, .null: draft.json.string(plain: event.tape.bytes(of: value))
+            case .string: draft.value(value, of: event, limit: self.characterCountMax)
+            case .array, .object:
+                draft.nestedString(value, of: event, limit: self.characterCountMax, unit: .utf16)
+            }
+        }
+        draft.json.endObject()
+    }
+}

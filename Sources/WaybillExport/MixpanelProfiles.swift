@@ -1,0 +1,126 @@
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// Mixpanel's `/engage`: each part is one JSON array of updates, one request.
+///
+///     [{"$token":"${MIXPANEL_TOKEN}","$distinct_id":…,"$set":{…}},{…,"$unset":[…]},
+///     {…}]
+///
+/// A `user` event makes one update for what it sets and one for what it removes. Repository mixpanel/docs (profile-set,
+/// user-profile-limits), read 2026-11-20.
+struct MixpanelProfiles: Provider {
+    private let mixpanel: Mixpanel
+
+    init(_ options: MixpanelOptions) {
+        self.mixpanel = Mixpanel(options)
+    }
+
+    var description: ProviderDescription {
+        ProviderDescription(
+            id: .mixpanelProfiles, fileExtension: "json", header: Array("[".utf8), separator: Array(",\n".utf8),
+            footer: Array("]\n".utf8), recordsPerPartMax: Limits.MixpanelProfiles.eventsPerRequestMax,
+            partByteCountMax: Limits.MixpanelProfiles.requestByteCountMax)
+    }
+
+    var eventsPerRecordMax: Int { 1 }
+    var recordByteCountMax: Int { Limits.MixpanelProfiles.requestByteCountMax }
+    var terminator: StaticString { "" }
+
+    func takes(_ kind: EventKind) -> Bool {
+        kind == .user
+    }
+
+    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+        let traits = event.object(.traits)
+        var counts = (set: 0, unset: 0)
+        var members = event.members(of: traits)
+        while let (_, value) = members.next(in: event) {
+            if event.tape[value].kind == .null { counts.unset += 1 } else { counts.set += 1 }
+        }
+        guard counts.set + counts.unset > 0 else { return .skipped(.nothing) }
+        var subject: TextSlice?
+        if let cause = self.mixpanel.findSubject(of: event, &subject, into: &draft) { return .refused(cause) }
+        if counts.set > 0 {
+            let start = draft.json.output.count
+            self.beginUpdate(of: event, subject, into: &draft)
+            draft.json.key("$set")
+            draft.json.beginObject()
+            self.writeValues(traits, of: event, into: &draft)
+            if let cause = Self.endUpdate(from: start, braces: 2, into: &draft) { return .refused(cause) }
+            draft.json.endObject()
+            draft.json.endObject()
+        }
+        if counts.unset > 0 {
+            let start = draft.json.output.count
+            self.beginUpdate(of: event, subject, into: &draft)
+            draft.json.key("$unset")
+            draft.json.beginArray()
+            self.writeNames(traits, of: event, into: &draft)
+            draft.json.endArray()
+            if let cause = Self.endUpdate(from: start, braces: 1, into: &draft) { return .refused(cause) }
+            draft.json.endObject()
+        }
+        return .written
+    }
+
+    private func beginUpdate(of event: borrowing EventView, _ subject: TextSlice?, into draft: inout Draft) {
+        draft.json.beginObject()
+        draft.json.key("$token")
+        // The uploader knows it; a file never does.
+        draft.json.string("${MIXPANEL_TOKEN}")
+        self.mixpanel.writeSubject(subject, of: event, into: &draft)
+    }
+
+    /// Drops fields of an update until it fits.
+    private static func endUpdate(from start: Int, braces: Int, into draft: inout Draft) -> RefusalCause? {
+        let end = start + Limits.MixpanelProfiles.updateByteCountMax - braces
+        draft.dropFields(toFit: end)
+        draft.keepFields()
+        guard draft.json.output.count <= end else {
+            return RefusalCause(
+                .mixpanelTooLarge, "the update is too large", limit: Limits.MixpanelProfiles.updateByteCountMax)
+        }
+        return nil
+    }
+
+    private func writeValues(_ traits: Int?, of event: borrowing EventView, into draft: inout Draft) {
+        var members = event.members(of: traits)
+        var room = Limits.Mixpanel.propertyCountMax
+        while let (key, value) = members.next(in: event) {
+            guard event.tape[value].kind != .null else { continue }
+            guard room > 0 else {
+                draft.fixes.count(.dropField)
+                continue
+            }
+            guard
+                draft.beginField(
+                    key, of: event, limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes, isReserved: { _ in false })
+            else { continue }
+            room -= 1
+            switch event.tape[value].kind {
+            case .array, .object:
+                self.mixpanel.writeNested(
+                    value, of: event, listByteCountMax: Limits.MixpanelProfiles.listByteCountMax, into: &draft)
+            case .null, .false, .true, .number, .string:
+                draft.value(value, of: event, limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes)
+            }
+        }
+    }
+
+    private func writeNames(_ traits: Int?, of event: borrowing EventView, into draft: inout Draft) {
+        var members = event.members(of: traits)
+        var room = Limits.Mixpanel.propertyCountMax
+        while let (key, value) = members.next(in: event) {
+            guard event.tape[value].kind == .null else { continue }
+            guard room > 0 else {
+                draft.fixes.count(.dropField)
+                continue
+            }
+            room -= 1
+            let isEscaped = event.tape[key].traits.contains(.hasEscapes)
+            draft.eventName(
+                TextSlice(body: event.tape.bytes(of: key), isEscaped: isEscaped),
+                limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes, isReserved: { $0.isEmpty })
+        }
+    }
+}

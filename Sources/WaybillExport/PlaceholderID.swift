@@ -1,0 +1,14 @@
+/// Ids that usually come from a mistake, so that a provider would make one person of many.
+enum PlaceholderID {
+    /// Repository mixpanel/docs, import-events, "distinct_id".
+    private static let all: [StaticString] = [
+        "00000000-0000-0000-0000-000000000000", "anon", "anonymous", "nil", "none", "null", "n/a", "na", "undefined",
+        "unknown", "<nil>", "0", "-1", "true", "false", "[]", "{}",
+    ]
+
+    static func matches(_ text: TextSlice) -> Bool {
+        // The longest but the first has nine bytes; UUIDs are told apart by their first one.
+        if !text.isEscaped, text.body.count > 9, text.body[0] != UInt8(ascii: "0") { return false }
+        return Self.all.contains { text.equals($0) }
+    }
+}

@@ -1,0 +1,158 @@
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// What an operator may choose for PostHog.
+package struct PostHogOptions: Hashable, Sendable {
+    /// Events without a user make no person.
+    package var isPersonless = false
+
+    package init() {}
+}
+
+/// PostHog's `/batch`: each line is one event, each part the `batch` of one request.
+///
+///     {"api_key":…,"historical_migration":…,"batch":[line,line,…]}
+///
+/// No line holds `sent_at`: the server would move every event by what lies between it and the time of receipt.
+/// Repository PostHog/posthog.com (docs/api/capture), read 2026-11-20.
+struct PostHog: Provider {
+    private let options: PostHogOptions
+
+    init(_ options: PostHogOptions) {
+        self.options = options
+    }
+
+    var description: ProviderDescription {
+        ProviderDescription(
+            id: .posthog, fileExtension: "ndjson", recordsPerPartMax: Limits.PostHog.eventsPerRequestMax,
+            partByteCountMax: Limits.PostHog.requestByteCountMax)
+    }
+
+    var eventsPerRecordMax: Int { 1 }
+    var recordByteCountMax: Int { Limits.PostHog.requestByteCountMax }
+    var terminator: StaticString { "\n" }
+
+    func takes(_ kind: EventKind) -> Bool {
+        kind != .meta
+    }
+
+    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+        guard let uuid = event.uuid else {
+            return .refused(RefusalCause(.posthogNoUUID, "id is missing or no UUID", field: "id"))
+        }
+        let anon = event.text(.anon)
+        var user = event.text(.user)
+        if let anon, PlaceholderID.matches(anon) {
+            return .refused(RefusalCause(.posthogBadID, "anon is a placeholder that PostHog refuses", field: "anon"))
+        }
+        if let text = user, PlaceholderID.matches(text) {
+            draft.fixes.count(.dropNull)
+            user = nil
+        }
+        guard let subject = user ?? anon else {
+            return .refused(RefusalCause(.posthogBadID, "neither user nor anon is known", field: "anon"))
+        }
+        guard subject.fits(Limits.PostHog.distinctIDCharacterCountMax, in: &draft) else {
+            // The server would cut it, and it could be another person's.
+            return .refused(
+                RefusalCause(
+                    .posthogBadID, "the id is too long", field: user == nil ? "anon" : "user",
+                    limit: Limits.PostHog.distinctIDCharacterCountMax))
+        }
+        var isKnown = user != nil
+        if let anon, let user, JSONText.equals(anon.body, user.body) { isKnown = false }
+        self.writeContext(of: event, isPersonless: user == nil && self.options.isPersonless, into: &draft)
+        draft.moveToTail()
+
+        draft.json.beginObject()
+        draft.json.key("event")
+        switch event.kind {
+        case .screen: draft.json.string("$screen")
+        // To identify a device as itself would bar it from ever being joined to a user.
+        case .user: draft.json.string(isKnown ? "$identify" : "$set")
+        case .action, .event, .meta:
+            draft.eventName(event.name, limit: .max, unit: .utf16, isReserved: Self.isReserved)
+        }
+        draft.json.key("uuid")
+        draft.json.string(plain: uuid)
+        draft.member("distinct_id", subject)
+        draft.json.key("timestamp")
+        draft.time(event.facts.time)
+        draft.json.key("properties")
+        draft.json.beginObject()
+        if event.kind == .user {
+            if isKnown { draft.member("$anon_distinct_id", anon) }
+            self.writePersonProperties(of: event, into: &draft)
+        } else {
+            if event.kind == .screen { draft.member("$screen_name", event.text(.screen)) }
+            var fields = event.fields()
+            while let (key, value) = fields.next(in: event) { self.write(key, value, of: event, into: &draft) }
+        }
+        draft.appendTail()
+        draft.json.endObject()
+        draft.json.endObject()
+        return .written
+    }
+
+    /// Names that PostHog's own events and properties have.
+    private static func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
+        name.first == UInt8(ascii: "$")
+    }
+
+    private func write(_ key: Int, _ value: Int, of event: borrowing EventView, into draft: inout Draft) {
+        guard draft.beginField(key, of: event, limit: .max, unit: .utf16, isReserved: Self.isReserved) else { return }
+        draft.value(value, of: event)
+    }
+
+    /// Writes what a `user` event sets, and the names of what it removes.
+    private func writePersonProperties(of event: borrowing EventView, into draft: inout Draft) {
+        let traits = event.object(.traits)
+        var members = event.members(of: traits)
+        var unsetCount = 0
+        draft.json.key("$set")
+        draft.json.beginObject()
+        while let (key, value) = members.next(in: event) {
+            if event.tape[value].kind == .null {
+                unsetCount += 1
+            } else {
+                self.write(key, value, of: event, into: &draft)
+            }
+        }
+        draft.json.endObject()
+        guard unsetCount > 0 else { return }
+        draft.json.key("$unset")
+        draft.json.beginArray()
+        members = event.members(of: traits)
+        while let (key, value) = members.next(in: event) {
+            guard event.tape[value].kind == .null else { continue }
+            let isEscaped = event.tape[key].traits.contains(.hasEscapes)
+            draft.eventName(
+                TextSlice(body: event.tape.bytes(of: key), isEscaped: isEscaped), limit: .max, unit: .utf16,
+                isReserved: Self.isReserved)
+        }
+        draft.json.endArray()
+    }
+
+    /// Writes properties whose names no field can have, for all such names are reserved.
+    private func writeContext(of event: borrowing EventView, isPersonless: Bool, into draft: inout Draft) {
+        if let session = event.text(.session) {
+            let age = event.sessionStart.map { event.facts.time.milliseconds - Int64(clamping: $0) }
+            if let age, 0...Limits.PostHog.sessionMillisecondsMax ~= age {
+                draft.member("$session_id", session)
+            } else {
+                draft.fixes.count(.dropField)
+            }
+        }
+        draft.member("$device_id", event.text(.anon))
+        draft.member("$os", event.text(.os))
+        draft.member("$os_version", event.text(.osVersion))
+        draft.member("$app_version", event.text(.app))
+        draft.member("$app_build", event.text(.build))
+        draft.json.key("$lib")
+        draft.json.string("waybill")
+        if isPersonless {
+            draft.json.key("$process_person_profile")
+            draft.json.bool(false)
+        }
+    }
+}

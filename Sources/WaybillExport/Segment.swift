@@ -1,0 +1,121 @@
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// Segment's HTTP tracking API: each line is one call, each part the `batch` of one request.
+///
+///     {"batch":[line,line,…],"writeKey":…}
+///
+/// No line holds `sentAt`: Segment moves every event by what lies between it and the time of receipt. Repository
+/// segmentio/segment-docs (http-api, spec/common), read 2026-11-20.
+struct Segment: Provider {
+    var description: ProviderDescription {
+        ProviderDescription(
+            id: .segment, fileExtension: "ndjson", recordsPerPartMax: Limits.Segment.callsPerRequestMax,
+            partByteCountMax: Limits.Segment.requestByteCountMax)
+    }
+
+    var eventsPerRecordMax: Int { 1 }
+    var recordByteCountMax: Int { Limits.Segment.callByteCountMax }
+    var terminator: StaticString { "\n" }
+
+    func takes(_ kind: EventKind) -> Bool {
+        kind != .meta
+    }
+
+    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+        guard let id = event.identifier, id.count <= Limits.Segment.messageIDCharacterCountMax else {
+            return .refused(RefusalCause(.segmentNoMessageID, "id is missing or cannot stand as one", field: "id"))
+        }
+        guard event.text(.user) != nil || event.text(.anon) != nil else {
+            return .refused(RefusalCause(.segmentNoUser, "neither user nor anon is known", field: "anon"))
+        }
+        self.writeEnd(of: event, id: id, into: &draft)
+        draft.moveToTail()
+
+        draft.json.beginObject()
+        draft.json.key("type")
+        switch event.kind {
+        case .screen:
+            draft.json.string("screen")
+            draft.member("name", event.text(.screen) ?? event.name)
+            draft.json.key("properties")
+            self.writeFields(event.fields(), of: event, into: &draft)
+        case .user:
+            draft.json.string("identify")
+            draft.json.key("traits")
+            self.writeFields(event.members(of: event.object(.traits)), of: event, into: &draft)
+        case .action, .event, .meta:
+            draft.json.string("track")
+            draft.member("event", event.name)
+            draft.json.key("properties")
+            self.writeFields(event.fields(), of: event, into: &draft)
+        }
+        draft.appendTail()
+        draft.json.endObject()
+        guard draft.json.output.count < Limits.Segment.callByteCountMax else {
+            return .refused(
+                RefusalCause(
+                    .segmentTooLarge, "the call is too large even without fields",
+                    limit: Limits.Segment.callByteCountMax))
+        }
+        return .written
+    }
+
+    private func writeFields(_ fields: EventFields, of event: borrowing EventView, into draft: inout Draft) {
+        var fields = fields
+        var room = Limits.Segment.propertyCountMax
+        draft.json.beginObject()
+        while let (key, value) = fields.next(in: event) {
+            guard room > 0 else {
+                draft.fixes.count(.dropField)
+                continue
+            }
+            guard draft.beginField(key, of: event, limit: .max, unit: .utf16, isReserved: { _ in false }) else {
+                continue
+            }
+            room -= 1
+            draft.value(value, of: event)
+        }
+        // Two braces, a comma, the line feed.
+        draft.dropFields(toFit: Limits.Segment.callByteCountMax - draft.tail.output.count - 4)
+        draft.json.endObject()
+    }
+
+    /// Writes what stands behind the fields.
+    private func writeEnd(of event: borrowing EventView, id: UnsafeRawBufferPointer, into draft: inout Draft) {
+        draft.json.key("messageId")
+        draft.json.string(plain: id)
+        draft.member("anonymousId", event.text(.anon))
+        draft.json.key("timestamp")
+        draft.time(event.facts.time)
+        draft.json.key("context")
+        draft.json.beginObject()
+        draft.json.key("app")
+        draft.json.beginObject()
+        draft.member("version", event.text(.app))
+        draft.member("build", event.text(.build))
+        draft.member("namespace", event.bundle)
+        draft.json.endObject()
+        draft.json.key("os")
+        draft.json.beginObject()
+        draft.member("name", event.text(.os))
+        draft.member("version", event.text(.osVersion))
+        draft.json.endObject()
+        draft.json.key("device")
+        draft.json.beginObject()
+        draft.member("id", event.text(.anon))
+        draft.member("model", event.text(.model))
+        draft.lowercaseMember("type", event.text(.os))
+        draft.json.endObject()
+        draft.member("locale", event.text(.lang))
+        draft.json.key("library")
+        draft.json.beginObject()
+        draft.json.key("name")
+        draft.json.string("waybill")
+        draft.json.key("version")
+        draft.json.string("1")
+        draft.json.endObject()
+        draft.json.endObject()
+        draft.member("userId", event.text(.user))
+    }
+}

@@ -1,0 +1,206 @@
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// What an operator may choose for Snowplow.
+package struct SnowplowOptions: Hashable, Sendable {
+    /// Who the schemas belong to; `nil`: the app's identifier.
+    package var vendor: String?
+
+    package init() {}
+}
+
+/// Snowplow's tracker protocol 2: each line is one payload of strings, each part the `data` of one request.
+///
+///     {"schema":"iglu:com.snowplowanalytics.snowplow/payload_data/jsonschema/1-0-4","data":[line,line,…]}
+///
+/// Nothing is dropped to make an event fit: its schema would no longer hold. Repository snowplow/documentation
+/// (http-requests, canonical-event, timestamps), read 2026-11-20.
+struct Snowplow: Provider {
+    private static let envelope: StaticString = "iglu:com.snowplowanalytics.snowplow/unstruct_event/jsonschema/1-0-0"
+    private static let screenView: StaticString = "iglu:com.snowplowanalytics.mobile/screen_view/jsonschema/1-0-0"
+    private static let nameRule = NameRule(
+        limit: Limits.Snowplow.nameCharacterCountMax, cutLimit: Limits.Snowplow.cutNameCharacterCount,
+        reserved: .none)
+
+    private let vendor: [UInt8]?
+
+    init(_ options: SnowplowOptions) {
+        self.vendor = options.vendor.map { Array($0.utf8) }
+    }
+
+    var description: ProviderDescription {
+        ProviderDescription(
+            id: .snowplow, fileExtension: "ndjson", recordsPerPartMax: Limits.Snowplow.eventsPerRequestMax,
+            partByteCountMax: Limits.Snowplow.requestByteCountMax)
+    }
+
+    var eventsPerRecordMax: Int { 1 }
+    var recordByteCountMax: Int { Limits.Snowplow.eventByteCountMax }
+    var terminator: StaticString { "\n" }
+
+    func takes(_ kind: EventKind) -> Bool {
+        kind != .meta
+    }
+
+    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+        guard let id = event.uuid else {
+            return .refused(RefusalCause(.snowplowNoEventID, "id is missing or no UUID", field: "id"))
+        }
+        let anon = event.text(.anon)
+        let user = event.text(.user)
+        // Cut, they could be another person's.
+        if let anon, !anon.fits(Limits.Snowplow.deviceIDCharacterCountMax, in: &draft) {
+            return .refused(
+                RefusalCause(
+                    .snowplowBadID, "the id is too long", field: "anon",
+                    limit: Limits.Snowplow.deviceIDCharacterCountMax))
+        }
+        if let user, !user.fits(Limits.Snowplow.userIDCharacterCountMax, in: &draft) {
+            return .refused(
+                RefusalCause(
+                    .snowplowBadID, "the id is too long", field: "user", limit: Limits.Snowplow.userIDCharacterCountMax)
+            )
+        }
+        self.writeEnvelope(of: event, id: id, into: &draft)
+        draft.moveToTail()
+
+        draft.json.beginObject()
+        draft.json.key("e")
+        draft.json.string("ue")
+        draft.json.key("eid")
+        draft.json.string(plain: id)
+        draft.json.key("dtm")
+        self.writeTime(of: event, into: &draft)
+        draft.json.key("ttm")
+        self.writeTime(of: event, into: &draft)
+        draft.json.key("p")
+        draft.json.string("mob")
+        draft.member("aid", event.bundle, limit: Limits.Snowplow.userIDCharacterCountMax)
+        draft.json.key("tna")
+        draft.json.string("waybill")
+        draft.json.key("tv")
+        draft.json.string("wb-1")
+        draft.member("duid", anon)
+        draft.member("uid", user)
+        draft.member("sid", event.text(.session), limit: Limits.Snowplow.deviceIDCharacterCountMax)
+        draft.member("lang", event.text(.lang), limit: Limits.Snowplow.userIDCharacterCountMax)
+        draft.json.key("ue_pr")
+        draft.json.string(draft.tail.output.bytes)
+        draft.json.endObject()
+        guard draft.json.output.count < Limits.Snowplow.eventByteCountMax else {
+            return .refused(
+                RefusalCause(.snowplowTooLarge, "the event is too large", limit: Limits.Snowplow.eventByteCountMax))
+        }
+        return .written
+    }
+
+    private func writeTime(of event: borrowing EventView, into draft: inout Draft) {
+        draft.json.quotedInteger(UInt64(clamping: event.facts.time.milliseconds))
+    }
+
+    // MARK: Envelope
+
+    private func writeEnvelope(of event: borrowing EventView, id: UnsafeRawBufferPointer, into draft: inout Draft) {
+        draft.json.beginObject()
+        draft.json.key("schema")
+        draft.json.string(Self.envelope)
+        draft.json.key("data")
+        draft.json.beginObject()
+        draft.json.key("schema")
+        if event.kind == .screen {
+            draft.json.string(Self.screenView)
+            draft.json.key("data")
+            self.writeScreen(of: event, id: id, into: &draft)
+        } else {
+            self.writeSchema(of: event, into: &draft)
+            draft.json.key("data")
+            let isUser = event.kind == .user
+            var fields = isUser ? event.members(of: event.object(.traits)) : event.fields()
+            draft.json.beginObject()
+            while let (key, value) = fields.next(in: event) {
+                guard draft.beginField(key, of: event, limit: .max, unit: .utf16, isReserved: { _ in false }) else {
+                    continue
+                }
+                draft.value(value, of: event)
+            }
+            draft.json.endObject()
+        }
+        draft.json.endObject()
+        draft.json.endObject()
+    }
+
+    /// Writes what the schema of screen views has; it takes no fields.
+    private func writeScreen(of event: borrowing EventView, id: UnsafeRawBufferPointer, into draft: inout Draft) {
+        draft.json.beginObject()
+        draft.json.key("id")
+        draft.json.string(plain: id)
+        draft.member("name", event.text(.screen) ?? event.name)
+        draft.member("previousName", event.text(.prev))
+        draft.json.endObject()
+        var fields = event.fields()
+        while fields.next(in: event) != nil { draft.fixes.count(.dropField) }
+    }
+
+    /// Writes `iglu:<vendor>/<name>/jsonschema/<version>`.
+    private func writeSchema(of event: borrowing EventView, into draft: inout Draft) {
+        // Nothing in it needs an escape.
+        draft.json.verbatim("\"iglu:")
+        self.appendVendor(of: event, into: &draft)
+        draft.json.output.append(UInt8(ascii: "/"))
+        if event.kind == .user {
+            draft.json.output.append("user_traits")
+        } else {
+            draft.json.output.append(draft.mappedName(event.name, rule: Self.nameRule))
+        }
+        draft.json.output.append("/jsonschema/")
+        self.appendVersion(of: event, into: &draft)
+        draft.json.output.append(UInt8(ascii: "\""))
+    }
+
+    /// Appends letters, digits, `.`, `_` and `-`, and `_` for anything else.
+    private func appendVendor(of event: borrowing EventView, into draft: inout Draft) {
+        if let vendor {
+            vendor.withUnsafeBytes { Self.append(vendor: $0, to: &draft.json.output) }
+        } else if event.bundle.isEscaped {
+            draft.unescape(event.bundle)
+            Self.append(vendor: draft.text.bytes, to: &draft.json.output)
+        } else {
+            Self.append(vendor: event.bundle.body, to: &draft.json.output)
+        }
+    }
+
+    private static func append(vendor: UnsafeRawBufferPointer, to output: inout ByteBuilder) {
+        let start = output.count
+        for byte in vendor where byte & 0xC0 != 0x80 {
+            guard output.count - start < Limits.Snowplow.vendorCharacterCountMax else { break }
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "_"): output.append(byte)
+            // It becomes the name of a folder: no dot in front.
+            case UInt8(ascii: ".") where output.count > start: output.append(byte)
+            default: output.append(UInt8(ascii: "_"))
+            }
+        }
+    }
+
+    /// Appends the log version `M.m` as the SchemaVer `M-0-m`; what is none is `1-0-0`.
+    private func appendVersion(of event: borrowing EventView, into draft: inout Draft) {
+        guard let log = event.text(.log) else { return draft.json.output.append("1-0-0") }
+        let parts = log.body.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard !log.isEscaped, 1...2 ~= parts.count, parts.allSatisfy(Self.isNumber), parts[0].first != 0x30 else {
+            draft.fixes.count(.coerce)
+            return draft.json.output.append("1-0-0")
+        }
+        draft.json.output.append(UnsafeRawBufferPointer(rebasing: parts[0]))
+        draft.json.output.append("-0-")
+        if parts.count == 2 {
+            draft.json.output.append(UnsafeRawBufferPointer(rebasing: parts[1]))
+        } else {
+            draft.json.output.append(UInt8(ascii: "0"))
+        }
+    }
+
+    /// Whether text is a number of one to nine digits without leading zeros.
+    private static func isNumber(_ text: Slice<UnsafeRawBufferPointer>) -> Bool {
+        1...9 ~= text.count && text.allSatisfy { 0x30...0x39 ~= $0 } && (text.count == 1 || text.first != 0x30)
+    }
+}

@@ -1,0 +1,146 @@
+internal import WaybillJSON
+
+/// Draft JSON Schemas of the events in parts of Snowplow records, one for each event and log version.
+///
+///     com.example.shop/product_tapped/jsonschema/1-0-0
+///
+/// An event whose schema is not in the registry fails validation there, so an operator takes these, tightens them and
+/// puts them in. A draft says which members were seen with which types. Adding the same part twice changes nothing.
+package struct SnowplowSchemas {
+    /// The types of JSON Schema, in the order in which a draft lists them.
+    private static let typeNames: [StaticString] = [
+        "null", "boolean", "integer", "number", "string", "array", "object",
+    ]
+
+    /// Paths such as `com.example.shop/tap/jsonschema/1-0-0`, with the types of each member as bits.
+    private var drafts: [String: [String: UInt8]] = [:]
+
+    package init() {}
+
+    /// Where the drafts belong, below a folder of schemas.
+    package var paths: [String] {
+        self.drafts.keys.sorted()
+    }
+
+    /// Adds what is in the records of a part.
+    package mutating func add(part: [UInt8]) {
+        part.withUnsafeBytes { part in
+            var tape = JSONTape()
+            for line in part.split(separator: 0x0A) { self.add(UnsafeRawBufferPointer(rebasing: line), &tape) }
+        }
+    }
+
+    private mutating func add(_ line: UnsafeRawBufferPointer, _ tape: inout JSONTape) {
+        guard Self.parse(line, &tape), let index = tape.firstValue(of: "ue_pr", in: 0) else { return }
+        var envelope = ByteBuilder()
+        JSONText.unescape(tape.bytes(of: index), into: &envelope)
+        guard Self.parse(envelope.bytes, &tape), let data = tape.firstValue(of: "data", in: 0),
+            let schema = tape.firstValue(of: "schema", in: data), let members = tape.firstValue(of: "data", in: data),
+            tape[members].kind == .object
+        else { return }
+        let path = String(JSONText.string(tape.bytes(of: schema)).dropFirst("iglu:".utf8.count))
+        // Those are in the public registry.
+        if path.hasPrefix("com.snowplowanalytics.") { return }
+        var walk = tape.members(of: members)
+        if self.drafts[path] == nil { self.drafts[path] = [:] }
+        while let (key, value) = walk.next(in: tape) {
+            self.note(JSONText.string(tape.bytes(of: key)), Self.type(of: value, tape), at: path)
+        }
+    }
+
+    private mutating func note(_ name: String, _ types: UInt8, at path: String) {
+        self.drafts[path, default: [:]][name, default: 0] |= types
+    }
+
+    /// Adds what an older draft says.
+    package mutating func add(draft: [UInt8], at path: String) {
+        draft.withUnsafeBytes { bytes in
+            var tape = JSONTape()
+            guard Self.parse(bytes, &tape), let properties = tape.firstValue(of: "properties", in: 0),
+                tape[properties].kind == .object
+            else { return }
+            var members = tape.members(of: properties)
+            while let (key, value) = members.next(in: tape) {
+                guard let types = tape.firstValue(of: "type", in: value), tape[types].kind == .array else { continue }
+                var bits: UInt8 = 0
+                var element = types + 1
+                while element < Int(tape[types].next) {
+                    for (bit, name) in Self.typeNames.enumerated()
+                    where JSONText.equals(tape.bytes(of: element), isEscaped: false, name) {
+                        bits |= 1 << bit
+                    }
+                    element += 1
+                }
+                self.note(JSONText.string(tape.bytes(of: key)), bits, at: path)
+            }
+        }
+    }
+
+    private static func parse(_ bytes: UnsafeRawBufferPointer, _ tape: inout JSONTape) -> Bool {
+        do throws(JSONError) {
+            try tape.parse(bytes)
+            return true
+        } catch {
+            // No record of ours, or an operator's own file: there is nothing to learn from it.
+            return false
+        }
+    }
+
+    private static func type(of index: Int, _ tape: borrowing JSONTape) -> UInt8 {
+        switch tape[index].kind {
+        case .null: 1
+        case .false, .true: 2
+        case .number:
+            tape.bytes(of: index).contains { $0 == UInt8(ascii: ".") || $0 | 0x20 == UInt8(ascii: "e") } ? 8 : 4
+        case .string: 16
+        case .array: 32
+        case .object: 64
+        }
+    }
+
+    /// The draft at one of the ``paths``: self-describing JSON Schema, one line.
+    package func draft(at path: String) -> [UInt8] {
+        let parts = path.split(separator: "/").map(String.init)
+        precondition(parts.count == 4, "\(path) names no schema")
+        var json = JSONWriter()
+        json.beginObject()
+        json.key("$schema")
+        json.string("http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0#")
+        json.key("description")
+        json.string("Draft from events seen; tighten it before you put it into a registry.")
+        json.key("self")
+        json.beginObject()
+        json.key("vendor")
+        json.string(parts[0])
+        json.key("name")
+        json.string(parts[1])
+        json.key("format")
+        json.string(parts[2])
+        json.key("version")
+        json.string(parts[3])
+        json.endObject()
+        json.key("type")
+        json.string("object")
+        json.key("properties")
+        json.beginObject()
+        for (name, types) in (self.drafts[path] ?? [:]).sorted(by: { $0.key < $1.key }) {
+            var name = name
+            name.withUTF8 { json.key(UnsafeRawBufferPointer($0)) }
+            json.beginObject()
+            json.key("type")
+            json.beginArray()
+            for (bit, type) in Self.typeNames.enumerated() where types & (1 << bit) != 0 {
+                // Every integer is a number.
+                if bit == 2, types & 8 != 0 { continue }
+                json.string(type)
+            }
+            json.endArray()
+            json.endObject()
+        }
+        json.endObject()
+        json.key("additionalProperties")
+        json.bool(true)
+        json.endObject()
+        return Array(json.output.bytes) + [0x0A]
+    }
+}

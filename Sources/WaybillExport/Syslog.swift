@@ -1,0 +1,265 @@
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// What an operator may choose for system logs.
+package struct SyslogOptions: Hashable, Sendable {
+    /// A constant; a phone's own name would make each phone a host.
+    package var hostName = "waybill"
+    /// The name of the structured data; 32473 is the number that IANA keeps for examples.
+    package var elementName = "wb@32473"
+    /// The bytes of a message; 0 for as many as it takes.
+    package var messageByteCountMax = Limits.Syslog.messageByteCountMax
+    /// Messages name the user.
+    package var includesUser = false
+
+    package init() {}
+}
+
+/// Messages of RFC 5424, one a line.
+///
+///     <134>1 2025-03-01T09:14:19.003Z waybill com.example.shop - Product_Tapped [wb@32473 id="…" … d.key="value"] Product Tapped
+///     |<-------------- header -------------->|<-- APP-NAME -->|P|<-- MSGID -->|<----- structured data ------>|<--- MSG --->|
+///
+/// What is too long loses parameters from the end, and says how many in `more`.
+struct Syslog: Provider {
+    /// Room for ` more="123456"`.
+    private static let moreByteCount = 16
+    private static let messageIDRule = NameRule(
+        limit: Limits.Syslog.messageIDByteCountMax, cutLimit: Limits.Syslog.cutMessageIDByteCount, reserved: .none)
+    /// `d.` comes before it.
+    private static let parameterRule = NameRule(
+        limit: Limits.Syslog.parameterNameByteCountMax - 2, cutLimit: Limits.Syslog.parameterNameByteCountMax - 11,
+        reserved: .none)
+
+    private let options: SyslogOptions
+    private let hostName: [UInt8]
+    private let elementName: [UInt8]
+
+    init(_ options: SyslogOptions) {
+        self.options = options
+        self.hostName = Self.printable(options.hostName, limit: Limits.Syslog.hostNameByteCountMax)
+        self.elementName = Self.printable(options.elementName, limit: Limits.Syslog.parameterNameByteCountMax)
+    }
+
+    private static func printable(_ text: String, limit: Int) -> [UInt8] {
+        let kept = text.utf8.map { Self.isNameByte($0) ? $0 : UInt8(ascii: "_") }.prefix(limit)
+        return kept.isEmpty ? [UInt8(ascii: "-")] : Array(kept)
+    }
+
+    var description: ProviderDescription {
+        ProviderDescription(
+            id: .syslog, fileExtension: "log", recordsPerPartMax: Limits.Syslog.recordsPerPartMax,
+            partByteCountMax: Limits.Syslog.partByteCountMax)
+    }
+
+    var eventsPerRecordMax: Int { 1 }
+    var recordByteCountMax: Int { Limits.Syslog.partByteCountMax }
+    var terminator: StaticString { "\n" }
+
+    func takes(_ kind: EventKind) -> Bool {
+        true
+    }
+
+    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+        self.writeHeader(of: event, into: &draft)
+        draft.json.output.append(UInt8(ascii: "["))
+        draft.json.output.append(self.elementName)
+        self.writeContext(of: event, into: &draft)
+        self.writeFields(of: event, into: &draft)
+        self.writeMessage(of: event, into: &draft)
+        return .written
+    }
+
+    // MARK: Header
+
+    private func writeHeader(of event: borrowing EventView, into draft: inout Draft) {
+        draft.json.output.append(UInt8(ascii: "<"))
+        draft.json.output.append(decimal: Int64(Severity.facility * 8 + Severity(of: event).rawValue))
+        draft.json.output.append(">1 ")
+        Timestamp.append(event.facts.time, to: &draft.json.output)
+        draft.json.output.append(UInt8(ascii: " "))
+        draft.json.output.append(self.hostName)
+        draft.json.output.append(UInt8(ascii: " "))
+        draft.unescape(event.bundle)
+        draft.appendPrintable(limit: Limits.Syslog.appNameByteCountMax, isNameByte: Self.isGraphic)
+        draft.json.output.append(" - ")
+        draft.unescape(event.name)
+        if draft.text.bytes.contains(where: { $0 >= 0x80 }) {
+            draft.json.output.append(draft.mappedName(event.name, rule: Self.messageIDRule))
+        } else {
+            draft.appendPrintable(limit: Limits.Syslog.messageIDByteCountMax, isNameByte: Self.isGraphic)
+        }
+        draft.json.output.append(UInt8(ascii: " "))
+    }
+
+    /// `!` to `~`.
+    private static func isGraphic(_ byte: UInt8) -> Bool {
+        0x21...0x7E ~= byte
+    }
+
+    /// What the name of an element or a parameter may hold.
+    private static func isNameByte(_ byte: UInt8) -> Bool {
+        0x21...0x7E ~= byte && byte != UInt8(ascii: "=") && byte != UInt8(ascii: "]") && byte != UInt8(ascii: "\"")
+    }
+
+    // MARK: Structured data
+
+    private func writeContext(of event: borrowing EventView, into draft: inout Draft) {
+        self.write("id", event.text(.id), into: &draft)
+        // A proper id stays whatever else must go.
+        if event.identifier != nil { draft.pieceOffsets.removeAll(keepingCapacity: true) }
+        self.write("writer", event.text(.writer), into: &draft)
+        if let seq = event.number(.seq) { self.write("seq", TextSlice(body: seq, isEscaped: false), into: &draft) }
+        self.write("kind", TextSlice(event.kind.staticName), into: &draft)
+        self.write("screen", event.text(.screen), into: &draft)
+        self.write("session", event.text(.session), into: &draft)
+        if self.options.includesUser { self.write("user", event.text(.user), into: &draft) }
+        self.write("anon", event.text(.anon), into: &draft)
+        self.write("app", event.text(.app), into: &draft)
+        self.write("build", event.text(.build), into: &draft)
+        self.write("env", TextSlice(event.facts.env.staticName), into: &draft)
+        self.write("log", event.text(.log), into: &draft)
+    }
+
+    private func write(_ name: StaticString, _ value: TextSlice?, into draft: inout Draft) {
+        guard let value else { return }
+        draft.pieceOffsets.append(draft.json.output.count)
+        draft.json.output.append(UInt8(ascii: " "))
+        draft.json.output.append(name)
+        draft.unescape(value)
+        draft.appendParameterValue()
+    }
+
+    private func writeFields(of event: borrowing EventView, into draft: inout Draft) {
+        if event.kind == .user {
+            // What is known about people does not belong into a log.
+            var traits = event.members(of: event.object(.traits))
+            while traits.next(in: event) != nil { draft.fixes.count(.dropField) }
+        }
+        var fields = event.fields()
+        while let (key, value) = fields.next(in: event) {
+            if event.tape[value].kind == .null {
+                draft.fixes.count(.dropNull)
+                continue
+            }
+            let start = draft.json.output.count
+            draft.json.output.append(" d.")
+            self.writeName(key, of: event, into: &draft)
+            guard draft.insertName((start + 3)..<draft.json.output.count) else {
+                draft.json.output.truncate(to: start)
+                draft.fixes.count(.collide)
+                continue
+            }
+            draft.pieceOffsets.append(start)
+            draft.plainText(value, of: event)
+            draft.appendParameterValue()
+        }
+    }
+
+    private func writeName(_ key: Int, of event: borrowing EventView, into draft: inout Draft) {
+        let name = TextSlice(
+            body: event.tape.bytes(of: key), isEscaped: event.tape[key].traits.contains(.hasEscapes))
+        draft.unescape(name)
+        if draft.text.bytes.contains(where: { $0 >= 0x80 }) {
+            draft.json.output.append(draft.mappedName(name, rule: Self.parameterRule))
+        } else if draft.text.isEmpty {
+            draft.json.output.append(UInt8(ascii: "_"))
+            draft.fixes.count(.rename)
+        } else {
+            draft.appendPrintable(limit: Limits.Syslog.parameterNameByteCountMax - 2, isNameByte: Self.isNameByte)
+        }
+    }
+
+    // MARK: Message
+
+    /// Writes the end of the structured data and the message, and makes the line as short as it must be.
+    private func writeMessage(of event: borrowing EventView, into draft: inout Draft) {
+        draft.unescape(event.name)
+        var hasNonASCII = false
+        draft.cell.removeAll()
+        for byte in draft.text.bytes {
+            if byte >= 0x80 { hasNonASCII = true }
+            draft.cell.append(byte < 0x20 || byte == 0x7F ? 0x20 : byte)
+        }
+        let markByteCount = hasNonASCII ? 3 : 0
+        let limit = self.options.messageByteCountMax
+        if limit > 0 {
+            let endByteCount = 2 + markByteCount + draft.cell.count
+            var droppedCount = 0
+            if draft.json.output.count + endByteCount > limit {
+                while draft.json.output.count + endByteCount + Self.moreByteCount > limit,
+                    let offset = draft.pieceOffsets.popLast()
+                {
+                    draft.json.output.truncate(to: offset)
+                    draft.fixes.count(.dropField)
+                    droppedCount += 1
+                }
+            }
+            if droppedCount > 0 {
+                draft.json.output.append(" more=\"")
+                draft.json.output.append(decimal: Int64(droppedCount))
+                draft.json.output.append(UInt8(ascii: "\""))
+            }
+            let room = max(0, limit - draft.json.output.count - 2 - markByteCount)
+            let kept = TextLimit.keptByteCount(of: draft.cell.bytes, limit: room, unit: .bytes)
+            if kept < draft.cell.count {
+                draft.cell.truncate(to: kept)
+                draft.fixes.count(.truncateValue)
+            }
+        }
+        draft.json.output.append("] ")
+        if hasNonASCII, !draft.cell.isEmpty { draft.json.output.append([0xEF, 0xBB, 0xBF]) }
+        draft.json.output.append(draft.cell.bytes)
+    }
+}
+
+extension Draft {
+    /// Puts a value as text into ``text``: compact JSON for what nests.
+    mutating func plainText(_ index: Int, of event: borrowing EventView) {
+        switch event.tape[index].kind {
+        case .string:
+            let isEscaped = event.tape[index].traits.contains(.hasEscapes)
+            self.unescape(TextSlice(body: event.tape.bytes(of: index), isEscaped: isEscaped))
+        case .null, .false, .true, .number:
+            self.unescape(TextSlice(body: event.tape.bytes(of: index), isEscaped: false))
+        case .array, .object:
+            self.compactText(index, of: event)
+        }
+    }
+
+    /// Appends as much of ``text``, which is ASCII or a header's, as fits, with `_` for each character that may not be.
+    fileprivate mutating func appendPrintable(limit: Int, isNameByte: (UInt8) -> Bool) {
+        var count = 0
+        var isRenamed = false
+        for byte in self.text.bytes where byte & 0xC0 != 0x80 {
+            guard count < limit else {
+                self.fixes.count(.truncateName)
+                return
+            }
+            let isKept = isNameByte(byte)
+            if !isKept { isRenamed = true }
+            self.json.output.append(isKept ? byte : UInt8(ascii: "_"))
+            count += 1
+        }
+        if isRenamed { self.fixes.count(.rename) }
+    }
+
+    /// Appends `="…"` with ``text``: `"`, `\` and `]` escaped, a space for each control character.
+    fileprivate mutating func appendParameterValue() {
+        self.json.output.append("=\"")
+        var isChanged = false
+        for byte in self.text.bytes {
+            switch byte {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "]"):
+                self.json.output.append(UInt8(ascii: "\\"))
+                self.json.output.append(byte)
+            case 0x00..<0x20, 0x7F:
+                self.json.output.append(0x20)
+                isChanged = true
+            default: self.json.output.append(byte)
+            }
+        }
+        if isChanged { self.fixes.count(.coerce) }
+        self.json.output.append(UInt8(ascii: "\""))
+    }
+}
