@@ -1,0 +1,141 @@
+"""Random events through agent, receiver and replay into the parts of every provider, judged by the validators.
+
+WAYBILL_THOROUGH=1 takes 200,000 events instead of 1,500.
+"""
+
+import collections
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+import unittest
+
+from export_harness import PROVIDERS, judge, validator
+from corpus import Corpus
+from harness import SiteTest, run
+from ledger import EventMaker, timestamp
+
+COUNT = 200_000 if os.environ.get("WAYBILL_THOROUGH") == "1" else 1500
+
+
+def files(folder, suffix):
+    return sorted(path for path in folder.rglob(f"*{suffix}") if path.name.startswith("part-"))
+
+
+class PartTests(SiteTest):
+    def ship(self):
+        """Ships events into all exports; returns how many lines were sent."""
+        corpus = Corpus(seed=21, as_of=int(time.time() * 1000))
+        maker = EventMaker(21)
+        receiver = self.site.receiver(exports=",".join(PROVIDERS))
+        for start in range(0, COUNT, 10_000):
+            lines = [line + b"\n" for line in corpus.lines(min(10_000, COUNT - start))]
+            # Many of one day, so that parts are filled.
+            plain = maker.lines(len(lines) // 2, ts=timestamp(maker.times[0]), env="prod") + maker.lines(200, kind="user")
+            maker.segment(self.site.spool, lines + plain)
+        self.site.once("--spool", self.site.spool, timeout=600)
+        self.assertEqual(receiver.stop(), 0)
+
+    def tally(self, provider, base):
+        """What the files of an export say: exported, refused, held."""
+        module, top = validator(provider), base / "exports" / provider
+        found = collections.Counter()
+        as_of = None
+        for path in files(top, "." + module.EXTENSION):
+            if path.parent.name == "dead" or path.name.endswith(".manifest.json"):
+                continue
+            part = path.read_bytes()
+            manifest = path.parent / (path.stem + ".manifest.json")
+            if provider == "mixpanel-profiles" and not manifest.exists():
+                part += b"]\n"  # The list is still open.
+            records, events, problems = judge(provider, part, as_of)
+            self.assertEqual(problems, [], path)
+            ids = (path.parent / (path.stem + ".ids")).read_text().splitlines()
+            self.assertEqual(len(ids), records, path)
+            self.assertEqual(sum(line.count(",") + 1 for line in ids), events, path)
+            found["exported"] += events
+            found["parts"] += 1
+            if manifest.exists():
+                found["closed"] += 1
+                says = json.loads(manifest.read_text())
+                self.assertEqual(says["sha256"], hashlib.sha256(part).hexdigest(), path)
+                self.assertEqual((says["records"], says["events"]), (records, events), path)
+        for path in top.rglob("dead/part-*.ndjson"):
+            found["refused"] += len(path.read_bytes().splitlines())
+        for path in top.rglob("held.ids"):
+            found["held"] += len(path.read_bytes().splitlines())
+        return found
+
+    def check_schemas(self, base):
+        """Each event of a closed part has a draft beside it that holds for it."""
+        snowplow, checked = validator("snowplow"), 0
+        for manifest in sorted((base / "exports" / "snowplow").rglob("*.manifest.json")):
+            part = manifest.parent / manifest.name.replace(".manifest.json", ".ndjson")
+            for record in snowplow.records(part.read_bytes()):
+                path, members = snowplow.envelope(record)
+                if path == snowplow.SCREEN:
+                    continue
+                draft = manifest.parent / "schemas" / path
+                if path not in self.drafts.setdefault(manifest.parent, {}):
+                    problems, types = snowplow.check_draft(draft.read_bytes(), path)
+                    self.assertEqual(problems, [], draft)
+                    self.drafts[manifest.parent][path] = types
+                self.assertTrue(snowplow.fits(members, self.drafts[manifest.parent][path]), f"{draft}: {record[:300]}")
+                checked += 1
+        return checked
+
+    def test_parts_are_requests_and_every_event_is_accounted_for(self):
+        """Live parts and replayed ones: valid, within a request, with their ids, digests and counts; and in = exported +
+        refused + held + skipped for every provider."""
+        self.ship()
+        verified = run("inspect", "--verify", self.site.data, timeout=600)
+        self.assertEqual(verified.returncode, 0, verified.stdout.decode()[-2000:])
+        self.drafts = {}
+        for provider in PROVIDERS:
+            output = self.site.root / "again"
+            result = run("replay", "--data", self.site.data, "--provider", provider, "--output", output, timeout=600)
+            self.assertEqual(result.returncode, 0, result.stderr.decode()[-1500:])
+            counts = json.loads(result.stdout)
+            self.assertEqual(
+                counts["lines"], counts["exported"] + counts["refused"] + counts["held"] + counts["skipped"], provider)
+            self.assertGreater(counts["lines"], COUNT * 1.4)
+            live, again = self.tally(provider, self.site.data), self.tally(provider, output)
+            for what in ("exported", "refused", "held"):
+                self.assertEqual(live[what], counts[what], f"{provider}: {what}")
+                self.assertEqual(again[what], counts[what], f"{provider}: {what}, replayed")
+            self.assertGreater(counts["exported"], 50, provider)
+            # A replay has seen everything, so all its parts are closed.
+            self.assertEqual(again["closed"], again["parts"], provider)
+            if provider == "snowplow":
+                self.assertGreater(live["closed"], 0)
+                self.assertGreater(self.check_schemas(self.site.data), 400)
+                self.assertGreater(self.check_schemas(output), 1000)
+            shutil.rmtree(output)
+
+    def test_the_systemd_journal_takes_what_is_written_for_it(self):
+        """systemd-journal-remote reads an export, and journalctl gives every field back."""
+        tool = shutil.which("systemd-journal-remote") or "/lib/systemd/systemd-journal-remote"
+        if not os.access(tool, os.X_OK) or not shutil.which("journalctl"):
+            raise unittest.SkipTest("there is no systemd-journal-remote")
+        journal = validator("journald")
+        lines = b"\n".join(Corpus(seed=22).lines(1000))
+        part = self.site.root / "part.export"
+        part.write_bytes(run("transform", "--provider", "journald", stdin=lines).stdout)
+        subprocess.run([tool, "-o", str(self.site.root / "a.journal"), str(part)], check=True, capture_output=True)
+        back = subprocess.run(
+            ["journalctl", "--file", str(self.site.root / "a*.journal"), "--all", "--no-pager", "-o", "export"],
+            check=True, capture_output=True).stdout
+
+        def entries(data):
+            # What the journal adds begins with an underscore; it drops empty fields and the second of two equal ones.
+            return collections.Counter(
+                frozenset((name, value) for name, value, _ in journal.fields(record, 0)[0] if name[:1] != b"_" and value)
+                for record in journal.records(data))
+
+        self.assertEqual(entries(back), entries(part.read_bytes()))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,212 @@
+"""The validators themselves: each refuses records that break a limit.
+
+A validator that takes everything would prove nothing. Every case takes a valid record, breaks one rule, and must be
+answered with a problem.
+"""
+
+import json
+import struct
+import unittest
+
+from export_harness import PROVIDERS, VECTORS, Invalid, judge, problems_of, validator
+
+
+def golden(provider, number=0, prefix=""):
+    module = validator(provider)
+    return module.records((VECTORS / f"{prefix}{provider}.{module.EXTENSION}").read_bytes())[number]
+
+
+def compact(value):
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def nested(depth):
+    value = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+class ValidatorTests(unittest.TestCase):
+    def refuse(self, provider, record, as_of=None):
+        self.assertNotEqual(problems_of(provider, record, as_of), [], f"{provider} takes {record[:300]!r}")
+
+    def take(self, provider, record, as_of=None):
+        self.assertEqual(problems_of(provider, record, as_of), [], f"{provider}: {record[:300]!r}")
+
+    def changed(self, provider, change, number=0):
+        """A golden record of JSON after a change; first it must be valid."""
+        record = golden(provider, number)
+        self.take(provider, record)
+        value = json.loads(record)
+        change(value)
+        return compact(value)
+
+    def each(self, provider, changes, number=0):
+        for change in changes:
+            self.refuse(provider, self.changed(provider, change, number))
+
+    def test_ga4(self):
+        params = lambda request: request["events"][0]["params"]  # noqa: E731
+        self.each("ga4", [
+            lambda r: r.pop("app_instance_id"), lambda r: r.update(app_instance_id="x" * 32),
+            lambda r: r.update(user_id="u" * 257), lambda r: r.update(events=r["events"] * 26),
+            lambda r: r.update(secret=1), lambda r: r["events"][0].update(name="n" * 41),
+            lambda r: r["events"][0].update(name="session_start"), lambda r: r["events"][0].update(name="firebase_x"),
+            lambda r: r["events"][0].update(name="로그인"), lambda r: r["events"][0].update(timestamp_micros="1"),
+            lambda r: params(r).update({f"p{i}": 1 for i in range(25)}), lambda r: params(r).update(p="x" * 101),
+            lambda r: params(r).update(p="👩" * 51), lambda r: params(r).update(p=True), lambda r: params(r).update(p=[]),
+            lambda r: params(r).update(ga_x=1), lambda r: params(r).update(engagement_time_msec=0),
+            lambda r: params(r).update(page_title="x" * 301), lambda r: params(r).update(items=[{"a": {}}]),
+            lambda r: params(r).update(items=[{f"c{i}": 1 for i in range(11)}]),
+            lambda r: r.update(user_properties={"first_open_time": {"value": 1, "timestamp_micros": 1}}),
+            lambda r: r.update(user_properties={"p" * 25: {"value": 1, "timestamp_micros": 1}}),
+            lambda r: r.update(user_properties={"p": {"value": "x" * 37, "timestamp_micros": 1}}),
+            lambda r: r.update(user_properties={f"p{i}": {"value": 1, "timestamp_micros": 1} for i in range(26)}),
+            lambda r: r.update(consent={"ad_user_data": True, "ad_personalization": "DENIED"}),
+        ])
+        record = golden("ga4")
+        moment = json.loads(record)["events"][0]["timestamp_micros"] // 1000
+        self.take("ga4", record, moment + 72 * 3_600_000)
+        self.refuse("ga4", record, moment + 72 * 3_600_000 + 1)
+        self.refuse("ga4", record.replace(b'"method":"email"', b'"method":1,"method":2'))
+
+    def test_mixpanel(self):
+        self.each("mixpanel", [
+            lambda e: e.update(event="x" * 256), lambda e: e["properties"].pop("distinct_id"),
+            lambda e: e["properties"].update(distinct_id="null"), lambda e: e["properties"].update(time="1"),
+            lambda e: e["properties"].update({"$device_id": "unknown"}), lambda e: e["properties"].pop("ip"),
+            lambda e: e["properties"].update({"$insert_id": "i" * 37}), lambda e: e["properties"].update({"$ignore": 1}),
+            lambda e: e["properties"].update(token="t"), lambda e: e["properties"].update(p="한" * 86),
+            lambda e: e["properties"].update(p=nested(4)), lambda e: e["properties"].update(p=[1] * 255),
+            lambda e: e["properties"].update({"x" * 256: 1}), lambda e: e["properties"].update(mp_x=1),
+            lambda e: e["properties"].update({f"p{i}": 1 for i in range(255)}),
+        ])
+        record = golden("mixpanel")
+        moment = json.loads(record)["properties"]["time"]
+        self.take("mixpanel", record, moment - 3_600_000)
+        self.refuse("mixpanel", record, moment - 3_600_001)
+        self.assertNotEqual(validator("mixpanel").check_request(b"{}\n" * 2001), [])
+
+    def test_mixpanel_profiles(self):
+        record = golden("mixpanel-profiles")
+        self.take("mixpanel-profiles", record)
+        for old, new in (
+                (b"${MIXPANEL_TOKEN}", b"0123456789abcdef"), (b"u-8812345", b"null"), (b"PREMIUM", b"x" * 256),
+                (b'["age_band"]', b'"age_band"'), (b'{"tier":"PREMIUM"}', b"{}"), (b"$unset", b"$delete")):
+            self.assertIn(old, record)
+            self.refuse("mixpanel-profiles", record.replace(old, new, 1))
+        with self.assertRaises(Invalid):
+            validator("mixpanel-profiles").records(b"[{}\n")
+        self.assertNotEqual(validator("mixpanel-profiles").check_request(b"[" + b"{}," * 2000 + b"{}]\n"), [])
+
+    def test_amplitude(self):
+        self.each("amplitude", [
+            lambda e: e.update(event_type="$other"), lambda e: e.update(event_type="[Amplitude] Other"),
+            lambda e: e.pop("device_id"), lambda e: e.update(device_id="abcd"), lambda e: e.update(device_id="lmy47d"),
+            lambda e: e.update(time=1.5), lambda e: e.update(session_id="x"), lambda e: e.pop("insert_id"),
+            lambda e: e["event_properties"].update(p="x" * 1025), lambda e: e["event_properties"].update({"x" * 1025: 1}),
+            lambda e: e["event_properties"].update(p=nested(40)), lambda e: e.update(user_properties={}),
+            lambda e: e["event_properties"].update({f"p{i}": 1 for i in range(1024)}), lambda e: e.update(ip="1.1.1.1"),
+        ])
+        self.each("amplitude", [
+            lambda e: e["user_properties"].update({"$add": {"a": 1}}),
+            lambda e: e["user_properties"]["$unset"].update(tier="-"),
+            lambda e: e["user_properties"].update({"$unset": {"x": None}}),
+        ], number=3)
+        self.assertNotEqual(validator("amplitude").check_request(b"{}\n" * 2001), [])
+
+    def test_segment(self):
+        self.each("segment", [
+            lambda c: c.update(type="page"), lambda c: c.update(sentAt="2025-03-01T09:14:15.926Z"),
+            lambda c: c.pop("anonymousId"), lambda c: c.pop("messageId"), lambda c: c.update(messageId="x" * 101),
+            lambda c: c.update(timestamp="2025-03-01 09:14:15"), lambda c: c["properties"].update(p="x" * 32_000),
+            lambda c: c.update(name=""),
+        ])
+        self.refuse("segment", golden("segment").replace(b'"method":"email"', b'"method":1,"method":2'))
+        self.assertNotEqual(validator("segment").check_request(b"{}\n" * 2501), [])
+        self.assertNotEqual(validator("segment").check_request(b" " * 500_000 + b"\n"), [])
+
+    def test_posthog(self):
+        self.each("posthog", [
+            lambda e: e.update(uuid="x"), lambda e: e.update(distinct_id="d" * 201), lambda e: e.update(distinct_id="null"),
+            lambda e: e.update(event="$pageview"), lambda e: e.update(event=""), lambda e: e.update(sent_at="x"),
+            lambda e: e["properties"].update({"$ip": "1"}), lambda e: e.update(timestamp="2025-02-28T09:14:14.675Z"),
+            lambda e: e.update(timestamp="2025-03-02T09:14:14.677Z"),
+            lambda e: e["properties"].update({"$session_id": "019550fb-32b4-4000-8000-000000000001"}),
+        ])
+        self.each("posthog", [
+            lambda e: e["properties"].update({"$anon_distinct_id": e["distinct_id"]}),
+            lambda e: e["properties"]["$set"].update({"$x": 1}), lambda e: e["properties"].update({"$unset": [1]}),
+        ], number=3)
+        self.assertNotEqual(validator("posthog").check_request(b"{}\n" * 1001), [])
+
+    def test_snowplow(self):
+        self.each("snowplow", [
+            lambda p: p.update(dtm=1740820455926), lambda p: p.update(stm="1740820455926"), lambda p: p.update(eid="x"),
+            lambda p: p.update(duid="d" * 129), lambda p: p.update(uid="u" * 256), lambda p: p.update(ttm="1740820455927"),
+            lambda p: p.update(ue_pr="{"), lambda p: p.update(e="pv"), lambda p: p.update(aid="a" * (1 << 20)),
+            lambda p: p.update(ue_pr=p["ue_pr"].replace("screen_view/", "screen view/")),
+            lambda p: p.update(ue_pr=p["ue_pr"].replace('"previousName"', '"id"')),
+            lambda p: p.update(ue_pr=p["ue_pr"].replace('"previousName"', '"method"')),
+            lambda p: p.update(ue_pr=p["ue_pr"].replace("screen_view/jsonschema/1-0-0", "x/jsonschema/0-0-1")),
+        ])
+        snowplow = validator("snowplow")
+        self.assertNotEqual(snowplow.check_request(b"{}\n" * 501), [])
+        self.assertTrue(snowplow.fits({"a": None, "b": []}, {"a": {"null"}, "b": {"array"}}))
+        self.assertFalse(snowplow.fits({"a": None}, {"a": {"string"}}))
+        self.assertFalse(snowplow.fits({"c": "x"}, {"a": {"string"}}))
+
+    def test_tables(self):
+        for provider, old, new in (
+                ("csv", b"118", b"=118"), ("csv", b"118", b"118,1"), ("csv", b"screen_view", b'"a"b'),
+                ("csv", b"screen_view", b" a"), ("csv", b"2025-", b"25-"), ("csv", b"method=email", b"method"),
+                ("csv", b"method=email", b"a=1;a=2"), ("csv", b"method=email", b"a=" + b"x" * 32_767),
+                ("csv", b"screen_view", "＝x".encode()), ("csv", b"screen_view", b"a\0"),
+                ("flurry", b"1740820455926", b"x"), ("flurry", b"screen_view", b"@x"), ("flurry", b"ko-KR", b"ko,KR"),
+                ("flurry", b'""email""', b"1"), ("flurry", b"}", b"")):
+            record = golden(provider)
+            self.take(provider, record)
+            self.assertIn(old, record)
+            self.refuse(provider, record.replace(old, new, 1))
+            with self.assertRaises(Invalid):
+                validator(provider).records(record)  # Without the header.
+        self.take("csv", golden("csv", 1))
+
+    def test_syslog(self):
+        record = golden("syslog")
+        self.take("syslog", record)
+        for old, new in (
+                (b"<134>", b"<192>"), (b"<134>", b"<034>"), (b">1 ", b">2 "), (b"926Z", b"926+00:00"),
+                (b"926Z", b"926z"), (b" - screen_view ", b" - " + b"x" * 33 + b" "), (b"wb@32473", b"wb=32473"),
+                (b'"iOS"', b'iOS'), (b'"email"]', b'"email]'), (b'"email"', b'"e"mail"'), (b"d.method", b"d.meth od"),
+                (b"d.method", b"d.method" + b"x" * 30), (b'"email"', b'"' + b"x" * 2000 + b'"'),
+                (b"] screen_view", b"]screen_view"), (b"] screen_view", b"] a\tb"), (b"] screen_view", "] 한".encode()),
+                (b"] screen_view", b"] \xef\xbb\xbfascii"), (b"d.method", b"anon"), (b"email", b"\xff")):
+            if old in record:
+                self.refuse("syslog", record.replace(old, new, 1))
+            else:
+                self.assertEqual(old, b'"iOS"')
+
+    def test_journal(self):
+        record = golden("journald", 0, "odd-")
+        self.take("journald", record)
+        for old, new in (
+                (b"__REALTIME_TIMESTAMP=", b"REALTIME="), (b"_BOOT_ID", b"BOOT_ID"), (b"PRIORITY=6", b"PRIORITY=8"),
+                (b"WB_D_FLAG", b"WB_d_FLAG"), (b"WB_D_FLAG", b"W" * 65), (b"WB_D_FLAG", b"1"), (b"WB_D_FLAG", b"WB_USER"),
+                (b"WB_D_FLAG=true", b"WB_D_FLAG=tr\x01ue"), (struct.pack("<Q", 10), struct.pack("<Q", 11)),
+                (struct.pack("<Q", 10), struct.pack(">Q", 10)), (b"WB_D_FLAG=true", b"WB_D_FLAG=\xff")):
+            self.assertIn(old, record)
+            self.refuse("journald", record.replace(old, new, 1))
+        with self.assertRaises(Invalid):
+            validator("journald").records(record[:-2])
+
+    def test_every_provider_has_cases_here_and_its_worked_example_is_valid(self):
+        for provider in PROVIDERS:
+            module = validator(provider)
+            part = (VECTORS / f"{provider}.{module.EXTENSION}").read_bytes()
+            self.assertEqual(judge(provider, part)[2], [], provider)
+
+
+if __name__ == "__main__":
+    unittest.main()
