@@ -9,8 +9,9 @@ package struct FlurryOptions: Hashable, Sendable {
     package init() {}
 }
 
-/// An archive in the shape of Flurry's raw-data download: CSV, one row an event. Flurry was switched off on 2024-03-15,
-/// so there is nothing to post a part to.
+/// An archive in the shape of Flurry's raw-data download: CSV, one row an event.
+///
+/// Flurry was switched off on 2024-03-15, so there is nothing to post a part to.
 ///
 /// developer.yahoo.com/flurry/docs/analytics/rdd, read 2026-11-20.
 struct Flurry: Provider {
