@@ -30,9 +30,10 @@ LEVELS = ("info", "Error", "debug", "CRITICAL", "trace", "what", 7)
 
 
 class Corpus:
-    def __init__(self, seed=1, as_of=AS_OF_MILLISECONDS):
+    def __init__(self, seed=1, as_of=AS_OF_MILLISECONDS, days=(-90, 21)):
         self.random = random.Random(seed)
         self.as_of = as_of
+        self.days = days
         self.count = 0
 
     def lines(self, count):
@@ -43,7 +44,7 @@ class Corpus:
         """One event of Waybill's own format, without its line feed."""
         self.count += 1
         choose, chance = self.random.choice, self.chance
-        offset = self.random.randint(-90, 21) * 86_400_000 if chance(5) else 0
+        offset = self.random.randint(*self.days) * 86_400_000 if chance(5) else 0
         time = self.as_of + offset + self.random.randint(-7_200_000, 5_400_000)
         event = {
             "v": 1, "ts": self.timestamp(time), "name": self.name() if chance(3) else choose(NAMES),
@@ -82,6 +83,25 @@ class Corpus:
         if chance(500):
             event["data"] = {"huge": self.huge()}
         return self.encode(event)
+
+    def extremes(self):
+        """Events that every limit of sizes and counts is for, each kind of them once as fields and once as traits."""
+        deep = []
+        for _ in range(58):
+            deep = [deep]
+        huge = (
+            {f"field{index}": index for index in range(11_000)}, {f"field{index}": "y" * 900 for index in range(1000)},
+            {"deep": deep, "list": [1] * 3000, "nested": {f"key{index}": "z" * 300 for index in range(300)}},
+            {"long": "한" * 200_000}, {"control": "\x01" * 100_000}, {"quotes": '"\\' * 200_000}, {"x" * 2000: "y" * 2000})
+        for members in huge:
+            for kind in ("event", "user"):
+                self.count += 1
+                yield json.dumps({
+                    "v": 1, "id": f"019550fc-2dfb-7b1c-82d3-{self.count:012x}", "ts": self.timestamp(self.as_of - 1000),
+                    "kind": kind, "name": "extreme", "anon": "b5372db0-c21e-41e4-8dfc-aa07a5b093db", "user": "u-88123",
+                    "ids": {"ga4": "0a1b2c3d4e5f60718293a4b5c6d7e8f9"}, "bundle": "com.example.shop", "env": "prod",
+                    "screen": "한" * 3000 if kind == "event" else "s", "data" if kind == "event" else "traits": members,
+                }, ensure_ascii=False).encode()
 
     def foreign(self):
         """A line that some other program wrote."""

@@ -60,7 +60,7 @@ class TransformTests(unittest.TestCase):
         """In = exported + refused + held + skipped + no events, and no record breaks a limit, for all providers."""
         for start in range(0, COUNT, CHUNK):
             corpus = Corpus(seed=7 + start)
-            lines = list(corpus.lines(min(CHUNK, COUNT - start)))
+            lines = list(corpus.extremes()) + list(corpus.lines(min(CHUNK, COUNT - start)))
             bad = 5 + sum(len(line) > 1 << 20 for line in lines)
             lines += [b"", b"not json", b'{"v":1}', b"\xff\xfe", b"[]"]
             for provider in PROVIDERS:
