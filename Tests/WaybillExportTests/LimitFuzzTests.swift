@@ -10,6 +10,9 @@ import WaybillSystem
         return (0..<4000).map { _ in events.next() }
     }
 
+    /// Made once, since it takes longer than all exports of it.
+    private static let sharedLines = lines(seed: 6)
+
     private static func run(_ provider: ProviderID, _ lines: [String]) -> RecordingSink {
         export(lines, ExportOptions(provider: provider))
     }
@@ -53,9 +56,19 @@ import WaybillSystem
         try Self.checkDeadLetters(sink, "csv")
     }
 
+    /// What a record may hold is judged by `Tools/validators`.
+    @Test(arguments: ProviderID.allCases)
+    func `every event is accounted for, whatever the provider`(provider: ProviderID) throws {
+        let lines = Self.sharedLines
+        let sink = Self.run(provider, lines)
+        #expect(sink.accounted == lines.count)
+        #expect(sink.records.allSatisfy { $0.ids.split(separator: ",").count == $0.eventCount })
+        try Self.checkDeadLetters(sink, provider.rawValue)
+    }
+
     @Test(arguments: ProviderID.allCases)
     func `the same events give the same bytes again`(provider: ProviderID) {
-        let lines = Self.lines(seed: 6)
+        let lines = Self.sharedLines
         let first = Self.run(provider, lines)
         let second = Self.run(provider, lines)
         #expect(second.records == first.records)
