@@ -47,7 +47,7 @@ struct Flurry: Provider {
 
         draft.json.output.append(decimal: event.facts.time.milliseconds)
         draft.json.output.append(UInt8(ascii: ","))
-        if let number = event.integer(.sessionNumber) { draft.json.output.append(decimal: Int64(number)) }
+        if let number = event.integer(.sessionNumber), number >= 0 { draft.json.output.append(decimal: Int64(number)) }
         draft.json.output.append(UInt8(ascii: ","))
         if let start = event.sessionStart { draft.json.output.append(decimal: start) }
         self.writeCell(event.name, into: &draft)

@@ -180,6 +180,7 @@ struct Snowplow: Provider {
             default: output.append(UInt8(ascii: "_"))
             }
         }
+        if output.count == start { output.append("unknown") }
     }
 
     /// Appends the log version `M.m` as the SchemaVer `M-0-m`; what is none is `1-0-0`.

@@ -16,10 +16,10 @@ def check(record, as_of=None):
     found = cells(record)
     if len(found) != 12:
         return [f"{len(found)} cells"]
-    problems = formulas(found[3:])
+    problems = formulas(found)
     if not re.fullmatch(r"\d{12,14}", found[0]):
         problems.append("Timestamp")
-    if not re.fullmatch(r"-?\d*", found[1]) or not re.fullmatch(r"\d*", found[2]):
+    if not re.fullmatch(r"\d*", found[1]) or not re.fullmatch(r"\d*", found[2]):
         problems.append("SessionIndex or SessionStart")
     parameters = parse(found[4])
     if not isinstance(parameters, dict) or parameters.repeats or not all(map(is_text, parameters.values())):
