@@ -26,8 +26,11 @@ package final class ReceiverTelemetry: Sendable {
             ])
         if recovery.tornByteCount > 0 {
             self.logger.notice(
-                "journal: bytes behind the last acknowledged group were cut off and kept; nothing acknowledged is lost",
-                metadata: ["bytes": "\(recovery.tornByteCount)", "kept": "\(recovery.tornPath ?? "")"])
+                "journal: bytes behind the last whole group are left out, as a crash leaves them",
+                metadata: [
+                    "bytes": "\(recovery.tornByteCount)",
+                    "kept": "\(recovery.tornPath ?? "nowhere: the disk has no room for a copy")",
+                ])
         }
         if recovery.rewrittenByteCount > 0 {
             self.logger.info(
