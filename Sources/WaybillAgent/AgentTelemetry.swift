@@ -145,6 +145,10 @@ package struct AgentTelemetry: Sendable {
             self.logger.debug("segment shipped and deleted", metadata: ["stream": "\(id)"])
         case .emptySegmentDeleted(let path):
             self.logger.debug("empty segment deleted", metadata: ["path": "\(path)"])
+        case .segmentNamed(let id, let path):
+            self.logger.notice(
+                "a segment had lost its name in a power cut and is shipped under it",
+                metadata: ["stream": "\(id)", "path": "\(path)"])
         case .segmentUndeletable(let id, let path, let error):
             self.logger.warning(
                 "a shipped segment cannot be deleted",

@@ -49,7 +49,8 @@ extension Inspector {
                 }
                 let keeps =
                     next == nil
-                    ? "what is before it; a start leaves this out, and keeps it as \(start).torn-N where it can" : "what is before it"
+                    ? "what is before it; a start leaves this out, and keeps it as \(start).torn-N where it can"
+                    : "what is before it"
                 self.damage(path, at: offset, byteCount: length, "no whole group: \(reason)", keeps: keeps)
                 return
             }

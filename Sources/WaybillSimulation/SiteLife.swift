@@ -365,7 +365,7 @@ package final class SiteLife {
         self.agent.disk.cutPower()
         for logger in self.loggers { logger.powerCut() }
         let found = [SimulatedAgent.spool, SimulatedAgent.logs].flatMap { self.agent.disk.tree($0) }
-        for (path, bytes) in found where !path.hasSuffix(".new") {
+        for (_, bytes) in found {
             let pieces = bytes.split(separator: 0x0A, omittingEmptySubsequences: false)
             self.ledger.find(pieces.dropLast(), ending: pieces.last ?? [])
         }

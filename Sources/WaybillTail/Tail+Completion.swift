@@ -62,39 +62,51 @@ extension Tail {
         self.enqueue(key)
     }
 
-    /// Deletes segments that a writer died over before they had their name; no line was ever in one.
+    /// Clears away segments that a writer died over before they had their name.
     ///
-    /// Once per ``TailLimits/emptySegmentAge``: a younger one may be renamed the next moment.
-    mutating func deleteUnfinishedSegments(_ now: TailTime) {
+    /// One with bytes lost its name in a power cut, and gets it back; others never held a line and are deleted once
+    /// they are old. Done at the start and once per ``TailLimits/emptySegmentAge``.
+    mutating func clearUnfinishedSegments(_ now: TailTime) {
         if let last = self.sweptAt, now.monotonic - last < self.limits.emptySegmentAge { return }
         self.sweptAt = now.monotonic
         for case .spool(let directory) in self.sources.map(\.kind) {
             var expansion = GlobPattern.Expansion()
             // Folders that cannot be read are complained about where their segments are looked for.
             GlobPattern(Path.join(directory, "*\(Self.unfinishedSuffix)")).expand(on: self.files, into: &expansion)
-            for path in expansion.paths { self.deleteUnfinishedSegment(path, now) }
+            for path in expansion.paths { self.clearUnfinishedSegment(path, now) }
         }
     }
 
     private static var unfinishedSuffix: String { SegmentName.suffix + ".new" }
 
-    private mutating func deleteUnfinishedSegment(_ path: String, _ now: TailTime) {
-        guard SegmentName(parsing: String(Path.name(of: path).dropLast(".new".count))) != nil else { return }
+    private mutating func clearUnfinishedSegment(_ path: String, _ now: TailTime) {
+        let segmentPath = String(path.dropLast(".new".count))
+        let name = Path.name(of: segmentPath)
+        guard SegmentName(parsing: name) != nil else { return }
         do throws(FileSystemError) {
-            guard let status = try self.files.status(at: path), status.kind == .regular, status.byteCount == 0 else {
-                return
-            }
-            self.deleteEmptySegment(path, status, now)
+            guard let status = try self.files.status(at: path), status.kind == .regular else { return }
+            if status.byteCount == 0 { return self.deleteEmptySegment(path, status, now) }
+            guard try self.files.status(at: segmentPath) == nil else { return }
+            let descriptor = try self.files.open(path, .read)
+            defer { self.files.close(descriptor) }
+            guard try self.files.lock(descriptor, .exclusive) else { return }
+            try self.files.rename(path, to: segmentPath)
+            self.notices.append(
+                .segmentNamed(StreamID(unchecked: String(name.dropLast(SegmentName.suffix.count))), path: segmentPath))
         } catch {
             self.complain(path, .unreadable(path: path, error))
         }
     }
 
-    /// Deletes a segment into which its writer never wrote, once the writer is gone.
-    mutating func deleteEmptySegment(_ path: String, _ status: FileStatus, _ now: TailTime) {
+    private func isOld(_ status: FileStatus, _ now: TailTime) -> Bool {
         // A file from the future was made before the clock was set back.
         let age = Duration.milliseconds(abs(now.wall.milliseconds - status.modified / 1_000_000))
-        guard age >= self.limits.emptySegmentAge else { return }
+        return age >= self.limits.emptySegmentAge
+    }
+
+    /// Deletes a segment into which its writer never wrote, once the writer is gone.
+    mutating func deleteEmptySegment(_ path: String, _ status: FileStatus, _ now: TailTime) {
+        guard self.isOld(status, now) else { return }
         do throws(FileSystemError) {
             let descriptor = try self.files.open(path, .read)
             defer { self.files.close(descriptor) }

@@ -5,6 +5,8 @@ extension Tail {
     /// Looks at every file of every source: the periodic truth.
     package mutating func scan(_ now: TailTime) {
         self.scanCount += 1
+        // First of all: a segment that has its name again is not taken for a lost one.
+        self.clearUnfinishedSegments(now)
         var directories: Set<String> = []
         for source in self.sources.indices {
             var expansion = GlobPattern.Expansion()
@@ -22,7 +24,6 @@ extension Tail {
         self.adoptRemembered(now)
         self.settleLeft(now)
         self.probeSegments(now)
-        self.deleteUnfinishedSegments(now)
     }
 
     /// Looks at the files of these paths again; a watched directory stands for everything.

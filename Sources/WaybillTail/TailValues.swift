@@ -99,7 +99,7 @@ package struct TailLimits: Hashable, Sendable {
     ///
     /// A writer that was not told of the rotation may come back to it; what it writes later than that is not seen.
     package var renamedGrace = Duration.seconds(600)
-    /// How old an empty, unlocked segment must be before it is deleted, one that was never finished (`.new`) too.
+    /// How old an empty, unlocked segment must be before it is deleted, one without its name (`.new`) too.
     package var emptySegmentAge = Duration.seconds(60)
     /// How often ``Tail/isCheckpointDue(_:)`` asks for a checkpoint while there are changes.
     package var checkpointInterval = Duration.seconds(1)
@@ -162,6 +162,8 @@ package enum TailNotice: Hashable, Sendable {
     case tornTail(StreamID, offset: Int, length: Int)
     case segmentDeleted(StreamID)
     case emptySegmentDeleted(path: String)
+    /// A segment with bytes had lost its name, as a power cut does it, and has it again.
+    case segmentNamed(StreamID, path: String)
     case segmentUndeletable(StreamID, path: String, FileSystemError)
     /// A sealed segment is longer than what was sealed, so it is kept.
     case segmentGrewAfterSeal(StreamID, path: String, sealedByteCount: Int, byteCount: Int)
