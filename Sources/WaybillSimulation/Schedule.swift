@@ -43,6 +43,11 @@ final class Schedule {
         if !isDone() { self.now = max(self.now, end) }
     }
 
+    /// Lets go of everything that was to happen, and of what it holds.
+    func clear() {
+        self.heap = []
+    }
+
     private func removeFirst() {
         self.heap.swapAt(0, self.heap.count - 1)
         self.heap.removeLast()

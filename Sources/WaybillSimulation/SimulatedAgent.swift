@@ -8,7 +8,7 @@ internal import WaybillTail
 ///
 /// `@unchecked Sendable`: a life runs on one thread.
 final class SimulatedAgent: @unchecked Sendable {
-    let site: SiteLife
+    unowned let site: SiteLife
     let disk: SimulatedDisk
     let clock: SimulatedClock
     let tally: Tally

@@ -6,7 +6,7 @@ internal import WaybillSystem
 
 /// One direction of a connection: what is sent arrives in order, late, in pieces, in part or not at all.
 final class Pipe {
-    private let site: SiteLife
+    private unowned let site: SiteLife
     private let latency: ClosedRange<Int>
     private var lastArrival: Int64 = 0
     /// Nothing arrives any more, and nobody is told.
@@ -81,7 +81,7 @@ final class Pipe {
 ///
 /// `@unchecked Sendable`: a life runs on one thread.
 final class Connection: AgentLink, @unchecked Sendable {
-    let site: SiteLife
+    unowned let site: SiteLife
     private let agent: SimulatedAgent
     private let generation: Int
     private let toReceiver: Pipe

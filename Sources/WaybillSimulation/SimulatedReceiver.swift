@@ -13,7 +13,7 @@ internal import WaybillSystem
 
 /// A collection host: a disk, a clock, and a receiver that dies and is started again.
 final class SimulatedReceiver {
-    let site: SiteLife
+    unowned let site: SiteLife
     let name: String
     let disk: SimulatedDisk
     let clock: SimulatedClock
@@ -150,7 +150,7 @@ final class SimulatedReceiver {
 /// `@unchecked Sendable`: a life runs on one thread.
 final class ReceiverProcess: @unchecked Sendable {
     let receiver: SimulatedReceiver
-    private let site: SiteLife
+    private unowned let site: SiteLife
     private let files: SimulatedFiles
     let loop = EmbeddedEventLoop()
     private let born: Int64
@@ -371,7 +371,7 @@ final class ReceiverProcess: @unchecked Sendable {
 ///
 /// `@unchecked Sendable`: a life runs on one thread.
 private final class CheckQueue: @unchecked Sendable {
-    private let site: SiteLife
+    private unowned let site: SiteLife
     weak var process: ReceiverProcess?
 
     init(_ site: SiteLife) {

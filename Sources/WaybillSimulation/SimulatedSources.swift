@@ -4,7 +4,7 @@ internal import WaybillSystem
 
 /// An app that tracks through the client library, dies and is started again.
 final class SimulatedApp {
-    private let site: SiteLife
+    private unowned let site: SiteLife
     private let agent: SimulatedAgent
     private var files: SimulatedFiles?
     private var core: ClientCore<SimulatedFiles, SimulatedClock>?
@@ -93,7 +93,7 @@ final class SimulatedApp {
 
 /// A program that appends lines of its own to a file, which somebody rotates, cuts and deletes.
 final class SimulatedLogger {
-    private let site: SiteLife
+    private unowned let site: SiteLife
     private let agent: SimulatedAgent
     private let path: String
     private var files: SimulatedFiles

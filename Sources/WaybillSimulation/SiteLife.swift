@@ -146,6 +146,7 @@ package final class SiteLife {
     }
 
     func connect(_ connection: Connection) {
+        for connection in self.connections where connection.isFinished { connection.release() }
         self.connections.removeAll { $0.isFinished }
         self.connections.append(connection)
         if self.isPartitioned {
@@ -198,6 +199,7 @@ package final class SiteLife {
         for connection in self.connections { connection.release() }
         for receiver in self.receivers { receiver.release() }
         self.agent.release()
+        self.schedule.clear()
     }
 
     /// Until calm comes.
