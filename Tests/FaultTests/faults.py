@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
@@ -195,8 +196,13 @@ class Shipper:
             raise Gone from error
 
     def open(self, peer, number, stream):
-        words = self.check(peer.open(stream.name, number), f"AT {number} ").split(" ")
-        offset = int(words[2])
+        line = peer.open(stream.name, number)
+        deadline = time.monotonic() + 10
+        # The receiver may not have noticed yet that the connection that had the stream is closed.
+        while line and " in-use " in line and time.monotonic() < deadline:
+            time.sleep(0.05)
+            line = peer.open(stream.name, number)
+        offset = int(self.check(line, f"AT {number} ").split(" ")[2])
         if offset < stream.acked or offset not in stream.ends:
             raise AssertionError(f"{stream.name} was acknowledged up to {stream.acked} and stands at {offset} of {stream.ends}")
         stream.position = offset
