@@ -70,9 +70,7 @@ extension ArchiveProjection {
             changes[FileSet<Files>.keyPrefix + stem + ".sources"] = String(sources)
         }
         // Nobody has synchronized them: whoever wrote them died before its checkpoint.
-        for stem in stems.sorted() {
-            for suffix in Self.suffixes { try self.synchronize(stem + suffix) }
-        }
+        try self.synchronize(stems.sorted().flatMap { stem in Self.suffixes.map { stem + $0 } })
         try self.state.commit(changes)
         let why =
             old == JournalPosition(0)
@@ -81,15 +79,19 @@ extension ArchiveProjection {
             + found.aside.map { ", set aside \($0)" }.joined()
     }
 
-    private func synchronize(_ path: String) throws(FileSystemError) {
-        guard let file = try self.openIfThere(path) else { return }
-        defer { self.files.close(file) }
-        try self.files.synchronize(file)
-        var directory = Path.parent(of: Path.join(self.root, path))
-        while directory.utf8.count >= self.root.utf8.count {
-            try self.files.synchronizeDirectory(directory)
-            directory = Path.parent(of: directory)
+    /// Makes files durable, with every folder on the way to them, each folder once.
+    private func synchronize(_ paths: [String]) throws(FileSystemError) {
+        var directories: Set<String> = []
+        for path in paths {
+            guard let file = try self.openIfThere(path) else { continue }
+            defer { self.files.close(file) }
+            try self.files.synchronize(file)
+            var directory = Path.parent(of: Path.join(self.root, path))
+            while directory.utf8.count >= self.root.utf8.count, directories.insert(directory).inserted {
+                directory = Path.parent(of: directory)
+            }
         }
+        for directory in directories.sorted() { try self.files.synchronizeDirectory(directory) }
     }
 
     private func collectStems(_ path: String, into stems: inout Set<String>) throws(FileSystemError) {

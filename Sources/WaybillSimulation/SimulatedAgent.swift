@@ -118,7 +118,8 @@ final class SimulatedAgent: @unchecked Sendable {
     func kill() {
         guard let process = self.process else { return }
         process.files.die()
-        process.connection?.agentDied()
+        // Its kernel closes what it had open.
+        process.connection?.close()
         self.process = nil
         self.site.note("the agent died")
         self.restartLater()

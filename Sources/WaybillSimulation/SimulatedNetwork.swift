@@ -90,7 +90,6 @@ final class Connection: AgentLink, @unchecked Sendable {
     /// What the agent has opened on it.
     private(set) var ids: [StreamNumber: StreamID] = [:]
     private(set) var isOver = false
-    private var isConnected = false
 
     init(_ site: SiteLife, agent: SimulatedAgent, generation: Int) {
         self.site = site
@@ -112,7 +111,6 @@ final class Connection: AgentLink, @unchecked Sendable {
     func connected(to receiver: SimulatedReceiver) {
         guard !self.isOver, let server = receiver.accept(self) else { return self.refused() }
         self.server = server
-        self.isConnected = true
         self.agent.post(.connected, self.generation)
     }
 
@@ -148,11 +146,6 @@ final class Connection: AgentLink, @unchecked Sendable {
         guard !self.isOver else { return }
         self.isOver = true
         self.toReceiver.end()
-    }
-
-    /// The agent's process died; its kernel closes the connection.
-    func agentDied() {
-        self.close()
     }
 
     // MARK: The receiver's side

@@ -20,7 +20,6 @@ final class SimulatedReceiver {
     let tally: Tally
     private(set) var process: ReceiverProcess?
     private(set) var isPowered = true
-    private var startCount = 0
     let exports: [ProviderID]
     /// How far the receiver has said that it holds each stream.
     private var promised: [StreamID: StreamOffset] = [:]
@@ -62,7 +61,6 @@ final class SimulatedReceiver {
 
     func start() {
         guard self.process == nil, self.isPowered else { return }
-        self.startCount += 1
         let files = SimulatedFiles(self.disk, bugs: self.site.bugs)
         if !self.site.isCalm, self.site.knows(.receiverDeaths), self.site.dice.chance(300) {
             files.die(inCalls: self.site.dice.int(1...400))
