@@ -107,7 +107,7 @@ final class LineLedger {
         return nil
     }
 
-    /// How many lines went with a file that was cut or deleted, and that the agent had read from.
+    /// How many lines went with a file that was cut or deleted, and that the agent knew.
     func lostCount(stored: [[ArraySlice<UInt8>: Int]]) -> Int {
         self.lines.count { line in line.isCutAway && !stored.contains { $0[line.bytes] != nil } }
     }

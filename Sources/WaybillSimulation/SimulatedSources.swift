@@ -218,12 +218,14 @@ final class SimulatedLogger {
         guard self.agent.isPowered, let file, !self.isTearing else { return }
         guard let node = self.openNode else { return }
         let bytes = node.bytes
-        let isKnown = node.readEnd > 0
+        let readByteCount = node.readEnd
         do throws(FileSystemError) { try self.files.truncate(file, to: 0) } catch {}
         // The disk may have failed and done it all the same.
         guard node.bytes.isEmpty else { return }
         // What comes back after a power cut would be a third file.
         node.makeDurable()
+        self.site.note("\(self.path) was cut, \(readByteCount) of its \(bytes.count) bytes were read")
+        let isKnown = Self.isKnown(bytes, readByteCount)
         for line in bytes.split(separator: 0x0A) { self.site.ledger.cutAway(line, isKnown: isKnown) }
         self.partial = []
         self.agent.changed(self.path)
@@ -238,8 +240,15 @@ final class SimulatedLogger {
         guard self.agent.disk.find(path) == nil else { return }
         // As above: it does not come back.
         self.agent.disk.find(SimulatedAgent.logs).map(self.agent.disk.makeDurable)
-        for line in node.bytes.split(separator: 0x0A) { self.site.ledger.cutAway(line, isKnown: node.readEnd > 0) }
+        self.site.note("\(path) was deleted, \(node.readEnd) of its \(node.bytes.count) bytes were read")
+        let isKnown = Self.isKnown(node.bytes, node.readEnd)
+        for line in node.bytes.split(separator: 0x0A) { self.site.ledger.cutAway(line, isKnown: isKnown) }
         self.agent.changed(path)
+    }
+
+    /// Whether the agent can know a file: it is told from others by its first line.
+    private static func isKnown(_ bytes: [UInt8], _ readByteCount: Int) -> Bool {
+        bytes.prefix(readByteCount).contains(0x0A)
     }
 
     func powerCut() {
