@@ -1,3 +1,4 @@
+internal import WaybillSpool
 internal import WaybillSystem
 
 /// Finds files and follows them through renames, by looking: at everything, or at what a hint names.
@@ -66,7 +67,7 @@ extension Tail {
             return
         }
         if let key = self.byIdentity[status.identity] {
-            guard self.isAnother(key, in: source) else { return self.observeKnown(key, path, status, now) }
+            guard self.isAnother(key, at: path, in: source) else { return self.observeKnown(key, path, status, now) }
             self.vanished(key)
         }
         switch self.sources[source].kind {
@@ -75,15 +76,20 @@ extension Tail {
         }
     }
 
-    /// Whether an inode that was known in a log is found in a spool, or the other way round.
+    /// Whether an inode is found under a path that its file cannot have: a segment keeps its name, and stays in a spool.
     ///
-    /// The file that had it is gone then. One that is open cannot lose its inode, wherever it is moved to.
-    private func isAnother(_ key: StreamKey, in source: Int) -> Bool {
-        guard self.table[key].descriptor == nil else { return false }
-        switch self.sources[source].kind {
-        case .spool: return !self.table[key].isSegment
-        case .files: return self.table[key].isSegment
+    /// The file that had the inode is gone then. One that is open cannot lose it, wherever it is moved to.
+    private func isAnother(_ key: StreamKey, at path: String, in source: Int) -> Bool {
+        let file = self.table[key]
+        guard file.descriptor == nil else { return false }
+        switch (self.sources[source].kind, file.origin) {
+        case (.files, .foreign): return false
+        case (.spool, .segment(let id)):
+            let name = Path.name(of: path)
+            guard SegmentName(parsing: name) != nil, name != id + SegmentName.suffix else { return false }
+        case (.spool, .foreign), (.files, .segment): break
         }
+        return !self.leads(file.path, to: file.identity)
     }
 
     private mutating func observeKnown(_ key: StreamKey, _ path: String, _ status: FileStatus, _ now: TailTime) {

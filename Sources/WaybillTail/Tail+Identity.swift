@@ -253,6 +253,7 @@ extension Tail {
 
     /// The file is gone, with what was not read of it.
     mutating func vanished(_ key: StreamKey) {
+        if case .sealed = self.table[key].phase { return self.forget(key) }
         self.table[key].ending = .unseen
         self.closeDescriptor(key)
         self.endStream(key)

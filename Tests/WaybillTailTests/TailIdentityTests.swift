@@ -59,6 +59,33 @@ struct TailIdentityTests {
         #expect(bench.texts.sorted() == ["four\n", "one\n", "three\n", "two\n"])
     }
 
+    @Test(arguments: [true, false], ["three\n", "six\n", "a longer line\n"])
+    func `a segment in a shipped segment's inode is shipped before it is deleted`(
+        hasBirths: Bool, text: String
+    ) throws {
+        let files = MemoryFileSystem(hasBirths: hasBirths)
+        let bench = try TailBench(files)
+        let ids = (1...2).map { "019550fc-0000-7000-8000-00000000000\($0)-00000000000000000001" }
+        let paths = ids.map { "/spool/\($0).ndjson" }
+        files.append(paths[0], "three\n")
+        let inode = files.inode(of: paths[0])
+        files.fail("unlink", paths[0], 5)
+        bench.settle()
+        #expect(files.exists(paths[0]))
+        #expect(files.openDescriptorCount == 0)
+        // Somebody else deletes it, and the next segment gets its inode.
+        files.remove(paths[0])
+        files.append(paths[1], text)
+        #expect(files.inode(of: paths[1]) == inode)
+        bench.settle()
+        #expect(bench.received[ids[0]] == Array("three\n".utf8))
+        #expect(bench.received[ids[1]] == Array(text.utf8))
+        #expect(!files.exists(paths[1]))
+        #expect(bench.sealed == Set(ids))
+        try bench.checkpoint()
+        #expect(bench.withTail { $0.fileCount } == 0)
+    }
+
     @Test
     func `a thousand files with one head are a thousand streams`() throws {
         let files = MemoryFileSystem()
