@@ -107,9 +107,9 @@ let package = Package(
         .executableTarget(
             name: "waybill-cli",
             dependencies: [
-                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillExport", "WaybillInspect", "WaybillJSON",
-                "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillSystem",
-                "WaybillTail", arguments,
+                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillInspect",
+                "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay",
+                "WaybillSystem", "WaybillTail", arguments,
                 lifecycle, logging, signals, yams,
             ],
             path: "Sources/waybill",

@@ -38,8 +38,8 @@ struct Demo {
             apps.append(
                 try ChildProcess(
                     [
-                        "demo-app", "--spool", self.path("spool"), "--ledger", self.path("ledger/\(app).txt"), "--app",
-                        "\(app)", "--events", "\(self.eventCount)",
+                        "demo-app", "--spool", self.path("spool/\(app)"), "--ledger", self.path("ledger/\(app).txt"),
+                        "--app", "\(app)", "--events", "\(self.eventCount)",
                     ], log: self.path("logs/app-\(app).log")))
         }
         self.say("\(self.appCount) apps track \(self.eventCount) events each")
@@ -77,9 +77,10 @@ struct Demo {
 
     private func startAgent(_ port: Int, isOnce: Bool) throws(FileSystemError) -> ChildProcess {
         var arguments = [
-            "agent", "--state", self.path("agent"), "--to", "127.0.0.1:\(port)", "--spool", self.path("spool"),
-            "--glob", self.path("foreign/*.json"), "--env", "dev", "--bundle", "com.example.server", "--name", "demo",
+            "agent", "--state", self.path("agent"), "--to", "127.0.0.1:\(port)", "--glob",
+            self.path("foreign/*.json"), "--env", "dev", "--bundle", "com.example.server", "--name", "demo",
         ]
+        for app in 0..<self.appCount { arguments += ["--spool", self.path("spool/\(app)")] }
         if isOnce { arguments += ["--once", "--patience", "30"] }
         return try ChildProcess(arguments, log: self.path("logs/agent.log"))
     }

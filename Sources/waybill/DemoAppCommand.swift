@@ -1,9 +1,13 @@
 import ArgumentParser
+import Synchronization
 import Waybill
+import WaybillEvent
 import WaybillSystem
 
 /// An app as the demo plays it: typed events through the client library, each written down in a ledger once `track()`
 /// has returned.
+///
+/// Its visitors come one after the other through two whole days before today, by a clock that is played too.
 struct DemoAppCommand: ParsableCommand {
     static let configuration = CommandConfiguration(commandName: "demo-app", shouldDisplay: false)
 
@@ -15,31 +19,149 @@ struct DemoAppCommand: ParsableCommand {
     func run() throws {
         let files = POSIXFileSystem()
         let ledger = try files.open(self.ledger, .append)
-        let waybill = try Waybill(
+        let clock = PlayedClock(daysAgo: 2)
+        let core = try ClientCore(
             Waybill.Configuration(
                 spool: self.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118",
-                providers: [.all(.mixpanel), .all(.csv), .only(.ga4, ShopScreen.self, ProductTapped.self)]))
-        waybill.setVendorID("0a1b2c3d4e5f60718293a4b5c6d7e8f9", for: .ga4)
-        waybill.setUser("u-\(self.app)", traits: ["tier": "PREMIUM"])
-        var generator = SeededGenerator(seed: UInt64(self.app))
-        for number in 0..<self.events {
-            let outcome =
-                Int.random(in: 0..<5, using: &generator) == 0
-                ? waybill.track(ShopScreen(app: self.app, number: number))
-                : waybill.track(ProductTapped(app: self.app, number: number, price: 39_900))
-            if case .stored = outcome { try files.writeAll(ledger, Array("\(self.app) \(number)\n".utf8)) }
-            // An app does not write as fast as it can; the demo wants time to kill something.
-            if number % 200 == 199 { MonitorPause.milliseconds(10) }
+                providers: [.all(.mixpanel), .all(.csv), .only(.ga4, ShopScreen.self, ProductTapped.self)]),
+            on: files, clock: clock, seed: SystemRandom.seed(), zone: { _ in 0 })
+        var visitors = DemoVisitors(app: self.app)
+        var number = 0
+        while number < self.events {
+            let visitor = visitors.next()
+            // Visits are spread evenly over both days, whatever their number of steps.
+            clock.advance(toShare: number, of: self.events, days: 2)
+            try core.reset()
+            core.setVendorID("0a1b2c3d4e5f60718293a4b5c6d7e8f9", for: .ga4)
+            if visitor.isMember { _ = core.setUser(visitor.user, traits: [:]) }
+            for step in visitor.steps where number < self.events {
+                clock.advance(milliseconds: step.pauseMilliseconds)
+                let outcome =
+                    switch step.event {
+                    case .screen(let name):
+                        core.track { $0.take(ShopScreen(app: self.app, number: number, title: name), $1) { _ in } }
+                    case .product(let price):
+                        core.track {
+                            $0.take(ProductTapped(app: self.app, number: number, price: price), $1) { _ in }
+                        }
+                    case .signUp:
+                        core.track { $0.take(SignUpTapped(app: self.app, number: number), $1) { _ in } }
+                    }
+                if case .stored = outcome { try files.writeAll(ledger, Array("\(self.app) \(number)\n".utf8)) }
+                if step.signsUp { _ = core.setUser(visitor.user, traits: ["tier": "FREE"]) }
+                number += 1
+                // An app does not write as fast as it can; the demo wants time to kill something.
+                if number % 200 == 0 { MonitorPause.milliseconds(10) }
+            }
         }
-        try waybill.flush()
+        try core.flush()
+    }
+}
+
+/// The clock of an app whose days are played.
+private final class PlayedClock: SystemClock {
+    private let start: Int64
+    private let played = Mutex<Int64>(0)
+
+    private static let dayMilliseconds: Int64 = 86_400_000
+
+    init(daysAgo: Int64) {
+        let today = POSIXClock().wallTime().milliseconds / Self.dayMilliseconds
+        self.start = (today - daysAgo) * Self.dayMilliseconds
+    }
+
+    func advance(milliseconds: Int) {
+        self.played.withLock { $0 += Int64(milliseconds) }
+    }
+
+    /// Goes to `done` `total`ths of so many days, unless it is there already.
+    func advance(toShare done: Int, of total: Int, days: Int64) {
+        self.played.withLock { $0 = max($0, days * Self.dayMilliseconds / Int64(total) * Int64(done)) }
+    }
+
+    func wallTime() -> WallTime {
+        WallTime(milliseconds: self.start + self.played.withLock { $0 })
+    }
+
+    func monotonicTime() -> MonotonicTime {
+        MonotonicTime(nanoseconds: self.played.withLock { $0 } * 1_000_000)
+    }
+}
+
+/// Who comes to a shop, and what they do there; the same for each run of an app.
+private struct DemoVisitors {
+    /// One event of a visit, and what follows from it.
+    struct Step {
+        enum Event {
+            case screen(String)
+            case product(price: Int)
+            case signUp
+        }
+
+        /// Passes before the event.
+        let pauseMilliseconds: Int
+        let event: Event
+        /// Whether the shop answers with an account.
+        var signsUp = false
+    }
+
+    struct Visitor {
+        let user: String
+        let isMember: Bool
+        let steps: [Step]
+    }
+
+    private let app: Int
+    private var generator: SeededGenerator
+    private var members: Set<Int>
+
+    private static let visitorCount = 400
+
+    init(app: Int) {
+        self.app = app
+        self.generator = SeededGenerator(seed: UInt64(app))
+        self.members = Set(0..<100)
+    }
+
+    mutating func next() -> Visitor {
+        let visitor = Int.random(in: 0..<Self.visitorCount, using: &self.generator)
+        let isMember = self.members.contains(visitor)
+        var steps = [Step(pauseMilliseconds: 0, event: .screen("Home"))]
+        for _ in 0..<Int.random(in: 1...4, using: &self.generator) {
+            steps.append(self.step(after: 2...9, .screen("ShoppingList")))
+            guard self.chance(70) else { continue }
+            let price = Int.random(in: 5...60, using: &self.generator) * 1000 - 100
+            steps.append(self.step(after: 3...20, .product(price: price)))
+            steps.append(Step(pauseMilliseconds: 40, event: .screen("Product")))
+            if self.chance(25) { steps.append(self.step(after: 5...60, .screen("Cart"))) }
+        }
+        if !isMember, self.chance(40) {
+            steps.append(self.step(after: 5...40, .screen("SignUp")))
+            if self.chance(60) {
+                var tap = self.step(after: 15...90, .signUp)
+                tap.signsUp = self.chance(85)
+                if tap.signsUp { self.members.insert(visitor) }
+                steps.append(tap)
+            }
+        }
+        return Visitor(user: "u-\(self.app)-\(visitor)", isMember: isMember, steps: steps)
+    }
+
+    private mutating func step(after seconds: ClosedRange<Int>, _ event: Step.Event) -> Step {
+        Step(pauseMilliseconds: Int.random(in: seconds, using: &self.generator) * 1000, event: event)
+    }
+
+    private mutating func chance(_ percent: Int) -> Bool {
+        Int.random(in: 0..<100, using: &self.generator) < percent
     }
 }
 
 private struct ShopScreen: ScreenEvent {
     let app: Int
     let number: Int
+    let title: String
 
-    var screen: ScreenRef? { ScreenRef("ShoppingList", type: "ShoppingListView", id: "shopping_list") }
+    var screen: ScreenRef? { ScreenRef(self.title, type: "\(self.title)View") }
 
     func encode(into fields: inout Fields) {
         fields.put("app", self.app)
@@ -59,6 +181,18 @@ private struct ProductTapped: ActionEvent {
         fields.put("number", self.number)
         fields.put("productName", "토스터, 2구")
         fields.put("productPrice", self.price)
+    }
+}
+
+private struct SignUpTapped: ActionEvent {
+    let app: Int
+    let number: Int
+
+    var name: String { "Sign Up Tapped" }
+
+    func encode(into fields: inout Fields) {
+        fields.put("app", self.app)
+        fields.put("number", self.number)
     }
 }
 

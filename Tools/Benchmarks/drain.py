@@ -31,31 +31,32 @@ NAMES = ["Product Tapped", "moment_like", "search", "add_to_cart", "share", "scr
 WORDS = "alpha bravo charlie delta echo foxtrot golf hotel india juliet 토스터 사과 바나나".split()
 
 
-def write_backlog(spool, byte_count, seed, segment_byte_count=8 << 20):
-    """Writes client segments of about 415-byte events; returns bytes and lines."""
+def write_backlog(spool, byte_count, seed, segment_byte_count=8 << 20, has_vendor_ids=False):
+    """Writes client segments of about 485-byte events, 48 more with the id that GA4 wants; returns bytes and lines."""
     generator = random.Random(seed)
     written = lines = 0
-    now = int(time.time() * 1000) - 3 * 86_400_000
+    now = int(time.time() * 1000) - 2 * 86_400_000
     while written < byte_count:
         writer = str(uuid.UUID(int=(now << 80) | (7 << 76) | generator.getrandbits(76) & ~(0b11 << 62) | (0b10 << 62)))
         anon = str(uuid.UUID(int=generator.getrandbits(128)))
+        ids = '"ids":{"ga4":"%032x"},' % generator.getrandbits(128) if has_vendor_ids else ""
         session = str(uuid.UUID(int=(now << 80) | (7 << 76) | generator.getrandbits(62) | (0b10 << 62)))
         chunk = []
         size = 0
         sequence = 0
         while size < segment_byte_count and written + size < byte_count:
             sequence += 1
-            now += generator.randint(1, 400)
+            now += generator.randint(1, 300)
             stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now // 1000)) + ".%03dZ" % (now % 1000)
             line = (
                 '{"v":1,"id":"%08x-%04x-7%03x-8%03x-%012x","writer":"%s","seq":%d,"ts":"%s","up":%d,"kind":"action",'
-                '"name":"%s","screen":"%s","session":"%s","user":"u-%d","anon":"%s","app":"1.4.2","build":"118",'
+                '"name":"%s","screen":"%s","session":"%s","user":"u-%d","anon":"%s",%s"app":"1.4.2","build":"118",'
                 '"bundle":"com.example.shop","os":"iOS","os_version":"17.0.1","tz":540,"env":"prod",'
                 '"data":{"item":"%s","price":%d,"index":%d}}\n'
             ) % (
                 now >> 16, now & 0xFFFF, generator.getrandbits(12), generator.getrandbits(12),
                 generator.getrandbits(48), writer, sequence, stamp, sequence * 37, generator.choice(NAMES),
-                generator.choice(SCREENS), session, generator.randint(1, 10**6), anon, generator.choice(WORDS),
+                generator.choice(SCREENS), session, generator.randint(1, 10**6), anon, ids, generator.choice(WORDS),
                 generator.randint(100, 99_999), generator.randint(0, 50),
             )
             data = line.encode()
@@ -140,7 +141,8 @@ def run(options, number):
     try:
         spool = os.path.join(root, "spool")
         os.mkdir(spool)
-        byte_count, line_count = write_backlog(spool, options.megabytes * 10**6, options.seed + number)
+        byte_count, line_count = write_backlog(
+            spool, options.megabytes * 10**6, options.seed + number, has_vendor_ids="ga4" in options.exports.split(","))
         expected = hashes(files(spool, ".ndjson"))
         os.sync()
         port = free_port()
