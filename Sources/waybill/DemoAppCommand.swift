@@ -29,8 +29,8 @@ struct DemoAppCommand: ParsableCommand {
         var number = 0
         while number < self.events {
             let visitor = visitors.next()
-            // Visits are spread evenly over both days, whatever their number of steps.
-            clock.advance(toShare: number, of: self.events, days: 2)
+            // Visits are spread evenly over both days, whatever their number of steps; the last one ends before midnight.
+            clock.advance(toShare: number, of: self.events, hours: 47)
             try core.reset()
             core.setVendorID("0a1b2c3d4e5f60718293a4b5c6d7e8f9", for: .ga4)
             if visitor.isMember { _ = core.setUser(visitor.user, traits: [:]) }
@@ -74,9 +74,9 @@ private final class PlayedClock: SystemClock {
         self.played.withLock { $0 += Int64(milliseconds) }
     }
 
-    /// Goes to `done` `total`ths of so many days, unless it is there already.
-    func advance(toShare done: Int, of total: Int, days: Int64) {
-        self.played.withLock { $0 = max($0, days * Self.dayMilliseconds / Int64(total) * Int64(done)) }
+    /// Goes to `done` `total`ths of so many hours, unless it is there already.
+    func advance(toShare done: Int, of total: Int, hours: Int64) {
+        self.played.withLock { $0 = max($0, hours * 3_600_000 / Int64(total) * Int64(done)) }
     }
 
     func wallTime() -> WallTime {
@@ -140,8 +140,11 @@ private struct DemoVisitors {
             if self.chance(60) {
                 var tap = self.step(after: 15...90, .signUp)
                 tap.signsUp = self.chance(85)
-                if tap.signsUp { self.members.insert(visitor) }
                 steps.append(tap)
+                if tap.signsUp {
+                    self.members.insert(visitor)
+                    steps.append(Step(pauseMilliseconds: 1000, event: .screen("Welcome")))
+                }
             }
         }
         return Visitor(user: "u-\(self.app)-\(visitor)", isMember: isMember, steps: steps)
