@@ -57,7 +57,9 @@ let package = Package(
         module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
         module("WaybillTail", ["WaybillSpool", "WaybillSystem"]),
         module("WaybillJournal", ["WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
-        module("WaybillArchive", ["WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
+        module(
+            "WaybillArchive",
+            ["WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
         module("WaybillExport", ["WaybillEvent", "WaybillJSON", "WaybillSystem"]),
         module(
             "WaybillProjection",
@@ -127,7 +129,9 @@ let package = Package(
         tests(
             "WaybillJournalTests",
             ["WaybillJournal", "WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
-        tests("WaybillArchiveTests", ["WaybillArchive", "WaybillJournal", "WaybillProtocol", "WaybillSystem"]),
+        tests(
+            "WaybillArchiveTests",
+            ["WaybillArchive", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillSystem"]),
         tests(
             "WaybillProjectionTests",
             [

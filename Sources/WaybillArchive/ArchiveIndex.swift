@@ -4,15 +4,21 @@ package import WaybillSystem
 
 /// The archive as a reader sees it: which files there are, how much of each is certain, and where their lines came from.
 package struct ArchiveIndex<Files: FileSystem> {
-    /// One file of lines.
+    /// One file of lines, open or sealed; ``PartReader`` reads both.
     package struct Part: Hashable, Sendable {
-        /// Below the data directory.
+        /// Below the data directory, as the file is called before it is sealed: `….ndjson`.
         package let path: String
-        package let environment: String
-        package let day: CalendarDay
-        /// What the archive's checkpoint stands for; the file may be longer.
+        package let folder: DayFolder
+        /// Of its lines, inflated: what the archive's checkpoint stands for, or its day's manifest; a file may be longer.
         package let byteCount: Int
         package let sourcesByteCount: Int
+        /// What the manifest says of it; `nil` while it is open.
+        package let sealed: DayManifest.File?
+
+        package var environment: String { self.folder.environment }
+        /// As a component of the path.
+        package var app: String { self.folder.app }
+        package var day: CalendarDay { self.folder.day }
     }
 
     /// Neighbouring lines of a part that arrived in one batch.
@@ -20,11 +26,13 @@ package struct ArchiveIndex<Files: FileSystem> {
 
     /// The parts, ordered by path.
     package let parts: [Part]
-    /// What the checkpoint stands for, by path below the data directory.
+    /// What checkpoint and manifests stand for, by path below the data directory: of lines their bytes when inflated.
     package let lengths: [String: Int]
+    /// Whether there is a checkpoint.
+    private let isCheckpointed: Bool
     private let data: DataDirectory<Files>
 
-    /// Reads the archive's checkpoint; a running receiver does not mind.
+    /// Reads the archive's checkpoint, then the manifests of its sealed days; a running receiver does not mind.
     package init(data: DataDirectory<Files>) throws(FileSystemError) {
         self.data = data
         var lengths: [String: Int] = [:]
@@ -38,9 +46,26 @@ package struct ArchiveIndex<Files: FileSystem> {
             }
             break
         }
+        self.isCheckpointed = !lengths.isEmpty
+        var sealed: [String: (DayFolder, DayManifest.File)] = [:]
+        // A day that is sealed meanwhile is in the checkpoint or among the manifests, or in both.
+        try data.visitDays { folder throws(FileSystemError) in
+            guard let manifest = try DayManifest.read(in: Path.join(data.root, folder.path), files: data.files) else {
+                return
+            }
+            for file in manifest.files {
+                let stem = Path.join(folder.path, file.stem)
+                sealed[stem + ".ndjson"] = (folder, file)
+                lengths[stem + ".ndjson"] = file.byteCount
+                lengths[stem + ".sources"] = file.sourcesByteCount
+            }
+        }
         self.lengths = lengths
         self.parts = lengths.compactMap { path, byteCount in
-            Part(path: path, byteCount: byteCount, lengths: lengths)
+            guard path.hasSuffix(".ndjson"), let folder = DayFolder(path: Path.parent(of: path)) else { return nil }
+            return Part(
+                path: path, folder: folder, byteCount: byteCount,
+                sourcesByteCount: lengths[path.dropLast(7) + ".sources"] ?? 0, sealed: sealed[path]?.1)
         }.sorted { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
     }
 
@@ -56,7 +81,7 @@ package struct ArchiveIndex<Files: FileSystem> {
     /// Without a checkpoint the files count as they are: beside a damaged journal it is made again from them.
     package func standings() throws(FileSystemError) -> [StreamStanding] {
         var lengths = self.lengths
-        if lengths.isEmpty {
+        if !self.isCheckpointed {
             for folder in ["archive", "quarantine"] { try self.collect(folder, into: &lengths) }
         }
         var ends: [StreamID: (description: StreamDescription, offset: StreamOffset, byteCount: Int)] = [:]
@@ -93,21 +118,45 @@ package struct ArchiveIndex<Files: FileSystem> {
 }
 
 extension ArchiveIndex.Part {
-    fileprivate init?(path: String, byteCount: Int, lengths: [String: Int]) {
-        // archive/env=prod/app=com.example.shop/date=2026-11-20/part-00001.ndjson
-        let components = path.split(separator: "/")
-        guard components.count == 5, components[0] == "archive", path.hasSuffix(".ndjson"),
-            components[1].hasPrefix("env="), components[3].hasPrefix("date="),
-            let day = CalendarDay(String(components[3].dropFirst(5)))
-        else { return nil }
-        self.path = path
-        self.environment = String(components[1].dropFirst(4))
-        self.day = day
-        self.byteCount = byteCount
-        self.sourcesByteCount = lengths[path.dropLast(7) + ".sources"] ?? 0
+    package var sourcesPath: String {
+        self.path.dropLast(7) + ".sources"
+    }
+}
+
+extension DataDirectory {
+    /// Calls `body` for every day's folder of the archive, in the order of their paths; passes over other names.
+    package func visitDays(
+        _ body: (DayFolder) throws(FileSystemError) -> Void
+    ) throws(FileSystemError) {
+        for environment in try self.folders(in: "archive", prefix: "env=") {
+            for app in try self.folders(in: environment, prefix: "app=") {
+                for path in try self.folders(in: app, prefix: "date=") {
+                    if let folder = DayFolder(path: path) { try body(folder) }
+                }
+            }
+        }
     }
 
-    fileprivate var sourcesPath: String {
-        self.path.dropLast(7) + ".sources"
+    /// The names of the apps' folders, with their paths' escapes.
+    package func archivedApps() throws(FileSystemError) -> Set<String> {
+        var apps: Set<String> = []
+        for environment in try self.folders(in: "archive", prefix: "env=") {
+            for app in try self.folders(in: environment, prefix: "app=") {
+                apps.insert(String(Path.name(of: app).dropFirst(4)))
+            }
+        }
+        return apps
+    }
+
+    private func folders(in path: String, prefix: String) throws(FileSystemError) -> [String] {
+        let absolute = Path.join(self.root, path)
+        guard try self.files.status(at: absolute)?.kind == .directory else { return [] }
+        var folders: [String] = []
+        for name in try self.files.list(absolute) where name.hasPrefix(prefix) {
+            let folder = Path.join(path, name)
+            let isFolder = try self.files.status(at: Path.join(self.root, folder))?.kind == .directory
+            if isFolder { folders.append(folder) }
+        }
+        return folders
     }
 }

@@ -39,13 +39,31 @@ package enum PartitionPath {
 
     /// `part-00001`.
     package static func part(_ number: Int) -> String {
+        "part-" + self.digits(number)
+    }
+
+    /// `late-00001`: what came for a day after it was sealed.
+    package static func late(_ number: Int) -> String {
+        "late-" + self.digits(number)
+    }
+
+    private static func digits(_ number: Int) -> String {
         let digits = String(number)
-        return "part-" + String(repeating: "0", count: max(0, 5 - digits.utf8.count)) + digits
+        return String(repeating: "0", count: max(0, 5 - digits.utf8.count)) + digits
     }
 
     /// The number in a name such as `part-00001.ndjson`; `nil` for other names.
     package static func partNumber(of name: String) -> Int? {
-        guard name.hasPrefix("part-") else { return nil }
-        return Int(name.dropFirst(5).prefix { $0.isNumber })
+        self.number(in: name, behind: "part-")
+    }
+
+    /// The number in a name such as `late-00001.ndjson`; `nil` for other names.
+    package static func lateNumber(of name: String) -> Int? {
+        self.number(in: name, behind: "late-")
+    }
+
+    private static func number(in name: String, behind prefix: String) -> Int? {
+        guard name.hasPrefix(prefix) else { return nil }
+        return Int(name.dropFirst(prefix.utf8.count).prefix { $0.isNumber })
     }
 }

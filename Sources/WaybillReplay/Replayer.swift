@@ -145,7 +145,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
         var report = Replay.Report(counts: export.counts)
         for part in parts {
             let done = report.byteCount
-            let read = try self.replay(part, of: index, into: &export) { progress(done + $0, total) }
+            let read = try self.replay(part, into: &export) { progress(done + $0, total) }
             report.lineCount += read.lineCount
             report.unexplainedByteCount += part.byteCount - read.byteCount
             report.byteCount += part.byteCount
@@ -168,24 +168,21 @@ package struct Replayer<Files: FileSystem>: Sendable {
 
     /// - Returns: what was read.
     private func replay(
-        _ part: ArchiveIndex<Files>.Part, of index: ArchiveIndex<Files>,
-        into export: inout ExportProjection<Files>, progress: (Int) -> Void
+        _ part: ArchiveIndex<Files>.Part, into export: inout ExportProjection<Files>, progress: (Int) -> Void
     ) throws(FileSystemError) -> (lineCount: Int, byteCount: Int) {
-        let file = try self.files.open(Path.join(self.data.root, part.path), .read)
-        defer { self.files.close(file) }
-        var buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 16)
-        defer { buffer.deallocate() }
+        var reader = try PartReader(part, data: self.data)
         var lineCount = 0
         var byteCount = 0
-        for run in try index.runs(of: part) where run.range.upperBound <= part.byteCount {
-            if run.range.count > buffer.count {
-                buffer.deallocate()
-                buffer = .allocate(byteCount: run.range.count, alignment: 16)
+        while true {
+            let next: (run: SourceRun, bytes: UnsafeRawBufferPointer)?
+            do throws(PartReadError) {
+                next = try reader.next()
+            } catch {
+                // What cannot be inflated any more is unexplained, as lines without a run are.
+                guard case .disk(let cause) = error else { break }
+                throw cause
             }
-            let count = try self.files.readFully(
-                file, at: run.range.lowerBound,
-                into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<run.range.count]))
-            let bytes = UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count])
+            guard let (run, bytes) = next else { break }
             try export.project(
                 ProjectedBatch(
                     position: JournalPosition(0), description: run.description, offset: StreamOffset(0),

@@ -19,6 +19,34 @@ package struct WallTime: Hashable, Comparable, Sendable {
     package static func < (left: WallTime, right: WallTime) -> Bool {
         left.milliseconds < right.milliseconds
     }
+
+    /// `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+    package var text: String {
+        func digits(_ value: Int64, _ count: Int) -> String {
+            let digits = String(value)
+            return String(repeating: "0", count: max(0, count - digits.utf8.count)) + digits
+        }
+        let days = self.milliseconds.flooredQuotient(86_400_000)
+        let rest = self.milliseconds - days * 86_400_000
+        return "\(CalendarDay(daysSince1970: Int32(clamping: days)))T\(digits(rest / 3_600_000, 2)):"
+            + "\(digits(rest / 60_000 % 60, 2)):\(digits(rest / 1000 % 60, 2)).\(digits(rest % 1000, 3))Z"
+    }
+
+    /// Reads ``text``; `nil` for anything else.
+    package init?(text: String) {
+        let parts = text.split(separator: "T", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[1].utf8.count == 13, parts[1].hasSuffix("Z"),
+            let day = CalendarDay(String(parts[0]))
+        else { return nil }
+        let numbers = parts[1].dropLast().split(whereSeparator: { $0 == ":" || $0 == "." }).map { Int64($0) ?? -1 }
+        guard numbers.count == 4, (0..<24).contains(numbers[0]), (0..<60).contains(numbers[1]),
+            (0..<60).contains(numbers[2]), (0..<1000).contains(numbers[3])
+        else { return nil }
+        self.milliseconds =
+            Int64(day.daysSince1970) * 86_400_000 + numbers[0] * 3_600_000 + numbers[1] * 60_000 + numbers[2] * 1000
+            + numbers[3]
+        guard self.text == text else { return nil }
+    }
 }
 
 /// A point on a clock that never jumps: nanoseconds since some start.

@@ -217,11 +217,18 @@ package struct TimeZoneRules: Sendable {
     ///
     /// Usually midnight; where clocks jump over midnight or the whole day, the instant of the jump.
     package func startOfDay(_ day: CalendarDay) -> Int64 {
-        let midnight = Int64(day.daysSince1970) * 86_400
-        // No offset exceeds 26 hours (RFC 9636, section 3.2), so local midnight is nowhere before this.
-        var period = self.period(at: midnight - 2 * 86_400)
+        self.firstInstant(of: day, secondOfDay: 0)
+    }
+
+    /// The first instant, in seconds since 1970, at which local clocks show that time of that day or a later one.
+    ///
+    /// Where clocks jump over it, the instant of the jump; where they show it twice, the first time.
+    package func firstInstant(of day: CalendarDay, secondOfDay: Int) -> Int64 {
+        let local = Int64(day.daysSince1970) * 86_400 + Int64(secondOfDay)
+        // No offset exceeds 26 hours (RFC 9636, section 3.2), so that local time is nowhere before this.
+        var period = self.period(at: local - 2 * 86_400)
         while true {
-            let candidate = max(period.start, midnight - Int64(period.offsetSeconds))
+            let candidate = max(period.start, local - Int64(period.offsetSeconds))
             if candidate < period.end { return candidate }
             period = self.period(at: period.end)
         }
