@@ -250,7 +250,7 @@ extension DataVerifier {
                     tally.held += 1
                     tally.heldIDs &+= FNV1a.hash(line.prefix { $0 != 0x20 })
                 }
-            case ".generation": break
+            case ".generation", ".standing": break
             // Drafts of schemas, which an operator may change and take away.
             case "schemas" where provider == .snowplow: break
             case _ where PartitionPath.partNumber(of: name) != nil:

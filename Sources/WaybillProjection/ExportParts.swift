@@ -126,9 +126,13 @@ enum PercentText {
 
 /// Collects what an exporter makes of one batch, by partition and part; nothing here touches the disk.
 struct PartSink: ExportSink, ~Copyable {
-    struct Key: Hashable {
+    struct Key: Hashable, Comparable {
         let env: DeploymentEnvironment
         let day: CalendarDay
+
+        static func < (left: Key, right: Key) -> Bool {
+            (left.env.rawValue, left.day) < (right.env.rawValue, right.day)
+        }
 
         init(env: DeploymentEnvironment, day: CalendarDay) {
             self.env = env

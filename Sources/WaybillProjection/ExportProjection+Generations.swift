@@ -4,9 +4,10 @@ package import WaybillSystem
 internal import WaybillArchive
 internal import WaybillJSON
 
-/// Exchanging partitions of a live export for ones that a replay made.
+/// Exchanging partitions of a live export for others: those that a replay made, or those that it replaced.
 ///
-///     1. the new partition gets a `.generation` file that names its content
+///     1. the new partition gets a `.generation` file, which names its content and says how the checkpoint will know it;
+///        the old one a `.standing` file, which says how the checkpoint knew it until now
 ///     2. one commit: the checkpoint forgets the old partition's files, and remembers the exchange
 ///     3. the two folders are exchanged, the old one moves to exports/.previous-<provider>
 ///     4. one commit: the exchange is done
@@ -14,6 +15,10 @@ internal import WaybillJSON
 /// A crash after 2 finds the exchange in the checkpoint; whether it was done is told by the `.generation` file.
 extension ExportProjection {
     static var generationName: String { ".generation" }
+    static var standingName: String { ".standing" }
+
+    /// What the checkpoint says of one partition: the `part:` entry, and the length of each file below the folder.
+    private typealias Standing = [String: String]
 
     /// Where the partitions are that this export has written, below the data directory.
     package var partitionPaths: [String] {
@@ -22,40 +27,125 @@ extension ExportProjection {
         return paths.sorted()
     }
 
+    /// The replay whose partitions were adopted last.
+    package var adoptedReplay: String? { self.state.entries[Self.adoptedKey] }
+
     /// Takes the partitions of `directory` in the place of its own for these days and environment.
     ///
     /// Own partitions of the range that `directory` does not have become empty.
+    ///
+    /// - Parameter replay: names the replay that made them; ``adoptedReplay`` is it from the commit on that decides.
     package mutating func adopt(
-        from directory: String, days from: CalendarDay?, through to: CalendarDay?, env: DeploymentEnvironment?
+        from directory: String, range: ExportRange, replay: String
     ) throws(FileSystemError) {
-        let filter = ExportFilter(from: from, to: to, env: env)
-        let new = try self.partitions(below: directory)
-        let own = try self.partitions(below: self.directory).filter { key in
-            filter.admits(key.day) && (env == nil || key.env == env)
-        }
-        var changes: [String: String?] = [:]
-        for key in Set(new).union(own) {
+        var standings: [PartSink.Key: Standing] = [:]
+        for key in Set(try self.partitions(below: directory)).union(try self.partitions(below: self.directory))
+        where range.admits(key.day, key.env) {
             let source = key.path(below: directory)
             try self.files.createDirectories(Path.join(self.root, source))
-            let generation = try self.markGeneration(Path.join(self.root, source))
-            let target = self.path(key)
-            for entry in self.state.entries.keys {
-                let prefix = FileSet<Files>.keyPrefix + target + "/"
-                if entry.hasPrefix(prefix) { changes.updateValue(nil, forKey: entry) }
-            }
+            var standing = ["part": PartStanding(number: try self.nextPartNumber(in: source)).text]
             for path in ["dead/\(PartitionPath.part(0)).ndjson", "held.ids"] {
                 // These go on growing where the replay left them.
                 guard let status = try self.files.status(at: Path.join(self.root, "\(source)/\(path)")) else {
                     continue
                 }
-                changes[FileSet<Files>.keyPrefix + "\(target)/\(path)"] = String(status.byteCount)
+                standing[path] = String(status.byteCount)
             }
-            changes[Self.partPrefix + target] = PartStanding(number: try self.nextPartNumber(in: source)).text
-            changes[Self.switchPrefix + target] = "\(source) \(generation)"
+            standings[key] = standing
+        }
+        try self.exchange(standings, with: directory, changes: [Self.adoptedKey: replay])
+    }
+
+    /// What ``rollBack(_:)`` did, as paths of partitions below the data directory.
+    package struct RollBack: Hashable, Sendable {
+        package var exchanged: [String] = []
+        /// They got events since they were exchanged, which the previous generation does not have; nothing was done.
+        package var grown: [String] = []
+    }
+
+    /// Takes the partitions in whose place others came back, for these days and environment; again, and it is undone.
+    ///
+    /// All of the range or, where one has got events since, none.
+    package mutating func rollBack(_ range: ExportRange) throws(FileSystemError) -> RollBack {
+        let previous = self.previousDirectory
+        var report = RollBack()
+        var standings: [PartSink.Key: Standing] = [:]
+        for key in try self.partitions(below: previous).filter({ range.admits($0.day, $0.env) }).sorted() {
+            let target = self.path(key)
+            guard
+                let standing = try self.standing(in: Path.join(self.root, key.path(below: previous)), Self.standingName)
+            else { continue }
+            let adopted = try self.standing(in: Path.join(self.root, target), Self.generationName)
+            if adopted == self.standing(of: target) {
+                standings[key] = standing
+                report.exchanged.append(target)
+            } else {
+                report.grown.append(target)
+            }
+        }
+        guard report.grown.isEmpty else {
+            report.exchanged = []
+            return report
+        }
+        try self.exchange(standings, with: previous, changes: [:])
+        return report
+    }
+
+    private var previousDirectory: String { "exports/.previous-\(Path.name(of: self.directory))" }
+
+    /// Exchanges partitions with those of `directory`, and goes on with what `standings` say of them.
+    private mutating func exchange(
+        _ standings: [PartSink.Key: Standing], with directory: String, changes: [String: String?]
+    ) throws(FileSystemError) {
+        var changes = changes
+        for (key, standing) in standings {
+            let source = key.path(below: directory)
+            let target = self.path(key)
+            let old = self.standing(of: target)
+            try self.files.createDirectories(Path.join(self.root, target))
+            try self.files.replace(
+                Path.join(self.root, "\(target)/\(Self.standingName)"), with: Array(Self.text(old).utf8))
+            let generation = Hexadecimal.text(SystemRandom.seed(), digitCount: 16)
+            try self.files.replace(
+                Path.join(self.root, "\(source)/\(Self.generationName)"),
+                with: Array("\(generation)\n\(Self.text(standing))".utf8))
+            for name in old.keys { changes.updateValue(nil, forKey: Self.entry(name, of: target)) }
+            for (name, value) in standing { changes[Self.entry(name, of: target)] = .some(value) }
+            changes[Self.switchPrefix + target] = .some("\(source) \(generation)")
         }
         try self.state.commit(changes)
         try self.finishSwitching()
         _ = try self.recover()
+    }
+
+    private static func entry(_ name: String, of partition: String) -> String {
+        name == "part" ? Self.partPrefix + partition : "\(FileSet<Files>.keyPrefix)\(partition)/\(name)"
+    }
+
+    private func standing(of partition: String) -> Standing {
+        var standing: Standing = [:]
+        standing["part"] = self.state.entries[Self.partPrefix + partition]
+        let prefix = "\(FileSet<Files>.keyPrefix)\(partition)/"
+        for (key, value) in self.state.entries where key.hasPrefix(prefix) {
+            standing[String(key.dropFirst(prefix.utf8.count))] = value
+        }
+        return standing
+    }
+
+    private static func text(_ standing: Standing) -> String {
+        standing.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)\n" }.joined()
+    }
+
+    /// The standing in a partition's file; `nil` without the file.
+    private func standing(in partition: String, _ name: String) throws(FileSystemError) -> Standing? {
+        guard let bytes = try self.files.contents(of: Path.join(partition, name)) else { return nil }
+        var standing: Standing = [:]
+        for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n") {
+            // The first line of a `.generation` file has no space.
+            guard let space = line.firstIndex(of: " ") else { continue }
+            standing[String(line[..<space])] = String(line[line.index(after: space)...])
+        }
+        return standing
     }
 
     /// Does the exchanges that the checkpoint remembers.
@@ -75,34 +165,23 @@ extension ExportProjection {
     }
 
     private func exchange(_ source: String, _ target: String) throws(FileSystemError) {
-        if try self.files.status(at: target) == nil {
-            try self.files.createDirectories(Path.parent(of: target))
-            try self.files.rename(source, to: target)
-        } else {
-            try self.files.exchange(source, with: target)
-        }
+        try self.files.createDirectories(target)
+        try self.files.exchange(source, with: target)
         try self.files.synchronizeDirectory(Path.parent(of: target))
         try self.files.synchronizeDirectory(Path.parent(of: source))
     }
 
     /// Puts the replaced partition where an operator finds it, in the place of one that was replaced before it.
     private func keepPrevious(_ replaced: String, of partition: String) throws(FileSystemError) {
-        guard try self.files.status(at: replaced) != nil else { return }
-        let name = Path.name(of: self.directory)
         let previous = Path.join(
-            self.root, "exports/.previous-\(name)" + partition.dropFirst(self.directory.utf8.count))
+            self.root, self.previousDirectory + partition.dropFirst(self.directory.utf8.count))
+        // Rolled back, it lies where it belongs.
+        guard replaced != previous, try self.files.status(at: replaced) != nil else { return }
         try self.files.removeTree(previous)
         try self.files.createDirectories(Path.parent(of: previous))
         try self.files.rename(replaced, to: previous)
         try self.files.synchronizeDirectory(Path.parent(of: previous))
         try self.files.synchronizeDirectory(Path.parent(of: replaced))
-    }
-
-    /// Gives a partition's content a name that no other has, and writes it into the partition.
-    private func markGeneration(_ partition: String) throws(FileSystemError) -> String {
-        let generation = Hexadecimal.text(SystemRandom.seed(), digitCount: 16)
-        try self.files.replace(Path.join(partition, Self.generationName), with: Array("\(generation)\n".utf8))
-        return generation
     }
 
     private func generation(of partition: String) throws(FileSystemError) -> String? {
@@ -125,5 +204,30 @@ extension ExportProjection {
             }
         }
         return keys
+    }
+}
+
+/// Which partitions of an export are exchanged.
+package struct ExportRange: Hashable, Sendable {
+    /// Days in the report's zone.
+    package var from: CalendarDay?
+    package var to: CalendarDay?
+    /// All when empty.
+    package var environments: Set<DeploymentEnvironment>
+
+    package init(
+        from: CalendarDay? = nil, to: CalendarDay? = nil, environments: Set<DeploymentEnvironment> = []
+    ) {
+        self.from = from
+        self.to = to
+        self.environments = environments
+    }
+
+    package func admits(_ day: CalendarDay) -> Bool {
+        (self.from.map { $0 <= day } ?? true) && (self.to.map { day <= $0 } ?? true)
+    }
+
+    package func admits(_ day: CalendarDay, _ environment: DeploymentEnvironment) -> Bool {
+        self.admits(day) && (self.environments.isEmpty || self.environments.contains(environment))
     }
 }

@@ -46,16 +46,14 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private var closing: [ClosedPart] = []
     /// Partitions touched since the last checkpoint.
     private var touchedKeys: Set<PartSink.Key> = []
-    /// What is exported; everything when `nil`.
-    package var filter: ExportFilter?
     /// Lines that are no events; the archive's quarantine has them.
     private var quarantinedCount = 0
     private var checkpointedQuarantinedCount = 0
-    private var filterDays: DayCursor
 
     static var partPrefix: String { "part:" }
     private static var closedPrefix: String { "closed:" }
     static var switchPrefix: String { "switch:" }
+    static var adoptedKey: String { "adopted" }
 
     package var name: String { self.options.provider.rawValue }
 
@@ -75,7 +73,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.options = options
         self.isAgeJudged = isAgeJudged
         self.exporter = Exporter(options)
-        self.filterDays = DayCursor(options.zone)
         self.description = self.exporter.description
         self.sink = PartSink(description: self.description)
         self.state = try StateStore(path: statePath, files: data.files)
@@ -282,18 +279,32 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         _ line: UnsafeRawBufferPointer, _ reader: EventReader, _ source: SourceDescription, receivedAt: WallTime
     ) {
         switch reader.read(line, receivedAt: receivedAt) {
-        case .event(let facts):
-            if let filter, !filter.admits(facts, day: self.filterDays.day(of: facts.time)) { return }
-            self.exporter.export(
-                line, facts, source: source, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, to: &self.sink)
-        case .quarantine:
-            self.quarantinedCount += 1
+        case .event(let facts): self.export(line, facts, source, receivedAt: receivedAt)
+        case .quarantine: self.quarantinedCount += 1
         }
+    }
+
+    /// Maps one line that was judged already; ``finishBatch()`` follows the last of its batch.
+    package mutating func export(
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, receivedAt: WallTime
+    ) {
+        self.exporter.export(
+            line, facts, source: source, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, to: &self.sink)
     }
 
     /// Closes the request that the batch's last events share, and writes what came of the batch.
     package mutating func finishBatch() throws(FileSystemError) {
+        self.finishGroup()
+        try self.writeTouched()
+    }
+
+    /// Closes the request that the last events share.
+    package mutating func finishGroup() {
         self.exporter.finishGroup(to: &self.sink)
+    }
+
+    /// Writes what came of the batches since the last call; not durable before a checkpoint.
+    package mutating func writeTouched() throws(FileSystemError) {
         for index in self.sink.touched { try self.write(index) }
         self.sink.allWritten()
     }
@@ -393,28 +404,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 }
 
-/// Which events are exported.
-package struct ExportFilter: Hashable, Sendable {
-    /// Days in the report's zone.
-    package var from: CalendarDay?
-    package var to: CalendarDay?
-    package var env: DeploymentEnvironment?
-
-    package init(from: CalendarDay?, to: CalendarDay?, env: DeploymentEnvironment?) {
-        self.from = from
-        self.to = to
-        self.env = env
-    }
-
-    func admits(_ facts: EventFacts, day: CalendarDay) -> Bool {
-        (self.env == nil || facts.env == self.env) && self.admits(day)
-    }
-
-    func admits(_ day: CalendarDay) -> Bool {
-        (self.from.map { $0 <= day } ?? true) && (self.to.map { day <= $0 } ?? true)
-    }
-}
-
 /// What became of events.
 package struct ExportCounts: Hashable, Sendable {
     package var exported: Int
@@ -422,7 +411,7 @@ package struct ExportCounts: Hashable, Sendable {
     package var held: Int
     package var skipped: Int
 
-    package init(exported: Int, refused: Int, held: Int, skipped: Int) {
+    package init(exported: Int = 0, refused: Int = 0, held: Int = 0, skipped: Int = 0) {
         self.exported = exported
         self.refused = refused
         self.held = held

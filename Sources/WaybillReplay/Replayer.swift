@@ -1,26 +1,29 @@
 internal import WaybillArchive
 internal import WaybillExport
-internal import WaybillProjection
-package import WaybillSystem
-
 internal import WaybillJournal
+internal import WaybillProjection
 internal import WaybillProtocol
+package import WaybillSystem
 
 /// Does what a ``Replay/Request`` asks for.
 package struct Replayer<Files: FileSystem>: Sendable {
-    private let data: DataDirectory<Files>
-    private let request: Replay.Request
-    private let options: ExportOptions
-    private let files: Files
+    let data: DataDirectory<Files>
+    let request: Replay.Request
+    let options: [ExportOptions]
+    let files: Files
 
     package init(dataDirectory: String, files: Files, request: Replay.Request) throws(Replay.Failure) {
         let data = DataDirectory(root: dataDirectory, files: files)
         self.files = files
         self.data = data
         self.request = request
-        var zone = request.zone
-        if zone == nil { zone = try Self.recordedZone(data, "export-\(request.provider.rawValue)") }
-        self.options = ExportOptions(provider: request.provider, zone: zone ?? .utc)
+        var options: [ExportOptions] = []
+        for provider in request.providers {
+            var zone = request.zone
+            if zone == nil { zone = try Self.recordedZone(data, "export-\(provider.rawValue)") }
+            options.append(ExportOptions(provider: provider, zone: zone ?? .utc))
+        }
+        self.options = options
     }
 
     /// The zone that a projection of the receiver last ran with; UTC when it never did.
@@ -41,81 +44,151 @@ package struct Replayer<Files: FileSystem>: Sendable {
         }
     }
 
-    /// Does it.
-    ///
-    /// - Parameter progress: bytes of the archive read so far, and how many there are.
-    package func run(progress: (_ done: Int, _ total: Int) -> Void) throws(Replay.Failure) -> Replay.Report {
-        let archive: FileStatus?
-        do throws(FileSystemError) {
-            archive = try self.files.status(at: self.data.archive)
-        } catch {
-            throw .disk(error)
+    // MARK: What can be asked for
+
+    /// Makes the exports again.
+    package func run(_ observer: Replay.Observer = Replay.Observer()) throws(Replay.Failure) -> Replay.Report {
+        try self.requireArchive()
+        if let output = self.request.output { return try self.write(to: output, observer) }
+        guard self.request.takesWholeDays else { throw .partOfDay }
+        guard self.request.origin == .archive else { throw .journalInPlace }
+        let lock = try self.lock()
+        defer { self.files.close(lock) }
+        return try self.replace(observer)
+    }
+
+    /// Counts what ``run(_:)`` would write, and writes nothing.
+    package func preview(_ observer: Replay.Observer = Replay.Observer()) throws(Replay.Failure) -> Replay.Report {
+        try self.requireArchive()
+        if self.request.origin == .journal { return try self.replayJournal(into: nil, observer) }
+        let plan = try self.plan()
+        let survey = try self.survey(plan, observer)
+        return try self.makeUnits(of: plan, survey, ledger: nil, observer) { _, options throws(FileSystemError) in
+            RecordTally(options)
+        } finish: { _, targets throws(FileSystemError) in
+            Self.outcome(targets)
         }
+    }
+
+    static func outcome(_ targets: [(options: ExportOptions, target: RecordTally)]) -> [ProviderID: Replay.Counts] {
+        Dictionary(uniqueKeysWithValues: targets.map { ($0.options.provider, $0.target.counts) })
+    }
+
+    /// Exchanges the days of the range for what was there before the last replay or roll-back.
+    ///
+    /// - Returns: the partitions exchanged, as paths below the data directory.
+    package func rollBack() throws(Replay.Failure) -> [String] {
+        try self.requireArchive()
+        let lock = try self.lock()
+        defer { self.files.close(lock) }
+        var exchanged: [String] = []
+        for options in self.options {
+            let report = try Replay.onDisk { () throws(FileSystemError) in
+                var live = try ExportProjection.live(options, data: self.data)
+                _ = try live.recover()
+                return try live.rollBack(self.request.range)
+            }
+            guard report.grown.isEmpty else { throw .grown(report.grown) }
+            guard !report.exchanged.isEmpty else { throw .noPrevious(options.provider.rawValue) }
+            exchanged += report.exchanged
+        }
+        return exchanged
+    }
+
+    func requireArchive() throws(Replay.Failure) {
+        let archive = try Replay.onDisk { () throws(FileSystemError) in try self.files.status(at: self.data.archive) }
         guard archive != nil else { throw .noArchive(self.data.root) }
-        if let output = self.request.output { return try self.write(to: output, progress: progress) }
-        let lock: FileID
+    }
+
+    private func lock() throws(Replay.Failure) -> FileID {
         do throws(DataDirectoryError) {
-            lock = try self.data.lock(processID: ProcessID.current)
+            return try self.data.lock(processID: ProcessID.current)
         } catch {
             throw .data(error)
         }
-        defer { self.files.close(lock) }
-        return try self.replace(progress: progress)
     }
+
+    // MARK: Elsewhere
 
     /// Writes into a directory of its own, which becomes a data directory with exports alone.
-    private func write(to output: String, progress: (Int, Int) -> Void) throws(Replay.Failure) -> Replay.Report {
-        let lock: FileStatus?
-        do throws(FileSystemError) {
-            lock = try self.files.status(at: Path.join(output, "state/lock"))
-        } catch {
-            throw .disk(error)
+    private func write(to output: String, _ observer: Replay.Observer) throws(Replay.Failure) -> Replay.Report {
+        let target = DataDirectory(root: output, files: self.files)
+        let lock = try Replay.onDisk { () throws(FileSystemError) in
+            try self.files.status(at: Path.join(output, "state/lock"))
         }
         guard lock == nil else { throw .outputInUse(output) }
-        do throws(FileSystemError) {
-            let target = DataDirectory(root: output, files: self.files)
+        let own = try Replay.onDisk { () throws(FileSystemError) -> FileID? in
             try target.create()
-            let name = self.request.provider.rawValue
-            return try self.project(
-                into: target, directory: "exports/\(name)", statePath: target.statePath("replay-\(name)"),
-                progress: progress)
-        } catch {
-            throw .disk(error)
+            let file = try self.files.open(Path.join(target.state, "replay.lock"), .append)
+            if try self.files.lock(file, .exclusive) { return file }
+            self.files.close(file)
+            return nil
         }
+        guard let own else { throw .outputBusy(output) }
+        defer { self.files.close(own) }
+        if self.request.origin == .journal { return try self.replayJournal(into: target, observer) }
+        let plan = try self.plan()
+        let ledger = try self.openLedger(plan, in: target, observer) { provider in "exports/\(provider.rawValue)" }
+        let report = try self.makeGeneration(plan, in: target, ledger, observer) { "exports/\($0.rawValue)" }
+        try Replay.onDisk { () throws(FileSystemError) in
+            for provider in self.request.providers {
+                try self.files.removeTree(Path.join(output, Self.workDirectory(provider)))
+            }
+            try ledger.remove()
+        }
+        return report
     }
 
-    /// Brings archive and live export to the journal's end, writes the new generation, and exchanges the partitions.
-    private func replace(progress: (Int, Int) -> Void) throws(Replay.Failure) -> Replay.Report {
+    // MARK: In place
+
+    /// Brings archive and live exports to the journal's end, makes the new generation, and exchanges the partitions.
+    private func replace(_ observer: Replay.Observer) throws(Replay.Failure) -> Replay.Report {
+        try self.catchUp()
+        let plan = try self.plan()
+        let ledger = try self.openLedger(plan, in: self.data, observer, directory: Self.workDirectory)
+        let report = try self.makeGeneration(plan, in: self.data, ledger, observer, directory: Self.workDirectory)
+        if self.request.resending == .refused { try self.requireUnsent(observer) }
+        try Replay.onDisk { () throws(FileSystemError) in
+            guard let replay = ledger.replay else { return }
+            for options in self.options {
+                var live = try ExportProjection.live(options, data: self.data)
+                _ = try live.recover()
+                // Adopted before an interruption: what it replaced must not come back.
+                if live.adoptedReplay == replay { continue }
+                try live.adopt(
+                    from: Self.workDirectory(options.provider), range: self.request.range, replay: replay)
+            }
+            for provider in self.request.providers {
+                try self.files.removeTree(Path.join(self.data.root, Self.workDirectory(provider)))
+            }
+            try ledger.remove()
+        }
+        return report
+    }
+
+    /// Where a provider's new generation is made, below the directory it is made in.
+    static func workDirectory(_ provider: ProviderID) -> String { "exports/.replay-\(provider.rawValue)" }
+
+    private func catchUp() throws(Replay.Failure) {
         let archiveZone = try Self.recordedZone(self.data, "archive")
-        do throws(FileSystemError) {
-            var live = try self.catchUp(archiveZone: archiveZone)
-            let name = self.request.provider.rawValue
-            let directory = "exports/.replay-\(name)"
-            let report = try self.project(
-                into: self.data, directory: directory, statePath: self.data.statePath("replay-\(name)"),
-                progress: progress)
-            try live.adopt(
-                from: directory, days: self.request.from, through: self.request.to, env: self.request.environment)
-            return report
-        } catch {
-            throw .disk(error)
+        try Replay.onDisk { () throws(FileSystemError) in
+            let journal = try self.data.openJournal()
+            var archive = try ArchiveProjection(data: self.data, zone: archiveZone)
+            try self.advance(&archive, to: journal.end)
+            for options in self.options { try self.catchUp(options, to: journal.end) }
         }
     }
 
-    private func catchUp(archiveZone: TimeZoneRules) throws(FileSystemError) -> ExportProjection<Files> {
-        let journal = try self.data.openJournal()
-        var archive = try ArchiveProjection(data: self.data, zone: archiveZone)
-        try self.advance(&archive, to: journal.end)
-        let isLive = try self.files.status(at: self.data.statePath("export-\(self.request.provider.rawValue)"))
-        var live = try ExportProjection.live(self.options, data: self.data)
-        if isLive != nil {
-            try self.advance(&live, to: journal.end)
+    private func catchUp(_ options: ExportOptions, to end: JournalPosition) throws(FileSystemError) {
+        let state = try self.files.status(at: self.data.statePath("export-\(options.provider.rawValue)"))
+        var live = try ExportProjection.live(options, data: self.data)
+        if state != nil {
+            try self.advance(&live, to: end)
         } else {
             // Never exported live: one that is configured later begins here.
             _ = try live.recover()
-            try live.checkpoint(at: journal.end)
+            try live.checkpoint(at: end)
         }
-        return live
     }
 
     private func advance(
@@ -129,77 +202,104 @@ package struct Replayer<Files: FileSystem>: Sendable {
 
     // MARK: The new generation
 
-    private func project(
-        into target: DataDirectory<Files>, directory: String, statePath: String,
-        progress: (Int, Int) -> Void
-    ) throws(FileSystemError) -> Replay.Report {
-        try self.files.removeTree(Path.join(target.root, directory))
-        try self.files.removeState(statePath)
-        var export = try ExportProjection(
-            data: target, directory: directory, statePath: statePath, options: self.options, isAgeJudged: true)
-        _ = try export.recover()
-        export.filter = ExportFilter(from: self.request.from, to: self.request.to, env: self.request.environment)
-        let index = try ArchiveIndex(data: self.data)
-        let parts = index.parts.filter(self.mayHold)
-        let total = parts.reduce(0) { $0 + $1.byteCount }
-        var report = Replay.Report(counts: export.counts)
-        for part in parts {
-            let done = report.byteCount
-            let read = try self.replay(part, into: &export) { progress(done + $0, total) }
-            report.lineCount += read.lineCount
-            report.unexplainedByteCount += part.byteCount - read.byteCount
-            report.byteCount += part.byteCount
+    func plan() throws(Replay.Failure) -> ReplayPlan<Files> {
+        try Replay.onDisk { () throws(FileSystemError) in
+            ReplayPlan(index: try ArchiveIndex(data: self.data), request: self.request)
         }
-        try export.closeAll()
-        try export.checkpoint(at: JournalPosition(0))
-        try self.files.removeState(statePath)
-        report.counts = export.counts
-        report.partitions = export.partitionPaths
-        return report
     }
 
-    /// Whether a part can hold events of the range: the report's zone is at most a day away from the archive's.
-    private func mayHold(_ part: ArchiveIndex<Files>.Part) -> Bool {
-        if let env = self.request.environment, env.rawValue != part.environment { return false }
-        if let from = self.request.from, part.day.daysSince1970 < from.daysSince1970 - 1 { return false }
-        if let to = self.request.to, part.day.daysSince1970 > to.daysSince1970 + 1 { return false }
-        return true
-    }
-
-    /// - Returns: what was read.
-    private func replay(
-        _ part: ArchiveIndex<Files>.Part, into export: inout ExportProjection<Files>, progress: (Int) -> Void
-    ) throws(FileSystemError) -> (lineCount: Int, byteCount: Int) {
-        var reader = try PartReader(part, data: self.data)
-        var lineCount = 0
-        var byteCount = 0
-        while true {
-            let next: (run: SourceRun, bytes: UnsafeRawBufferPointer)?
-            do throws(PartReadError) {
-                next = try reader.next()
-            } catch {
-                // What cannot be inflated any more is unexplained, as lines without a run are.
-                guard case .disk(let cause) = error else { break }
-                throw cause
+    /// Opens the record of a replay that was interrupted, or begins one.
+    private func openLedger(
+        _ plan: ReplayPlan<Files>, in target: DataDirectory<Files>, _ observer: Replay.Observer,
+        directory: (ProviderID) -> String
+    ) throws(Replay.Failure) -> ReplayLedger<Files> {
+        let request = self.requestFingerprint
+        let archive = Self.fingerprint(of: plan.index)
+        return try Replay.onDisk { () throws(FileSystemError) in
+            let ledger = try ReplayLedger(path: target.statePath("replay"), files: self.files)
+            let obstacle =
+                self.request.isFromStart ? "it was asked for" : ledger.obstacle(request: request, archive: archive)
+            if let obstacle, ledger.replay != nil { observer.noticed("the replay begins again: \(obstacle)") }
+            if ledger.replay == nil || obstacle != nil {
+                // Before what was made for another replay is gone, nothing may call it made for this one.
+                for provider in self.request.providers {
+                    for directory in Set([directory(provider), Self.workDirectory(provider)]).sorted() {
+                        try self.files.removeTree(Path.join(target.root, directory))
+                    }
+                }
+                try self.files.synchronizeDirectory(target.exports)
+                try ledger.begin(request: request, archive: archive)
             }
-            guard let (run, bytes) = next else { break }
-            try export.project(
-                ProjectedBatch(
-                    position: JournalPosition(0), description: run.description, offset: StreamOffset(0),
-                    receivedAt: run.receivedAt, raw: bytes))
-            lineCount += run.lineCount
-            byteCount += run.range.count
-            progress(run.range.upperBound)
+            return ledger
         }
-        return (lineCount, byteCount)
     }
-}
 
-extension FileSystem {
-    /// Deletes a state file and what stands beside it.
-    fileprivate func removeState(_ path: String) throws(FileSystemError) {
-        for path in [path, path + ".tmp", path + ".previous"] where try self.status(at: path) != nil {
-            try self.unlink(path)
+    /// What decides which bytes a replay writes, besides the archive.
+    private var requestFingerprint: String {
+        var fields = [
+            "1", self.request.range.from?.description ?? "", self.request.range.to?.description ?? "",
+            self.request.users.rawValue, self.request.duplicates.rawValue, self.request.origin.rawValue,
+        ]
+        fields += self.options.map { "\($0.provider.rawValue) \($0.zone.name) \($0.mappingVersion)" }
+        for set in [
+            Set(self.request.range.environments.map(\.rawValue)), self.request.apps, self.request.names,
+            Set(self.request.kinds.map(\.rawValue)),
+        ] {
+            fields += ["set"] + set.sorted()
         }
+        return Self.fingerprint(of: fields)
+    }
+
+    private static func fingerprint(of index: ArchiveIndex<Files>) -> String {
+        Self.fingerprint(of: index.parts.map { "\($0.path) \($0.byteCount) \($0.sourcesByteCount)" })
+    }
+
+    private static func fingerprint(of texts: [String]) -> String {
+        var digest = SHA256Digest()
+        for text in texts {
+            var text = "\(text.utf8.count) \(text)"
+            text.withUTF8 { digest.update(UnsafeRawBufferPointer($0)) }
+        }
+        return digest.finish()
+    }
+
+    /// Makes the units that are missing, each below `directory`.
+    private func makeGeneration(
+        _ plan: ReplayPlan<Files>, in target: DataDirectory<Files>, _ ledger: ReplayLedger<Files>,
+        _ observer: Replay.Observer, directory: @escaping @Sendable (ProviderID) -> String
+    ) throws(Replay.Failure) -> Replay.Report {
+        let survey = try self.survey(plan, observer)
+        return try self.makeUnits(of: plan, survey, ledger: ledger, observer) {
+            unit, options throws(FileSystemError) in
+            let work = Self.unitDirectory(unit, options.provider)
+            try self.files.removeTree(Path.join(target.root, work))
+            // Made, and not recorded before a crash.
+            try self.files.removeTree(Path.join(target.root, "\(directory(options.provider))/\(unit)"))
+            try self.files.createDirectories(Path.join(target.root, work))
+            return try PartitionWriter(
+                options, data: target, directory: work,
+                statePath: Path.join(target.root, "\(work)/unit.state"))
+        } finish: { unit, targets throws(FileSystemError) in
+            var counts: [ProviderID: Replay.Counts] = [:]
+            for (options, writer) in targets {
+                let work = Self.unitDirectory(unit, options.provider)
+                let partitions = try writer.finish()
+                counts[options.provider, default: Replay.Counts()].events = writer.counts
+                counts[options.provider, default: Replay.Counts()].partitions = partitions.count
+                for partition in partitions {
+                    let path = Path.join(target.root, "\(directory(options.provider))/\(unit)")
+                    try self.files.createDirectories(Path.parent(of: path))
+                    try self.files.rename(Path.join(target.root, partition), to: path)
+                    try self.files.synchronizeDirectory(Path.parent(of: path))
+                }
+                try self.files.removeTree(Path.join(target.root, work))
+            }
+            return counts
+        }
+    }
+
+    /// Where one unit grows; a name that no reader of exports takes for a partition.
+    private static func unitDirectory(_ unit: ReplayUnit, _ provider: ProviderID) -> String {
+        "\(Self.workDirectory(provider))/.unit-\(unit.environment.rawValue)-\(unit.day)"
     }
 }

@@ -47,10 +47,10 @@ extension SimulatedReceiver {
     private func replayProblem(_ provider: ProviderID) -> String? {
         let files = SimulatedFiles(self.disk)
         defer { files.die() }
-        var request = Replay.Request(provider: provider)
+        var request = Replay.Request(providers: [provider], now: WallTime(milliseconds: 0))
         request.output = "/replay"
         do throws(Replay.Failure) {
-            _ = try Replayer(dataDirectory: "/data", files: files, request: request).run { _, _ in }
+            _ = try Replayer(dataDirectory: "/data", files: files, request: request).run()
         } catch {
             return "a replay fails: \(error)"
         }

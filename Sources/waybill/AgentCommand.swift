@@ -71,7 +71,7 @@ struct AgentCommand: AsyncParsableCommand {
 
     func run() async throws {
         var configuration = try self.agentConfiguration()
-        let bar = Monitor(ProgressBar("shipping"))
+        let bar = Monitor(ProgressBar("shipping", isQuiet: !Console.isTerminal))
         if self.once, Console.isTerminal {
             configuration.progress = { done, total in bar.update { $0.show(done, of: total) } }
         }

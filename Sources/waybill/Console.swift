@@ -122,37 +122,44 @@ struct ConsoleLogHandler: LogHandler {
     }
 }
 
-/// A progress bar on a terminal, for what takes longer than two seconds; silent otherwise.
+/// Progress of what takes longer than two seconds: a bar on a terminal, a line each ten seconds otherwise.
 struct ProgressBar {
     private let label: String
+    private let isQuiet: Bool
     private let started = POSIXClock().monotonicTime()
-    private var lastDrawn = POSIXClock().monotonicTime()
+    private var lastShown = POSIXClock().monotonicTime()
     private var isDrawn = false
 
-    init(_ label: String) {
+    init(_ label: String, isQuiet: Bool) {
         self.label = label
+        self.isQuiet = isQuiet
     }
 
     /// Shows that `done` of `total` bytes are done.
     mutating func show(_ done: Int, of total: Int) {
+        guard !self.isQuiet else { return }
         let now = POSIXClock().monotonicTime()
-        guard Console.isTerminal, now - self.started > .seconds(2), now - self.lastDrawn > .milliseconds(200) else {
+        guard now - self.started > .seconds(2),
+            now - self.lastShown > (Console.isTerminal ? .milliseconds(200) : .seconds(10))
+        else { return }
+        self.lastShown = now
+        let share = total > 0 ? min(1, Double(done) / Double(total)) : 1
+        let seconds = Double((now - self.started).nanoseconds) / 1e9
+        let rate = Int(Double(done) / 1e6 / seconds)
+        let left = share > 0 ? Int(seconds / share - seconds) : 0
+        guard Console.isTerminal else {
+            Console.printError("\(self.label): \(Int(share * 100)) %, \(rate) MB/s, \(left) s left")
             return
         }
-        self.lastDrawn = now
         self.isDrawn = true
-        let share = total > 0 ? Double(done) / Double(total) : 1
-        let seconds = Double((now - self.started).nanoseconds) / 1e9
-        let rate = Double(done) / 1e6 / seconds
-        let left = share > 0 ? Int(seconds / share - seconds) : 0
         let filled = Int(share * 30)
         let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: 30 - filled)
-        Console.write(
-            "\r\(self.label) \(bar) \(Int(share * 100)) %  \(Int(rate)) MB/s  \(left) s left ", to: STDERR_FILENO)
+        Console.write("\r\(self.label) \(bar) \(Int(share * 100)) %  \(rate) MB/s  \(left) s left ", to: STDERR_FILENO)
     }
 
     /// Ends the line.
-    func finish() {
+    mutating func finish() {
         if self.isDrawn { Console.write("\n", to: STDERR_FILENO) }
+        self.isDrawn = false
     }
 }

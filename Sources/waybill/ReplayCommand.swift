@@ -1,6 +1,7 @@
 import ArgumentParser
 import WaybillArchive
 import WaybillExport
+import WaybillJSON
 import WaybillProjection
 import WaybillReplay
 import WaybillSystem
@@ -8,20 +9,23 @@ import WaybillSystem
 struct ReplayCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replay",
-        abstract: "Make a provider's export for a range of days again, from the archive.",
+        abstract: "Make exports for a range of days again, from the archive or the journal.",
         discussion: """
             Examples:
               waybill replay --data /var/lib/waybill --provider ga4 --from 2026-11-01 --to 2026-11-20
+              waybill replay --data /var/lib/waybill --provider ga4,mixpanel --jobs 4 --diff
               waybill replay --data /var/lib/waybill --provider csv --zone Asia/Seoul --output /tmp/again
+              waybill replay --data /var/lib/waybill --provider ga4 --from 2026-11-20 --to 2026-11-20 --rollback
 
             In place (without --output) the receiver must be stopped; each day is exchanged atomically, and what it
-            replaced is kept in exports/.previous-<provider>.
+            replaced is kept in exports/.previous-<provider> until the next exchange.
+            An interrupted replay goes on where it was: give the same command again.
             """)
 
     @Option(help: "A receiver's data directory.")
     var data: String
 
-    @Option(help: "Which export: \(ProviderID.list).")
+    @Option(help: "Which exports, separated by commas: \(ProviderID.list).")
     var provider: String
 
     @Option(help: "The first day, in the report's zone.")
@@ -30,58 +34,216 @@ struct ReplayCommand: ParsableCommand {
     @Option(help: "The last day, in the report's zone.")
     var to: CalendarDay?
 
-    @Option(help: "Only this environment: dev, internal or prod.")
-    var env: DeploymentEnvironment?
+    @Option(help: "Only these environments: dev, internal, prod; may be given several times.")
+    var env: [DeploymentEnvironment] = []
 
-    @Option(help: "The report's zone. (default: the live export's, else UTC)")
+    @Option(help: "Only events of this app; may be given several times; with --output.")
+    var app: [String] = []
+
+    @Option(help: "Only events of this name; may be given several times; with --output.")
+    var name: [String] = []
+
+    @Option(help: "Only these kinds: screen, action, event, user, meta; may be given several times; with --output.")
+    var kind: [EventKind] = []
+
+    @Option(help: "The reports' zone. (default: each live export's, else UTC)")
     var zone: String?
 
     @Option(help: "Write to this directory and change nothing in the data directory; the receiver may run.")
     var output: String?
 
+    @Flag(help: "Read what the journal still keeps, in its order, instead of the archive; with --output.")
+    var fromJournal = false
+
+    @Option(help: "How many days are made at the same time. (1 to 256)")
+    var jobs = 1
+
+    @Flag(help: "Leave out events whose id another event had before.")
+    var distinct = false
+
+    @Flag(
+        help: """
+            Also replay what sets properties of users, each property once with its newest value, for \
+            providers that apply them in the order of arrival.
+            """)
+    var withUsers = false
+
+    @Flag(help: "Exchange days although events that were sent would be counted twice if they were sent again.")
+    var force = false
+
+    @Flag(help: "Begin again instead of going on with a replay that was interrupted.")
+    var restart = false
+
+    @Flag(help: "Count what would be written, and write nothing.")
+    var dryRun = false
+
+    @Flag(help: "Compare with the present exports, and write nothing; one line for each day that differs.")
+    var diff = false
+
+    @Flag(help: "Take back what the last replay in place replaced; once more, and it is undone.")
+    var rollback = false
+
+    @Flag(help: "Show no progress.")
+    var quiet = false
+
     func validate() throws {
-        _ = try OptionReader.provider(self.provider)
+        _ = try OptionReader.replayedProviders(self.provider)
         if let from, let to, to < from { throw ValidationError("--to lies before --from") }
+        guard (1...256).contains(self.jobs) else { throw ValidationError("--jobs is a number from 1 to 256") }
+        let modes = [("--dry-run", self.dryRun), ("--diff", self.diff), ("--rollback", self.rollback)]
+        let chosen = modes.filter(\.1).map(\.0)
+        guard chosen.count < 2 else { throw ValidationError("\(chosen.joined(separator: " and ")) exclude each other") }
+        if self.output != nil, self.diff || self.rollback {
+            throw ValidationError("\(chosen[0]) is about the exports in the data directory and takes no --output")
+        }
     }
 
     func run() throws {
-        var request = Replay.Request(provider: try OptionReader.provider(self.provider))
-        request.zone = try self.zone.map(OptionReader.zone)
-        request.from = self.from
-        request.to = self.to
-        request.environment = self.env
-        request.output = self.output
-        var bar = ProgressBar("replay \(self.provider)")
-        let report: Replay.Report
-        do {
-            report = try Replayer(dataDirectory: self.data, files: POSIXFileSystem(), request: request).run {
-                done, total in
-                bar.show(done, of: total)
+        StopSignals.listen()
+        let request = try self.request()
+        var bar = ProgressBar("replay \(self.provider)", isQuiet: self.quiet)
+        let observer = Replay.Observer(
+            progressed: { bar.show($0.byteCount, of: $0.totalByteCount) },
+            noticed: { notice in
+                if !self.quiet { Console.printError(notice) }
+            },
+            isStopped: { StopSignals.received != 0 })
+        do throws(Replay.Failure) {
+            let replayer = try Replayer(dataDirectory: self.data, files: POSIXFileSystem(), request: request)
+            if self.rollback {
+                for path in try replayer.rollBack() { print(path) }
+                return
             }
+            let report =
+                if self.dryRun {
+                    try replayer.preview(observer)
+                } else if self.diff {
+                    try replayer.compare(observer)
+                } else {
+                    try replayer.run(observer)
+                }
             bar.finish()
+            try self.show(report, of: request)
         } catch {
             bar.finish()
             Console.printError("\(error)")
-            switch error {
-            case .data(.locked), .zone: throw ExitCode.badConfiguration
-            case .noArchive, .outputInUse: throw ExitCode.badInput
-            case .data(.unusable), .disk: throw ExitCode.files
+            throw error.exitCode
+        }
+    }
+
+    private func request() throws -> Replay.Request {
+        var request = Replay.Request(
+            providers: try OptionReader.replayedProviders(self.provider), now: POSIXClock().wallTime())
+        request.zone = try self.zone.map(OptionReader.zone)
+        request.range = ExportRange(from: self.from, to: self.to, environments: Set(self.env))
+        request.apps = Set(self.app)
+        request.names = Set(self.name)
+        request.kinds = Set(self.kind)
+        request.origin = self.fromJournal ? .journal : .archive
+        request.users = self.withUsers ? .newest : .leftOut
+        request.duplicates = self.distinct ? .dropped : .kept
+        request.resending = self.force ? .allowed : .refused
+        request.output = self.output
+        request.jobCount = self.jobs
+        request.isFromStart = self.restart
+        return request
+    }
+
+    private func show(_ report: Replay.Report, of request: Replay.Request) throws(Replay.Failure) {
+        for difference in report.differences where !difference.isEmpty { print(difference.json) }
+        for provider in request.providers {
+            let counts = report.counts[provider] ?? Replay.Counts()
+            print(counts.json(of: provider, isDryRun: self.dryRun))
+            if counts.users > 0, !self.withUsers, !self.quiet {
+                Console.printError(
+                    "\(provider.rawValue): \(counts.users) events that set properties of users are left out, since "
+                        + "older values would replace newer ones; --with-users replays the newest of each")
             }
         }
-        print(report.json(provider: self.provider))
-        if report.unexplainedByteCount > 0 {
-            Console.printError(
-                "\(report.unexplainedByteCount) bytes of the archive were left out: their .sources files are damaged")
-            throw ExitCode.badInput
+        guard report.unexplainedByteCount == 0, report.strayLineCount == 0 else {
+            throw .leftOut(byteCount: report.unexplainedByteCount, lineCount: report.strayLineCount)
         }
     }
 }
 
-extension Replay.Report {
+extension EventKind: ExpressibleByArgument {}
+
+extension OptionReader {
+    /// A list of one provider or more.
+    fileprivate static func replayedProviders(_ list: String) throws -> [ProviderID] {
+        let providers = try list.split(separator: ",").map { try self.provider(String($0)) }
+        guard !providers.isEmpty, Set(providers).count == providers.count else {
+            throw ValidationError("--provider names each provider once")
+        }
+        return providers
+    }
+}
+
+extension Replay.Failure {
+    fileprivate var exitCode: ExitCode {
+        switch self {
+        case .data(.locked), .zone, .outputBusy: .badConfiguration
+        case .partOfDay, .journalInPlace: .validationFailure
+        case .noArchive, .outputInUse, .tooMany, .tooManyToCompare, .noPrevious, .grown, .sentBefore, .leftOut:
+            .badInput
+        case .data(.unusable), .disk: .files
+        case .interrupted: .interrupted
+        }
+    }
+}
+
+extension Replay.Counts {
     /// One line of JSON.
-    fileprivate func json(provider: String) -> String {
-        "{\"provider\":\"\(provider)\",\"lines\":\(self.lineCount),\"bytes\":\(self.byteCount),"
-            + "\"exported\":\(self.counts.exported),\"refused\":\(self.counts.refused),\"held\":\(self.counts.held),"
-            + "\"skipped\":\(self.counts.skipped),\"partitions\":\(self.partitions.count)}"
+    fileprivate func json(of provider: ProviderID, isDryRun: Bool) -> String {
+        var json =
+            "{\"provider\":\"\(provider.rawValue)\",\"lines\":\(self.lines),\"bytes\":\(self.bytes),"
+            + "\"exported\":\(self.events.exported),\"refused\":\(self.events.refused),"
+            + "\"held\":\(self.events.held),\"skipped\":\(self.events.skipped),\"dup\":\(self.duplicates),"
+            + "\"partitions\":\(self.partitions)"
+        if isDryRun { json += ",\"records\":\(self.records),\"output_bytes\":\(self.outputBytes)" }
+        return json + "}"
+    }
+}
+
+extension PartitionDifference {
+    /// One line of JSON.
+    fileprivate var json: String {
+        var json = JSONWriter()
+        json.beginObject()
+        json.key("partition")
+        json.string(self.path)
+        for (name, value) in [
+            ("added" as StaticString, self.added), ("removed", self.removed), ("changed", self.changed),
+            ("same", self.same),
+        ] {
+            json.key(name)
+            json.integer(Int64(value))
+        }
+        json.key("fates")
+        json.beginObject()
+        for (name, count) in self.fates.sorted(by: { $0.key < $1.key }) {
+            var name = name
+            name.withUTF8 { json.key(UnsafeRawBufferPointer($0)) }
+            json.integer(Int64(count))
+        }
+        json.endObject()
+        json.key("fix")
+        json.beginObject()
+        for (name, counts) in self.fixes.sorted(by: { $0.key < $1.key }) {
+            var name = name
+            name.withUTF8 { json.key(UnsafeRawBufferPointer($0)) }
+            json.beginArray()
+            for count in counts { json.integer(Int64(count)) }
+            json.endArray()
+        }
+        json.endObject()
+        json.key("mappings")
+        json.beginArray()
+        for version in self.presentMappings.sorted() { json.integer(Int64(version)) }
+        json.endArray()
+        json.key("mapping")
+        json.integer(Int64(self.mapping))
+        json.endObject()
+        return String(decoding: json.output.bytes, as: UTF8.self)
     }
 }

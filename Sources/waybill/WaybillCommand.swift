@@ -8,7 +8,8 @@ import ArgumentParser
 ///
 ///     waybill inspect                                       what is in files and folders, and whether they hold together
 ///
-/// Exit codes: 0 done, 64 usage, 65 bad input, 66 no input, 69 no receiver, 74 files cannot be used, 78 bad configuration.
+/// Exit codes: 0 done, 64 usage, 65 bad input, 66 no input, 69 no receiver, 74 files cannot be used,
+/// 75 interrupted, 78 bad configuration.
 @main
 struct WaybillCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -32,6 +33,8 @@ extension ExitCode {
     static let badInput = ExitCode(65)
     /// No receiver took what was to be sent (`EX_UNAVAILABLE`).
     static let unreachable = ExitCode(69)
+    /// Stopped by a signal in a state that the same command goes on from (`EX_TEMPFAIL`).
+    static let interrupted = ExitCode(75)
     /// Files or directories cannot be used (`EX_IOERR`).
     static let files = ExitCode(74)
     /// The configuration is wrong (`EX_CONFIG`).

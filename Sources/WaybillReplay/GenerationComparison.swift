@@ -1,0 +1,196 @@
+internal import WaybillArchive
+package import WaybillExport
+internal import WaybillJSON
+internal import WaybillProjection
+internal import WaybillSystem
+
+/// How a partition that a replay would make differs from the present one.
+package struct PartitionDifference: Hashable, Sendable {
+    package let provider: ProviderID
+    /// Below the data directory.
+    package let path: String
+    /// Events with a record in the new generation alone, in the present alone, in both with other bytes, and alike.
+    package var added = 0
+    package var removed = 0
+    package var changed = 0
+    package var same = 0
+    /// How often events go from one fate to another, `ga4.too_old → exported`; `absent` is none at all.
+    package var fates: [String: Int] = [:]
+    /// How often values are changed for the provider, by kind: now, and then.
+    package var fixes: [String: [Int]] = [:]
+    /// Versions of the mapping that made the present parts, and of the one at hand.
+    package var presentMappings: Set<Int> = []
+    package var mapping = 0
+
+    /// Whether a replay would change nothing.
+    package var isEmpty: Bool { self.added == 0 && self.removed == 0 && self.changed == 0 && self.fates.isEmpty }
+}
+
+/// Holds the present partition's events against those of a new generation, each by its id.
+///
+/// Memory: about 150 bytes for each event of the present partition, up to ``eventCountMax``. The n-th event of an id is
+/// compared with the n-th of the other generation.
+final class GenerationComparison {
+    static let eventCountMax = 4 << 20
+
+    private struct Place: Hashable {
+        let id: Digest128
+        let turn: Int
+    }
+
+    private struct Present {
+        /// Index in ``fates``.
+        let fate: Int
+        let content: UInt64
+    }
+
+    private var present: [Place: Present] = [:]
+    private var turns: [Digest128: Int] = [:]
+    private var fates: [String] = ["exported"]
+    private var fateIndexes: [String: Int] = ["exported": 0]
+    private var newFixes = FixCounts()
+    private var tape = JSONTape()
+    private(set) var difference: PartitionDifference
+    private(set) var isFull = false
+
+    init(_ options: ExportOptions, path: String) {
+        self.difference = PartitionDifference(provider: options.provider, path: path)
+        self.difference.mapping = options.mappingVersion
+    }
+
+    // MARK: The present
+
+    func takePresent(id: ArraySlice<UInt8>, record: [UInt8]) {
+        let content = Self.content(record)
+        self.addPresent(Self.digest(id, else: content), fate: 0, content: FNV1a.hash(content))
+    }
+
+    func takePresent(deadLetter: [UInt8]) {
+        guard let letter = deadLetter.withUnsafeBytes({ self.letter($0) }) else { return }
+        self.addPresent(letter.id, fate: self.fate(letter.reason), content: 0)
+    }
+
+    func takePresent(heldID: ArraySlice<UInt8>) {
+        self.addPresent(Self.digest(heldID, else: []), fate: self.fate("held"), content: 0)
+    }
+
+    func takePresent(mapping: Int, fixes: [String: Int]) {
+        self.difference.presentMappings.insert(mapping)
+        for (name, count) in fixes { self.difference.fixes[name, default: [0, 0]][0] += count }
+    }
+
+    private func addPresent(_ id: Digest128, fate: Int, content: UInt64) {
+        guard self.present.count < Self.eventCountMax else {
+            self.isFull = true
+            return
+        }
+        let turn = self.turns[id] ?? 0
+        self.turns[id] = turn + 1
+        self.present[Place(id: id, turn: turn)] = Present(fate: fate, content: content)
+    }
+
+    /// To be called once the present is known.
+    func beginNew() {
+        self.turns = [:]
+    }
+
+    // MARK: The new generation
+
+    func take(_ record: ExportRecord) {
+        self.newFixes.add(record.fixes)
+        let content = Self.content(Array(record.bytes))
+        self.compare(
+            Self.digest(Array(record.ids)[...], else: content), fate: "exported", content: FNV1a.hash(content))
+    }
+
+    func take(_ refusal: Refusal) {
+        guard let letter = self.letter(refusal.deadLetter) else { return }
+        self.compare(letter.id, fate: letter.reason, content: 0)
+    }
+
+    func take(_ event: HeldEvent) {
+        self.compare(Self.digest(Array(event.id)[...], else: []), fate: "held", content: 0)
+    }
+
+    /// An event that gets no record on purpose.
+    func takeSkipped(_ line: UnsafeRawBufferPointer, because reason: String) {
+        guard let id = self.id(of: line), self.present[Place(id: id, turn: self.turns[id] ?? 0)] != nil
+        else { return }
+        self.compare(id, fate: reason, content: 0)
+    }
+
+    private func compare(_ id: Digest128, fate: String, content: UInt64) {
+        let turn = self.turns[id] ?? 0
+        self.turns[id] = turn + 1
+        let present = self.present.removeValue(forKey: Place(id: id, turn: turn))
+        let old = present.map { self.fates[$0.fate] } ?? "absent"
+        if old == "exported", fate == "exported" {
+            if present?.content == content { self.difference.same += 1 } else { self.difference.changed += 1 }
+            return
+        }
+        if fate == "exported" { self.difference.added += 1 }
+        if old == "exported" { self.difference.removed += 1 }
+        if old != fate { self.difference.fates["\(old) → \(fate)", default: 0] += 1 }
+    }
+
+    /// What is left of the present has no counterpart.
+    func finish() {
+        for entry in self.present.values {
+            if entry.fate == 0 { self.difference.removed += 1 }
+            self.difference.fates["\(self.fates[entry.fate]) → absent", default: 0] += 1
+        }
+        self.present = [:]
+        for code in FixCode.allCases where self.newFixes[code] > 0 {
+            self.difference.fixes[code.rawValue, default: [0, 0]][1] = self.newFixes[code]
+        }
+        self.difference.fixes = self.difference.fixes.filter { $0.value[0] != $0.value[1] }
+    }
+
+    // MARK: Identity
+
+    private func fate(_ name: String) -> Int {
+        if let known = self.fateIndexes[name] { return known }
+        self.fates.append(name)
+        self.fateIndexes[name] = self.fates.count - 1
+        return self.fates.count - 1
+    }
+
+    /// A record without what ends it.
+    private static func content(_ record: [UInt8]) -> ArraySlice<UInt8> {
+        var content = record[...]
+        while let last = content.last, last == 0x0A || last == 0x0D { content.removeLast() }
+        return content
+    }
+
+    /// An event without a usable id is told by its content.
+    private static func digest(_ id: ArraySlice<UInt8>, else content: ArraySlice<UInt8>) -> Digest128 {
+        if id.elementsEqual([UInt8(ascii: "-")]) { return content.withUnsafeBytes { Digest128([$0]) } }
+        return id.withUnsafeBytes { Digest128(id: $0) }
+    }
+
+    private func letter(_ bytes: UnsafeRawBufferPointer) -> (id: Digest128, reason: String)? {
+        let line = bytes.last == 0x0A ? UnsafeRawBufferPointer(rebasing: bytes.dropLast()) : bytes
+        guard self.parse(line), let reason = self.tape.firstValue(of: "reason", in: 0) else { return nil }
+        let name = String(decoding: self.tape.bytes(of: reason), as: UTF8.self)
+        if let id = self.tape.firstValue(of: "id", in: 0), self.tape[id].kind == .string {
+            return (Digest128(id: self.tape.bytes(of: id)), name)
+        }
+        return (Digest128([line]), name)
+    }
+
+    private func id(of line: UnsafeRawBufferPointer) -> Digest128? {
+        guard self.parse(line, from: JSONText.byteOrderMarkByteCount(line)),
+            let id = self.tape.firstValue(of: "id", in: 0), self.tape[id].kind == .string
+        else { return nil }
+        return Digest128(id: self.tape.bytes(of: id))
+    }
+
+    private func parse(_ line: UnsafeRawBufferPointer, from start: Int = 0) -> Bool {
+        do throws(JSONError) {
+            try self.tape.parse(line, from: start)
+            return true
+        } catch {
+            return false
+        }
+    }
+}

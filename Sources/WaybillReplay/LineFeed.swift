@@ -1,0 +1,180 @@
+internal import WaybillExport
+internal import WaybillJSON
+internal import WaybillProjection
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// Where a line stands in what a replay reads: the number of its part or batch, and its first byte in there.
+struct LinePosition: Hashable, Comparable, Sendable {
+    let part: Int
+    let offset: Int
+
+    static func < (left: LinePosition, right: LinePosition) -> Bool {
+        (left.part, left.offset) < (right.part, right.offset)
+    }
+}
+
+/// Takes what one provider gets of the lines.
+protocol RecordTarget: AnyObject, SendableMetatype {
+    func export(
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, receivedAt: WallTime)
+    /// An event that the provider does not get, and why.
+    func leaveOut(_ line: UnsafeRawBufferPointer, because reason: LeaveOutReason)
+    /// The run is over, and with it the request that its last events share.
+    func finishRun() throws(FileSystemError)
+}
+
+/// Why a replay does not give an event to a provider.
+enum LeaveOutReason: String, Hashable, Sendable {
+    case duplicate
+    /// It sets properties of a user, which would bring old values back.
+    case user
+}
+
+/// Which events of the range are wanted.
+struct LineFilter: Sendable {
+    private let environments: Set<DeploymentEnvironment>
+    private let apps: Set<[UInt8]>
+    private let names: Set<[UInt8]>
+    private let kinds: Set<EventKind>
+
+    init(_ request: Replay.Request) {
+        self.environments = request.range.environments
+        self.apps = Set(request.apps.map { Array($0.utf8) })
+        self.names = Set(request.names.map { Array($0.utf8) })
+        self.kinds = request.kinds
+    }
+
+    func admits(_ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription) -> Bool {
+        if !self.environments.isEmpty, !self.environments.contains(facts.env) { return false }
+        if !self.kinds.isEmpty, !self.kinds.contains(facts.kind ?? .event) { return false }
+        if !self.names.isEmpty, !self.names.contains(Self.text(facts.name, in: line) ?? Array("log".utf8)) {
+            return false
+        }
+        return self.apps.isEmpty || self.apps.contains(Self.text(facts.bundle, in: line) ?? Array(source.bundle.utf8))
+    }
+
+    private static func text(_ range: Range<Int>?, in line: UnsafeRawBufferPointer) -> [UInt8]? {
+        guard let range else { return nil }
+        let body = UnsafeRawBufferPointer(rebasing: line[range])
+        return JSONText.hasEscapes(body) ? Array(JSONText.string(body).utf8) : Array(body)
+    }
+}
+
+/// One provider's way out of a feed.
+struct FeedOutlet {
+    let provider: ProviderID
+    let target: any RecordTarget
+    var days: DayCursor
+    var counts = Replay.Counts()
+}
+
+/// Judges each line once and gives it to every provider in whose report it has a wanted day.
+struct LineFeed: ~Copyable {
+    let filter: LineFilter
+    let range: ExportRange
+    let survey: LineSurvey
+    let users: Replay.UserEvents
+    /// The environment whose lines these are; `nil` for all.
+    let environment: DeploymentEnvironment?
+    var outlets: [FeedOutlet]
+    /// Of the lines since ``beginPart()``.
+    private(set) var facts = PartFacts()
+    private var traits = UserTraits()
+    private var reader: (description: StreamDescription, reader: EventReader, source: SourceDescription)?
+
+    init(
+        request: Replay.Request, range: ExportRange, survey: LineSurvey, environment: DeploymentEnvironment?,
+        outlets: [FeedOutlet]
+    ) {
+        self.filter = LineFilter(request)
+        self.range = range
+        self.survey = survey
+        self.users = request.users
+        self.environment = environment
+        self.outlets = outlets
+    }
+
+    mutating func beginPart() {
+        self.facts = PartFacts()
+    }
+
+    /// Feeds the lines of one run.
+    ///
+    /// - Parameter position: of the run's first byte.
+    mutating func take(
+        _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, at position: LinePosition,
+        receivedAt: WallTime
+    ) throws(FileSystemError) {
+        let (reader, source) = self.reader(for: description)
+        bytes.forEachLine { line in
+            self.take(
+                UnsafeRawBufferPointer(rebasing: bytes[line]), reader, source,
+                at: LinePosition(part: position.part, offset: position.offset + line.lowerBound), receivedAt)
+        }
+        for outlet in self.outlets { try outlet.target.finishRun() }
+    }
+
+    private mutating func reader(
+        for description: StreamDescription
+    ) -> (reader: EventReader, source: SourceDescription) {
+        if let known = self.reader, known.description == description { return (known.reader, known.source) }
+        let source = description.sourceDescription
+        let reader = EventReader(source: source)
+        self.reader = (description, reader, source)
+        return (reader, source)
+    }
+
+    private mutating func take(
+        _ line: UnsafeRawBufferPointer, _ reader: EventReader, _ source: SourceDescription,
+        at position: LinePosition, _ receivedAt: WallTime
+    ) {
+        guard case .event(let facts) = reader.read(line, receivedAt: receivedAt) else {
+            self.facts.strayLineCount += 1
+            return
+        }
+        let time = facts.time.milliseconds
+        self.facts.times =
+            min(self.facts.times?.lowerBound ?? time, time)...max(self.facts.times?.upperBound ?? time, time)
+        if let environment, facts.env != environment {
+            self.facts.strayLineCount += 1
+            return
+        }
+        guard self.filter.admits(line, facts, source) else { return }
+        for index in self.outlets.indices {
+            guard self.range.admits(self.outlets[index].days.day(of: facts.time)) else { continue }
+            self.outlets[index].counts.lines += 1
+            self.outlets[index].counts.bytes += line.count + 1
+            if self.survey.isDuplicate(position) {
+                self.outlets[index].counts.duplicates += 1
+                self.outlets[index].target.leaveOut(line, because: .duplicate)
+            } else if facts.kind == .user, self.outlets[index].provider.appliesUsersInOrder {
+                self.takeUser(line, facts, reader, source, at: position, receivedAt, outlet: index)
+            } else {
+                self.outlets[index].target.export(line, facts, source, receivedAt: receivedAt)
+            }
+        }
+    }
+
+    private mutating func takeUser(
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ reader: EventReader, _ source: SourceDescription,
+        at position: LinePosition, _ receivedAt: WallTime, outlet index: Int
+    ) {
+        let provider = self.outlets[index].provider
+        let isTaken =
+            switch self.users {
+            case .leftOut: false
+            case .newest:
+                self.traits.reduce(
+                    line, facts, for: provider, isNewest: { self.survey.isNewest($0, position, facts.time) })
+            }
+        guard isTaken else {
+            self.outlets[index].counts.users += 1
+            self.outlets[index].target.leaveOut(line, because: .user)
+            return
+        }
+        let reduced = self.traits.line
+        guard case .event(let facts) = reader.read(reduced, receivedAt: receivedAt) else { return }
+        self.outlets[index].target.export(reduced, facts, source, receivedAt: receivedAt)
+    }
+}

@@ -1,0 +1,171 @@
+internal import WaybillArchive
+internal import WaybillExport
+internal import WaybillJSON
+internal import WaybillProjection
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// What must be known of all lines before the first is replayed: which repeat an id, and which line is the newest of
+/// each property of each user.
+///
+/// Made by reading the archive once more, in the order of its paths; for ids as often as it takes to keep
+/// ``idCountMax`` at a time. Then nobody changes it, and all workers share it.
+struct LineSurvey: Sendable {
+    /// Ids in memory at the same time: 16 bytes each, in a set that is at worst three eighths full.
+    static let idCountMax = 4 << 20
+    static let duplicateCountMax = 16 << 20
+    /// Properties of users: 48 bytes each.
+    static let propertyCountMax = 4 << 20
+
+    /// A line that has a property, and when its event happened.
+    private struct Setting: Hashable {
+        let time: WallTime
+        let position: LinePosition
+    }
+
+    /// Offsets of lines whose id another line had before, ascending, by part.
+    private var duplicates: [Int: [Int]] = [:]
+    private var duplicateCount = 0
+    private var newest: [Digest128: Setting] = [:]
+
+    init() {}
+
+    func isDuplicate(_ position: LinePosition) -> Bool {
+        guard let offsets = self.duplicates[position.part] else { return false }
+        var low = 0
+        var high = offsets.count
+        while low < high {
+            let middle = (low + high) / 2
+            if offsets[middle] < position.offset { low = middle + 1 } else { high = middle }
+        }
+        return low < offsets.count && offsets[low] == position.offset
+    }
+
+    /// Whether no newer line has a property.
+    func isNewest(_ property: Digest128, _ position: LinePosition, _ time: WallTime) -> Bool {
+        self.newest[property] == Setting(time: time, position: position)
+    }
+
+    mutating func add(duplicate position: LinePosition) throws(Replay.Failure) {
+        guard self.duplicateCount < Self.duplicateCountMax else {
+            throw .tooMany(what: "lines that repeat an id", limit: Self.duplicateCountMax)
+        }
+        self.duplicateCount += 1
+        self.duplicates[position.part, default: []].append(position.offset)
+    }
+
+    mutating func add(_ property: Digest128, at position: LinePosition, _ time: WallTime) throws(Replay.Failure) {
+        if let known = self.newest[property] {
+            if (known.time, known.position) > (time, position) { return }
+        } else if self.newest.count >= Self.propertyCountMax {
+            throw .tooMany(what: "properties of users", limit: Self.propertyCountMax)
+        }
+        self.newest[property] = Setting(time: time, position: position)
+    }
+
+    /// To be called once all duplicates are there.
+    mutating func sortDuplicates() {
+        for part in self.duplicates.keys { self.duplicates[part]?.sort() }
+    }
+}
+
+/// Reads lines for a ``LineSurvey``, in as many passes as it takes.
+struct LineSurveyor: ~Copyable {
+    /// What one pass over the lines looks for.
+    enum Pass: Hashable {
+        /// Ids whose digest leaves `share` when it is divided by `count`.
+        case ids(share: Int, count: Int)
+        /// Properties of users, once the repeated lines are known.
+        case properties
+    }
+
+    private let filter: LineFilter
+    private let providers: [ProviderID]
+    private let wantsDuplicates: Bool
+    private var traits = UserTraits()
+    private var seen: [DeploymentEnvironment: Set<Digest128>] = [:]
+    private(set) var survey = LineSurvey()
+
+    init(request: Replay.Request) {
+        self.filter = LineFilter(request)
+        self.wantsDuplicates = request.duplicates == .dropped
+        self.providers = request.users == .newest ? request.providers.filter(\.appliesUsersInOrder) : []
+    }
+
+    /// The passes to make, in order; none where nothing needs to be known.
+    func passes(lineCount: Int) -> [Pass] {
+        var passes: [Pass] = []
+        if self.wantsDuplicates {
+            let count = max(1, (lineCount + LineSurvey.idCountMax - 1) / LineSurvey.idCountMax)
+            passes += (0..<count).map { .ids(share: $0, count: count) }
+        }
+        if !self.providers.isEmpty { passes.append(.properties) }
+        return passes
+    }
+
+    /// Looks at the lines of one run.
+    mutating func take(
+        _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, at position: LinePosition,
+        receivedAt: WallTime, in pass: Pass
+    ) throws(Replay.Failure) {
+        let source = description.sourceDescription
+        let reader = EventReader(source: source)
+        try bytes.forEachLine { (range) throws(Replay.Failure) in
+            let line = UnsafeRawBufferPointer(rebasing: bytes[range])
+            guard case .event(let facts) = reader.read(line, receivedAt: receivedAt) else { return }
+            let position = LinePosition(part: position.part, offset: position.offset + range.lowerBound)
+            switch pass {
+            case .ids(let share, let count):
+                guard self.filter.admits(line, facts, source) else { return }
+                try self.takeID(of: line, facts, at: position, share, count)
+            case .properties:
+                guard facts.kind == .user, !self.survey.isDuplicate(position) else { return }
+                try self.takeTraits(of: line, facts, at: position)
+            }
+        }
+    }
+
+    private mutating func takeID(
+        of line: UnsafeRawBufferPointer, _ facts: EventFacts, at position: LinePosition, _ share: Int, _ count: Int
+    ) throws(Replay.Failure) {
+        guard let id = Self.id(of: line) else { return }
+        let digest = Digest128(id: UnsafeRawBufferPointer(rebasing: line[id]))
+        guard Int((digest.low ^ digest.high) % UInt64(count)) == share else { return }
+        if self.seen[facts.env, default: []].insert(digest).inserted { return }
+        try self.survey.add(duplicate: position)
+    }
+
+    private mutating func takeTraits(
+        of line: UnsafeRawBufferPointer, _ facts: EventFacts, at position: LinePosition
+    ) throws(Replay.Failure) {
+        var properties: [Digest128] = []
+        self.traits.visit(line, facts, for: self.providers) { properties.append($0) }
+        for property in properties { try self.survey.add(property, at: position, facts.time) }
+    }
+
+    mutating func finishPass() {
+        self.seen = [:]
+        self.survey.sortDuplicates()
+    }
+
+    /// Where the id stands in a line; `nil` where there is none that a list of ids could hold.
+    private static func id(of line: UnsafeRawBufferPointer) -> Range<Int>? {
+        var id: Range<Int>?
+        var isFound = false
+        do throws(JSONError) {
+            try JSONScanner.scanObject(line, from: JSONText.byteOrderMarkByteCount(line)) { key, value, kind in
+                guard !isFound, key.count == 2, line[key.lowerBound] == UInt8(ascii: "i"),
+                    line[key.lowerBound + 1] == UInt8(ascii: "d")
+                else { return }
+                isFound = true
+                if kind == .string, (3...66).contains(value.count) {
+                    id = (value.lowerBound + 1)..<(value.upperBound - 1)
+                }
+            }
+        } catch {
+            // The reader has accepted it before.
+            return nil
+        }
+        return id
+    }
+}

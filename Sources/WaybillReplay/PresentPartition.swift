@@ -1,0 +1,137 @@
+internal import WaybillArchive
+internal import WaybillExport
+internal import WaybillJSON
+internal import WaybillProjection
+internal import WaybillSystem
+
+/// An export's partition as its checkpoint knows it, for whoever reads it beside a running receiver.
+struct PresentPartition<Files: FileSystem> {
+    /// A part, closed or open.
+    struct Part: Hashable {
+        /// The path without its extension.
+        let stem: String
+        let byteCount: Int
+        let idsByteCount: Int
+        let isClosed: Bool
+    }
+
+    private let root: String
+    private let path: String
+    private let fileExtension: String
+    private let lengths: [String: Int]
+    private let files: Files
+
+    /// - Parameters:
+    ///   - path: below the data directory.
+    ///   - lengths: what the export's checkpoint says of files that can still grow, by path.
+    init(
+        data: DataDirectory<Files>, path: String, provider: ProviderID, lengths: [String: Int]
+    ) {
+        self.root = data.root
+        self.files = data.files
+        self.path = path
+        self.fileExtension = Exporter.description(of: provider).fileExtension
+        self.lengths = lengths
+    }
+
+    /// Lengths of the files that a provider's checkpoint knows.
+    static func lengths(
+        of provider: ProviderID, in data: DataDirectory<Files>
+    ) throws(FileSystemError) -> [String: Int] {
+        var lengths: [String: Int] = [:]
+        let path = data.statePath("export-\(provider.rawValue)")
+        for path in [path, path + ".previous"] {
+            guard let bytes = try data.files.contents(of: path, byteCountMax: 1 << 30),
+                let image = StateImage(bytes: bytes)
+            else { continue }
+            let prefix = FileSet<Files>.keyPrefix
+            for (key, value) in image.entries where key.hasPrefix(prefix) {
+                lengths[String(key.dropFirst(prefix.utf8.count))] = Int(value)
+            }
+            break
+        }
+        return lengths
+    }
+
+    /// The parts, in order.
+    func parts() throws(FileSystemError) -> [Part] {
+        let folder = Path.join(self.root, self.path)
+        guard try self.files.status(at: folder) != nil else { return [] }
+        var parts: [Part] = []
+        for name in try self.files.list(folder)
+        where name.hasSuffix(".ids") && PartitionPath.partNumber(of: name) != nil {
+            let stem = "\(self.path)/\(name.dropLast(4))"
+            let isClosed = try self.files.status(at: Path.join(self.root, stem + ".manifest.json")) != nil
+            let records = self.lengths["\(stem).\(self.fileExtension)"] ?? (isClosed ? Int.max : 0)
+            let ids = self.lengths[stem + ".ids"] ?? (isClosed ? Int.max : 0)
+            parts.append(Part(stem: stem, byteCount: records, idsByteCount: ids, isClosed: isClosed))
+        }
+        return parts
+    }
+
+    /// Calls `body` with each record of a part and its events' ids, until it answers `false`.
+    func visitRecords(
+        of part: Part, _ body: (_ record: [UInt8], _ ids: [ArraySlice<UInt8>]) -> Bool
+    ) throws(FileSystemError) {
+        guard part.byteCount > 0 else { return }
+        var reader = try RecordReader(
+            stem: Path.join(self.root, part.stem), fileExtension: self.fileExtension, byteCount: part.byteCount,
+            idsByteCount: part.idsByteCount, files: self.files)
+        while let (record, ids) = try reader.next() {
+            guard body(record, ids) else { return }
+        }
+    }
+
+    /// Calls `body` with each line of a file of the partition that only grows.
+    func visitLines(of name: String, _ body: (_ line: [UInt8]) -> Void) throws(FileSystemError) {
+        let path = "\(self.path)/\(name)"
+        guard let byteCount = self.lengths[path], byteCount > 0,
+            try self.files.status(at: Path.join(self.root, path)) != nil
+        else { return }
+        var reader = try LineReader(path: Path.join(self.root, path), byteCount: byteCount, files: self.files)
+        while let line = try reader.next() { body(line.bytes) }
+    }
+
+    /// What a closed part's manifest says.
+    func manifest(of part: Part) throws(FileSystemError) -> PartManifest? {
+        try self.files.contents(of: Path.join(self.root, part.stem + ".manifest.json")).flatMap(PartManifest.init)
+    }
+
+    /// Which of the parts were sent to the provider; a part that was has a file that says so beside it.
+    ///
+    ///     part-00000.delivered     the SHA-256 of the part's manifest, or anything else: it was sent
+    func deliveredParts() throws(FileSystemError) -> [Part] {
+        var delivered: [Part] = []
+        for part in try self.parts()
+        where try self.files.status(at: Path.join(self.root, part.stem + ".delivered")) != nil {
+            delivered.append(part)
+        }
+        return delivered
+    }
+}
+
+/// What a replay wants to know of a closed part.
+struct PartManifest: Hashable {
+    var mapping = 0
+    var fixes: [String: Int] = [:]
+
+    /// `nil` for what is no manifest.
+    init?(_ bytes: [UInt8]) {
+        var tape = JSONTape()
+        let isRead = bytes.withUnsafeBytes { buffer in
+            do throws(JSONError) {
+                try tape.parse(buffer)
+            } catch {
+                return false
+            }
+            func text(_ index: Int) -> String { String(decoding: tape.bytes(of: index), as: UTF8.self) }
+            if let index = tape.firstValue(of: "mapping", in: 0) { self.mapping = Int(text(index)) ?? 0 }
+            if let index = tape.firstValue(of: "fix", in: 0), tape[index].kind == .object {
+                var members = tape.members(of: index)
+                while let (key, value) = members.next(in: tape) { self.fixes[text(key)] = Int(text(value)) ?? 0 }
+            }
+            return true
+        }
+        guard isRead else { return nil }
+    }
+}

@@ -1,0 +1,128 @@
+internal import WaybillArchive
+internal import WaybillExport
+internal import WaybillJSON
+internal import WaybillProjection
+internal import WaybillSystem
+
+/// Reads the records of a part together with the ids of their events.
+///
+///     .ndjson .log   a line           .csv   a line, where line feeds in quotes end none; the first is the header
+///     .json          a line without what joins it to its neighbours        .export   fields up to an empty line
+///
+/// Memory is one record.
+struct RecordReader<Files: FileSystem>: ~Copyable {
+    private let fileExtension: String
+    private var lines: LineReader<Files>
+    private var ids: LineReader<Files>
+    private var isAtHeader: Bool
+
+    /// Longer records are cut: no provider takes any.
+    private static var recordByteCountMax: Int { 64 << 20 }
+
+    /// Opens a part.
+    ///
+    /// - Parameters:
+    ///   - stem: the part's path without its extension.
+    ///   - byteCount: how much of the records counts, and of the ids.
+    init(
+        stem: String, fileExtension: String, byteCount: Int, idsByteCount: Int, files: Files
+    ) throws(FileSystemError) {
+        self.fileExtension = fileExtension
+        self.isAtHeader = fileExtension == "csv"
+        let lines = try LineReader(
+            path: "\(stem).\(fileExtension)", byteCount: byteCount, lineByteCountMax: Self.recordByteCountMax,
+            files: files)
+        let ids = try LineReader(
+            path: stem + ".ids", byteCount: idsByteCount, lineByteCountMax: Self.recordByteCountMax, files: files)
+        self.lines = lines
+        self.ids = ids
+    }
+
+    /// The next record without what ends it, and its events' ids; `nil` at the end.
+    mutating func next() throws(FileSystemError) -> (record: [UInt8], ids: [ArraySlice<UInt8>])? {
+        if self.isAtHeader {
+            self.isAtHeader = false
+            _ = try self.nextRecord()
+        }
+        guard let ids = try self.ids.next(), let record = try self.nextRecord() else { return nil }
+        return (record, ids.bytes.split(separator: UInt8(ascii: ",")))
+    }
+
+    private mutating func nextRecord() throws(FileSystemError) -> [UInt8]? {
+        switch self.fileExtension {
+        case "csv": try self.nextQuoted()
+        case "export": try self.nextEntry()
+        case "json": try self.nextElement()
+        default: try self.lines.next()?.bytes
+        }
+    }
+
+    private mutating func nextQuoted() throws(FileSystemError) -> [UInt8]? {
+        guard var record = try self.lines.next()?.bytes else { return nil }
+        while record.count(where: { $0 == UInt8(ascii: "\"") }) % 2 == 1, let more = try self.lines.next() {
+            record += [0x0A] + more.bytes
+        }
+        if record.last == 0x0D { record.removeLast() }
+        return record
+    }
+
+    private mutating func nextElement() throws(FileSystemError) -> [UInt8]? {
+        guard var record = try self.lines.next()?.bytes else { return nil }
+        if record.first == UInt8(ascii: "[") { record.removeFirst() }
+        if let last = record.last, last == UInt8(ascii: ",") || last == UInt8(ascii: "]") { record.removeLast() }
+        return record
+    }
+
+    private mutating func nextEntry() throws(FileSystemError) -> [UInt8]? {
+        var record: [UInt8] = []
+        while let line = try self.lines.next() {
+            if line.bytes.isEmpty { return record }
+            record += line.bytes + [0x0A]
+            guard !line.bytes.contains(UInt8(ascii: "=")) else { continue }
+            // Eight bytes say how long the value is, which may hold anything.
+            let start = record.count
+            while let more = try self.lines.next() {
+                record += more.bytes + [0x0A]
+                guard record.count - start > 8 else { continue }
+                let length = record[start..<(start + 8)].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+                if UInt64(record.count - start) >= length.addingReportingOverflow(9).partialValue { break }
+            }
+        }
+        return record.isEmpty ? nil : record
+    }
+}
+
+/// Takes a record that events share apart, so that each stands in one of its own.
+///
+///     {"app_instance_id":…,"events":[A,B],"user_properties":…}
+///         ─▶ {"app_instance_id":…,"events":[A],"user_properties":…}    {"app_instance_id":…,"events":[B]}
+///
+/// The properties belong to the first: an event that has some begins a record.
+struct SharedRecord: ~Copyable {
+    private var tape = JSONTape()
+
+    /// The records of the single events; the whole where it is not shared.
+    mutating func split(_ record: [UInt8], eventCount: Int) -> [[UInt8]] {
+        guard eventCount > 1 else { return [record] }
+        return record.withUnsafeBytes { bytes in
+            do throws(JSONError) {
+                try self.tape.parse(bytes)
+            } catch {
+                return [record]
+            }
+            guard let events = self.tape.firstValue(of: "events", in: 0), self.tape[events].kind == .array else {
+                return [record]
+            }
+            let head = record[...Int(self.tape[events].start)]
+            let tail = record[(Int(self.tape[events].end) - 1)...]
+            var records: [[UInt8]] = []
+            var element = events + 1
+            while element < Int(self.tape[events].next) {
+                let event = record[Int(self.tape[element].start)..<Int(self.tape[element].end)]
+                records.append(Array(head) + Array(event) + (records.isEmpty ? Array(tail) : Array("]}".utf8)))
+                element = Int(self.tape[element].next)
+            }
+            return records
+        }
+    }
+}

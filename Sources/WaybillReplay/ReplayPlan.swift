@@ -1,0 +1,90 @@
+internal import WaybillArchive
+internal import WaybillExport
+internal import WaybillProjection
+internal import WaybillSystem
+
+/// What one worker makes: an environment's day, for all providers.
+struct ReplayUnit: Hashable, Comparable, Sendable, CustomStringConvertible {
+    let environment: DeploymentEnvironment
+    let day: CalendarDay
+
+    static func < (left: ReplayUnit, right: ReplayUnit) -> Bool {
+        (left.environment.rawValue, left.day) < (right.environment.rawValue, right.day)
+    }
+
+    /// Also the end of the partition's path.
+    var description: String { "env=\(self.environment.rawValue)/date=\(self.day)" }
+}
+
+/// Which units there are, and which parts of the archive each may have lines in.
+///
+/// `@unchecked Sendable`: the index is a value that nobody changes.
+struct ReplayPlan<Files: FileSystem>: @unchecked Sendable {
+    let index: ArchiveIndex<Files>
+    let units: [ReplayUnit]
+    /// Indexes of parts, ascending, for each of ``units``.
+    let parts: [[Int]]
+
+    /// How far the day of a report's folder may be from that of an archive's: zones are up to 26 hours apart.
+    private static var reach: Int32 { 2 }
+
+    init(index: ArchiveIndex<Files>, request: Replay.Request) {
+        self.index = index
+        let apps = Set(request.apps.map(PartitionPath.component) + [PartitionPath.overflowApp])
+        var found: [ReplayUnit: [Int]] = [:]
+        for (number, part) in index.parts.enumerated() {
+            guard let environment = DeploymentEnvironment(rawValue: part.environment),
+                request.apps.isEmpty || apps.contains(part.appComponent)
+            else { continue }
+            for days in -Self.reach...Self.reach {
+                let day = CalendarDay(daysSince1970: part.day.daysSince1970 + days)
+                if request.range.admits(day, environment) {
+                    found[ReplayUnit(environment: environment, day: day), default: []].append(number)
+                }
+            }
+        }
+        self.units = found.keys.sorted()
+        self.parts = self.units.map { found[$0] ?? [] }
+    }
+
+    /// Bytes to read for a unit, at most.
+    func byteCount(of unit: Int) -> Int {
+        self.parts[unit].reduce(0) { $0 + self.index.parts[$1].byteCount }
+    }
+
+    /// Every part that a unit may want, ascending.
+    var allParts: [Int] { Set(self.parts.joined()).sorted() }
+}
+
+extension ArchiveIndex.Part {
+    /// `com.example.shop` of `archive/env=prod/app=com.example.shop/date=…/part-00001.ndjson`.
+    fileprivate var appComponent: String {
+        let components = self.path.split(separator: "/")
+        return components.count > 2 ? String(components[2].dropFirst("app=".utf8.count)) : ""
+    }
+}
+
+/// What reading a part of the archive to its end has told.
+struct PartFacts: Hashable, Sendable {
+    /// Milliseconds since 1970 of its first and its last event; `nil` without any.
+    var times: ClosedRange<Int64>?
+    var unexplainedByteCount = 0
+    /// Lines that are no events, or of another environment.
+    var strayLineCount = 0
+}
+
+/// The facts of each part that was read once, so that no unit reads it for nothing again.
+///
+/// A part holds lines of its day alone, but the zone of the archive's days may have been another in former times.
+final class PartCatalog: Sendable {
+    private let facts = Monitor<[Int: PartFacts]>([:])
+
+    /// `nil` for a part that was not read yet.
+    func facts(of part: Int) -> PartFacts? {
+        self.facts.update { $0[part] }
+    }
+
+    func record(_ facts: PartFacts, of part: Int) {
+        self.facts.update { $0[part] = facts }
+    }
+}

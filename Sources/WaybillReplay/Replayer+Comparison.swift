@@ -1,0 +1,83 @@
+internal import WaybillArchive
+internal import WaybillExport
+internal import WaybillProjection
+internal import WaybillSystem
+
+/// What a replay in place would change; writes nothing.
+extension Replayer {
+    /// Makes every unit in memory and holds it against the present one.
+    package func compare(_ observer: Replay.Observer = Replay.Observer()) throws(Replay.Failure) -> Replay.Report {
+        try self.requireArchive()
+        guard self.request.takesWholeDays else { throw .partOfDay }
+        guard self.request.origin == .archive else { throw .journalInPlace }
+        let plan = try self.plan()
+        let survey = try self.survey(plan, observer)
+        let lengths = try Replay.onDisk { () throws(FileSystemError) in
+            var lengths: [ProviderID: [String: Int]] = [:]
+            for provider in self.request.providers {
+                lengths[provider] = try PresentPartition.lengths(of: provider, in: self.data)
+            }
+            return lengths
+        }
+        let found = Monitor<[PartitionDifference]>([])
+        let tooLarge = Monitor<String?>(nil)
+        var report = try self.makeUnits(of: plan, survey, ledger: nil, observer) {
+            unit, options throws(FileSystemError) in
+            RecordTally(
+                options, comparison: try self.comparison(unit, options, lengths[options.provider] ?? [:]))
+        } finish: { unit, targets throws(FileSystemError) in
+            for (_, target) in targets {
+                guard let comparison = target.comparison else { continue }
+                comparison.finish()
+                if comparison.isFull { tooLarge.update { $0 = comparison.difference.path } }
+                if !comparison.difference.isEmpty || comparison.difference.same > 0 {
+                    found.update { $0.append(comparison.difference) }
+                }
+            }
+            return Self.outcome(targets)
+        }
+        try Replay.onDisk { () throws(FileSystemError) in
+            // Days of which the archive has nothing.
+            for options in self.options {
+                for unit in try self.presentUnits(below: "exports/\(options.provider.rawValue)")
+                where !plan.units.contains(unit) {
+                    let comparison = try self.comparison(unit, options, lengths[options.provider] ?? [:])
+                    comparison.finish()
+                    if !comparison.difference.isEmpty { found.update { $0.append(comparison.difference) } }
+                }
+            }
+        }
+        if let path = tooLarge.update({ $0 }) {
+            throw .tooManyToCompare(path, limit: GenerationComparison.eventCountMax)
+        }
+        report.differences = found.update { $0 }.sorted { $0.path < $1.path }
+        return report
+    }
+
+    private func comparison(
+        _ unit: ReplayUnit, _ options: ExportOptions, _ lengths: [String: Int]
+    ) throws(FileSystemError) -> GenerationComparison {
+        let path = "exports/\(options.provider.rawValue)/\(unit)"
+        let comparison = GenerationComparison(options, path: path)
+        let partition = PresentPartition(data: self.data, path: path, provider: options.provider, lengths: lengths)
+        var shared = SharedRecord()
+        for part in try partition.parts() {
+            try partition.visitRecords(of: part) { record, ids in
+                let records = shared.split(record, eventCount: ids.count)
+                for (index, id) in ids.enumerated() {
+                    comparison.takePresent(id: id, record: records[min(index, records.count - 1)])
+                }
+                return !comparison.isFull
+            }
+            if let manifest = try partition.manifest(of: part) {
+                comparison.takePresent(mapping: manifest.mapping, fixes: manifest.fixes)
+            }
+        }
+        try partition.visitLines(of: "dead/\(PartitionPath.part(0)).ndjson") { comparison.takePresent(deadLetter: $0) }
+        try partition.visitLines(of: "held.ids") { line in
+            comparison.takePresent(heldID: line.prefix { $0 != 0x20 })
+        }
+        comparison.beginNew()
+        return comparison
+    }
+}

@@ -1,0 +1,271 @@
+internal import WaybillArchive
+internal import WaybillExport
+internal import WaybillProjection
+internal import WaybillSystem
+
+/// The workers: each takes the next unit, makes it, and has it recorded.
+extension Replayer {
+    /// Makes what one provider gets of a unit.
+    typealias MakeTarget<Target: RecordTarget> =
+        @Sendable (
+            _ unit: ReplayUnit, _ options: ExportOptions
+        ) throws(FileSystemError) -> Target
+    /// Completes a unit, and says what came of it.
+    typealias FinishUnit<Target: RecordTarget> =
+        @Sendable (
+            _ unit: ReplayUnit, _ targets: [(options: ExportOptions, target: Target)]
+        ) throws(FileSystemError) -> [ProviderID: Replay.Counts]
+
+    /// What the workers share.
+    private struct Board {
+        var next = 0
+        var progress = Replay.Progress()
+        var report = Replay.Report()
+        var failure: FileSystemError?
+        var isInterrupted = false
+        var workerCount = 0
+        let ledger: ReplayLedger<Files>?
+
+        var isOver: Bool { self.failure != nil || self.isInterrupted }
+    }
+
+    /// Makes the units of a plan that the ledger does not have, in as many threads as were asked for.
+    func makeUnits<Target: RecordTarget>(
+        of plan: ReplayPlan<Files>, _ survey: LineSurvey, ledger: ReplayLedger<Files>?, _ observer: Replay.Observer,
+        make: @escaping MakeTarget<Target>, finish: @escaping FinishUnit<Target>
+    ) throws(Replay.Failure) -> Replay.Report {
+        var board = Board(ledger: ledger)
+        var missing: [Int] = []
+        for (number, unit) in plan.units.enumerated() {
+            if let outcome = ledger?.outcome(of: unit) {
+                board.report.resumedUnitCount += 1
+                Self.add(outcome, to: &board.report)
+            } else {
+                missing.append(number)
+                board.progress.totalByteCount += plan.byteCount(of: number)
+            }
+        }
+        board.progress.totalUnitCount = plan.units.count
+        board.progress.unitCount = board.report.resumedUnitCount
+        if board.report.resumedUnitCount > 0 {
+            observer.noticed(
+                "going on with a replay that was interrupted: \(board.report.resumedUnitCount) of "
+                    + "\(plan.units.count) partitions are made")
+        }
+        let jobCount = max(1, min(self.request.jobCount, missing.count))
+        board.workerCount = jobCount
+        let shared = Monitor(board)
+        let crew = UnitCrew(
+            replayer: self, plan: plan, survey: survey, catalog: PartCatalog(), units: missing,
+            isStopped: observer.isStopped, make: make, finish: finish)
+        if jobCount == 1 {
+            crew.work(shared) { observer.progressed($0) }
+        } else {
+            let workers = (0..<jobCount).map { number in
+                Worker(name: "replay-\(number)") {
+                    crew.work(shared) { _ in }
+                }
+            }
+            while true {
+                let deadline = POSIXClock().monotonicTime() + .milliseconds(100)
+                let isDone = shared.wait(until: deadline) { $0.workerCount == 0 ? true : nil } ?? false
+                observer.progressed(shared.update { $0.progress })
+                if isDone { break }
+            }
+            for worker in workers { worker.join() }
+        }
+        let result = shared.update { board in (board.report, board.failure, board.isInterrupted, board.progress) }
+        if let failure = result.1 { throw .disk(failure) }
+        if result.2 { throw .interrupted(done: result.3.unitCount, of: result.3.totalUnitCount) }
+        observer.progressed(result.3)
+        return result.0
+    }
+
+    private static func add(_ outcome: ReplayLedger<Files>.Outcome, to report: inout Replay.Report) {
+        report.unexplainedByteCount += outcome.unexplainedByteCount
+        report.strayLineCount += outcome.strayLineCount
+        for (provider, counts) in outcome.counts {
+            report.counts[provider, default: Replay.Counts()].add(counts)
+        }
+    }
+
+    /// What each worker does.
+    private struct UnitCrew<Target: RecordTarget>: Sendable {
+        let replayer: Replayer
+        let plan: ReplayPlan<Files>
+        let survey: LineSurvey
+        let catalog: PartCatalog
+        /// Numbers of units in the plan, in the order in which they are taken.
+        let units: [Int]
+        let isStopped: @Sendable () -> Bool
+        let make: MakeTarget<Target>
+        let finish: FinishUnit<Target>
+
+        func work(_ board: Monitor<Board>, progressed: (Replay.Progress) -> Void) {
+            while let number = self.take(board) {
+                do throws(FileSystemError) {
+                    let outcome = try self.makeUnit(number, board, progressed: progressed)
+                    guard let outcome else {
+                        board.update { $0.isInterrupted = true }
+                        break
+                    }
+                    let failure = board.update { board -> FileSystemError? in
+                        do throws(FileSystemError) {
+                            try board.ledger?.record(outcome, of: self.plan.units[number])
+                        } catch {
+                            return error
+                        }
+                        Replayer.add(outcome, to: &board.report)
+                        board.progress.unitCount += 1
+                        return nil
+                    }
+                    if let failure { throw failure }
+                } catch {
+                    board.update { if $0.failure == nil { $0.failure = error } }
+                    break
+                }
+            }
+            board.update { $0.workerCount -= 1 }
+        }
+
+        private func take(_ board: Monitor<Board>) -> Int? {
+            board.update { board in
+                guard board.next < self.units.count, !board.isOver else { return nil }
+                if self.isStopped() {
+                    board.isInterrupted = true
+                    return nil
+                }
+                board.next += 1
+                return self.units[board.next - 1]
+            }
+        }
+
+        /// - Returns: `nil` where it was interrupted.
+        private func makeUnit(
+            _ number: Int, _ board: Monitor<Board>, progressed: (Replay.Progress) -> Void
+        ) throws(FileSystemError) -> ReplayLedger<Files>.Outcome? {
+            let unit = self.plan.units[number]
+            let options = self.replayer.options
+            let wanted = options.map { options in
+                (options.zone.startOfDay(unit.day) * 1000)..<(options.zone.startOfDay(
+                    CalendarDay(daysSince1970: unit.day.daysSince1970 + 1)) * 1000)
+            }
+            var targets: [(options: ExportOptions, target: Target)] = []
+            for options in options { targets.append((options, try self.make(unit, options))) }
+            var feed = LineFeed(
+                request: self.replayer.request, range: ExportRange(from: unit.day, to: unit.day), survey: self.survey,
+                environment: unit.environment,
+                outlets: targets.map {
+                    FeedOutlet(provider: $0.options.provider, target: $0.target, days: DayCursor($0.options.zone))
+                })
+            var outcome = ReplayLedger<Files>.Outcome()
+            for index in self.plan.parts[number] {
+                let part = self.plan.index.parts[index]
+                var facts = self.catalog.facts(of: index)
+                if facts.map({ known in
+                    known.times.map { times in wanted.contains { $0.overlaps(times) } } ?? false
+                }) ?? true {
+                    facts = try self.feed(part, index, &feed) { progressed(self.advance(board, by: $0)) }
+                } else {
+                    progressed(self.advance(board, by: part.byteCount))
+                }
+                guard let facts else { return nil }
+                // Counted once, by the unit of the part's own day.
+                if part.day == unit.day {
+                    outcome.unexplainedByteCount += facts.unexplainedByteCount
+                    outcome.strayLineCount += facts.strayLineCount
+                }
+            }
+            outcome.counts = try self.finish(unit, targets)
+            for outlet in feed.outlets {
+                outcome.counts[outlet.provider, default: Replay.Counts()].add(outlet.counts)
+                outcome.counts[outlet.provider, default: Replay.Counts()].events.skipped += outlet.counts.users
+            }
+            return outcome
+        }
+
+        private func advance(_ board: Monitor<Board>, by byteCount: Int) -> Replay.Progress {
+            board.update { board in
+                board.progress.byteCount += byteCount
+                return board.progress
+            }
+        }
+
+        /// - Returns: `nil` where it was interrupted.
+        private func feed(
+            _ part: ArchiveIndex<Files>.Part, _ index: Int, _ feed: inout LineFeed, progressed: (Int) -> Void
+        ) throws(FileSystemError) -> PartFacts? {
+            feed.beginPart()
+            var isInterrupted = false
+            var reported = 0
+            var unreported = 0
+            let byteCount = try part.visitRuns(in: self.replayer.data) { run, bytes throws(FileSystemError) in
+                try feed.take(
+                    bytes, of: run.description, at: LinePosition(part: index, offset: run.range.lowerBound),
+                    receivedAt: run.receivedAt)
+                unreported += bytes.count
+                if unreported >= 1 << 20 {
+                    progressed(unreported)
+                    reported += unreported
+                    unreported = 0
+                    isInterrupted = self.isStopped()
+                }
+                return !isInterrupted
+            }
+            guard !isInterrupted else { return nil }
+            progressed(part.byteCount - reported)
+            var facts = feed.facts
+            facts.unexplainedByteCount = part.byteCount - byteCount
+            self.catalog.record(facts, of: index)
+            return facts
+        }
+    }
+
+    // MARK: Before the first unit
+
+    /// Finds out what must be known of all lines first; reads nothing where that is nothing.
+    func survey(_ plan: ReplayPlan<Files>, _ observer: Replay.Observer) throws(Replay.Failure) -> LineSurvey {
+        var surveyor = LineSurveyor(request: self.request)
+        guard !surveyor.passes(lineCount: 0).isEmpty else { return surveyor.survey }
+        let inRange = plan.allParts
+        var lineCount = 0
+        for index in inRange {
+            let runs = try Replay.onDisk { () throws(FileSystemError) in
+                try plan.index.runs(of: plan.index.parts[index])
+            }
+            lineCount += runs.reduce(0) { $0 + $1.lineCount }
+        }
+        let passes = surveyor.passes(lineCount: lineCount)
+        observer.noticed("reading the archive \(passes.count == 1 ? "once" : "\(passes.count) times") beforehand")
+        // A value that was set behind the range is newer than all in it.
+        var open = self.request
+        open.range.to = nil
+        open.apps = []
+        let fromRange = ReplayPlan(index: plan.index, request: open).allParts
+        for pass in passes {
+            var failure: Replay.Failure?
+            for index in pass == .properties ? fromRange : inRange {
+                let part = plan.index.parts[index]
+                do throws(FileSystemError) {
+                    _ = try part.visitRuns(in: self.data) { run, bytes throws(FileSystemError) in
+                        do throws(Replay.Failure) {
+                            try surveyor.take(
+                                bytes, of: run.description,
+                                at: LinePosition(part: index, offset: run.range.lowerBound),
+                                receivedAt: run.receivedAt, in: pass)
+                            if observer.isStopped() { throw .interrupted(done: 0, of: plan.units.count) }
+                        } catch {
+                            failure = error
+                        }
+                        return failure == nil
+                    }
+                } catch {
+                    throw .disk(error)
+                }
+                if let failure { throw failure }
+            }
+            surveyor.finishPass()
+        }
+        return surveyor.survey
+    }
+}

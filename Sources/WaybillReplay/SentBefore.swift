@@ -1,0 +1,193 @@
+internal import WaybillArchive
+package import WaybillExport
+internal import WaybillJSON
+internal import WaybillProjection
+internal import WaybillSystem
+
+/// What sending a new generation would do to events that the provider got from the present one.
+package struct SentBefore: Hashable, Sendable, CustomStringConvertible {
+    package let provider: ProviderID
+    /// Sent again to a provider that removes no duplicates.
+    package var again = 0
+    /// Sent again with something else in what the provider compares.
+    package var underAnotherKey = 0
+    /// Sent again after the time for which the provider remembers keys.
+    package var afterWindow = 0
+
+    /// Whether nobody would count anything twice.
+    package var isEmpty: Bool { self.again + self.underAnotherKey + self.afterWindow == 0 }
+
+    package var description: String {
+        var parts: [String] = []
+        if self.again > 0 { parts.append("\(self.again) were sent already, and it removes no duplicates") }
+        if self.underAnotherKey > 0 { parts.append("\(self.underAnotherKey) were sent already under another key") }
+        if self.afterWindow > 0 {
+            parts.append("\(self.afterWindow) were sent so long ago that it no longer knows them")
+        }
+        return "\(self.provider.rawValue): of the events \(parts.joined(separator: ", "))"
+    }
+}
+
+/// How a provider tells an event that it got before; providers.md, 0.5 "Identity, time, replays".
+enum SendKey {
+    /// It does not.
+    case none
+    /// By these members of a record, for so many days; `nil`: no end is stated.
+    case members([[StaticString]], dayCount: Int?)
+    /// Files are replaced as a whole, or duplicates removed where the records end up.
+    case harmless
+
+    init(_ provider: ProviderID) {
+        self =
+            switch provider {
+            case .ga4: .none
+            case .mixpanel:
+                .members(
+                    [
+                        ["event"], ["properties", "time"], ["properties", "distinct_id"], ["properties", "$insert_id"],
+                    ],
+                    dayCount: nil)
+            case .amplitude: .members([["insert_id"], ["device_id"]], dayCount: 7)
+            case .segment: .members([["messageId"]], dayCount: 1)
+            case .posthog: .members([["uuid"], ["event"], ["timestamp"], ["distinct_id"]], dayCount: nil)
+            case .mixpanelProfiles, .snowplow, .flurry, .csv, .syslog, .journald: .harmless
+            }
+    }
+}
+
+/// Remembers under which keys the events of delivered parts were sent.
+struct DeliveredKeys: ~Copyable {
+    static let eventCountMax = 8 << 20
+
+    private let key: SendKey
+    private var keys: [Digest128: Digest128] = [:]
+    private var tape = JSONTape()
+    private(set) var isFull = false
+    private(set) var report: SentBefore
+
+    init(_ provider: ProviderID) {
+        self.key = SendKey(provider)
+        self.report = SentBefore(provider: provider)
+    }
+
+    var isEmpty: Bool { self.keys.isEmpty }
+
+    /// Remembers what was sent.
+    mutating func remember(_ record: [UInt8], ids: [ArraySlice<UInt8>]) {
+        let key = self.digest(of: record)
+        for id in ids where !id.elementsEqual([UInt8(ascii: "-")]) {
+            guard self.keys.count < Self.eventCountMax else {
+                self.isFull = true
+                return
+            }
+            self.keys[id.withUnsafeBytes { Digest128(id: $0) }] = key
+        }
+    }
+
+    /// Judges a record that is about to be sent, so many days after its own.
+    mutating func judge(_ record: [UInt8], ids: [ArraySlice<UInt8>], ageInDays: Int) {
+        var own: Digest128?
+        for id in ids {
+            guard let sent = self.keys[id.withUnsafeBytes({ Digest128(id: $0) })] else { continue }
+            switch self.key {
+            case .none: self.report.again += 1
+            case .harmless: break
+            case .members(_, let dayCount):
+                let key = own ?? self.digest(of: record)
+                own = key
+                if key != sent {
+                    self.report.underAnotherKey += 1
+                } else if let dayCount, ageInDays > dayCount {
+                    self.report.afterWindow += 1
+                }
+            }
+        }
+    }
+
+    private mutating func digest(of record: [UInt8]) -> Digest128 {
+        guard case .members(let paths, _) = self.key else { return Digest128(high: 0, low: 0) }
+        return record.withUnsafeBytes { bytes in
+            do throws(JSONError) {
+                try self.tape.parse(bytes)
+            } catch {
+                return Digest128([bytes])
+            }
+            let texts = paths.map { path -> UnsafeRawBufferPointer in
+                var index = 0
+                for name in path {
+                    guard let value = self.tape.firstValue(of: name, in: index) else {
+                        return UnsafeRawBufferPointer(start: nil, count: 0)
+                    }
+                    index = value
+                }
+                return self.tape.bytes(of: index)
+            }
+            return Digest128(texts)
+        }
+    }
+}
+
+extension Replayer {
+    /// Sees that nothing that was sent would be counted twice if the new generation were sent.
+    func requireUnsent(_ observer: Replay.Observer) throws(Replay.Failure) {
+        var found: [SentBefore] = []
+        for options in self.options {
+            let report = try self.sentBefore(options)
+            if let report, !report.isEmpty { found.append(report) }
+        }
+        guard found.isEmpty else { throw .sentBefore(found) }
+    }
+
+    private func sentBefore(_ options: ExportOptions) throws(Replay.Failure) -> SentBefore? {
+        let provider = options.provider
+        if case .harmless = SendKey(provider) { return nil }
+        var keys = DeliveredKeys(provider)
+        do throws(FileSystemError) {
+            let lengths = try PresentPartition.lengths(of: provider, in: self.data)
+            for unit in try self.presentUnits(below: "exports/\(provider.rawValue)") {
+                let partition = PresentPartition(
+                    data: self.data, path: "exports/\(provider.rawValue)/\(unit)", provider: provider, lengths: lengths)
+                for part in try partition.deliveredParts() {
+                    try partition.visitRecords(of: part) { record, ids in
+                        keys.remember(record, ids: ids)
+                        return true
+                    }
+                }
+            }
+            guard !keys.isEmpty else { return nil }
+            let work = Self.workDirectory(provider)
+            for unit in try self.presentUnits(below: work) {
+                let end = options.zone.startOfDay(CalendarDay(daysSince1970: unit.day.daysSince1970 + 1)) * 1000
+                let age = Int((self.request.now.milliseconds - end) / 86_400_000)
+                let partition = PresentPartition(
+                    data: self.data, path: "\(work)/\(unit)", provider: provider, lengths: [:])
+                for part in try partition.parts() {
+                    try partition.visitRecords(of: part) { record, ids in
+                        keys.judge(record, ids: ids, ageInDays: age)
+                        return true
+                    }
+                }
+            }
+        } catch {
+            throw .disk(error)
+        }
+        if keys.isFull { throw .tooMany(what: "events that were sent", limit: DeliveredKeys.eventCountMax) }
+        return keys.report
+    }
+
+    /// The environments and days of the range that have a folder below a directory of exports.
+    func presentUnits(below directory: String) throws(FileSystemError) -> [ReplayUnit] {
+        let top = Path.join(self.data.root, directory)
+        guard try self.files.status(at: top) != nil else { return [] }
+        var units: [ReplayUnit] = []
+        for name in try self.files.list(top) where name.hasPrefix("env=") {
+            guard let environment = DeploymentEnvironment(rawValue: String(name.dropFirst(4))) else { continue }
+            for date in try self.files.list(Path.join(top, name)) where date.hasPrefix("date=") {
+                guard let day = CalendarDay(String(date.dropFirst(5))), self.request.range.admits(day, environment)
+                else { continue }
+                units.append(ReplayUnit(environment: environment, day: day))
+            }
+        }
+        return units.sorted()
+    }
+}

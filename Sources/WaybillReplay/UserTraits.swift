@@ -1,0 +1,181 @@
+internal import WaybillExport
+internal import WaybillJSON
+internal import WaybillProjection
+internal import WaybillSystem
+
+/// What tells things apart in bounded memory: a UUID as it is, anything else by 128 bits of its SHA-256.
+struct Digest128: Hashable, Sendable {
+    let high: UInt64
+    let low: UInt64
+
+    init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
+    }
+
+    /// The digest of an event's id.
+    init(id: UnsafeRawBufferPointer) {
+        if let uuid = Self.uuid(id) {
+            self = uuid
+        } else {
+            self.init([id])
+        }
+    }
+
+    /// The digest of several texts; where one ends and the next begins counts.
+    init(_ texts: [UnsafeRawBufferPointer]) {
+        var digest = SHA256Digest()
+        for text in texts {
+            withUnsafeBytes(of: UInt64(text.count).littleEndian) { digest.update($0) }
+            digest.update(text)
+        }
+        let hexadecimal = digest.finish()
+        self.high = UInt64(hexadecimal.prefix(16), radix: 16) ?? 0
+        self.low = UInt64(hexadecimal.dropFirst(16).prefix(16), radix: 16) ?? 0
+    }
+
+    private static func uuid(_ text: UnsafeRawBufferPointer) -> Digest128? {
+        guard text.count == 36 else { return nil }
+        var halves: (UInt64, UInt64) = (0, 0)
+        var digitCount = 0
+        for (index, byte) in text.enumerated() {
+            if index == 8 || index == 13 || index == 18 || index == 23 {
+                guard byte == UInt8(ascii: "-") else { return nil }
+                continue
+            }
+            let digit: UInt8
+            switch byte {
+            // Upper-case digits make another text, and so another id.
+            case 0x30...0x39: digit = byte - 0x30
+            case 0x61...0x66: digit = byte - 0x57
+            default: return nil
+            }
+            if digitCount < 16 {
+                halves.0 = halves.0 << 4 | UInt64(digit)
+            } else {
+                halves.1 = halves.1 << 4 | UInt64(digit)
+            }
+            digitCount += 1
+        }
+        return Digest128(high: halves.0, low: halves.1)
+    }
+}
+
+/// Takes the properties of a user out of a line that newer lines set again.
+///
+///     {…,"user":"u-1","traits":{"tier":"A","age":null}}  ──▶  {…,"user":"u-1","traits":{"age":null}}
+///
+/// Nothing else of the line changes: its id, time and user stay.
+struct UserTraits: ~Copyable {
+    private var tape = JSONTape()
+    private var output = ByteBuilder()
+
+    /// What the last call of ``reduce(_:_:for:isNewest:)`` left of its line.
+    var line: UnsafeRawBufferPointer { self.output.bytes }
+
+    /// Keeps the properties for which `isNewest` answers `true`.
+    ///
+    /// - Returns: whether any is left.
+    mutating func reduce(
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, for provider: ProviderID,
+        isNewest: (_ property: Digest128) -> Bool
+    ) -> Bool {
+        self.output.removeAll()
+        guard let traits = self.traits(of: line), self.isFor(provider) else { return false }
+        let subject = self.subject
+        let entry = self.tape[traits]
+        self.output.append(UnsafeRawBufferPointer(rebasing: line[..<Int(entry.start)]))
+        self.output.append(UInt8(ascii: "{"))
+        var isFirst = true
+        var members = self.tape.members(of: traits)
+        while let (key, value) = members.next(in: self.tape) {
+            let name = self.unescaped(key)
+            guard isNewest(Self.property(name, of: subject, facts.env, provider)) else { continue }
+            if !isFirst { self.output.append(UInt8(ascii: ",")) }
+            isFirst = false
+            self.output.append(UInt8(ascii: "\""))
+            self.output.append(self.tape.bytes(of: key))
+            self.output.append("\":")
+            let isText = self.tape[value].kind == .string
+            if isText { self.output.append(UInt8(ascii: "\"")) }
+            self.output.append(self.tape.bytes(of: value))
+            if isText { self.output.append(UInt8(ascii: "\"")) }
+        }
+        self.output.append(UInt8(ascii: "}"))
+        self.output.append(UnsafeRawBufferPointer(rebasing: line[Int(entry.end)...]))
+        return !isFirst
+    }
+
+    /// Calls `body` with each property that a line sets or removes, for each provider that takes it.
+    mutating func visit(
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, for providers: [ProviderID], _ body: (Digest128) -> Void
+    ) {
+        guard let traits = self.traits(of: line) else { return }
+        let subject = self.subject
+        for provider in providers where self.isFor(provider) {
+            var members = self.tape.members(of: traits)
+            while let (key, _) = members.next(in: self.tape) {
+                body(Self.property(self.unescaped(key), of: subject, facts.env, provider))
+            }
+        }
+    }
+
+    private mutating func traits(of line: UnsafeRawBufferPointer) -> Int? {
+        do throws(JSONError) {
+            try self.tape.parse(line, from: JSONText.byteOrderMarkByteCount(line))
+        } catch {
+            // The exporter refuses the line, which has no properties then.
+            return nil
+        }
+        guard let traits = self.tape.firstValue(of: "traits", in: 0), self.tape[traits].kind == .object else {
+            return nil
+        }
+        return traits
+    }
+
+    /// Whether an event is meant for a provider and may go there: a line that does not go sets nothing.
+    private func isFor(_ provider: ProviderID) -> Bool {
+        let name = provider == .mixpanelProfiles ? "mixpanel" : provider.rawValue
+        if let consent = self.tape.firstValue(of: "consent", in: 0),
+            let answer = self.tape.firstValue(of: "analytics", in: consent), self.tape[answer].kind == .false
+        {
+            return false
+        }
+        guard let list = self.tape.firstValue(of: "providers", in: 0), self.tape[list].kind == .array else {
+            return true
+        }
+        var element = list + 1
+        while element < Int(self.tape[list].next) {
+            if self.tape[element].kind == .string, self.unescaped(element).elementsEqual(name.utf8) { return true }
+            element = Int(self.tape[element].next)
+        }
+        return false
+    }
+
+    /// Whose properties these are: the user's, without one the install's.
+    private var subject: [UInt8] {
+        for (name, mark) in [("user" as StaticString, "u"), ("anon", "a")] {
+            if let index = self.tape.firstValue(of: name, in: 0), self.tape[index].kind == .string {
+                let text = self.unescaped(index)
+                if !text.isEmpty { return Array(mark.utf8) + text }
+            }
+        }
+        return []
+    }
+
+    private func unescaped(_ index: Int) -> [UInt8] {
+        let bytes = self.tape.bytes(of: index)
+        return self.tape[index].traits.contains(.hasEscapes) ? Array(JSONText.string(bytes).utf8) : Array(bytes)
+    }
+
+    private static func property(
+        _ name: [UInt8], of subject: [UInt8], _ environment: DeploymentEnvironment, _ provider: ProviderID
+    ) -> Digest128 {
+        let place = Array("\(provider.rawValue) \(environment.rawValue)".utf8)
+        return name.withUnsafeBytes { name in
+            subject.withUnsafeBytes { subject in
+                place.withUnsafeBytes { place in Digest128([place, subject, name]) }
+            }
+        }
+    }
+}
