@@ -53,6 +53,8 @@ extension ExportProjection {
             changes[Self.partPrefix + target] = PartStanding(number: try self.nextPartNumber(in: source)).text
             changes[Self.switchPrefix + target] = "\(source) \(generation)"
         }
+        // All of it was made with the options of now.
+        if from == nil, to == nil, env == nil { changes.updateValue(nil, forKey: Self.changedKey) }
         try self.state.commit(changes)
         try self.finishSwitching()
         _ = try self.recover()

@@ -21,6 +21,8 @@ package enum Replay {
     /// What is made again.
     package struct Request: Sendable {
         package var provider: ProviderID
+        /// What the receiver's configuration says of the export; `nil`: defaults.
+        package var options: ExportOptions?
         /// The report's zone; `nil`: the live export's, UTC when there is none.
         package var zone: TimeZoneRules?
         /// Days in the report's zone; `nil`: all.

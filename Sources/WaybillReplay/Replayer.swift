@@ -20,7 +20,9 @@ package struct Replayer<Files: FileSystem>: Sendable {
         self.request = request
         var zone = request.zone
         if zone == nil { zone = try Self.recordedZone(data, "export-\(request.provider.rawValue)") }
-        self.options = ExportOptions(provider: request.provider, zone: zone ?? .utc)
+        var options = request.options ?? ExportOptions(provider: request.provider)
+        options.zone = zone ?? .utc
+        self.options = options
     }
 
     /// The zone that a projection of the receiver last ran with; UTC when it never did.

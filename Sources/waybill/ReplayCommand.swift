@@ -24,6 +24,9 @@ struct ReplayCommand: ParsableCommand {
     @Option(help: "Which export: \(ProviderID.list).")
     var provider: String
 
+    @Option(help: "A receiver's configuration file, for the export's mapping and options and for custom providers.")
+    var config: String?
+
     @Option(help: "The first day, in the report's zone.")
     var from: CalendarDay?
 
@@ -40,13 +43,17 @@ struct ReplayCommand: ParsableCommand {
     var output: String?
 
     func validate() throws {
-        _ = try OptionReader.provider(self.provider)
+        if self.config == nil { _ = try OptionReader.provider(self.provider) }
         if let from, let to, to < from { throw ValidationError("--to lies before --from") }
     }
 
     func run() throws {
-        var request = Replay.Request(provider: try OptionReader.provider(self.provider))
-        request.zone = try self.zone.map(OptionReader.zone)
+        let options = try OptionReader.export(self.provider, config: self.config)
+        try self.checkMapping(options)
+        var request = Replay.Request(provider: options.provider)
+        request.options = options
+        if self.config != nil { request.zone = options.zone }
+        if let zone = try self.zone.map(OptionReader.zone) { request.zone = zone }
         request.from = self.from
         request.to = self.to
         request.environment = self.env
@@ -74,6 +81,25 @@ struct ReplayCommand: ParsableCommand {
                 "\(report.unexplainedByteCount) bytes of the archive were left out: their .sources files are damaged")
             throw ExitCode.badInput
         }
+    }
+}
+
+extension ReplayCommand {
+    /// A replay with another mapping than the live export's must be meant.
+    private func checkMapping(_ options: ExportOptions) throws {
+        let history: ExportHistory
+        do throws(FileSystemError) {
+            history = try ExportHistory(
+                ofExport: self.provider, in: DataDirectory(root: self.data, files: POSIXFileSystem()))
+        } catch {
+            Console.printError("\(error)")
+            throw ExitCode.files
+        }
+        if self.config == nil, history.hasMapping {
+            throw ValidationError(
+                "\(self.provider) was written with a mapping; name its configuration file with --config")
+        }
+        if let conflict = history.conflict(with: options) { throw ValidationError(conflict) }
     }
 }
 
