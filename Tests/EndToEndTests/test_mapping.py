@@ -421,6 +421,14 @@ class ReloadTests(FileTest):
         self.assertEqual(len(identifiers), len(set(identifiers)), f"seed {SEED}: an event is exported twice")
         self.assertEqual(receiver.stop(), 0)
         self.assertTrue(self.ledger.compare(stored(self.site.data)).is_clean, f"seed {SEED}")
+        verified = run("inspect", "--verify", "--config", config, self.site.data)
+        self.assertEqual(verified.returncode, 0, verified.stdout)
+        self.assertIn("its options changed while it ran", verified.stdout.decode())
+        replayed = run("replay", "--data", self.site.data, "--provider", "mixpanel", "--config", config)
+        self.assertEqual(replayed.returncode, 0, replayed.stderr)
+        verified = run("inspect", "--verify", "--config", config, self.site.data)
+        self.assertEqual(verified.returncode, 0, verified.stdout)
+        self.assertNotIn("options", verified.stdout.decode())
 
     def test_what_needs_a_restart_is_said(self):
         receiver = self.start(self.configuration(["{provider: csv}"]))
