@@ -36,7 +36,7 @@ struct DeadLetter: ~Copyable {
         self.json.removeAll()
         self.json.beginObject()
         self.json.key("provider")
-        self.json.string(provider.staticName)
+        self.json.string(provider.rawValue)
         self.json.key("reason")
         self.json.string(cause.reason.rawValue)
         self.json.key("detail")

@@ -20,6 +20,10 @@ struct TextSlice {
     func equals(_ text: StaticString) -> Bool {
         JSONText.equals(self.body, isEscaped: self.isEscaped, text)
     }
+
+    func equals(_ text: UnsafeRawBufferPointer) -> Bool {
+        self.isEscaped ? JSONText.unescapedEquals(self.body, text) : JSONText.equals(self.body, text)
+    }
 }
 
 /// One event while it is mapped: the line's tape, where its schema members lie, and what the steps before the
@@ -103,6 +107,22 @@ struct EventView: ~Copyable {
         }
     }
 
+    /// Takes the fields that an operator's mapping made of the event's own.
+    ///
+    /// - Parameter patch: valid as long as the event is.
+    mutating func take(fieldsOf patch: borrowing FieldPatch) throws(JSONError) {
+        self.fieldsObject = try self.tape.append(objectAt: patch.start, of: patch.bytes)
+        self.hasTopLevelFields = false
+    }
+
+    /// Takes the name that an operator's mapping gives it; a renamed screen is an ``EventKind/event``.
+    ///
+    /// - Parameter name: its text is valid as long as the event is.
+    mutating func rename(to name: TextSlice) {
+        if self.kind == .screen, !JSONText.equals(name.body, self.name.body) { self.kind = .event }
+        self.name = name
+    }
+
     /// Tape index of a member's value.
     @inline(__always)
     func index(_ field: EventField) -> Int? {
@@ -162,7 +182,7 @@ struct EventView: ~Copyable {
     }
 
     /// Whether the event is for a provider: `providers` names it, or is no list at all.
-    func isSubscribed(by name: StaticString) -> Bool {
+    func isSubscribed(by name: UnsafeRawBufferPointer) -> Bool {
         guard let list = self.index(.providers), self.tape[list].kind == .array else { return true }
         var element = list + 1
         while element < Int(self.tape[list].next) {

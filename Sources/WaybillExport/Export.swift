@@ -20,12 +20,12 @@
 ///
 /// Why providers write text and not values: a value in between would lose member order, digits of numbers and time.
 
-/// A destination that this version can write for; the raw value is its name in paths, metrics and events.
-package enum ProviderID: String, Hashable, Sendable, CaseIterable {
+/// A destination that this version can write for.
+package enum ProviderID: Hashable, Sendable {
     case ga4
     case mixpanel
     /// Mixpanel's user profiles, which go to another endpoint than its events.
-    case mixpanelProfiles = "mixpanel-profiles"
+    case mixpanelProfiles
     case amplitude
     case segment
     case posthog
@@ -35,15 +35,40 @@ package enum ProviderID: String, Hashable, Sendable, CaseIterable {
     case csv
     case syslog
     case journald
+    /// One that an operator describes by its columns, and names.
+    case custom(String)
 
-    /// The provider of that name.
+    /// The built-in provider of that name.
     package init(named name: String) throws(UnknownProvider) {
-        guard let provider = ProviderID(rawValue: name) else { throw UnknownProvider(name: name) }
+        guard let provider = Self.allCases.first(where: { $0.rawValue == name }) else {
+            throw UnknownProvider(name: name)
+        }
         self = provider
     }
 
-    /// The name as bytes that live for ever.
-    var staticName: StaticString {
+    /// The provider of an operator's name: a letter a to z, then up to 31 of a to z, 0 to 9 and `-`.
+    ///
+    /// - Returns: `nil` for any other name, and for those that mean something else in `exports/` and `state/`.
+    package init?(customName name: String) {
+        let bytes = Array(name.utf8)
+        guard 1...32 ~= bytes.count, 0x61...0x7A ~= bytes[0],
+            bytes.allSatisfy({ 0x61...0x7A ~= $0 || 0x30...0x39 ~= $0 || $0 == UInt8(ascii: "-") }),
+            name != "archive", name != "custom", !Self.allCases.contains(where: { $0.rawValue == name })
+        else { return nil }
+        self = .custom(name)
+    }
+
+    /// The provider that a path or a state of ours names, built-in or custom.
+    package init?(recordedName name: String) {
+        guard let provider = Self.allCases.first(where: { $0.rawValue == name }) else {
+            self.init(customName: name)
+            return
+        }
+        self = provider
+    }
+
+    /// Its name in paths, metrics and events.
+    package var rawValue: String {
         switch self {
         case .ga4: "ga4"
         case .mixpanel: "mixpanel"
@@ -56,18 +81,27 @@ package enum ProviderID: String, Hashable, Sendable, CaseIterable {
         case .csv: "csv"
         case .syslog: "syslog"
         case .journald: "journald"
+        case .custom(let name): name
         }
     }
 
     /// What an event's `providers` and `overrides` call it.
-    var subscriptionName: StaticString {
-        self == .mixpanelProfiles ? "mixpanel" : self.staticName
+    var subscriptionName: String {
+        self == .mixpanelProfiles ? "mixpanel" : self.rawValue
     }
 
     /// All names, for help and errors.
     package static var list: String {
         Self.allCases.map(\.rawValue).joined(separator: ", ")
     }
+}
+
+extension ProviderID: CaseIterable {
+    /// The built-in ones.
+    package static let allCases: [ProviderID] = [
+        .ga4, .mixpanel, .mixpanelProfiles, .amplitude, .segment, .posthog, .snowplow, .flurry, .csv, .syslog,
+        .journald,
+    ]
 }
 
 /// A provider name that this version does not know.
@@ -109,6 +143,66 @@ package enum EventKind: String, Hashable, Sendable, CaseIterable {
         case .event: "event"
         case .user: "user"
         case .meta: "meta"
+        }
+    }
+}
+
+/// Some of the environments.
+package struct EnvironmentSet: Hashable, Sendable {
+    private var bits: UInt8 = 0
+
+    package init(_ environments: some Sequence<DeploymentEnvironment>) {
+        for environment in environments { self.bits |= Self.bit(environment) }
+    }
+
+    package static let all = EnvironmentSet(DeploymentEnvironment.allCases)
+
+    @inline(__always)
+    package func contains(_ environment: DeploymentEnvironment) -> Bool {
+        self.bits & Self.bit(environment) != 0
+    }
+
+    /// In the order of their declaration.
+    package var environments: [DeploymentEnvironment] {
+        DeploymentEnvironment.allCases.filter(self.contains)
+    }
+
+    @inline(__always)
+    private static func bit(_ environment: DeploymentEnvironment) -> UInt8 {
+        switch environment {
+        case .dev: 1
+        case .internal: 2
+        case .prod: 4
+        }
+    }
+}
+
+/// Some of the kinds of events.
+package struct KindSet: Hashable, Sendable {
+    private var bits: UInt8 = 0
+
+    package init(_ kinds: some Sequence<EventKind>) {
+        for kind in kinds { self.bits |= Self.bit(kind) }
+    }
+
+    @inline(__always)
+    package func contains(_ kind: EventKind) -> Bool {
+        self.bits & Self.bit(kind) != 0
+    }
+
+    /// In the order of their declaration.
+    package var kinds: [EventKind] {
+        EventKind.allCases.filter(self.contains)
+    }
+
+    @inline(__always)
+    private static func bit(_ kind: EventKind) -> UInt8 {
+        switch kind {
+        case .screen: 1
+        case .action: 2
+        case .event: 4
+        case .user: 8
+        case .meta: 16
         }
     }
 }
@@ -176,6 +270,40 @@ package enum SkipReason: String, Hashable, Sendable, CaseIterable {
     case kind
     /// It sets no property, and the provider takes nothing else of it.
     case nothing
+    /// The export is not for its environment.
+    case environment
+    /// The operator's mapping leaves it out.
+    case mapping
+
+    var index: Int {
+        switch self {
+        case .notSubscribed: 0
+        case .override: 1
+        case .kind: 2
+        case .nothing: 3
+        case .environment: 4
+        case .mapping: 5
+        }
+    }
+}
+
+/// How many events were not meant for a provider, by reason.
+package struct SkipCounts: Hashable, Sendable {
+    private var counts = SIMD8<Int>()
+
+    package init() {}
+
+    package subscript(reason: SkipReason) -> Int {
+        self.counts[reason.index]
+    }
+
+    package var total: Int {
+        self.counts.wrappedSum()
+    }
+
+    package mutating func count(_ reason: SkipReason) {
+        self.counts[reason.index] &+= 1
+    }
 }
 
 /// Why an event cannot become a valid record.
@@ -203,4 +331,7 @@ package enum RefusalReason: String, Hashable, Sendable, CaseIterable {
     case snowplowNoEventID = "snowplow.no_event_id"
     case snowplowBadID = "snowplow.bad_id"
     case snowplowTooLarge = "snowplow.too_large"
+    case flurrySessionQuota = "flurry.session_quota"
+    case customMissing = "custom.missing"
+    case customTooLarge = "custom.too_large"
 }

@@ -6,8 +6,12 @@ package struct ExportOptions: Sendable {
     package var provider: ProviderID
     /// The report's zone: it decides the day of each event.
     package var zone: TimeZoneRules
-    /// The version of the operator's mapping; 0 for none.
-    package var mappingVersion: Int
+    /// The environments whose events are exported.
+    package var environments = EnvironmentSet.all
+    /// What the operator changes before the provider's rules.
+    package var mapping: OperatorMapping?
+    /// The columns of a ``ProviderID/custom(_:)`` provider, which cannot do without.
+    package var custom: CustomOptions?
     package var ga4 = GA4Options()
     package var mixpanel = MixpanelOptions()
     package var amplitude = AmplitudeOptions()
@@ -18,10 +22,44 @@ package struct ExportOptions: Sendable {
     package var syslog = SyslogOptions()
     package var journald = JournaldOptions()
 
-    package init(provider: ProviderID, zone: TimeZoneRules = .utc, mappingVersion: Int = 0) {
+    package init(provider: ProviderID, zone: TimeZoneRules = .utc) {
         self.provider = provider
         self.zone = zone
-        self.mappingVersion = mappingVersion
+    }
+
+    /// The version of the operator's mapping; 0 for none.
+    package var mappingVersion: Int {
+        self.mapping?.version ?? 0
+    }
+
+    /// A checksum of everything that decides what is written; another one asks for another part.
+    ///
+    /// What stands at its default is not in it, so that a later version with more to choose finds the same.
+    package var fingerprint: String {
+        var words = [
+            self.provider.rawValue, self.zone.name, self.mapping?.fingerprint ?? "-", "\(self.mappingVersion)",
+        ]
+        words += self.environments.environments.map(\.rawValue)
+        switch self.provider {
+        case .ga4: words += Self.choices(self.ga4, beside: GA4Options())
+        case .mixpanel, .mixpanelProfiles: words += Self.choices(self.mixpanel, beside: MixpanelOptions())
+        case .amplitude: words += Self.choices(self.amplitude, beside: AmplitudeOptions())
+        case .posthog: words += Self.choices(self.posthog, beside: PostHogOptions())
+        case .snowplow: words += Self.choices(self.snowplow, beside: SnowplowOptions())
+        case .flurry: words += Self.choices(self.flurry, beside: FlurryOptions())
+        case .csv: words += Self.choices(self.csv, beside: CSVOptions())
+        case .syslog: words += Self.choices(self.syslog, beside: SyslogOptions())
+        case .journald: words += Self.choices(self.journald, beside: JournaldOptions())
+        case .custom: words.append(self.custom?.canonicalText ?? "")
+        case .segment: break
+        }
+        return Hexadecimal.text(FNV1a.hash(words.joined(separator: "\n").utf8), digitCount: 16)
+    }
+
+    private static func choices<Options>(_ chosen: Options, beside defaults: Options) -> [String] {
+        zip(Mirror(reflecting: chosen).children, Mirror(reflecting: defaults).children).compactMap { own, usual in
+            "\(own.value)" == "\(usual.value)" ? nil : "\(own.label ?? "")=\(own.value)"
+        }
     }
 }
 
@@ -47,6 +85,7 @@ package struct Exporter: ~Copyable {
         case csv(CSV)
         case syslog(Syslog)
         case journald(Journald)
+        case custom(Custom)
 
         init(_ options: ExportOptions) {
             self =
@@ -62,6 +101,7 @@ package struct Exporter: ~Copyable {
                 case .csv: .csv(CSV(options.csv))
                 case .syslog: .syslog(Syslog(options.syslog))
                 case .journald: .journald(Journald(options.journald))
+                case .custom(let name): .custom(Custom(name, options.custom))
                 }
         }
     }
@@ -77,16 +117,26 @@ package struct Exporter: ~Copyable {
     package let options: ExportOptions
     private let mapping: Mapping
     private var days: DayCursor
+    /// What events call the provider.
+    private var subscription = ByteBuilder(capacity: 32)
     private var event = EventView()
+    private var patch = FieldPatch()
     private var draft = Draft()
     private var group = RecordGroup()
     private var deadLetter = DeadLetter()
     private var terminator: StaticString = "\n"
+    /// Flurry's, on wish.
+    private var quota: SessionQuota?
 
-    package init(_ options: ExportOptions) {
+    /// - Parameter checkpoint: entries of the checkpoint to go on from, where it was written by an exporter.
+    package init(_ options: ExportOptions, checkpoint: [String: String] = [:]) {
+        if options.provider == .flurry, options.flurry.hasLegacyLimits {
+            self.quota = SessionQuota(entries: checkpoint)
+        }
         self.options = options
         self.days = DayCursor(options.zone)
         self.mapping = Mapping(options)
+        self.subscription.append(options.provider.subscriptionName)
     }
 
     /// What the files of this exporter look like.
@@ -103,12 +153,23 @@ package struct Exporter: ~Copyable {
         case .csv(let provider): provider.description
         case .syslog(let provider): provider.description
         case .journald(let provider): provider.description
+        case .custom(let provider): provider.description
         }
     }
 
-    /// What the files of a provider look like with its default options.
+    /// What the files of a built-in provider look like with its default options.
     package static func description(of provider: ProviderID) -> ProviderDescription {
         Exporter(ExportOptions(provider: provider)).description
+    }
+
+    /// What a checkpoint must remember of the events since the last call; `nil` removes an entry.
+    package mutating func takeCheckpointChanges() -> [String: String?] {
+        self.quota?.takeChanges() ?? [:]
+    }
+
+    /// Whether an entry of a checkpoint is an exporter's.
+    package static func isCheckpointKey(_ key: String) -> Bool {
+        SessionQuota.isKey(key)
     }
 
     /// How many different event names GA4 got for an environment, up to 1000; it keeps 500 for each app user.
@@ -125,6 +186,7 @@ package struct Exporter: ~Copyable {
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, source: SourceDescription, receivedAt: WallTime,
         isAgeJudged: Bool, to sink: inout Sink
     ) {
+        guard self.options.environments.contains(facts.env) else { return sink.skip(.environment) }
         let day = self.days.day(of: facts.time)
         do throws(JSONError) {
             try self.event.load(line, facts, source)
@@ -177,9 +239,7 @@ package struct Exporter: ~Copyable {
 
     // MARK: Steps
 
-    /// Selects, overrides and applies the provider's own rules.
-    ///
-    /// The operator's mapping comes between the last two; version 0 changes nothing.
+    /// Selects, overrides, applies the operator's mapping and the provider's own rules.
     private mutating func map(receivedAt: WallTime, isAgeJudged: Bool) -> Mapped {
         let context = MappingContext(
             receivedAt: receivedAt, isAgeJudged: isAgeJudged,
@@ -192,11 +252,26 @@ package struct Exporter: ~Copyable {
         case .segment(let provider): return self.map(provider, context)
         case .posthog(let provider): return self.map(provider, context)
         case .snowplow(let provider): return self.map(provider, context)
-        case .flurry(let provider): return self.map(provider, context)
+        case .flurry(let provider): return self.withinQuota(self.map(provider, context))
         case .csv(let provider): return self.map(provider, context)
         case .syslog(let provider): return self.map(provider, context)
         case .journald(let provider): return self.map(provider, context)
+        case .custom(let provider): return self.map(provider, context)
         }
+    }
+
+    /// Refuses an event that its session has no room for.
+    private mutating func withinQuota(_ mapped: Mapped) -> Mapped {
+        guard case .written = mapped.outcome, let session = self.event.text(.session) else { return mapped }
+        let isAdmitted = self.quota?.admit(session.body, name: self.event.name.body, at: self.event.facts.time) ?? true
+        if isAdmitted { return mapped }
+        return Mapped(
+            outcome: .refused(
+                RefusalCause(
+                    .flurrySessionQuota, "the session has as many events or names as Flurry kept", field: "session",
+                    limit: Limits.Flurry.eventsPerSessionMax)),
+            eventsPerRecordMax: mapped.eventsPerRecordMax, recordByteCountMax: mapped.recordByteCountMax,
+            terminator: mapped.terminator)
     }
 
     @inline(__always)
@@ -213,10 +288,10 @@ package struct Exporter: ~Copyable {
             recordByteCountMax: provider.recordByteCountMax, terminator: provider.terminator)
     }
 
-    /// Why the event is not mapped, if it is not; applies its override if it is.
+    /// Why the event is not mapped, if it is not; applies its override and the operator's mapping if it is.
     @inline(__always)
     private mutating func select(_ provider: some Provider) -> MappingOutcome? {
-        let name = self.options.provider.subscriptionName
+        let name = self.subscription.bytes
         guard self.event.isSubscribed(by: name) else { return .skipped(.notSubscribed) }
         var override: Int?
         if let overrides = self.event.object(.overrides),
@@ -233,6 +308,22 @@ package struct Exporter: ~Copyable {
                 RefusalCause(.consent, "the person did not agree to analytics", field: "consent.analytics"))
         }
         if let override { self.event.apply(override: override) }
+        guard let mapping = self.options.mapping?.compiled else { return nil }
+        return self.apply(mapping)
+    }
+
+    /// Applies the operator's mapping; says why the event is not mapped, if it is not.
+    private mutating func apply(_ mapping: CompiledMapping) -> MappingOutcome? {
+        guard let rules = self.patch.select(self.event, mapping) else { return .skipped(.mapping) }
+        if !rules.isEmpty {
+            self.patch.write(rules, of: self.event, mapping)
+            do throws(JSONError) {
+                try self.event.take(fieldsOf: self.patch)
+            } catch {
+                return .refused(RefusalCause(.unreadable, "the mapped fields are too large to be read"))
+            }
+        }
+        if let name = self.patch.name(for: self.event, mapping) { self.event.rename(to: name) }
         return nil
     }
 

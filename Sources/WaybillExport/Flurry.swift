@@ -3,7 +3,7 @@ internal import WaybillSystem
 
 /// What an operator may choose for Flurry archives.
 package struct FlurryOptions: Hashable, Sendable {
-    /// Parameters and text are cut to what Flurry kept while it ran.
+    /// Parameters and text are cut to what Flurry kept while it ran, and sessions to as many events and names.
     package var hasLegacyLimits = false
 
     package init() {}

@@ -17,6 +17,18 @@ package struct GA4Options: Hashable, Sendable {
     package var includesDevice = false
 
     package init() {}
+
+    /// Whether GA4 takes an event of that name from an app.
+    package static func isEventName(_ name: String) -> Bool {
+        let bytes = Array(name.utf8)
+        guard let first = bytes.first, bytes.count <= Limits.GA4.nameCharacterCountMax,
+            0x41...0x5A ~= first || 0x61...0x7A ~= first
+        else { return false }
+        let isPlain = bytes.allSatisfy {
+            0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == UInt8(ascii: "_")
+        }
+        return isPlain && !bytes.withUnsafeBytes(NameRule.event.isReserved)
+    }
 }
 
 /// Google Analytics 4, Measurement Protocol for app streams: each line is one request body.

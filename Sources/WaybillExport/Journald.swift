@@ -3,6 +3,8 @@ internal import WaybillSystem
 
 /// What an operator may choose for the systemd journal.
 package struct JournaldOptions: Hashable, Sendable {
+    /// As of system logs, 0 to 23; 16 is local use 0.
+    package var facility = 16
     /// Entries name the user.
     package var includesUser = false
 
@@ -41,7 +43,7 @@ struct Journald: Provider {
         var count = 8
         self.write("MESSAGE", event.name, &count, into: &draft)
         draft.appendNumber("PRIORITY", Int64(Severity(of: event).rawValue))
-        draft.appendNumber("SYSLOG_FACILITY", Int64(Severity.facility))
+        draft.appendNumber("SYSLOG_FACILITY", Int64(self.options.facility))
         self.write("SYSLOG_IDENTIFIER", event.bundle, &count, into: &draft)
         draft.json.output.append("SYSLOG_TIMESTAMP=")
         Timestamp.append(event.facts.time, to: &draft.json.output)

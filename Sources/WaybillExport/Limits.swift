@@ -126,6 +126,8 @@ package enum Limits {
     package enum Flurry {
         package static let parameterCountMax = 10
         package static let textCharacterCountMax = 255
+        package static let eventsPerSessionMax = 1000
+        package static let namesPerSessionMax = 100
     }
 
     /// RFC 5424, sections 6 and 6.1.
@@ -159,5 +161,14 @@ package enum Limits {
         /// A million lines with the header; Excel takes 1 048 576 rows.
         package static let recordsPerPartMax = 999_999
         package static let partByteCountMax = 256 << 20
+    }
+
+    /// Destinations that an operator describes; what a description does not say.
+    package enum Custom {
+        package static let recordsPerPartMax = 1_000_000
+        package static let partByteCountMax = 256 << 20
+        /// A record of the longest line, with room for names.
+        package static let recordByteCountMax = 2 << 20
+        package static let columnCountMax = 1000
     }
 }

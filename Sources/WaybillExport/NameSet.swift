@@ -69,7 +69,7 @@ struct NameSet: ~Copyable {
     }
 
     /// Length, first and last eight bytes, mixed by one multiplication.
-    private static func hash(_ name: UnsafeRawBufferPointer) -> Int {
+    static func hash(_ name: UnsafeRawBufferPointer) -> Int {
         guard let start = name.baseAddress, name.count > 0 else { return 0 }
         var first: UInt64 = 0
         var last: UInt64 = 0

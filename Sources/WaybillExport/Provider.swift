@@ -48,10 +48,10 @@ struct MappingContext {
 struct RefusalCause {
     let reason: RefusalReason
     let detail: StaticString
-    let field: StaticString?
+    let field: String?
     let limit: Int?
 
-    init(_ reason: RefusalReason, _ detail: StaticString, field: StaticString? = nil, limit: Int? = nil) {
+    init(_ reason: RefusalReason, _ detail: StaticString, field: String? = nil, limit: Int? = nil) {
         self.reason = reason
         self.detail = detail
         self.field = field

@@ -9,9 +9,6 @@ enum Severity: Int {
     case informational = 6
     case debug = 7
 
-    /// Local use 0.
-    static let facility = 16
-
     /// Notice for Waybill's own events; what the field `level` says of a log line; informational for all others.
     init(of event: borrowing EventView) {
         self = .informational

@@ -7,6 +7,15 @@ package struct SnowplowOptions: Hashable, Sendable {
     package var vendor: String?
 
     package init() {}
+
+    /// Whether a schema can belong to somebody of that name.
+    package static func isVendor(_ name: String) -> Bool {
+        1...Limits.Snowplow.vendorCharacterCountMax ~= name.utf8.count
+            && name.utf8.allSatisfy {
+                0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == UInt8(ascii: ".")
+                    || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "-")
+            }
+    }
 }
 
 /// Snowplow's tracker protocol 2: each line is one payload of strings, each part the `data` of one request.

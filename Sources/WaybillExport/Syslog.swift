@@ -3,6 +3,8 @@ internal import WaybillSystem
 
 /// What an operator may choose for system logs.
 package struct SyslogOptions: Hashable, Sendable {
+    /// RFC 5424, section 6.2.1: 0 to 23; 16 is local use 0.
+    package var facility = 16
     /// A constant; a phone's own name would make each phone a host.
     package var hostName = "waybill"
     /// The name of the structured data; 32473 is the number that IANA keeps for examples.
@@ -13,6 +15,11 @@ package struct SyslogOptions: Hashable, Sendable {
     package var includesUser = false
 
     package init() {}
+
+    /// Whether RFC 5424 takes a name for a host.
+    package static func isHostName(_ name: String) -> Bool {
+        1...Limits.Syslog.hostNameByteCountMax ~= name.utf8.count && name.utf8.allSatisfy { 0x21...0x7E ~= $0 }
+    }
 }
 
 /// Messages of RFC 5424, one a line.
@@ -74,7 +81,7 @@ struct Syslog: Provider {
 
     private func writeHeader(of event: borrowing EventView, into draft: inout Draft) {
         draft.json.output.append(UInt8(ascii: "<"))
-        draft.json.output.append(decimal: Int64(Severity.facility * 8 + Severity(of: event).rawValue))
+        draft.json.output.append(decimal: Int64(self.options.facility * 8 + Severity(of: event).rawValue))
         draft.json.output.append(">1 ")
         Timestamp.append(event.facts.time, to: &draft.json.output)
         draft.json.output.append(UInt8(ascii: " "))

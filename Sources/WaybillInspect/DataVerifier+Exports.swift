@@ -11,10 +11,11 @@ extension DataVerifier {
     mutating func verifyExport(
         _ name: String, _ checkpoint: Checkpoint, archive: Checkpoint?
     ) throws(FileSystemError) {
-        guard let provider = ProviderID(rawValue: name) else {
-            return self.report.note("\(checkpoint.path) is of a provider that this version does not know")
+        guard var options = self.options(ofExport: name) else {
+            return self.report.note(
+                "\(checkpoint.path) is of a provider that this version does not know; name custom ones with --config")
         }
-        let actual = try self.tallies(of: provider, checkpoint)
+        let actual = try self.tallies(of: options, checkpoint)
         self.report.total("\(name)_events", actual.values.reduce(0) { $0 + $1.exported })
         self.report.total("\(name)_refused", actual.values.reduce(0) { $0 + $1.refused })
         self.report.total("\(name)_held", actual.values.reduce(0) { $0 + $1.held })
@@ -26,7 +27,16 @@ extension DataVerifier {
                 Problem(.unreadable, checkpoint.path, "its zone is unknown here: no event is compared with the archive")
             )
         }
-        let options = ExportOptions(provider: provider, zone: zone)
+        options.zone = zone
+        if let written = checkpoint.entries["options"], written != options.fingerprint {
+            return self.report.note(
+                "\(name) is not compared with the archive: it was written with other options; name them with --config")
+        }
+        if checkpoint.entries["changed"] != nil {
+            return self.report.note(
+                "\(name) is not compared with the archive: its options changed while it ran; waybill replay makes it anew"
+            )
+        }
         var run = ExpectedRun(options: options)
         try self.map(archive, export: checkpoint, into: &run)
         self.report.total("\(name)_skipped", run.sink.skippedCount)
@@ -48,7 +58,12 @@ extension DataVerifier {
                 "\(notExported) archived events are older than the journal and not in \(name): it began later; "
                     + "waybill replay --provider \(name) adds them")
         }
-        if !differing.isEmpty { try self.explain(differing, provider, checkpoint, archive, options) }
+        if !differing.isEmpty { try self.explain(differing, checkpoint, archive, options) }
+    }
+
+    private func options(ofExport name: String) -> ExportOptions? {
+        if let options = self.exports.first(where: { $0.provider.rawValue == name }) { return options }
+        return ProviderID.allCases.first { $0.rawValue == name }.map { ExportOptions(provider: $0) }
     }
 
     /// What is in the files of an environment's day, or must be.
@@ -212,9 +227,9 @@ extension DataVerifier {
     // MARK: What is there
 
     private mutating func tallies(
-        of provider: ProviderID, _ checkpoint: Checkpoint
+        of options: ExportOptions, _ checkpoint: Checkpoint
     ) throws(FileSystemError) -> [String: Tally] {
-        let top = "exports/\(provider.rawValue)"
+        let top = "exports/\(options.provider.rawValue)"
         var tallies: [String: Tally] = [:]
         for (path, byteCount) in checkpoint.lengths.sorted(by: { $0.key < $1.key }) {
             _ = try self.checkedLength(path, byteCount)
@@ -228,16 +243,16 @@ extension DataVerifier {
             }
             for date in try self.data.files.list(self.absolute(envPath)) {
                 let folder = Path.join(envPath, date)
-                tallies["\(env)/\(date)"] = try self.tally(of: folder, provider, checkpoint)
+                tallies["\(env)/\(date)"] = try self.tally(of: folder, options, checkpoint)
             }
         }
         return tallies
     }
 
     private mutating func tally(
-        of folder: String, _ provider: ProviderID, _ checkpoint: Checkpoint
+        of folder: String, _ options: ExportOptions, _ checkpoint: Checkpoint
     ) throws(FileSystemError) -> Tally {
-        let suffix = "." + Exporter.description(of: provider).fileExtension
+        let suffix = "." + Exporter(options).description.fileExtension
         var tally = Tally()
         var stems: Set<String> = []
         for name in try self.data.files.list(self.absolute(folder)) {
@@ -252,7 +267,7 @@ extension DataVerifier {
                 }
             case ".generation", ".standing": break
             // Drafts of schemas, which an operator may change and take away.
-            case "schemas" where provider == .snowplow: break
+            case "schemas" where options.provider == .snowplow: break
             case _ where PartitionPath.partNumber(of: name) != nil:
                 let known = [suffix, ".ids", ".manifest.json"].first(where: name.hasSuffix)
                 if let known {
@@ -384,14 +399,13 @@ extension DataVerifier {
 
     /// Names the events in which a day's files and the archive differ.
     private mutating func explain(
-        _ days: Set<String>, _ provider: ProviderID, _ checkpoint: Checkpoint, _ archive: Checkpoint,
-        _ options: ExportOptions
+        _ days: Set<String>, _ checkpoint: Checkpoint, _ archive: Checkpoint, _ options: ExportOptions
     ) throws(FileSystemError) {
         var run = ExpectedRun(options: options)
         run.sink.days = days
         try self.map(archive, export: checkpoint, into: &run)
         for day in days.sorted() {
-            let folder = "exports/\(provider.rawValue)/\(day)"
+            let folder = "exports/\(options.provider.rawValue)/\(day)"
             var expected = run.sink.ids[day] ?? [:]
             var isNamed = false
             for stem in try self.stems(in: folder) {

@@ -1,4 +1,5 @@
 package import WaybillArchive
+package import WaybillExport
 internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
@@ -29,9 +30,12 @@ package struct DataVerifier<Files: FileSystem> {
     private var isInUse = false
     private var newFileCount = 0
     private var states: [String: [UInt8]] = [:]
+    /// The exports as the receiver's configuration has them; others have their defaults.
+    let exports: [ExportOptions]
 
-    package init(data: DataDirectory<Files>, problemCountMax: Int = 100) {
+    package init(data: DataDirectory<Files>, exports: [ExportOptions] = [], problemCountMax: Int = 100) {
         self.data = data
+        self.exports = exports
         self.report = VerifyReport(problemCountMax: problemCountMax)
     }
 

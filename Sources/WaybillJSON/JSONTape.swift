@@ -74,11 +74,18 @@ package struct JSONTape: ~Copyable {
 
     /// The value of the first member of that name.
     package func firstValue(of name: StaticString, in object: Int) -> Int? {
+        self.firstValue(
+            of: UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount), in: object)
+    }
+
+    /// The value of the first member whose unescaped name has these bytes.
+    package func firstValue(of name: UnsafeRawBufferPointer, in object: Int) -> Int? {
         guard self[object].kind == .object else { return nil }
         var members = self.members(of: object)
         while let member = members.next(in: self) {
+            let key = self.bytes(of: member.key)
             let isEscaped = self[member.key].traits.contains(.hasEscapes)
-            if JSONText.equals(self.bytes(of: member.key), isEscaped: isEscaped, name) { return member.value }
+            if isEscaped ? JSONText.unescapedEquals(key, name) : JSONText.equals(key, name) { return member.value }
         }
         return nil
     }
@@ -95,6 +102,30 @@ package struct JSONTape: ~Copyable {
         try parser.parseObject()
         try JSONScanner.close(parser.lexer)
         self.count = parser.count
+    }
+
+    /// Adds the entries of one object that stands behind the line, and returns its index.
+    ///
+    /// - Parameters:
+    ///   - start: where in `bytes` the object begins; nothing but white space follows it.
+    ///   - bytes: a copy of what the tape was parsed from, and more behind it; the tape points into it from now on.
+    package mutating func append(objectAt start: Int, of bytes: UnsafeRawBufferPointer) throws(JSONError) -> Int {
+        let lexer = try JSONScanner.open(bytes, from: start)
+        let index = self.count
+        let needed = index + (bytes.count - lexer.position) / 2 + 4
+        if needed > self.capacity {
+            let entries = UnsafeMutablePointer<JSONEntry>.allocate(capacity: needed)
+            entries.moveInitialize(from: self.entries, count: index)
+            self.entries.deallocate()
+            self.entries = entries
+            self.capacity = needed
+        }
+        self.source = bytes
+        var parser = TapeParser(lexer: lexer, entries: self.entries, count: index)
+        try parser.parseObject()
+        try JSONScanner.close(parser.lexer)
+        self.count = parser.count
+        return index
     }
 
     /// Makes room for the entries of `byteCount` bytes: each takes at least two, a digit and its comma.
@@ -137,14 +168,16 @@ package struct JSONMembers: Sendable {
 private struct TapeParser {
     var lexer: JSONLexer
     let entries: UnsafeMutablePointer<JSONEntry>
-    var count = 0
+    private(set) var count: Int
     /// The innermost open container, whose `next` holds the container around it until it is closed.
     private var container = 0
     private var depth = 0
 
-    init(lexer: JSONLexer, entries: UnsafeMutablePointer<JSONEntry>) {
+    /// - Parameter count: entries that are there already.
+    init(lexer: JSONLexer, entries: UnsafeMutablePointer<JSONEntry>, count: Int = 0) {
         self.lexer = lexer
         self.entries = entries
+        self.count = count
     }
 
     /// Parses from behind the opening brace up to the closing one, which is left for the caller.

@@ -4,7 +4,8 @@ internal import WaybillSystem
 
 /// What a closed part holds, as `part-00000.manifest.json` says it.
 struct ExportManifest {
-    let options: ExportOptions
+    let provider: ProviderID
+    let zone: String
     let env: DeploymentEnvironment
     let day: CalendarDay
     let part: PartStanding
@@ -15,15 +16,15 @@ struct ExportManifest {
         var json = JSONWriter()
         json.beginObject()
         json.key("provider")
-        json.string(self.options.provider.rawValue)
+        json.string(self.provider.rawValue)
         json.key("env")
         json.string(self.env.rawValue)
         json.key("day")
         json.string(self.day.description)
         json.key("zone")
-        json.string(self.options.zone.name)
+        json.string(self.zone)
         json.key("mapping")
-        json.integer(Int64(self.options.mappingVersion))
+        json.integer(Int64(self.part.mappingVersion))
         json.key("records")
         json.integer(Int64(self.part.recordCount))
         json.key("events")
@@ -43,7 +44,7 @@ struct ExportManifest {
         if let oldest = self.part.oldest {
             json.key("oldest_ts")
             Self.write(WallTime(milliseconds: oldest), to: &json)
-            if self.options.provider == .ga4 {
+            if self.provider == .ga4 {
                 json.key("not_after")
                 // GA4 moves the time of older events without saying so.
                 Self.write(WallTime(milliseconds: oldest + Limits.GA4.ageMillisecondsMax), to: &json)

@@ -15,6 +15,8 @@ struct PartStanding: Hashable {
     var firstID = ""
     var lastID = ""
     var oldest: Int64?
+    /// The version of the mapping that wrote it.
+    var mappingVersion = 0
 
     init(number: Int) {
         self.number = number
@@ -28,6 +30,7 @@ struct PartStanding: Hashable {
             "late48=\(self.late48HoursCount)",
         ]
         if let oldest { fields.append("oldest=\(oldest)") }
+        if self.mappingVersion > 0 { fields.append("mapping=\(self.mappingVersion)") }
         fields += self.fixes.sorted { $0.key < $1.key }.map { "fix.\($0.key)=\($0.value)" }
         fields += self.dead.sorted { $0.key < $1.key }.map { "dead.\($0.key)=\($0.value)" }
         fields += ["first=\(PercentText.encode(self.firstID))", "last=\(PercentText.encode(self.lastID))"]
@@ -68,6 +71,7 @@ struct PartStanding: Hashable {
         case "late24": self.late24HoursCount = value
         case "late48": self.late48HoursCount = value
         case "oldest": self.oldest = Int64(value)
+        case "mapping": self.mappingVersion = value
         case _ where key.hasPrefix("fix."): self.fixes[String(key.dropFirst(4))] = value
         case _ where key.hasPrefix("dead."): self.dead[String(key.dropFirst(5))] = value
         default: break
@@ -178,10 +182,11 @@ struct PartSink: ExportSink, ~Copyable {
         var exported = 0
         var refused = 0
         var held = 0
-        var skipped = 0
+        var skips = SkipCounts()
     }
 
-    private let description: ProviderDescription
+    private var description: ProviderDescription
+    private var mappingVersion: Int
     private var indexes: [Key: Int] = [:]
     private var lastKey: Key?
     private var lastIndex = 0
@@ -192,8 +197,9 @@ struct PartSink: ExportSink, ~Copyable {
     /// The part that a partition goes on with, from the checkpoint or the disk.
     var standings: [Key: PartStanding] = [:]
 
-    init(description: ProviderDescription) {
-        self.description = description
+    init(_ exporter: borrowing Exporter) {
+        self.description = exporter.description
+        self.mappingVersion = exporter.options.mappingVersion
     }
 
     private mutating func index(of key: Key) -> Int {
@@ -235,6 +241,7 @@ struct PartSink: ExportSink, ~Copyable {
             last += 1
         }
         let isFirst = self.partitions[index].chunks[last].part.recordCount == 0
+        if isFirst { self.partitions[index].chunks[last].part.mappingVersion = self.mappingVersion }
         let before = isFirst ? self.description.header : self.description.separator
         self.partitions[index].chunks[last].records.append(contentsOf: before)
         self.partitions[index].chunks[last].part.byteCount += before.count
@@ -265,7 +272,7 @@ struct PartSink: ExportSink, ~Copyable {
     }
 
     mutating func skip(_ reason: SkipReason) {
-        self.counts.skipped += 1
+        self.counts.skips.count(reason)
     }
 
     /// Empties what was written to the disk, and keeps what each open part has come to.
@@ -296,8 +303,10 @@ struct PartSink: ExportSink, ~Copyable {
         self.checkpointedCounts = self.counts
     }
 
-    /// Goes back to what the checkpoint knows.
-    mutating func reset(to standings: [Key: PartStanding]) {
+    /// Goes back to what the checkpoint knows, and on with the records of `exporter`.
+    mutating func reset(to standings: [Key: PartStanding], _ exporter: borrowing Exporter) {
+        self.description = exporter.description
+        self.mappingVersion = exporter.options.mappingVersion
         self.indexes = [:]
         self.partitions = []
         self.touched = []

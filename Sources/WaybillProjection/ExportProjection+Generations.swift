@@ -113,6 +113,8 @@ extension ExportProjection {
             for (name, value) in standing { changes[Self.entry(name, of: target)] = .some(value) }
             changes[Self.switchPrefix + target] = .some("\(source) \(generation)")
         }
+        // All of it was made with the options of now.
+        if from == nil, to == nil, env == nil { changes.updateValue(nil, forKey: Self.changedKey) }
         try self.state.commit(changes)
         try self.finishSwitching()
         _ = try self.recover()

@@ -19,6 +19,10 @@ internal import WaybillJSON
 /// says that the part is closed and what its manifest holds, then the manifest is written. A crash in between finds
 /// the manifest's content in the checkpoint.
 ///
+/// A part has one mapping, one zone, one header: when the options change, at a start or while it runs, the open parts
+/// are closed with what they were written with. It begins with a checkpoint, and recovery does the rest, so a crash
+/// anywhere leaves the old options or the new ones, and each event in one part.
+///
 /// - SeeAlso: `Protocol/formats/exports.md`.
 package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     /// A part that no record goes into any more, on its way to its manifest.
@@ -34,8 +38,10 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     let files: Files
     let root: String
     private let journal: String
-    private let options: ExportOptions
-    private let description: ProviderDescription
+    private var options: ExportOptions
+    private var fingerprint: String
+    private var description: ProviderDescription
+    private let pending: PendingOptions?
     private let isAgeJudged: Bool
     var state: StateStore<Files>
     private var set: FileSet<Files>
@@ -54,52 +60,64 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private static var closedPrefix: String { "closed:" }
     static var switchPrefix: String { "switch:" }
     static var adoptedKey: String { "adopted" }
+    /// The position up to which other options were used.
+    static var changedKey: String { "changed" }
 
     package var name: String { self.options.provider.rawValue }
 
     /// Prepares an export.
     ///
     /// - Parameters:
+    ///   - pending: other options to go on with, once there are some.
     ///   - directory: below the data directory, `exports/<provider>` for a live export.
     ///   - statePath: where its checkpoint is kept.
     ///   - isAgeJudged: off for a replay from an archive that does not know when lines were received.
     package init(
-        data: DataDirectory<Files>, directory: String, statePath: String, options: ExportOptions, isAgeJudged: Bool
+        data: DataDirectory<Files>, directory: String, statePath: String, options: ExportOptions, isAgeJudged: Bool,
+        pending: PendingOptions? = nil
     ) throws(FileSystemError) {
         self.root = data.root
         self.journal = data.journal
         self.files = data.files
         self.directory = directory
         self.options = options
+        self.fingerprint = options.fingerprint
+        self.pending = pending
         self.isAgeJudged = isAgeJudged
         self.exporter = Exporter(options)
         self.description = self.exporter.description
-        self.sink = PartSink(description: self.description)
+        self.sink = PartSink(self.exporter)
         self.state = try StateStore(path: statePath, files: data.files)
         self.set = FileSet(root: data.root, files: data.files)
     }
 
     /// The export of a running receiver.
     package static func live(
-        _ options: ExportOptions, data: DataDirectory<Files>
+        _ options: ExportOptions, data: DataDirectory<Files>, pending: PendingOptions? = nil
     ) throws(FileSystemError) -> ExportProjection {
         let name = options.provider.rawValue
         return try ExportProjection(
             data: data, directory: "exports/\(name)", statePath: data.statePath("export-\(name)"), options: options,
-            isAgeJudged: true)
+            isAgeJudged: true, pending: pending)
     }
 
     package var report: String {
         let counts = self.sink.counts
         return "exported \(counts.exported), refused \(counts.refused), held \(counts.held), "
-            + "skipped \(counts.skipped), quarantined \(self.quarantinedCount)"
+            + "skipped \(counts.skips.total)\(Self.reasons(counts.skips)), quarantined \(self.quarantinedCount)"
+    }
+
+    private static func reasons(_ skips: SkipCounts) -> String {
+        let reasons = SkipReason.allCases.filter { skips[$0] > 0 }.map { "\($0.rawValue) \(skips[$0])" }
+        return reasons.isEmpty ? "" : " (\(reasons.joined(separator: ", ")))"
     }
 
     /// Events since the start: exported, refused, held, skipped.
     package var counts: ExportCounts {
         let counts = self.sink.counts
         return ExportCounts(
-            exported: counts.exported, refused: counts.refused, held: counts.held, skipped: counts.skipped)
+            exported: counts.exported, refused: counts.refused, held: counts.held,
+            skipped: counts.skips.total)
     }
 
     // MARK: Recovery
@@ -107,7 +125,9 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package mutating func recover() throws(FileSystemError) -> ProjectionRecovery {
         self.closing = []
         self.touchedKeys = []
-        self.exporter = Exporter(self.options)
+        self.exporter = Exporter(self.options, checkpoint: self.state.entries)
+        self.description = self.exporter.description
+        self.filterDays = DayCursor(self.options.zone)
         try self.state.settle()
         var notes = self.state.recovery.notes
         try self.finishSwitching()
@@ -119,8 +139,12 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             _ = try self.recoverFiles()
         }
         try self.finishClosing()
+        if let note = try self.turnOver() {
+            notes.append(note)
+            self.exporter = Exporter(self.options, checkpoint: self.state.entries)
+        }
         self.quarantinedCount = self.checkpointedQuarantinedCount
-        self.sink.reset(to: self.checkpointedStandings)
+        self.sink.reset(to: self.checkpointedStandings, self.exporter)
         notes.append(recovery.summary)
         return ProjectionRecovery(
             position: self.checkpointedPosition, report: notes.filter { !$0.isEmpty }.joined(separator: ", "))
@@ -221,6 +245,47 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         return "the archive has its events: waybill replay --data \(self.root) --provider \(self.name)\(days)"
     }
 
+    /// Closes the parts that were begun with other options, and remembers those of now.
+    ///
+    /// - Returns: what was done, for logs.
+    private mutating func turnOver() throws(FileSystemError) -> String? {
+        guard self.state.entries["position"] != nil, self.state.entries["options"] != self.fingerprint else {
+            return nil
+        }
+        let zone = self.state.entries["zone"] ?? self.options.zone.name
+        var standings: [String: String?] = [:]
+        for (key, standing) in self.checkpointedStandings.sorted(by: { self.path($0.key) < self.path($1.key) })
+        where standing.recordCount > 0 {
+            var part = standing
+            let path = "\(self.path(key))/\(PartitionPath.part(part.number))"
+            let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
+            try self.set.append(self.description.footer, to: records)
+            part.byteCount += self.description.footer.count
+            try self.close(part, path, records, self.set.index(of: "\(path).ids"), key: key, zone: zone)
+            standings[Self.partPrefix + self.path(key)] = PartStanding(number: part.number + 1).text
+        }
+        var changes = try self.set.synchronize()
+        for part in self.closing { changes[Self.closedPrefix + part.path] = .some(part.manifest) }
+        changes.merge(standings) { _, new in new }
+        if self.state.entries["options"] != nil {
+            changes[Self.changedKey] = .some(self.state.entries["position"] ?? "0")
+        }
+        changes.merge(self.optionEntries) { _, new in new }
+        for key in self.state.entries.keys where Exporter.isCheckpointKey(key) { changes.updateValue(nil, forKey: key) }
+        try self.state.commit(changes)
+        self.set.checkpointCommitted()
+        self.closing = []
+        try self.finishClosing()
+        return "other options than before: \(standings.count) open parts were closed"
+    }
+
+    /// What the checkpoint says of the options, where it does not say so yet.
+    private var optionEntries: [String: String?] {
+        var entries: [String: String?] = ["options": .some(self.fingerprint), "zone": .some(self.options.zone.name)]
+        for (key, value) in ExportHistory.entries(of: self.options) { entries[key] = .some(value) }
+        return entries.filter { self.state.entries[$0.key] != $0.value }
+    }
+
     private var checkpointedStandings: [PartSink.Key: PartStanding] {
         var standings: [PartSink.Key: PartStanding] = [:]
         for (key, value) in self.state.entries where key.hasPrefix(Self.partPrefix) {
@@ -265,6 +330,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     // MARK: Batches
 
     package mutating func project(_ batch: ProjectedBatch) throws(FileSystemError) {
+        if let options = self.pending?.take() { try self.goOn(with: options, from: batch.position) }
         let source = batch.description.sourceDescription
         let reader = self.readers.reader(for: batch.description)
         batch.raw.forEachLine { range in
@@ -272,6 +338,20 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             self.export(line, reader, source, receivedAt: batch.receivedAt)
         }
         try self.finishBatch()
+    }
+
+    /// Writes what comes from `position` on with other options.
+    private mutating func goOn(with options: ExportOptions, from position: JournalPosition) throws(FileSystemError) {
+        do throws(FileSystemError) {
+            try self.checkpoint(at: position)
+        } catch {
+            self.pending?.putBack(options)
+            throw error
+        }
+        self.options = options
+        self.fingerprint = options.fingerprint
+        let recovery = try self.recover()
+        self.pending?.applied(options, recovery.report)
     }
 
     /// Maps one line of a batch; ``finishBatch()`` follows the last.
@@ -323,7 +403,9 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             let ids = self.set.index(of: "\(path).ids")
             try self.set.append(chunk.records, to: records)
             try self.set.append(chunk.ids, to: ids)
-            if chunk.isClosed { try self.close(chunk.part, path, records, ids, key: partition.key) }
+            if chunk.isClosed {
+                try self.close(chunk.part, path, records, ids, key: partition.key, zone: self.options.zone.name)
+            }
         }
         if !partition.deadLetters.isEmpty {
             try self.set.append(
@@ -337,10 +419,11 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
 
     private mutating func close(
         _ part: PartStanding, _ path: String, _ records: FileSet<Files>.Index, _ ids: FileSet<Files>.Index,
-        key: PartSink.Key
+        key: PartSink.Key, zone: String
     ) throws(FileSystemError) {
         let digest = try self.digest(of: self.set.path(of: records))
-        let manifest = ExportManifest(options: self.options, env: key.env, day: key.day, part: part, sha256: digest)
+        let manifest = ExportManifest(
+            provider: self.options.provider, zone: zone, env: key.env, day: key.day, part: part, sha256: digest)
         self.closing.append(ClosedPart(path: path, manifest: manifest.json, records: records, ids: ids))
         self.set.release(records)
         self.set.release(ids)
@@ -366,6 +449,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
 
     package mutating func checkpoint(at position: JournalPosition) throws(FileSystemError) {
         var changes = try self.set.synchronize()
+        changes.merge(self.optionEntries) { _, new in new }
+        changes.merge(self.exporter.takeCheckpointChanges()) { _, new in new }
         for part in self.closing { changes[Self.closedPrefix + part.path] = .some(part.manifest) }
         for key in self.touchedKeys {
             guard let standing = self.sink.partitions.last(where: { $0.key == key })?.chunks.last?.part else {
@@ -374,7 +459,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             changes[Self.partPrefix + self.path(key)] = .some(standing.text)
         }
         changes["position"] = .some(String(position.rawValue))
-        changes["zone"] = .some(self.options.zone.name)
         try self.state.commit(changes)
         self.set.checkpointCommitted()
         self.closing = []
@@ -397,7 +481,9 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             let path = "\(self.path(partition.key))/\(PartitionPath.part(chunk.part.number))"
             let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
             try self.set.append(self.description.footer, to: records)
-            try self.close(chunk.part, path, records, self.set.index(of: "\(path).ids"), key: partition.key)
+            try self.close(
+                chunk.part, path, records, self.set.index(of: "\(path).ids"), key: partition.key,
+                zone: self.options.zone.name)
             self.sink.closed(index)
             self.touchedKeys.insert(partition.key)
         }

@@ -30,6 +30,8 @@ package final class Receiver: Service {
         case data(DataDirectoryError)
         case disk(FileSystemError)
         case listen(address: String, cause: String)
+        /// Exports that cannot go on with their options.
+        case exports([String])
 
         package var description: String {
             switch self {
@@ -37,6 +39,7 @@ package final class Receiver: Service {
             case .disk(let error): "the receiver's files cannot be used: \(error)"
             case .listen(let address, let cause):
                 "cannot listen on \(address): \(cause); choose another address with --listen"
+            case .exports(let conflicts): conflicts.joined(separator: "\n")
             }
         }
     }
@@ -44,15 +47,32 @@ package final class Receiver: Service {
     private let configuration: ReceiverConfiguration
     private let telemetry: ReceiverTelemetry
     private let port = Mutex<Int?>(nil)
+    private let exports: RunningExports
 
     package init(configuration: ReceiverConfiguration, logger: Logger) {
         self.configuration = configuration
+        self.exports = RunningExports(names: Set(configuration.exports.map(\.provider.rawValue)))
         self.telemetry = ReceiverTelemetry(logger: logger)
     }
 
     /// The port it listens on, once it does; interesting when port 0 was asked for.
     package var boundPort: Int? {
         self.port.withLock { $0 }
+    }
+
+    /// Takes over what can change while it runs: the options of its exports, from each one's next batch on.
+    ///
+    /// When an export cannot go on with what it is given nothing changes; what else is different waits for a start.
+    package func reload(_ configuration: ReceiverConfiguration) {
+        let reload = self.exports.reload(configuration.exports)
+        guard reload.conflicts.isEmpty else { return self.telemetry.reloadRefused(reload.conflicts) }
+        self.telemetry.reloaded(
+            changed: reload.changed, waiting: self.configuration.keysThatNeedRestart(for: configuration))
+    }
+
+    /// Counts a configuration that could not be read, and says why.
+    package func refuseReload(_ problems: [String]) {
+        self.telemetry.reloadRefused(problems)
     }
 
     package func run() async throws {
@@ -166,12 +186,19 @@ package final class Receiver: Service {
     private func startProjections(
         _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed, _ retirement: JournalRetirement
     ) throws(Failure) -> [Worker] {
+        let histories = try self.exportHistories(data)
         var workers: [Worker] = []
         do throws(FileSystemError) {
             let archive = try ArchiveProjection(data: data, zone: self.configuration.archiveZone)
             workers.append(self.follow("waybill-archive", archive, data, feed, retirement))
-            for options in self.configuration.exports {
-                let export = try ExportProjection.live(options, data: data)
+            for (options, history) in zip(self.configuration.exports, histories) {
+                let pending = PendingOptions { [telemetry] options, report in
+                    telemetry.exportGoesOn(options.provider.rawValue, mappingVersion: options.mappingVersion, report)
+                }
+                if let conflict = self.exports.add(options, history, pending) {
+                    self.telemetry.reloadRefused([conflict])
+                }
+                let export = try ExportProjection.live(options, data: data, pending: pending)
                 workers.append(self.follow("wb-\(options.provider.rawValue)", export, data, feed, retirement))
             }
         } catch {
@@ -180,6 +207,23 @@ package final class Receiver: Service {
             throw .disk(error)
         }
         return workers
+    }
+
+    /// What each export was written with so far; an export that cannot go on with its options stops the start.
+    private func exportHistories(_ data: DataDirectory<POSIXFileSystem>) throws(Failure) -> [ExportHistory] {
+        var histories: [ExportHistory] = []
+        var conflicts: [String] = []
+        for options in self.configuration.exports {
+            do throws(FileSystemError) {
+                let history = try ExportHistory(ofExport: options.provider.rawValue, in: data)
+                if let conflict = history.conflict(with: options) { conflicts.append(conflict) }
+                histories.append(history)
+            } catch {
+                throw .disk(error)
+            }
+        }
+        guard conflicts.isEmpty else { throw .exports(conflicts) }
+        return histories
     }
 
     private func follow(

@@ -31,4 +31,22 @@ package struct ReceiverConfiguration: Sendable {
     package init(dataDirectory: String) {
         self.dataDirectory = dataDirectory
     }
+
+    /// What differs in `other` and holds only from the next start on, as keys of the configuration file.
+    func keysThatNeedRestart(for other: ReceiverConfiguration) -> [String] {
+        var keys: [String] = []
+        if self.dataDirectory != other.dataDirectory { keys.append("data") }
+        if self.host != other.host || self.port != other.port { keys.append("listen") }
+        if self.name != other.name { keys.append("name") }
+        if self.archiveZone.name != other.archiveZone.name { keys.append("archive.zone") }
+        if self.admissionByteCount != other.admissionByteCount { keys.append("memory.admission_mib") }
+        if self.feedByteCount != other.feedByteCount { keys.append("memory.feed_mib") }
+        if self.journalRetention != other.journalRetention { keys.append("journal.retention_hours") }
+        if self.connectionCountMax != other.connectionCountMax { keys.append("connections") }
+        let own = Set(self.exports.map(\.provider.rawValue))
+        let others = Set(other.exports.map(\.provider.rawValue))
+        keys += others.subtracting(own).sorted().map { "exports (\($0) is new)" }
+        keys += own.subtracting(others).sorted().map { "exports (\($0) is gone)" }
+        return keys
+    }
 }

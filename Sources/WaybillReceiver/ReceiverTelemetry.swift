@@ -12,6 +12,8 @@ package final class ReceiverTelemetry: Sendable {
     private let groups = Atomic(0)
     private let refusedBatches = Atomic(0)
     private let skippedBytes = Atomic(0)
+    private let reloads = Atomic(0)
+    private let refusedReloads = Atomic(0)
 
     package init(logger: Logger) {
         self.logger = logger
@@ -61,7 +63,35 @@ package final class ReceiverTelemetry: Sendable {
                 "groups": "\(self.groups.load(ordering: .relaxed))",
                 "refused_batches": "\(self.refusedBatches.load(ordering: .relaxed))",
                 "skipped_bytes": "\(self.skippedBytes.load(ordering: .relaxed))",
+                "reloads": "\(self.reloads.load(ordering: .relaxed))",
+                "refused_reloads": "\(self.refusedReloads.load(ordering: .relaxed))",
             ])
+    }
+
+    func reloaded(changed: [String], waiting: [String]) {
+        self.reloads.wrappingAdd(1, ordering: .relaxed)
+        self.logger.notice(
+            "configuration read anew; changed exports go on with it from their next batch on",
+            metadata: ["changed": "\(changed.isEmpty ? "none" : changed.joined(separator: ", "))"])
+        if !waiting.isEmpty {
+            self.logger.warning(
+                "these changes of the configuration need a restart",
+                metadata: ["keys": "\(waiting.joined(separator: ", "))"])
+        }
+    }
+
+    func reloadRefused(_ problems: [String]) {
+        self.refusedReloads.wrappingAdd(1, ordering: .relaxed)
+        for problem in problems {
+            self.logger.error(
+                "the new configuration is not taken, the old one stays", metadata: ["problem": "\(problem)"])
+        }
+    }
+
+    func exportGoesOn(_ name: String, mappingVersion: Int, _ report: String) {
+        self.logger.notice(
+            "an export goes on with other options",
+            metadata: ["projection": "\(name)", "mapping": "\(mappingVersion)", "report": "\(report)"])
     }
 
     func groupCommitted(batchCount: Int, rawByteCount: Int, took: Duration) {

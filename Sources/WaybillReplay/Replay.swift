@@ -53,7 +53,9 @@ package enum Replay {
     /// What is made again.
     package struct Request: Sendable {
         package var providers: [ProviderID]
-        /// The reports' zone; `nil`: each live export's, UTC where there is none.
+        /// What the receiver's configuration says of the exports; defaults for those that are missing.
+        package var options: [ProviderID: ExportOptions] = [:]
+        /// The reports' zone; `nil`: what ``options`` say, else each live export's, UTC where there is none.
         package var zone: TimeZoneRules?
         package var range = ExportRange()
         /// All when empty.

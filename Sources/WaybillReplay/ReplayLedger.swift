@@ -96,7 +96,7 @@ extension ReplayLedger.Outcome {
                 self.unexplainedByteCount = value
             } else if names == ["stray"] {
                 self.strayLineCount = value
-            } else if names.count == 2, let provider = ProviderID(rawValue: String(names[0])),
+            } else if names.count == 2, let provider = ProviderID(recordedName: String(names[0])),
                 let known = Self.fields.first(where: { $0.name == names[1] })
             {
                 self.counts[provider, default: Replay.Counts()][keyPath: known.path] = value

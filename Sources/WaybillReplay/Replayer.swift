@@ -19,9 +19,14 @@ package struct Replayer<Files: FileSystem>: Sendable {
         self.request = request
         var options: [ExportOptions] = []
         for provider in request.providers {
-            var zone = request.zone
-            if zone == nil { zone = try Self.recordedZone(data, "export-\(provider.rawValue)") }
-            options.append(ExportOptions(provider: provider, zone: zone ?? .utc))
+            let given = request.options[provider]
+            var new = given ?? ExportOptions(provider: provider)
+            if let zone = request.zone {
+                new.zone = zone
+            } else if given == nil {
+                new.zone = try Self.recordedZone(data, "export-\(provider.rawValue)")
+            }
+            options.append(new)
         }
         self.options = options
     }
@@ -240,7 +245,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
             "1", self.request.range.from?.description ?? "", self.request.range.to?.description ?? "",
             self.request.users.rawValue, self.request.duplicates.rawValue, self.request.origin.rawValue,
         ]
-        fields += self.options.map { "\($0.provider.rawValue) \($0.zone.name) \($0.mappingVersion)" }
+        fields += self.options.map { "\($0.provider.rawValue) \($0.fingerprint)" }
         for set in [
             Set(self.request.range.environments.map(\.rawValue)), self.request.apps, self.request.names,
             Set(self.request.kinds.map(\.rawValue)),

@@ -79,6 +79,15 @@ extension Tail {
 
     private static var unfinishedSuffix: String { SegmentName.suffix + ".new" }
 
+    /// Whether a segment that is not at its path has lost its name in a power cut, and waits to get it back.
+    func mayBeUnfinished(_ segmentPath: String) -> Bool {
+        do throws(FileSystemError) {
+            return try self.files.status(at: segmentPath + ".new") != nil
+        } catch {
+            return true
+        }
+    }
+
     private mutating func clearUnfinishedSegment(_ path: String, _ now: TailTime) {
         let segmentPath = String(path.dropLast(".new".count))
         let name = Path.name(of: segmentPath)

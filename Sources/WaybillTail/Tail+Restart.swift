@@ -33,7 +33,9 @@ extension Tail {
         for (id, entry) in self.rememberedSegments.sorted(by: { $0.key < $1.key }) {
             guard let source = self.source(named: entry.source) else { continue }
             let file = TailedFile(entry, source: source, origin: .segment(id: id))
-            guard !self.leads(entry.path, to: entry.identity), self.isDirectoryPresent(file) else { continue }
+            guard !self.leads(entry.path, to: entry.identity), !self.mayBeUnfinished(entry.path),
+                self.isDirectoryPresent(file)
+            else { continue }
             self.rememberedSegments[id] = nil
             self.bySegment[id] = self.insertGone(file, .unseen)
         }

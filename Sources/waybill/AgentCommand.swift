@@ -76,12 +76,12 @@ struct AgentCommand: AsyncParsableCommand {
             configuration.progress = { done, total in bar.update { $0.show(done, of: total) } }
         }
         let logger = Console.logger("agent", level: self.log.logLevel)
-        let ignored = await IgnoredSignals(logger: logger)
+        let signals = await SignalHandler(logger: logger, onHangup: nil)
         let agent = Agent(configuration: configuration, logger: logger)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
                 services: [
-                    .init(service: ignored),
+                    .init(service: signals),
                     .init(service: agent, successTerminationBehavior: .gracefullyShutdownGroup),
                 ],
                 gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))

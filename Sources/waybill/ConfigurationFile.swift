@@ -18,13 +18,26 @@ import Yams
 /// Every problem is found in one pass and said with its line, its key and what to do; unknown keys are problems.
 struct ConfigurationFile {
     /// Something that is wrong.
-    struct Problem: Hashable, CustomStringConvertible {
+    struct Problem: Error, Hashable, CustomStringConvertible {
+        /// Another file than the one that was read first.
+        var file: String?
         let line: Int
         let key: String
         let text: String
 
         var description: String {
             "line \(self.line): \(self.key): \(self.text)"
+        }
+
+        func inFile(_ path: String) -> Problem {
+            var problem = self
+            problem.file = path
+            return problem
+        }
+
+        /// With the name of its file, `path` for the one that was read first.
+        func text(in path: String) -> String {
+            "\(self.file ?? path): \(self)"
         }
     }
 
@@ -34,48 +47,72 @@ struct ConfigurationFile {
 
     /// Reads a file; prints what is wrong and ends with exit code 78 when something is.
     static func load(_ path: String) throws -> ConfigurationFile {
-        let file = try self.read(path)
+        let file = self.read(path)
         guard file.problems.isEmpty else {
-            for problem in file.problems { Console.printError("\(path): \(problem)") }
+            for problem in file.problems { Console.printError(problem.text(in: path)) }
             throw ExitCode.badConfiguration
         }
         return file
     }
 
-    /// Reads a file and says what is wrong in ``problems``.
-    static func read(_ path: String) throws -> ConfigurationFile {
-        do throws(FileSystemError) {
-            guard let bytes = try POSIXFileSystem().contents(of: path, byteCountMax: 1 << 20) else {
-                Console.printError("\(path): there is no such file; correct the path")
-                throw FileSystemError("open", path: path, errno: SystemErrorText.noEntry)
-            }
-            return ConfigurationFile(yaml: String(decoding: bytes, as: UTF8.self))
+    /// Reads a file and the files it names, and says what is wrong in ``problems``.
+    static func read(_ path: String) -> ConfigurationFile {
+        do throws(Problem) {
+            return ConfigurationFile(yaml: try self.contents(of: path), directory: Path.parent(of: path))
         } catch {
-            if error.errno != SystemErrorText.noEntry { Console.printError("\(error)") }
-            throw ExitCode.badConfiguration
+            return ConfigurationFile(problem: error)
         }
     }
 
-    init(yaml: String) {
+    /// The text of a file of at most 1 MiB.
+    static func contents(of path: String) throws(Problem) -> String {
+        let bytes: [UInt8]?
+        do throws(FileSystemError) {
+            bytes = try POSIXFileSystem().contents(of: path, byteCountMax: 1 << 20)
+        } catch {
+            throw Problem(file: path, line: 1, key: "file", text: "cannot be read: \(error)")
+        }
+        guard let bytes else {
+            throw Problem(file: path, line: 1, key: "file", text: "there is no such file; correct the path")
+        }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw Problem(file: path, line: 1, key: "file", text: "is no UTF-8; save it as UTF-8")
+        }
+        return text
+    }
+
+    /// The mapping that a file's text is.
+    ///
+    /// - Parameter hint: what to do about a text that is none.
+    static func compose(_ yaml: String, hint: String) throws(Problem) -> Node {
         let root: Node?
         do {
             root = try Yams.compose(yaml: yaml)
         } catch let error as YamlError {
-            self.problems = [Self.problem(of: error)]
-            return
+            throw Self.problem(of: error)
         } catch {
-            self.problems = [Problem(line: 1, key: "file", text: "\(error)")]
-            return
+            throw Problem(line: 1, key: "file", text: "\(error)")
         }
-        guard let root, root.mapping != nil else {
-            self.problems = [
-                Problem(line: 1, key: "file", text: "holds nothing; give it a section receiver: or agent:")
-            ]
+        guard let root, root.mapping != nil else { throw Problem(line: 1, key: "file", text: hint) }
+        return root
+    }
+
+    private init(problem: Problem) {
+        self.problems = [problem]
+    }
+
+    /// - Parameter directory: where the files are that `yaml` names.
+    init(yaml: String, directory: String) {
+        let root: Node
+        do throws(Problem) {
+            root = try Self.compose(yaml, hint: "holds nothing; give it a section receiver: or agent:")
+        } catch {
+            self.problems = [error]
             return
         }
         var section = ConfigurationSection(root, path: "")
         if var receiver = section.section("receiver") {
-            self.receiver = Self.receiver(&receiver)
+            self.receiver = Self.receiver(&receiver, directory: directory)
             section.take(&receiver)
         }
         if var agent = section.section("agent") {
@@ -83,13 +120,16 @@ struct ConfigurationFile {
             section.take(&agent)
         }
         section.finish()
-        self.problems = section.problems.sorted { $0.line < $1.line }
+        self.problems = section.problems.sorted { ($0.file ?? "", $0.line) < ($1.file ?? "", $1.line) }
     }
 
     private static func problem(of error: YamlError) -> Problem {
         let line: Int
         switch error {
         case .scanner(_, _, let mark, _), .parser(_, _, let mark, _), .composer(_, _, let mark, _): line = mark.line
+        case .duplicatedKeysInMapping(let keys, let context):
+            return Problem(
+                line: context.mark.line, key: keys.first ?? "file", text: "is given twice in one section; remove one")
         default: line = 1
         }
         let text = "\(error)".split(separator: "\n").first.map(String.init) ?? "cannot be read"
@@ -98,7 +138,9 @@ struct ConfigurationFile {
 
     // MARK: Sections
 
-    private static func receiver(_ section: inout ConfigurationSection) -> ReceiverConfiguration {
+    private static func receiver(
+        _ section: inout ConfigurationSection, directory: String
+    ) -> ReceiverConfiguration {
         var configuration = ReceiverConfiguration(dataDirectory: section.requiredText("data"))
         if let address = section.address("listen") {
             configuration.host = address.host
@@ -123,12 +165,7 @@ struct ConfigurationFile {
             section.take(&journal)
         }
         if let count = section.integer("connections", in: 1...1_000_000) { configuration.connectionCountMax = count }
-        var providers: Set<ProviderID> = []
-        section.each("exports") { export in
-            guard let provider = export.provider("provider") else { return }
-            if !providers.insert(provider).inserted { export.complain("provider", "is named twice; remove one") }
-            configuration.exports.append(ExportOptions(provider: provider, zone: export.zone("zone")))
-        }
+        configuration.exports = Self.exports(&section, directory: directory)
         section.finish()
         return configuration
     }

@@ -1,5 +1,6 @@
 import WaybillAgent
 import WaybillExport
+import WaybillJSON
 import WaybillSystem
 import WaybillTail
 import Yams
@@ -37,6 +38,16 @@ struct ConfigurationSection {
     mutating func complain(_ key: String, _ text: String) {
         self.problems.append(
             ConfigurationFile.Problem(line: self.lines[key] ?? self.line, key: self.full(key), text: text))
+    }
+
+    /// Takes over the problems of a file that this section names.
+    mutating func add(_ problems: [ConfigurationFile.Problem]) {
+        self.problems += problems
+    }
+
+    /// Forgets what nobody took: what it means is not known.
+    mutating func forget() {
+        self.values = [:]
     }
 
     /// Takes over the problems of a section inside this one.
@@ -100,6 +111,181 @@ struct ConfigurationSection {
             return nil
         }
         return value
+    }
+
+    func has(_ key: String) -> Bool {
+        self.values[key] != nil
+    }
+
+    func isText(_ key: String, _ text: String) -> Bool {
+        self.values[key]?.string == text
+    }
+
+    mutating func flag(_ key: String) -> Bool? {
+        guard let node = self.values.removeValue(forKey: key) else { return nil }
+        guard let value = node.bool else {
+            self.complain(key, "is on or off")
+            return nil
+        }
+        return value
+    }
+
+    /// The texts that one of a closed set has, for errors.
+    static func list<Choice: RawRepresentable<String> & CaseIterable>(_ type: Choice.Type) -> String {
+        let names = Choice.allCases.map(\.rawValue)
+        return names.count < 2
+            ? names.joined() : names.dropLast().joined(separator: ", ") + " or " + names[names.count - 1]
+    }
+
+    mutating func choice<Choice: RawRepresentable<String> & CaseIterable>(
+        _ key: String, _ type: Choice.Type
+    ) -> Choice? {
+        guard let text = self.text(key) else { return nil }
+        guard let choice = Choice(rawValue: text) else {
+            self.complain(key, "is \(Self.list(type))")
+            return nil
+        }
+        return choice
+    }
+
+    mutating func choices<Choice: RawRepresentable<String> & CaseIterable>(
+        _ key: String, _ type: Choice.Type
+    ) -> [Choice] {
+        self.nodes(key).compactMap { node in
+            guard let choice = node.string.flatMap(Choice.init(rawValue:)) else {
+                self.complain(key, at: node, "is a list of \(Self.list(type))")
+                return nil
+            }
+            return choice
+        }
+    }
+
+    /// The elements of a list, or the one value that stands in its place; an empty list is a problem.
+    private mutating func nodes(_ key: String) -> [Node] {
+        guard let node = self.values.removeValue(forKey: key) else { return [] }
+        if node.scalar != nil { return [node] }
+        let nodes = node.sequence.map(Array.init) ?? []
+        if nodes.isEmpty { self.complain(key, "is a text or a list of texts; remove it if it says nothing") }
+        return nodes
+    }
+
+    /// Names, or beginnings of names that end in `*`.
+    mutating func patterns(_ key: String) -> [String] {
+        self.nodes(key).compactMap { node in
+            guard let name = node.string, Self.isName(name), !name.dropLast().contains("*") else {
+                self.complain(key, at: node, "is a list of names; only the end of one may be *")
+                return nil
+            }
+            return name
+        }
+    }
+
+    /// New names by the old ones.
+    mutating func renames(_ key: String) -> [OperatorMapping.Rename] {
+        self.pairs(key).compactMap { name, node in
+            guard let new = node.string, Self.isName(name), Self.isName(new), !name.contains("*"), !new.contains("*")
+            else {
+                self.complain(key, at: node, "is OLD: NEW, two names without *")
+                return nil
+            }
+            if name == new { self.complain(key, at: node, "\(name) has that name already; remove it") }
+            return OperatorMapping.Rename(from: name, to: new)
+        }
+    }
+
+    mutating func constants(_ key: String) -> [OperatorMapping.Constant] {
+        self.pairs(key).compactMap { name, node in
+            guard Self.isName(name), let json = Self.json(node) else {
+                self.complain(key, at: node, "is FIELD: VALUE; a value is a text, a number, true or false")
+                return nil
+            }
+            return OperatorMapping.Constant(name: name, json: json)
+        }
+    }
+
+    /// What a column has where an event has nothing: text for strings and times, JSON for others.
+    mutating func defaultValue(_ key: String, of type: CustomOptions.ColumnType) -> String? {
+        guard let node = self.values.removeValue(forKey: key) else { return nil }
+        let text = node.scalar?.string
+        let json = Self.json(node)
+        switch type {
+        case .string where text != nil: return text
+        case .time where text.flatMap(Timestamp.parse(text:)) != nil: return text
+        case .number where json.flatMap(Self.jsonKind) == .number: return json
+        case .boolean where json == "true" || json == "false": return json
+        case .json where json != nil: return json
+        case .string, .time, .number, .boolean, .json:
+            self.complain(key, "is no value of a column of type \(type.rawValue)")
+            return nil
+        }
+    }
+
+    private mutating func pairs(_ key: String) -> [(name: String, value: Node)] {
+        guard let node = self.values.removeValue(forKey: key) else { return [] }
+        guard let mapping = node.mapping, !mapping.isEmpty else {
+            self.complain(key, "is a section; indent NAME: VALUE below it")
+            return []
+        }
+        return mapping.compactMap { key, value in key.string.map { ($0, value) } }
+    }
+
+    private mutating func complain(_ key: String, at node: Node, _ text: String) {
+        self.problems.append(
+            ConfigurationFile.Problem(
+                line: node.mark?.line ?? self.lines[key] ?? self.line, key: self.full(key), text: text))
+    }
+
+    /// 1 to 1024 bytes without control characters.
+    private static func isName(_ name: String) -> Bool {
+        1...1024 ~= name.utf8.count && name.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
+    }
+
+    /// A scalar as compact JSON; plain `true`, `false` and numbers are no texts.
+    private static func json(_ node: Node) -> String? {
+        guard let scalar = node.scalar else { return nil }
+        if scalar.style == .plain {
+            if scalar.string.isEmpty || ["null", "~", "Null", "NULL"].contains(scalar.string) { return nil }
+            switch Self.jsonKind(scalar.string) {
+            case .true, .false, .number: return scalar.string
+            case .null, .string, .array, .object, nil: break
+            }
+        }
+        var json = JSONWriter()
+        json.string(scalar.string)
+        return String(decoding: json.output.bytes, as: UTF8.self)
+    }
+
+    private static func jsonKind(_ text: String) -> JSONKind? {
+        var text = text
+        return text.withUTF8 { bytes in
+            do throws(JSONError) {
+                return try JSONScanner.scanValue(UnsafeRawBufferPointer(bytes))
+            } catch {
+                return nil
+            }
+        }
+    }
+
+    /// A text that names something of ours: 1 to 128 bytes without control characters.
+    mutating func requiredName(_ key: String) -> String {
+        let name = self.requiredText(key)
+        if !name.isEmpty, name.utf8.count > 128 || !Self.isName(name) {
+            self.complain(key, "has 1 to 128 bytes and no control characters")
+        }
+        return name
+    }
+
+    /// Who Snowplow's schemas belong to.
+    mutating func vendor(_ key: String) -> String? {
+        guard let vendor = self.text(key) else { return nil }
+        guard SnowplowOptions.isVendor(vendor) else {
+            self.complain(
+                key,
+                "has 1 to \(Limits.Snowplow.vendorCharacterCountMax) letters, digits, '.', '_' and '-', "
+                    + "e.g. com.example")
+            return nil
+        }
+        return vendor
     }
 
     mutating func address(_ key: String) -> NetworkAddress? {

@@ -1,7 +1,9 @@
 import ArgumentParser
 import WaybillArchive
+import WaybillExport
 import WaybillInspect
 import WaybillJSON
+import WaybillReceiver
 import WaybillSystem
 
 struct InspectCommand: ParsableCommand {
@@ -40,6 +42,9 @@ struct InspectCommand: ParsableCommand {
     @Flag(help: "Verify a receiver's whole data directory.")
     var verify = false
 
+    @Option(help: "With --verify: the receiver's configuration file, for mappings, options and custom providers.")
+    var config: String?
+
     @Option(help: "With --verify: problems to show.")
     var problems = 100
 
@@ -71,8 +76,10 @@ struct InspectCommand: ParsableCommand {
             Console.printError("\(path) is no receiver's data directory: it has no journal")
             throw ExitCode.noInput
         }
+        let exports = try self.config.map { try ConfigurationFile.load($0).receiver?.exports ?? [] } ?? []
         var verifier = DataVerifier(
-            data: DataDirectory(root: path, files: files), problemCountMax: self.all ? .max : self.problems)
+            data: DataDirectory(root: path, files: files), exports: exports,
+            problemCountMax: self.all ? .max : self.problems)
         let report = verifier.verify()
         let owner = try? Inspector(files: files) { _ in }.owner(ofLock: Path.join(path, "state/lock"))
         ReportPrinter(isJSON: self.json, path: path).show(report, owner: owner)

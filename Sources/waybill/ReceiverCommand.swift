@@ -18,6 +18,8 @@ struct ReceiverCommand: AsyncParsableCommand {
               waybill receiver --data ./data --listen 0.0.0.0:4390 --exports ga4,mixpanel --zone Asia/Seoul
               waybill receiver --config /etc/waybill/waybill.yaml
 
+            SIGHUP reads the configuration file anew: mappings and options of exports hold from the next batch on, a file
+            with problems changes nothing, and what needs a restart is said.
             Agents must show the token in the environment variable WAYBILL_TOKEN when it is set.
             SIGTERM makes durable what was taken and leaves; agents send the rest to the next receiver.
             """)
@@ -44,14 +46,16 @@ struct ReceiverCommand: AsyncParsableCommand {
     @OptionGroup var log: LogOptions
 
     func run() async throws {
-        let configuration = try self.receiverConfiguration()
+        let configuration = try self.receiverConfiguration(of: try self.config.map { try ConfigurationFile.load($0) })
         let logger = Console.logger("receiver", level: self.log.logLevel)
-        let ignored = await IgnoredSignals(logger: logger)
         let receiver = Receiver(configuration: configuration, logger: logger)
+        var reload: (@Sendable () -> Void)?
+        if let config { reload = { [self] in self.reload(config, receiver) } }
+        let signals = await SignalHandler(logger: logger, onHangup: reload)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
                 services: [
-                    .init(service: ignored),
+                    .init(service: signals),
                     .init(service: receiver, successTerminationBehavior: .gracefullyShutdownGroup),
                 ],
                 gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
@@ -59,17 +63,30 @@ struct ReceiverCommand: AsyncParsableCommand {
             try await group.run()
         } catch let failure as Receiver.Failure {
             Console.printError("\(failure)")
-            if case .data(.locked) = failure { throw ExitCode.badConfiguration }
-            throw ExitCode.files
+            switch failure {
+            case .data(.locked), .exports: throw ExitCode.badConfiguration
+            case .data(.unusable), .disk, .listen: throw ExitCode.files
+            }
         }
     }
 
-    private func receiverConfiguration() throws -> ReceiverConfiguration {
+    /// Gives the receiver what the configuration file says now.
+    private func reload(_ path: String, _ receiver: Receiver) {
+        let file = ConfigurationFile.read(path)
+        guard file.problems.isEmpty else { return receiver.refuseReload(file.problems.map { $0.text(in: path) }) }
+        do {
+            receiver.reload(try self.receiverConfiguration(of: file))
+        } catch {
+            receiver.refuseReload(["\(path): \(error)"])
+        }
+    }
+
+    private func receiverConfiguration(of file: ConfigurationFile?) throws -> ReceiverConfiguration {
         var configuration = ReceiverConfiguration(dataDirectory: "")
         configuration.name = ProcessID.hostName
-        if let config {
-            guard let receiver = try ConfigurationFile.load(config).receiver else {
-                throw ValidationError("\(config) has no section receiver:")
+        if let file {
+            guard let receiver = file.receiver else {
+                throw ValidationError("\(self.config ?? "") has no section receiver:")
             }
             configuration = receiver
         }

@@ -28,6 +28,9 @@ struct ReplayCommand: ParsableCommand {
     @Option(help: "Which exports, separated by commas: \(ProviderID.list).")
     var provider: String
 
+    @Option(help: "A receiver's configuration file, for the export's mapping and options and for custom providers.")
+    var config: String?
+
     @Option(help: "The first day, in the report's zone.")
     var from: CalendarDay?
 
@@ -87,7 +90,7 @@ struct ReplayCommand: ParsableCommand {
     var quiet = false
 
     func validate() throws {
-        _ = try OptionReader.replayedProviders(self.provider)
+        if self.config == nil { _ = try OptionReader.replayedExports(self.provider, config: nil) }
         if let from, let to, to < from { throw ValidationError("--to lies before --from") }
         guard (1...256).contains(self.jobs) else { throw ValidationError("--jobs is a number from 1 to 256") }
         let modes = [("--dry-run", self.dryRun), ("--diff", self.diff), ("--rollback", self.rollback)]
@@ -132,8 +135,10 @@ struct ReplayCommand: ParsableCommand {
     }
 
     private func request() throws -> Replay.Request {
-        var request = Replay.Request(
-            providers: try OptionReader.replayedProviders(self.provider), now: POSIXClock().wallTime())
+        let exports = try OptionReader.replayedExports(self.provider, config: self.config)
+        for options in exports { try self.checkMapping(options) }
+        var request = Replay.Request(providers: exports.map(\.provider), now: POSIXClock().wallTime())
+        if self.config != nil { for options in exports { request.options[options.provider] = options } }
         request.zone = try self.zone.map(OptionReader.zone)
         request.range = ExportRange(from: self.from, to: self.to, environments: Set(self.env))
         request.apps = Set(self.app)
@@ -169,13 +174,32 @@ struct ReplayCommand: ParsableCommand {
 extension EventKind: ExpressibleByArgument {}
 
 extension OptionReader {
-    /// A list of one provider or more.
-    fileprivate static func replayedProviders(_ list: String) throws -> [ProviderID] {
-        let providers = try list.split(separator: ",").map { try self.provider(String($0)) }
-        guard !providers.isEmpty, Set(providers).count == providers.count else {
+    /// The exports of a list of one provider or more.
+    fileprivate static func replayedExports(_ list: String, config: String?) throws -> [ExportOptions] {
+        let exports = try list.split(separator: ",").map { try self.export(String($0), config: config) }
+        guard !exports.isEmpty, Set(exports.map(\.provider)).count == exports.count else {
             throw ValidationError("--provider names each provider once")
         }
-        return providers
+        return exports
+    }
+}
+
+extension ReplayCommand {
+    /// A replay with another mapping than the live export's must be meant.
+    private func checkMapping(_ options: ExportOptions) throws {
+        let name = options.provider.rawValue
+        let history: ExportHistory
+        do throws(FileSystemError) {
+            history = try ExportHistory(
+                ofExport: name, in: DataDirectory(root: self.data, files: POSIXFileSystem()))
+        } catch {
+            Console.printError("\(error)")
+            throw ExitCode.files
+        }
+        if self.config == nil, history.hasMapping {
+            throw ValidationError("\(name) was written with a mapping; name its configuration file with --config")
+        }
+        if let conflict = history.conflict(with: options) { throw ValidationError(conflict) }
     }
 }
 

@@ -3,6 +3,7 @@ public import Logging
 import WaybillAgent
 import WaybillExport
 import WaybillProtocol
+import WaybillReceiver
 import WaybillSystem
 import WaybillTail
 
@@ -35,6 +36,17 @@ enum OptionReader {
         } catch {
             throw ValidationError("\(error)")
         }
+    }
+
+    /// The export of that name as a configuration file has it; without one a built-in provider with its defaults.
+    static func export(_ name: String, config: String?) throws -> ExportOptions {
+        guard let config else { return ExportOptions(provider: try self.provider(name)) }
+        let exports = try ConfigurationFile.load(config).receiver?.exports ?? []
+        guard let options = exports.first(where: { $0.provider.rawValue == name }) else {
+            let names = exports.map(\.provider.rawValue).joined(separator: ", ")
+            throw ValidationError("\(config) has no export \"\(name)\"; it has: \(names.isEmpty ? "none" : names)")
+        }
+        return options
     }
 
     /// A list such as `ga4,csv`; `none` for an empty one.

@@ -17,6 +17,7 @@ struct TransformCommand: ParsableCommand {
             Examples:
               zcat part-00001.ndjson.gz | waybill transform --provider csv --zone Asia/Seoul > day.csv
               waybill transform --provider ga4 --dead refused.ndjson < events.ndjson > requests.ndjson
+              waybill transform --provider warehouse --config waybill.yaml < events.ndjson > rows.csv
 
             The same code as the live export. Counts go to standard error as one line of JSON; the exit code is 65 when
             lines were no events. Rules about an event's age apply with --as-of alone.
@@ -25,8 +26,11 @@ struct TransformCommand: ParsableCommand {
     @Option(help: "Which export: \(ProviderID.list).")
     var provider: String
 
-    @Option(help: "The report's zone.")
-    var zone: String = "UTC"
+    @Option(help: "A receiver's configuration file, for the export's mapping and options and for custom providers.")
+    var config: String?
+
+    @Option(help: "The report's zone. (default: the configuration file's, else UTC)")
+    var zone: String?
 
     @Option(help: "Judge the age of events as if they were received at this time (RFC 3339).")
     var asOf: String?
@@ -41,7 +45,7 @@ struct TransformCommand: ParsableCommand {
     var bundle: String?
 
     func validate() throws {
-        _ = try OptionReader.provider(self.provider)
+        if self.config == nil { _ = try OptionReader.provider(self.provider) }
         if (self.env == nil) != (self.bundle == nil) { throw ValidationError("--env and --bundle go together") }
         if let asOf, Timestamp.parse(text: asOf) == nil {
             throw ValidationError("--as-of is a time such as 2026-11-20T12:00:00Z")
@@ -49,8 +53,8 @@ struct TransformCommand: ParsableCommand {
     }
 
     func run() throws {
-        let zone = try OptionReader.zone(self.zone)
-        let options = ExportOptions(provider: try OptionReader.provider(self.provider), zone: zone)
+        var options = try OptionReader.export(self.provider, config: self.config)
+        if let zone = try self.zone.map(OptionReader.zone) { options.zone = zone }
         var transform = try Transform(options: options, dead: self.dead)
         let source = SourceDescription(
             env: self.env ?? .prod, bundle: self.bundle ?? "unknown", isForeign: self.env != nil)

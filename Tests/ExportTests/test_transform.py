@@ -10,10 +10,11 @@ import tempfile
 import unittest
 
 from export_harness import PROVIDERS, VECTORS, judge, validator
-from corpus import AS_OF, AS_OF_MILLISECONDS, Corpus
+from corpus import AS_OF, AS_OF_MILLISECONDS, NAMES, Corpus
 from harness import binary, run
 
 COUNT = 1_000_000 if os.environ.get("WAYBILL_THOROUGH") == "1" else 2500
+ODD = ["session_start", "firebase_x", "$ignore", "[Amplitude] x", "로그인 버튼", "a" * 300, "=1+1", "time", "d.x", "quote\"\\", "9"]
 # Memory holds so many events' records at once.
 CHUNK = 50_000
 
@@ -68,6 +69,29 @@ class TransformTests(unittest.TestCase):
                 self.assertEqual(counts["bad"], bad, provider)
                 share = 0.01 if provider == "mixpanel-profiles" else 0.2
                 self.assertGreater(counts["exported"], len(lines) * share, provider)
+
+    def test_what_a_mapping_makes_of_events_is_valid_too(self):
+        """Names that the providers keep for themselves, names that are too long, and values that none takes as they are."""
+        folder = os.path.dirname(self.dead)
+        names = [name for name in NAMES if name.isprintable() and name not in ODD]
+        mapping = {
+            "version": 1, "leave": {"names": ["err*"], "kinds": ["meta"]},
+            "rename": {name: ODD[number % len(ODD)] for number, name in enumerate(names)},
+            "fields": [
+                {"rename": {name: ODD[-1 - number % len(ODD)] for number, name in enumerate(names)}, "drop": ["s*"],
+                 "constant": {odd: odd for odd in ODD}},
+                {"names": ["a*"], "constant": {"items": "x" * 5000, "number": 1.50, "flag": True}},
+            ]}
+        with open(os.path.join(folder, "mapping.yaml"), "w", encoding="utf-8") as file:
+            # JSON is YAML.
+            json.dump(mapping, file, ensure_ascii=False)
+        lines = list(Corpus(seed=9).lines(1000))
+        for provider in PROVIDERS:
+            config = os.path.join(folder, f"{provider}.yaml")
+            with open(config, "w", encoding="utf-8") as file:
+                file.write(f"receiver:\n  data: nowhere\n  exports: [{{provider: {provider}, mapping: mapping.yaml}}]\n")
+            counts = self.check(provider, lines, "--as-of", AS_OF.isoformat(), "--config", config)
+            self.assertGreater(counts["exported"], 5, provider)
 
     def test_lines_of_other_programs_become_valid_records(self):
         """The same for lines whose time, name and level stand where another program puts them."""

@@ -38,7 +38,9 @@ import WaybillSystem
 
     @Test func `an event without consent leaves ids and reason behind, and not its content`() {
         let line = event(members: ",\"consent\":{\"analytics\":false},\"data\":{\"secret\":1}")
-        let sink = export([line], ExportOptions(provider: .csv, mappingVersion: 3))
+        var options = ExportOptions(provider: .csv)
+        options.mapping = OperatorMapping(OperatorMapping.Rules(version: 3))
+        let sink = export([line], options)
         #expect(
             sink.refusals.map(\.line) == [
                 """

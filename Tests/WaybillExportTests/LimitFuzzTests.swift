@@ -75,6 +75,49 @@ import WaybillSystem
         #expect(second.refusals == first.refusals)
     }
 
+    /// Takes most events, renames them, and drops, renames and sets fields, with text that no provider takes as it is.
+    private static func mapping(seed: UInt64) -> OperatorMapping {
+        var random = RandomEvents(seed: seed)
+        var rules = OperatorMapping.Rules(version: 9)
+        rules.leave.names = [random.name(orText: true), "p*"]
+        rules.renames = (0..<8).map { _ in .init(from: random.name(orText: true), to: random.name(orText: true)) }
+        for index in 0..<3 {
+            var rule = OperatorMapping.FieldRule()
+            rule.names = index == 0 ? [] : [random.name(orText: true), "a*"]
+            rule.drops = [random.name(orText: true), "x_*"]
+            rule.renames = (0..<8).map { _ in .init(from: random.name(orText: true), to: random.name(orText: true)) }
+            rule.constants = [
+                .init(name: random.name(orText: true), json: #""\u0000=1\"\n가""#),
+                .init(name: "n\(index)", json: "1e400"),
+                .init(name: "", json: "true"),
+            ]
+            rules.fields.append(rule)
+        }
+        return OperatorMapping(rules)
+    }
+
+    @Test(arguments: ProviderID.allCases)
+    func `what a mapping made of events is within the limits too, and every event accounted for`(
+        provider: ProviderID
+    ) throws {
+        var options = ExportOptions(provider: provider)
+        options.mapping = Self.mapping(seed: 11)
+        let sink = export(Self.sharedLines, options)
+        #expect(sink.accounted == Self.sharedLines.count)
+        #expect(sink.skipped.contains(.mapping))
+        #expect(export(Self.sharedLines, options).records == sink.records)
+        for record in sink.records {
+            let problems: [String] =
+                switch provider {
+                case .ga4: try RecordChecks.ga4(record)
+                case .mixpanel: try RecordChecks.mixpanel(record)
+                case .csv: RecordChecks.csv(record)
+                default: []
+                }
+            if !problems.isEmpty { Issue.record("\(problems) \(record.text.prefix(400))") }
+        }
+    }
+
     /// Each dead letter is one line of JSON whose event, where it may be kept, is the original and still an event.
     private static func checkDeadLetters(_ sink: RecordingSink, _ provider: String) throws {
         for refusal in sink.refusals {

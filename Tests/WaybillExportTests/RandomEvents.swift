@@ -86,7 +86,7 @@ struct RandomEvents {
         }
     }
 
-    private mutating func name(orText: Bool) -> String {
+    mutating func name(orText: Bool) -> String {
         let name = Self.names.randomElement(using: &self.random) ?? "a"
         guard orText, name.isEmpty || self.chance(8) else { return name }
         return (0..<Int.random(in: 1...60, using: &self.random)).reduce("n") { text, _ in

@@ -187,6 +187,25 @@ struct TailSegmentTests {
         #expect(!files.exists(path(2) + ".new"))
     }
 
+    @Test
+    func `a known segment that cannot get its name back yet is not given up`() throws {
+        let bench = try TailBench(files)
+        files.append(path(1), "one\n")
+        bench.scan()
+        try bench.checkpoint()
+        bench.kill()
+        files.move(path(1), path(1) + ".new")
+        files.fail("rename", path(1) + ".new", 5)
+        try bench.start()
+        bench.settle()
+        #expect(bench.sealed == [])
+        files.fail("rename", path(1) + ".new", nil)
+        bench.advance(61_000)
+        bench.settle()
+        #expect(bench.texts == ["one\n"])
+        #expect(files.unlinkedPaths == [path(1)])
+    }
+
     @Test(arguments: [false, true])
     func `a writer whose unfinished segment was deleted makes another`(isDeleted: Bool) throws {
         let bench = try TailBench(files)

@@ -47,8 +47,39 @@ enum ExportFuzz {
             case .quarantine(let reason): try Self.checkQuarantine(line, reason, source)
             }
         }
-        for provider in ProviderID.allCases { try Self.export(events, provider, source) }
+        for options in Self.allOptions { try Self.export(events, options, source) }
     }
+
+    /// Each provider, without and with a mapping that touches every event, and custom ones of both formats.
+    private static let allOptions: [ExportOptions] = {
+        var rules = OperatorMapping.Rules(version: 1)
+        rules.leave.names = ["x*"]
+        rules.renames = [.init(from: "tap", to: "\u{1}\"탭"), .init(from: "", to: "empty")]
+        var rule = OperatorMapping.FieldRule()
+        rule.drops = ["b*"]
+        rule.renames = [.init(from: "a", to: "가\\"), .init(from: "k", to: "")]
+        rule.constants = [.init(name: "c\"", json: "1e400"), .init(name: "items", json: "\"\\u0000\"")]
+        rules.fields = [rule]
+        let providers = ProviderID.allCases.map { ExportOptions(provider: $0) }
+        let customs = CustomOptions.Format.allCases.map { format in
+            var options = ExportOptions(provider: .custom(format.rawValue))
+            var columns = ["ts", "name", "data", "data.a", "traits", "ids.ga4", "received_at"].flatMap { from in
+                CustomOptions.ColumnType.allCases.map { type in
+                    var column = CustomOptions.Column(name: "\(from) \(type)", from: from)
+                    column.type = type
+                    return column
+                }
+            }
+            columns[0].characterCountMax = 3
+            options.custom = CustomOptions(format: format, columns: columns)
+            return options
+        }
+        return (providers + customs).flatMap { plain in
+            var mapped = plain
+            mapped.mapping = OperatorMapping(rules)
+            return [plain, mapped]
+        }
+    }()
 
     /// The object of a line, without a byte order mark.
     private static func object(_ line: [UInt8]) -> ReferenceJSON? {
@@ -81,10 +112,11 @@ enum ExportFuzz {
     }
 
     private static func export(
-        _ events: [(line: [UInt8], facts: EventFacts)], _ provider: ProviderID, _ source: SourceDescription
+        _ events: [(line: [UInt8], facts: EventFacts)], _ options: ExportOptions, _ source: SourceDescription
     ) throws {
         var sink = Sink()
-        var exporter = Exporter(ExportOptions(provider: provider))
+        let provider = options.provider
+        var exporter = Exporter(options)
         for (line, facts) in events {
             withExactBytes(line) {
                 exporter.export(
@@ -130,7 +162,10 @@ enum ExportFuzz {
             try require(!record.bytes.dropLast().contains { $0 < 0x20 || $0 == 0x7F }, "syslog: control: \(text)")
         case .journald:
             try require(Self.journalFieldCount(record.bytes).map { $0 <= 1000 } ?? false, "journald: \(text)")
-        case .snowplow, .segment, .posthog, .amplitude, .ga4, .mixpanel:
+        case .custom("csv"):
+            try require(record.bytes.suffix(2) == [0x0D, 0x0A], "custom: no end of a row: \(text)")
+            try require(Self.cellCount(record.bytes.dropLast(2)) == 35, "custom: not a row of 35 cells: \(text)")
+        case .snowplow, .segment, .posthog, .amplitude, .ga4, .mixpanel, .custom:
             try require(record.bytes.count { $0 == 0x0A } == 1 && record.bytes.last == 0x0A, "\(provider): \(text)")
             try require(ReferenceJSON(record.bytes, depthMax: 66) != nil, "\(provider): a record is no JSON: \(text)")
         }

@@ -21,7 +21,7 @@ enum ExportTextsFuzz {
         guard let day = CalendarDay("2026-11-20") else { preconditionFailure("a day") }
         for provider in ProviderID.allCases {
             let manifest = ExportManifest(
-                options: ExportOptions(provider: provider), env: .prod, day: day, part: part, sha256: "0f")
+                provider: provider, zone: "UTC", env: .prod, day: day, part: part, sha256: "0f")
             let facts = ManifestFacts(Array(manifest.json.utf8))
             try require(facts?.provider == provider.rawValue, "not its manifest: \(manifest.json)")
             try require(facts?.records == part.recordCount && facts?.events == part.eventCount, manifest.json)

@@ -1,0 +1,205 @@
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// What an operator changes of events before a provider's rules: which are taken, renamed, and with which fields.
+///
+///     event ── take, leave ──▶ fields: drop, rename, constant ──▶ rename ──▶ provider's rules
+///                 └ skip (mapping)
+///
+/// Names are those that the event has after its override. A value that is compiled once and shared; applied to an
+/// event it allocates nothing. An event that no rule of fields is about costs a look at its name.
+package struct OperatorMapping: Sendable {
+    /// Lists of what events have in common; an empty list says nothing.
+    package struct Selection: Hashable, Sendable {
+        package var kinds: [EventKind] = []
+        /// Whole names, or beginnings that end in `*`.
+        package var names: [String] = []
+        /// Identifiers of apps, whole or beginnings that end in `*`.
+        package var apps: [String] = []
+        package var environments: [DeploymentEnvironment] = []
+
+        package init() {}
+    }
+
+    /// Something that has one name and gets another.
+    package struct Rename: Hashable, Sendable {
+        package var from: String
+        package var to: String
+
+        package init(from: String, to: String) {
+            self.from = from
+            self.to = to
+        }
+    }
+
+    /// A field that every event gets, in the place of its own of that name.
+    package struct Constant: Hashable, Sendable {
+        package var name: String
+        /// The value as compact JSON.
+        package var json: String
+
+        package init(name: String, json: String) {
+            self.name = name
+            self.json = json
+        }
+    }
+
+    /// What becomes of the fields of some events.
+    package struct FieldRule: Hashable, Sendable {
+        /// Names of the events, whole or beginnings that end in `*`; empty for all.
+        package var names: [String] = []
+        package var renames: [Rename] = []
+        /// Names of fields, whole or beginnings that end in `*`.
+        package var drops: [String] = []
+        package var constants: [Constant] = []
+
+        package init() {}
+    }
+
+    /// The mapping as the operator wrote it.
+    package struct Rules: Hashable, Sendable {
+        /// At least 1; another content has another version.
+        package var version: Int
+        /// An event is taken when every list has it.
+        package var take = Selection()
+        /// An event is left out when any list has it.
+        package var leave = Selection()
+        package var renames: [Rename] = []
+        /// Up to ``fieldRuleCountMax``; the first that says something of a field decides.
+        package var fields: [FieldRule] = []
+
+        package init(version: Int) {
+            self.version = version
+        }
+    }
+
+    /// Which rules are about an event is kept in 64 bits.
+    package static let fieldRuleCountMax = 64
+
+    package let rules: Rules
+    /// Where it was read from, for messages.
+    package let path: String
+    /// A checksum of all that the mapping says but its version, the same for ever.
+    package let fingerprint: String
+    let compiled: CompiledMapping
+
+    package var version: Int { self.rules.version }
+
+    /// - Parameter columns: the text of what else has this version, such as the columns of a custom provider.
+    package init(_ rules: Rules, path: String = "", columns: String = "") {
+        precondition(rules.version >= 1, "version \(rules.version) must be at least 1")
+        precondition(rules.fields.count <= Self.fieldRuleCountMax, "\(rules.fields.count) rules of fields are too many")
+        self.rules = rules
+        self.path = path
+        self.fingerprint = Hexadecimal.text(
+            FNV1a.hash((Self.canonicalText(rules) + columns).utf8), digitCount: 16)
+        self.compiled = CompiledMapping(rules)
+    }
+
+    /// One text for one meaning; what a later version can say besides must not change the text of what is said today.
+    private static func canonicalText(_ rules: Rules) -> String {
+        var lines: [String] = []
+        func add(_ head: String, _ words: [String]) {
+            guard !words.isEmpty else { return }
+            lines.append(([head] + words.map { PercentName.encode($0) }).joined(separator: " "))
+        }
+        for (head, selection) in [("take", rules.take), ("leave", rules.leave)] {
+            add("\(head).kinds", selection.kinds.map(\.rawValue).sorted())
+            add("\(head).names", selection.names.sorted())
+            add("\(head).apps", selection.apps.sorted())
+            add("\(head).env", selection.environments.map(\.rawValue).sorted())
+        }
+        for rename in rules.renames { add("rename", [rename.from, rename.to]) }
+        for rule in rules.fields {
+            lines.append("fields")
+            add("names", rule.names.sorted())
+            for rename in rule.renames { add("rename", [rename.from, rename.to]) }
+            add("drop", rule.drops.sorted())
+            for constant in rule.constants { add("constant", [constant.name, constant.json]) }
+        }
+        return lines.joined(separator: "\n") + "\n"
+    }
+}
+
+/// Words without spaces and line feeds.
+private enum PercentName {
+    static func encode(_ text: String) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "%", " ", "\n": result += "%" + Hexadecimal.text(UInt8(scalar.value), digitCount: 2)
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
+    }
+}
+
+/// A name that an operator gives, as it is compared and as it is written.
+struct GivenName: Sendable {
+    let bytes: [UInt8]
+    /// Between the quotes of a JSON string.
+    let body: [UInt8]
+    let isEscaped: Bool
+
+    init(_ name: String) {
+        self.bytes = Array(name.utf8)
+        var escaped = ByteBuilder(capacity: 64)
+        self.bytes.withUnsafeBytes { JSONText.escape($0, into: &escaped) }
+        self.body = Array(escaped.bytes)
+        self.isEscaped = JSONText.hasEscapes(escaped.bytes)
+    }
+}
+
+/// An ``OperatorMapping`` with its names in tables.
+final class CompiledMapping: Sendable {
+    struct Selection: Sendable {
+        let kinds: KindSet?
+        let environments: EnvironmentSet?
+        let names: NamePatterns?
+        let apps: NamePatterns?
+
+        init(_ selection: OperatorMapping.Selection) {
+            self.kinds = selection.kinds.isEmpty ? nil : KindSet(selection.kinds)
+            self.environments = selection.environments.isEmpty ? nil : EnvironmentSet(selection.environments)
+            self.names = selection.names.isEmpty ? nil : NamePatterns(selection.names)
+            self.apps = selection.apps.isEmpty ? nil : NamePatterns(selection.apps)
+        }
+    }
+
+    struct FieldRule: Sendable {
+        /// `nil`: all events.
+        let names: NamePatterns?
+        let renamed: NameTable
+        let newNames: [GivenName]
+        let dropped: NamePatterns
+        let constants: NameTable
+        let constantNames: [GivenName]
+        /// Compact JSON.
+        let constantValues: [[UInt8]]
+
+        init(_ rule: OperatorMapping.FieldRule) {
+            self.names = rule.names.isEmpty ? nil : NamePatterns(rule.names)
+            self.renamed = NameTable(rule.renames.map(\.from))
+            self.newNames = rule.renames.map { GivenName($0.to) }
+            self.dropped = NamePatterns(rule.drops)
+            self.constants = NameTable(rule.constants.map(\.name))
+            self.constantNames = rule.constants.map { GivenName($0.name) }
+            self.constantValues = rule.constants.map { Array($0.json.utf8) }
+        }
+    }
+
+    let take: Selection
+    let leave: Selection
+    let renamed: NameTable
+    let newNames: [GivenName]
+    let fields: [FieldRule]
+
+    init(_ rules: OperatorMapping.Rules) {
+        self.take = Selection(rules.take)
+        self.leave = Selection(rules.leave)
+        self.renamed = NameTable(rules.renames.map(\.from))
+        self.newNames = rules.renames.map { GivenName($0.to) }
+        self.fields = rules.fields.map { FieldRule($0) }
+    }
+}

@@ -1,0 +1,81 @@
+internal import Synchronization
+internal import WaybillExport
+internal import WaybillProjection
+
+/// The exports of a running receiver, and the options that each goes on with.
+///
+/// All or nothing: when one export cannot go on with what it is given, all keep what they have.
+final class RunningExports: Sendable {
+    private struct Export {
+        var options: ExportOptions
+        var history: ExportHistory
+        let pending: PendingOptions
+    }
+
+    private struct State {
+        var exports: [String: Export] = [:]
+        /// Given to exports that had not started.
+        var early: [String: ExportOptions] = [:]
+    }
+
+    private let names: Set<String>
+    private let state = Mutex(State())
+
+    /// - Parameter names: of the exports that will be added.
+    init(names: Set<String>) {
+        self.names = names
+    }
+
+    /// Adds an export that is about to start.
+    ///
+    /// - Returns: why it cannot go on with options that it was given before, if it cannot.
+    func add(_ options: ExportOptions, _ history: ExportHistory, _ pending: PendingOptions) -> String? {
+        self.state.withLock { state in
+            let name = options.provider.rawValue
+            var export = Export(options: options, history: history, pending: pending)
+            export.history.add(options)
+            defer { state.exports[name] = export }
+            guard let early = state.early.removeValue(forKey: name) else { return nil }
+            if let conflict = export.history.conflict(with: early) { return conflict }
+            export.options = early
+            export.history.add(early)
+            pending.put(early)
+            return nil
+        }
+    }
+
+    /// What became of new options.
+    struct Reload {
+        /// Exports that go on with other options.
+        var changed: [String] = []
+        /// Why an export cannot; then nothing changed.
+        var conflicts: [String] = []
+    }
+
+    /// Gives each running export the options of its name.
+    func reload(_ options: [ExportOptions]) -> Reload {
+        self.state.withLock { state in
+            var reload = Reload()
+            for new in options {
+                guard let conflict = state.exports[new.provider.rawValue]?.history.conflict(with: new) else { continue }
+                reload.conflicts.append(conflict)
+            }
+            guard reload.conflicts.isEmpty else { return reload }
+            for new in options {
+                let name = new.provider.rawValue
+                guard self.names.contains(name), state.exports[name]?.options.fingerprint != new.fingerprint else {
+                    continue
+                }
+                if let export = state.exports[name] {
+                    state.exports[name]?.options = new
+                    state.exports[name]?.history.add(new)
+                    export.pending.put(new)
+                } else {
+                    state.early[name] = new
+                }
+                reload.changed.append(name)
+            }
+            return reload
+        }
+    }
+}
