@@ -138,6 +138,12 @@ let package = Package(
                 "WaybillProjection", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
                 "WaybillJournal", "WaybillProtocol", "WaybillSystem",
             ]),
+        tests(
+            "WaybillReplayTests",
+            [
+                "WaybillReplay", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal",
+                "WaybillProjection", "WaybillProtocol", "WaybillSystem",
+            ]),
         tests("WaybillReceiverTests", ["WaybillReceiver", "WaybillJournal", "WaybillSystem"]),
         tests(
             "WaybillInspectTests",

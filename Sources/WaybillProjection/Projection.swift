@@ -100,16 +100,18 @@ extension StreamDescription {
 }
 
 /// The readers of the streams that were met last; made once for each, not once for each batch.
+///
+/// A stream that is described anew is another one here: its lines are read as the new description says.
 struct EventReaders {
-    private var readers: [StreamID: EventReader] = [:]
+    private var readers: [StreamDescription: EventReader] = [:]
 
     private static var countMax: Int { 4096 }
 
     mutating func reader(for description: StreamDescription) -> EventReader {
-        if let reader = self.readers[description.id] { return reader }
+        if let reader = self.readers[description] { return reader }
         if self.readers.count >= Self.countMax { self.readers.removeAll() }
         let reader = EventReader(source: description.sourceDescription)
-        self.readers[description.id] = reader
+        self.readers[description] = reader
         return reader
     }
 }

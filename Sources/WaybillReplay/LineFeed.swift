@@ -174,7 +174,10 @@ struct LineFeed: ~Copyable {
             return
         }
         let reduced = self.traits.line
-        guard case .event(let facts) = reader.read(reduced, receivedAt: receivedAt) else { return }
+        // The ranges of the facts are those of the line as it was.
+        guard case .event(let facts) = reader.read(reduced, receivedAt: receivedAt) else {
+            preconditionFailure("a line without some of its traits is an event: \(reduced.count) bytes")
+        }
         self.outlets[index].target.export(reduced, facts, source, receivedAt: receivedAt)
     }
 }

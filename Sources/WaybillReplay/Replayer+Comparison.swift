@@ -38,9 +38,10 @@ extension Replayer {
         }
         try Replay.onDisk { () throws(FileSystemError) in
             // Days of which the archive has nothing.
+            let units = Set(plan.units)
             for options in self.options {
                 for unit in try self.presentUnits(below: "exports/\(options.provider.rawValue)")
-                where !plan.units.contains(unit) {
+                where !units.contains(unit) {
                     let comparison = try self.comparison(unit, options, lengths[options.provider] ?? [:])
                     comparison.finish()
                     if !comparison.difference.isEmpty { found.update { $0.append(comparison.difference) } }

@@ -21,6 +21,10 @@ extension Replayer {
                 Self.outcome(targets)
             }
         }
+        // What is written over is no longer what an interrupted replay of the archive has made.
+        try Replay.onDisk { () throws(FileSystemError) in
+            try ReplayLedger(path: target.statePath("replay"), files: self.files).remove()
+        }
         var targets: [(options: ExportOptions, target: PartitionWriter<Files>)] = []
         for options in self.options {
             let name = options.provider.rawValue

@@ -96,6 +96,9 @@ struct ReplayCommand: ParsableCommand {
         let modes = [("--dry-run", self.dryRun), ("--diff", self.diff), ("--rollback", self.rollback)]
         let chosen = modes.filter(\.1).map(\.0)
         guard chosen.count < 2 else { throw ValidationError("\(chosen.joined(separator: " and ")) exclude each other") }
+        if self.rollback, self.provider.contains(",") {
+            throw ValidationError("--rollback is for one provider at a time")
+        }
         if self.output != nil, self.diff || self.rollback {
             throw ValidationError("\(chosen[0]) is about the exports in the data directory and takes no --output")
         }

@@ -14,6 +14,8 @@ enum StopSignals {
     static var received: Int32 { self.number.load(ordering: .relaxed) }
 
     static func listen() {
+        // Before the first signal: a handler must not be the one that makes it.
+        self.number.store(0, ordering: .relaxed)
         for number in [SIGINT, SIGTERM] {
             _ = signal(number) { number in
                 StopSignals.number.store(number, ordering: .relaxed)

@@ -75,6 +75,12 @@ private struct TransformCounts {
     var badLines = 0
     var firstBad: (line: Int, reason: QuarantineReason)?
 
+    /// Counts the line that was counted last as bad.
+    mutating func countBad(_ reason: QuarantineReason) {
+        self.badLines += 1
+        if self.firstBad == nil { self.firstBad = (self.lines, reason) }
+    }
+
     var json: String {
         var json =
             "{\"lines\":\(self.lines),\"exported\":\(self.exported),\"refused\":\(self.refused),"
@@ -145,6 +151,8 @@ private struct Transform: ~Copyable {
     mutating func run(source: SourceDescription, receivedAt: WallTime, isAgeJudged: Bool) throws -> TransformCounts {
         let reader = EventReader(source: source)
         var pending: [UInt8] = []
+        /// The rest of a line that is too long comes.
+        var isSkipping = false
         var chunk = [UInt8](repeating: 0, count: 1 << 20)
         while true {
             let count = read(STDIN_FILENO, &chunk, chunk.count)
@@ -154,9 +162,21 @@ private struct Transform: ~Copyable {
                 throw ExitCode.files
             }
             if count == 0 { break }
-            pending.append(contentsOf: chunk[..<count])
+            var fresh = chunk[..<count]
+            if isSkipping {
+                guard let end = fresh.firstIndex(of: UInt8(ascii: "\n")) else { continue }
+                fresh = fresh[(end + 1)...]
+                isSkipping = false
+            }
+            pending.append(contentsOf: fresh)
             let consumed = self.takeLines(of: pending, reader, source, receivedAt, isAgeJudged, isLast: false)
             pending.removeFirst(consumed)
+            if pending.count > Limits.lineByteCountMax {
+                self.sink.counts.lines += 1
+                self.sink.counts.countBad(.tooLong)
+                pending = []
+                isSkipping = true
+            }
             try self.flush()
         }
         _ = self.takeLines(of: pending, reader, source, receivedAt, isAgeJudged, isLast: true)
@@ -182,8 +202,7 @@ private struct Transform: ~Copyable {
                     self.exporter.export(
                         line, facts, source: source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &self.sink)
                 case .quarantine(let reason):
-                    self.sink.counts.badLines += 1
-                    if self.sink.counts.firstBad == nil { self.sink.counts.firstBad = (self.sink.counts.lines, reason) }
+                    self.sink.counts.countBad(reason)
                 }
                 position = min(end + 1, buffer.count)
             }

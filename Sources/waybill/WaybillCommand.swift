@@ -4,6 +4,7 @@ import ArgumentParser
 ///
 ///     waybill receiver … ◀── TCP ── waybill agent …        long-running services
 ///     waybill replay, transform                             exports again, from what was kept or as a filter
+///     waybill requeue                                       what was set aside, for an agent once more
 ///     waybill check, demo                                   a configuration's problems; the whole way in a minute
 ///
 ///     waybill inspect                                       what is in files and folders, and whether they hold together
@@ -23,7 +24,8 @@ struct WaybillCommand: AsyncParsableCommand {
             """,
         version: "0.1.0",
         subcommands: [
-            ReceiverCommand.self, AgentCommand.self, ReplayCommand.self, InspectCommand.self, TransformCommand.self,
+            ReceiverCommand.self, AgentCommand.self, ReplayCommand.self, RequeueCommand.self, InspectCommand.self,
+            TransformCommand.self,
             CheckCommand.self, DemoCommand.self, DemoAppCommand.self,
         ])
 }

@@ -5,10 +5,12 @@ import csv
 import datetime
 import io
 import json
+import os
+import subprocess
 import tempfile
 import unittest
 
-from harness import VECTORS, SiteTest, run
+from harness import VECTORS, SiteTest, binary, run
 from ledger import EventMaker, Ledger, exported_ids, parts, stored, utc_now
 
 PROVIDERS = ("ga4", "mixpanel", "csv")
@@ -273,6 +275,26 @@ class TransformTests(unittest.TestCase):
             letters = [json.loads(line) for line in dead.read().splitlines()]
         self.assertEqual({letter["reason"] for letter in letters}, {"ga4.too_old"})
         self.assertEqual(json.loads(result.stderr)["refused"], len(letters))
+
+    def test_memory_stays_small_for_an_endless_line(self):
+        """A line without an end is bad and counted once; what is behind it is mapped."""
+        good = (GOLDEN / "golden-events.ndjson").read_bytes().splitlines(True)[0]
+        with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as said:
+            source.write(good)
+            for _ in range(300):
+                source.write(b"x" * (1 << 20))
+            source.write(b"\n" + good)
+            source.seek(0)
+            child = subprocess.Popen([binary(), "transform", "--provider", "mixpanel"], stdin=source, stdout=output, stderr=said)
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(child.returncode, 65)
+            output.seek(0)
+            self.assertEqual(len(output.read().splitlines()), 2)
+            said.seek(0)
+            counts = json.loads(said.read())
+        self.assertEqual([counts["lines"], counts["bad"], counts["first_bad_line"], counts["first_bad"]], [3, 1, 2, "too-long"])
+        self.assertLess(usage.ru_maxrss, 64 << 10)
 
     def test_nothing_in_gives_nothing_but_a_header(self):
         """No input is no error."""

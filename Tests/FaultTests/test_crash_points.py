@@ -36,10 +36,10 @@ AGENT_KINDS = (
     "*/agent*/lock", "*/agent*/registry.state*", "*/agent*/quarantine/*", "*/agent*/quarantine", "*/spool*/*.ndjson",
     "*/agent-*[0-9]", "*/waybill-test-????????")
 REPLAY_KINDS = (
-    "*/.generation*", "*/exports/.replay-*/dead/*.ndjson", "*/exports/.replay-*.ids",
+    "*/.generation*", "*/.standing*", "*/unit.state*", "*/exports/.replay-*/dead/*.ndjson", "*/exports/.replay-*.ids",
     "*/exports/.replay-*.manifest.json*", f"*/exports/.replay-*/{DAY}/{PART}", "*/exports/.replay-*",
     "*/exports/.previous-*", "*/again/exports/*/dead/*.ndjson", "*/again/exports/*.ids",
-    "*/again/exports/*.manifest.json*", f"*/again/exports/*/{DAY}/{PART}", "*/state/replay-*",
+    "*/again/exports/*.manifest.json*", f"*/again/exports/*/{DAY}/{PART}", "*/state/replay*",
     "*/again*") + RECEIVER_KINDS
 
 

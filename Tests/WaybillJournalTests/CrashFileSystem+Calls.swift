@@ -138,10 +138,20 @@ extension CrashFileSystem {
     func exchange(_ path: String, with otherPath: String) throws(FileSystemError) {
         _ = try self.count("exchange", path)
         let (parent, other) = (try self.parent(of: path, "exchange"), try self.parent(of: otherPath, "exchange"))
-        guard parent === other, let first = parent.names[Path.name(of: path)],
-            let second = parent.names[Path.name(of: otherPath)]
-        else { throw FileSystemError("exchange", path: path, errno: SystemErrorText.noEntry) }
-        self.change(parent, [Path.name(of: path): second, Path.name(of: otherPath): first])
+        guard let first = parent.names[Path.name(of: path)], let second = other.names[Path.name(of: otherPath)] else {
+            throw FileSystemError("exchange", path: path, errno: SystemErrorText.noEntry)
+        }
+        if parent === other {
+            self.change(parent, [Path.name(of: path): second, Path.name(of: otherPath): first])
+        } else {
+            self.change(parent, [Path.name(of: path): second])
+            self.change(other, [Path.name(of: otherPath): first])
+            // One transaction of the disk's journal, which carries what came before: both names change, or none.
+            for folder in [parent, other] {
+                folder.durableNames = folder.names
+                folder.changes = []
+            }
+        }
     }
 
     func unlink(_ path: String) throws(FileSystemError) {

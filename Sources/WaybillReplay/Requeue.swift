@@ -1,0 +1,353 @@
+internal import WaybillArchive
+package import WaybillExport
+internal import WaybillJSON
+internal import WaybillProjection
+package import WaybillSystem
+
+/// Gives lines that were set aside to an agent once more, each once: quarantined ones after a fix of the agent's
+/// configuration, refused events after a fix of a mapping.
+///
+///     quarantine/date=…/<reason>.ndjson       ─┐  from where the last requeue stopped  ┌─▶ requeue-00000.ndjson
+///     exports/<provider>/…/dead/part-00000.…  ─┘  what no requeue has taken before     └─  for an agent's --glob
+///
+/// Originals stay where they are. `state/requeue.state` says what was taken, `state/requeue.ids` which refused events:
+///
+///     1. the lines go into `.requeue-00000.ndjson` in the output, which no agent reads; the digests of refused events
+///        behind those in `requeue.ids`; both are synced
+///     2. one commit: all this is taken, and the file is to be published
+///     3. the file gets its name, durably        4. one commit: it is published
+///
+/// After a crash before 2 the next run writes the hidden file anew, and cuts `requeue.ids` to what is committed. After
+/// one between 2 and 4 a hidden file that is still there gets its name. So each line is in exactly one published file.
+package struct Requeue<Files: FileSystem>: Sendable {
+    /// What is given once more.
+    package enum Selection: Hashable, Sendable {
+        /// Quarantined lines, for these reasons; for any when empty.
+        case quarantine(Set<QuarantineReason>)
+        /// Events that a provider refused, for these reasons; for any when empty. They come back for it alone.
+        case dead(ProviderID, Set<RefusalReason>)
+    }
+
+    package struct Report: Hashable, Sendable {
+        package var lineCount = 0
+        package var byteCount = 0
+        /// Refused events that an earlier run took.
+        package var knownCount = 0
+        /// Dead letters without their event: the person did not agree, or the line was no JSON.
+        package var withoutEventCount = 0
+        /// Published files, that of a run which was interrupted included.
+        package var paths: [String] = []
+    }
+
+    package enum Failure: Error, CustomStringConvertible {
+        case disk(FileSystemError)
+        case noDataDirectory(String)
+        case busy(String)
+        case tooMany(limit: Int)
+        case unpublished(String)
+
+        package var description: String {
+            switch self {
+            case .disk(let error): "the files of the requeue cannot be used: \(error)"
+            case .noDataDirectory(let path): "\(path) is no receiver's data directory; name one with --data"
+            case .busy(let path): "another requeue works on \(path); wait for it"
+            case .tooMany(let limit):
+                "more than \(limit) refused events were given once more, which is all that are remembered; "
+                    + "make the days again with waybill replay instead"
+            case .unpublished(let path):
+                "an interrupted requeue is to publish \(path), whose directory is not here; start it where the first "
+                    + "one was started, or bring the directory back"
+            }
+        }
+    }
+
+    /// The lines of one run on their way into the hidden file.
+    private struct Output: ~Copyable {
+        let file: FileID
+        let files: Files
+        var buffer: [UInt8] = []
+        var lineCount = 0
+        var byteCount = 0
+
+        mutating func append(_ bytes: UnsafeRawBufferPointer) throws(FileSystemError) {
+            self.buffer.append(contentsOf: bytes)
+            self.byteCount += bytes.count
+            self.lineCount += bytes.count(where: { $0 == 0x0A })
+            if self.buffer.count >= 1 << 20 { try self.flush() }
+        }
+
+        mutating func flush() throws(FileSystemError) {
+            try self.files.writeAll(self.file, self.buffer)
+            self.buffer.removeAll(keepingCapacity: true)
+        }
+    }
+
+    private let data: DataDirectory<Files>
+    private let files: Files
+    private let output: String
+
+    /// Digests in memory and in `requeue.ids`: 16 bytes each.
+    private static var takenCountMax: Int { 8 << 20 }
+    private static var publishKey: String { "publish" }
+    private static var numberKey: String { "number" }
+    private static var idsKey: String { "ids" }
+    private static var takenPrefix: String { "taken:" }
+
+    package init(dataDirectory: String, output: String, files: Files) {
+        self.data = DataDirectory(root: dataDirectory, files: files)
+        self.files = files
+        self.output = output
+    }
+
+    /// Publishes what no run has taken before.
+    package func run(_ selection: Selection) throws(Failure) -> Report {
+        let result: Result<Report, Failure>
+        do throws(FileSystemError) {
+            result = try self.runLocked(selection)
+        } catch {
+            throw .disk(error)
+        }
+        return try result.get()
+    }
+
+    private func runLocked(_ selection: Selection) throws(FileSystemError) -> Result<Report, Failure> {
+        guard try self.files.status(at: self.data.state) != nil else {
+            return .failure(.noDataDirectory(self.data.root))
+        }
+        let lock = try self.files.open(Path.join(self.data.state, "requeue.lock"), .append)
+        defer { self.files.close(lock) }
+        guard try self.files.lock(lock, .exclusive) else { return .failure(.busy(self.data.root)) }
+        return try self.takeAndPublish(selection)
+    }
+
+    private func takeAndPublish(_ selection: Selection) throws(FileSystemError) -> Result<Report, Failure> {
+        var state = try StateStore(path: self.data.statePath("requeue"), files: self.files)
+        try state.settle()
+        var report = Report()
+        if let path = state.entries[Self.publishKey] {
+            // Without its directory nobody could tell whether the file was published.
+            guard try self.files.status(at: Path.parent(of: path)) != nil else { return .failure(.unpublished(path)) }
+            try self.publish(path, &state)
+            report.paths.append(path)
+        }
+        try self.files.createDirectories(self.output)
+        let number = try self.nextNumber(state.entries[Self.numberKey])
+        let path = self.path(number)
+        var output = Output(file: try self.files.open(Self.hidden(path), .replace), files: self.files)
+        var changes: [String: String?] = [:]
+        switch selection {
+        case .quarantine(let reasons):
+            try self.takeQuarantine(reasons, state.entries, into: &output, &changes)
+        case .dead(let provider, let reasons):
+            guard try self.takeDead(provider, reasons, state.entries, into: &output, &changes, &report) else {
+                self.files.close(output.file)
+                return .failure(.tooMany(limit: Self.takenCountMax))
+            }
+        }
+        try output.flush()
+        try self.files.synchronize(output.file)
+        self.files.close(output.file)
+        guard output.byteCount > 0 else {
+            try self.files.unlink(Self.hidden(path))
+            return .success(report)
+        }
+        try self.files.synchronizeDirectory(self.output)
+        changes[Self.publishKey] = .some(path)
+        changes[Self.numberKey] = .some(String(number + 1))
+        try state.commit(changes)
+        try self.publish(path, &state)
+        report.paths.append(path)
+        report.lineCount += output.lineCount
+        report.byteCount += output.byteCount
+        return .success(report)
+    }
+
+    private func path(_ number: Int) -> String {
+        let digits = String(number)
+        let zeros = String(repeating: "0", count: max(0, 5 - digits.utf8.count))
+        return Path.join(self.output, "requeue-\(zeros)\(digits).ndjson")
+    }
+
+    /// Where a file grows before it is published.
+    private static func hidden(_ path: String) -> String {
+        Path.join(Path.parent(of: path), "." + Path.name(of: path))
+    }
+
+    /// Gives the hidden file its name, where that is still to be done.
+    private func publish(_ path: String, _ state: inout StateStore<Files>) throws(FileSystemError) {
+        if try self.files.status(at: Self.hidden(path)) != nil { try self.files.rename(Self.hidden(path), to: path) }
+        try self.files.synchronizeDirectory(Path.parent(of: path))
+        try state.commit([Self.publishKey: String?.none])
+    }
+
+    /// A number whose file is not there: one that an agent has not read yet must not be written over.
+    private func nextNumber(_ recorded: String?) throws(FileSystemError) -> Int {
+        var number = recorded.flatMap { Int($0) } ?? 0
+        while try self.files.status(at: self.path(number)) != nil { number += 1 }
+        return number
+    }
+
+    // MARK: Quarantine
+
+    private func takeQuarantine(
+        _ reasons: Set<QuarantineReason>, _ entries: [String: String], into output: inout Output,
+        _ changes: inout [String: String?]
+    ) throws(FileSystemError) {
+        let lengths = try ArchiveIndex(data: self.data).lengths
+        for (path, length) in lengths.sorted(by: { $0.key < $1.key })
+        where path.hasPrefix("quarantine/") && path.hasSuffix(".ndjson") {
+            let reason = QuarantineReason(rawValue: String(Path.name(of: path).dropLast(".ndjson".utf8.count)))
+            guard reasons.isEmpty || reason.map(reasons.contains) ?? false else { continue }
+            let taken = entries[Self.takenPrefix + path].flatMap { Int($0) } ?? 0
+            guard taken < length else { continue }
+            let file = try self.files.open(Path.join(self.data.root, path), .read)
+            defer { self.files.close(file) }
+            try self.files.visit(file, taken..<length) { (piece) throws(FileSystemError) in try output.append(piece) }
+            changes[Self.takenPrefix + path] = .some(String(length))
+        }
+    }
+
+    // MARK: Refused events
+
+    /// - Returns: `false` where there are too many to remember.
+    private func takeDead(
+        _ provider: ProviderID, _ reasons: Set<RefusalReason>, _ entries: [String: String],
+        into output: inout Output, _ changes: inout [String: String?], _ report: inout Report
+    ) throws(FileSystemError) -> Bool {
+        let idsPath = Path.join(self.data.state, "requeue.ids")
+        let certain = entries[Self.idsKey].flatMap { Int($0) } ?? 0
+        let ids = try self.files.open(idsPath, .append)
+        defer { self.files.close(ids) }
+        // What a run that was not committed has written.
+        try self.files.truncate(ids, to: certain)
+        guard var taken = try self.digests(idsPath, byteCount: certain) else { return false }
+        var letters = DeadLetterReader()
+        var added: [UInt8] = []
+        let lengths = try PresentPartition.lengths(of: provider, in: self.data)
+        let name = "/dead/\(PartitionPath.part(0)).ndjson"
+        for (path, length) in lengths.sorted(by: { $0.key < $1.key }) where path.hasSuffix(name) {
+            guard try self.files.status(at: Path.join(self.data.root, path)) != nil else { continue }
+            var reader = try LineReader(
+                path: Path.join(self.data.root, path), byteCount: length, lineByteCountMax: 4 << 20, files: self.files)
+            while let line = try reader.next() {
+                guard letters.read(line.bytes, reasons) else { continue }
+                guard let digest = letters.digest(provider) else {
+                    report.withoutEventCount += 1
+                    continue
+                }
+                guard taken.count < Self.takenCountMax else { return false }
+                guard taken.insert(digest).inserted else {
+                    report.knownCount += 1
+                    continue
+                }
+                added += Array("\(digest.text)\n".utf8)
+                try output.append(letters.event(for: provider))
+            }
+        }
+        try self.files.writeAll(ids, added)
+        try self.files.synchronize(ids)
+        try self.files.synchronizeDirectory(self.data.state)
+        changes[Self.idsKey] = .some(String(certain + added.count))
+        return true
+    }
+
+    /// The digests of what was taken; `nil` where there are too many.
+    private func digests(_ path: String, byteCount: Int) throws(FileSystemError) -> Set<Digest128>? {
+        var digests: Set<Digest128> = []
+        var reader = try LineReader(path: path, byteCount: byteCount, lineByteCountMax: 64, files: self.files)
+        while let line = try reader.next() {
+            guard let digest = Digest128(text: String(decoding: line.bytes, as: UTF8.self)) else { continue }
+            guard digests.count < Self.takenCountMax else { return nil }
+            digests.insert(digest)
+        }
+        return digests
+    }
+}
+
+extension Digest128 {
+    /// 32 hexadecimal digits.
+    fileprivate var text: String {
+        Hexadecimal.text(self.high, digitCount: 16) + Hexadecimal.text(self.low, digitCount: 16)
+    }
+
+    fileprivate init?(text: String) {
+        guard text.utf8.count == 32, let high = UInt64(text.prefix(16), radix: 16),
+            let low = UInt64(text.dropFirst(16), radix: 16)
+        else { return nil }
+        self.init(high: high, low: low)
+    }
+}
+
+/// Takes the event out of a dead letter.
+private struct DeadLetterReader: ~Copyable {
+    private var tape = JSONTape()
+    private var letter: [UInt8] = []
+    /// Tape index of the event; `nil` where the letter has none.
+    private var index: Int?
+    private var output = ByteBuilder()
+
+    /// Whether it is a letter with one of these reasons.
+    mutating func read(_ line: [UInt8], _ reasons: Set<RefusalReason>) -> Bool {
+        self.letter = line
+        self.index = nil
+        return self.withTape { tape in
+            guard let reason = tape.firstValue(of: "reason", in: 0) else { return nil }
+            let name = RefusalReason(rawValue: String(decoding: tape.bytes(of: reason), as: UTF8.self))
+            guard reasons.isEmpty || name.map(reasons.contains) ?? false else { return nil }
+            return tape.firstValue(of: "event", in: 0).flatMap { tape[$0].kind == .object ? $0 : nil } ?? -1
+        }
+    }
+
+    private mutating func withTape(_ body: (borrowing JSONTape) -> Int?) -> Bool {
+        let letter = self.letter
+        let found = letter.withUnsafeBytes { bytes -> Int? in
+            do throws(JSONError) {
+                try self.tape.parse(bytes)
+            } catch {
+                return nil
+            }
+            return body(self.tape)
+        }
+        self.index = found.flatMap { $0 < 0 ? nil : $0 }
+        return found != nil
+    }
+
+    /// What tells the event from others that a provider refused.
+    mutating func digest(_ provider: ProviderID) -> Digest128? {
+        guard let index else { return nil }
+        let entry = self.tape[index]
+        let name = Array(provider.rawValue.utf8)
+        return self.letter.withUnsafeBytes { letter in
+            name.withUnsafeBytes { name in
+                Digest128([name, UnsafeRawBufferPointer(rebasing: letter[Int(entry.start)..<Int(entry.end)])])
+            }
+        }
+    }
+
+    /// The event with its LF, for this provider alone: the others have had it.
+    mutating func event(for provider: ProviderID) -> UnsafeRawBufferPointer {
+        self.output.removeAll()
+        guard let index else { return self.output.bytes }
+        let name = provider == .mixpanelProfiles ? ProviderID.mixpanel.rawValue : provider.rawValue
+        let letter = self.letter
+        letter.withUnsafeBytes { letter in
+            self.output.append("{")
+            var members = self.tape.members(of: index)
+            while let (key, value) = members.next(in: self.tape) {
+                let quoted = (Int(self.tape[key].start) - 1)..<(Int(self.tape[key].end) + 1)
+                let isEscaped = self.tape[key].traits.contains(.hasEscapes)
+                let body = UnsafeRawBufferPointer(rebasing: letter[quoted.dropFirst().dropLast()])
+                if JSONText.equals(body, isEscaped: isEscaped, "providers") { continue }
+                let isText = self.tape[value].kind == .string
+                let start = Int(self.tape[value].start) - (isText ? 1 : 0)
+                let end = Int(self.tape[value].end) + (isText ? 1 : 0)
+                self.output.append(UnsafeRawBufferPointer(rebasing: letter[quoted]))
+                self.output.append(":")
+                self.output.append(UnsafeRawBufferPointer(rebasing: letter[start..<end]))
+                self.output.append(",")
+            }
+        }
+        self.output.append("\"providers\":[\"\(name)\"]}\n")
+        return self.output.bytes
+    }
+}

@@ -1,0 +1,98 @@
+import ArgumentParser
+import WaybillExport
+import WaybillJSON
+import WaybillReplay
+import WaybillSystem
+
+struct RequeueCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "requeue",
+        abstract: "Write lines that were set aside into a file for an agent, each once.",
+        discussion: """
+            Examples:
+              waybill requeue --data /var/lib/waybill --output /var/spool/again --quarantine --reason no-env
+              waybill agent --state … --to … --glob '/var/spool/again/requeue-*.ndjson' --env prod --bundle com.example.web
+              waybill requeue --data /var/lib/waybill --output /var/spool/again --dead ga4
+
+            Originals stay. What was written once is not written again, also after a crash in between; the receiver may
+            run. An event that a provider refused is in the archive: waybill replay makes its day again without any
+            agent. Requeued, it comes back for that provider alone, and replays then see its id twice (--distinct).
+            """)
+
+    @Option(help: "A receiver's data directory.")
+    var data: String
+
+    @Option(help: "The directory for the file, requeue-00000.ndjson and so on; made when it is missing.")
+    var output: String
+
+    @Flag(help: "Lines of the quarantine.")
+    var quarantine = false
+
+    @Option(help: "Events that this provider refused: \(ProviderID.list).")
+    var dead: String?
+
+    @Option(help: "Only with this reason; may be given several times.")
+    var reason: [String] = []
+
+    func validate() throws {
+        _ = try self.selection()
+    }
+
+    func run() throws {
+        let selection = try self.selection()
+        do throws(Requeue<POSIXFileSystem>.Failure) {
+            let requeue = Requeue(dataDirectory: self.data, output: self.output, files: POSIXFileSystem())
+            print(try requeue.run(selection).json)
+        } catch {
+            Console.printError("\(error)")
+            switch error {
+            case .disk: throw ExitCode.files
+            case .busy: throw ExitCode.badConfiguration
+            case .noDataDirectory, .tooMany, .unpublished: throw ExitCode.badInput
+            }
+        }
+    }
+
+    private func selection() throws -> Requeue<POSIXFileSystem>.Selection {
+        switch (self.quarantine, self.dead) {
+        case (true, nil):
+            return .quarantine(Set(try self.reason.map { try Self.reason($0, QuarantineReason.self) }))
+        case (false, let provider?):
+            let reasons = try self.reason.map { try Self.reason($0, RefusalReason.self) }
+            return .dead(try OptionReader.provider(provider), Set(reasons))
+        case (false, nil), (true, _?):
+            throw ValidationError("say what to requeue: --quarantine, or --dead PROVIDER")
+        }
+    }
+
+    private static func reason<Reason: RawRepresentable & CaseIterable>(
+        _ name: String, _ type: Reason.Type
+    ) throws -> Reason where Reason.RawValue == String {
+        guard let reason = Reason(rawValue: name) else {
+            let known = Reason.allCases.map(\.rawValue).joined(separator: ", ")
+            throw ValidationError("there is no reason \"\(name)\"; choose of: \(known)")
+        }
+        return reason
+    }
+}
+
+extension Requeue.Report {
+    /// One line of JSON.
+    fileprivate var json: String {
+        var json = JSONWriter()
+        json.beginObject()
+        for (name, value) in [
+            ("lines" as StaticString, self.lineCount), ("bytes", self.byteCount), ("known", self.knownCount),
+            ("without_event", self.withoutEventCount),
+        ] {
+            json.key(name)
+            json.integer(Int64(value))
+        }
+        json.key("files")
+        json.beginArray()
+        for path in self.paths { json.string(path) }
+        json.endArray()
+        json.endObject()
+        return String(decoding: json.output.bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,128 @@
+"""`requeue`: what was set aside goes to an agent once more, each line once."""
+
+import collections
+import json
+import os
+import random
+import subprocess
+import time
+import unittest
+
+from harness import binary, run
+from ledger import archived, exported_ids, quarantined
+from test_replay import ReplayTest
+
+SEED = int(os.environ.get("WAYBILL_SEED", str(random.randrange(1 << 32))))
+
+
+class RequeueTest(ReplayTest):
+    def requeue(self, *arguments, expected=0):
+        result = run("requeue", "--data", self.site.data, "--output", self.site.root / "again", *arguments)
+        self.assertEqual(result.returncode, expected, result.stderr.decode()[-1500:])
+        return json.loads(result.stdout) if expected == 0 else result.stderr.decode()
+
+    def published(self):
+        """Lines of all published files."""
+        lines = collections.Counter()
+        for path in sorted((self.site.root / "again").glob("requeue-*.ndjson")):
+            lines.update(path.read_bytes().splitlines(True))
+        return lines
+
+    def ship(self, lines):
+        self.maker.segment(self.site.spool, lines)
+        self.site.once()
+
+
+class QuarantineTests(RequeueTest):
+    def test_lines_come_back_with_the_right_description(self):
+        """Lines without an environment are quarantined, requeued, shipped with one, and archived; originals stay."""
+        receiver = self.site.receiver()
+        lines = [b'{"ts":"2026-11-20T09:14:15.926Z","name":"n%d"}\n' % number for number in range(50)]
+        self.ship([*lines, b"not json\n", b"not json\n"])
+        self.assertEqual(receiver.stop(), 0)
+        report = self.requeue("--quarantine", "--reason", "no-env")
+        self.assertEqual([report["lines"], len(report["files"])], [50, 1])
+        self.assertEqual(self.published(), collections.Counter(lines))
+        self.assertEqual(self.requeue("--quarantine", "--reason", "no-env")["files"], [])
+        receiver = self.site.receiver()
+        self.site.once("--glob", self.site.root / "again" / "requeue-*.ndjson", "--env", "prod", "--bundle", "web")
+        self.ship([lines[0]])
+        self.assertEqual(receiver.stop(), 0)
+        self.assertEqual(collections.Counter(archived(self.site.data)), collections.Counter(lines))
+        self.assertEqual(collections.Counter(quarantined(self.site.data)["no-env"]), collections.Counter([*lines, lines[0]]))
+        report = self.requeue("--quarantine")
+        self.assertEqual(report["lines"], 3)
+        self.assertEqual(self.published()[b"not json\n"], 2)
+        self.assertEqual(run("inspect", "--verify", self.site.data).returncode, 0)
+
+    def test_killed_at_any_moment_each_line_is_published_once(self):
+        """SIGKILL at random moments, while an agent may take and delete what was published."""
+        chance = random.Random(SEED)
+        receiver = self.site.receiver()
+        taken, made, kills = collections.Counter(), collections.Counter(), 0
+        for turn in range(12):
+            lines = [b'{"name":"%d of %d","padding":"%s"}\n' % (number, turn, b"x" * 200) for number in range(4000)]
+            made.update(lines)
+            self.ship(lines)
+            time.sleep(0.3)
+            child = subprocess.Popen(
+                [binary(), "requeue", "--data", self.site.data, "--output", self.site.root / "again", "--quarantine"],
+                stdout=subprocess.DEVNULL)
+            try:
+                child.wait(chance.uniform(0.001, 0.06))
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+                kills += 1
+            if chance.random() < 0.5:
+                taken.update(self.published())
+                for path in (self.site.root / "again").glob("requeue-*.ndjson"):
+                    path.unlink()
+        self.assertEqual(receiver.stop(), 0)
+        self.requeue("--quarantine")
+        taken.update(self.published())
+        self.assertEqual(sum((taken - made).values()), 0, f"seed {SEED}: twice")
+        self.assertEqual(sum((made - taken).values()), 0, f"seed {SEED}: lost")
+        self.assertGreater(kills, 0)
+
+    def test_usage(self):
+        """What to requeue must be said; a folder that is no data directory is 65."""
+        for arguments in ([], ["--quarantine", "--dead", "ga4"], ["--dead", "fax"], ["--quarantine", "--reason", "x"],
+                          ["--dead", "ga4", "--reason", "no-env"]):
+            self.requeue(*arguments, expected=64)
+        self.assertIn("no receiver's data directory", self.requeue("--quarantine", expected=65))
+
+
+class DeadLetterTests(RequeueTest):
+    def test_refused_events_come_back_for_their_provider_alone(self):
+        """Each refused event once, also after its day was made again; other providers do not get it twice."""
+        receiver = self.site.receiver(exports="ga4,csv")
+        refused = []
+        for sequence in range(1, 21):
+            event = json.loads(self.maker.event(self.maker.writer(), sequence, env="prod"))
+            event["ids"] = {}
+            event["providers"] = ["csv", "ga4"]
+            refused.append(event)
+        self.ship([*((json.dumps(event) + "\n").encode() for event in refused), *self.maker.lines(10)])
+        self.assertEqual(receiver.stop(), 0)
+        self.assertEqual(self.requeue("--dead", "ga4", "--reason", "ga4.too_old")["lines"], 0)
+        report = self.requeue("--dead", "ga4", "--reason", "ga4.no_app_instance_id")
+        self.assertEqual(report["lines"], 20)
+        lines = [json.loads(line) for line in self.published()]
+        for line in lines:
+            self.assertEqual(line["providers"], ["ga4"])
+            line["providers"] = ["csv", "ga4"]
+        self.assertEqual(sorted(line["id"] for line in lines), sorted(event["id"] for event in refused))
+        self.assertIn(lines[0], refused)
+        self.replay("ga4")
+        report = self.requeue("--dead", "ga4")
+        self.assertEqual([report["lines"], report["known"], report["files"]], [0, 20, []])
+        before = exported_ids(self.site.data, "csv")
+        receiver = self.site.receiver(exports="ga4,csv")
+        self.ship(list(self.published()))
+        self.assertEqual(receiver.stop(), 0)
+        self.assertEqual(exported_ids(self.site.data, "csv"), before)
+
+
+if __name__ == "__main__":
+    unittest.main()

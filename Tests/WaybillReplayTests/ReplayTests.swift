@@ -1,0 +1,215 @@
+import Testing
+import WaybillArchive
+import WaybillExport
+import WaybillJournal
+import WaybillProjection
+import WaybillProtocol
+import WaybillSystem
+
+@testable import WaybillReplay
+
+@Suite(.serialized) struct ReplayTests {
+    private static func line(_ number: Int, day: Int, app: String = "a") -> String {
+        let id = "01939a3e-0000-7000-8000-\(Hexadecimal.text(UInt64(number), digitCount: 12))"
+        return "{\"v\":1,\"id\":\"\(id)\",\"ts\":\"2026-11-\(day)T09:00:00.000Z\",\"kind\":\"event\","
+            + "\"name\":\"n\",\"env\":\"prod\",\"bundle\":\"\(app)\",\"anon\":\"a\"}\n"
+    }
+
+    /// A data directory with events of two days and some bad lines, archived and exported up to the journal's end.
+    private static func bench() throws -> ProjectionBench {
+        let bench = try ProjectionBench()
+        try bench.write(
+            (0..<6).map { round in
+                let lines = (0..<4).map { Self.line(round * 4 + $0, day: 19 + $0 % 2, app: "app\(round % 2)") }
+                return (
+                    ProjectionBench.description(round % 3), Array((lines.joined() + "bad \(round)\nbad\n").utf8)
+                )
+            })
+        var archive = try ArchiveProjection(data: bench.data, zone: .utc)
+        try Self.project(&archive, bench)
+        var export = try ExportProjection.live(ExportOptions(provider: .mixpanel), data: bench.data)
+        try Self.project(&export, bench)
+        return bench
+    }
+
+    private static func project(_ projection: inout some Projection & ~Copyable, _ bench: ProjectionBench) throws {
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        var position = try projection.recover().position
+        while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
+        try projection.checkpoint(at: bench.end)
+    }
+
+    private static func copy(_ bench: ProjectionBench) throws -> ProjectionBench {
+        let copy = try ProjectionBench(disk: bench.disk.copy())
+        copy.adopt(bench)
+        return copy
+    }
+
+    private static func request() -> Replay.Request {
+        Replay.Request(providers: [.mixpanel], now: WallTime(milliseconds: ProjectionBench.noon))
+    }
+
+    private static func replayer(_ bench: ProjectionBench) throws -> Replayer<CrashFileSystem> {
+        try Replayer(dataDirectory: "/data", files: bench.disk, request: Self.request())
+    }
+
+    /// The live export's files, but for those that name a generation.
+    private static func live(_ bench: ProjectionBench) throws -> [String: String] {
+        var export = try ExportProjection.live(ExportOptions(provider: .mixpanel), data: bench.data)
+        _ = try export.recover()
+        return bench.tree("exports/mixpanel").filter {
+            !$0.key.hasSuffix(".generation") && !$0.key.hasSuffix(".standing")
+        }
+    }
+
+    /// Runs `work` on copies of a bench, once for each call at which the disk can stop, until it gets to its end.
+    private static func crash(
+        _ source: ProjectionBench, _ work: (ProjectionBench) throws -> Void,
+        check: (_ bench: ProjectionBench, _ call: Int) throws -> Void
+    ) throws {
+        var call = 1
+        var isDone = false
+        while !isDone {
+            for isKilled in [false, true] {
+                let bench = try Self.copy(source)
+                bench.disk.stop(atCall: call)
+                do {
+                    try work(bench)
+                    isDone = true
+                } catch {
+                    #expect(bench.disk.isStopped)
+                }
+                if isKilled { bench.disk.kill() } else { bench.disk.crash(seed: UInt64(call)) }
+                bench.disk.clearFaults()
+                try check(bench, call)
+            }
+            call += 1
+            try #require(call < 3000)
+        }
+    }
+
+    @Test func `a crash at any call of a roll-back leaves one generation or the other, and it can be done again`()
+        throws
+    {
+        let source = try Self.bench()
+        let before = try Self.live(source)
+        _ = try Self.replayer(source).run()
+        let after = try Self.live(source)
+        #expect(before != after)
+        try Self.crash(source) { bench in
+            _ = try Self.replayer(bench).rollBack()
+        } check: { bench, call in
+            let left = try Self.live(bench)
+            #expect(left == before || left == after, "call \(call)")
+            _ = try Self.replayer(bench).rollBack()
+            #expect(try Self.live(bench) == (left == before ? after : before), "call \(call)")
+        }
+    }
+
+    @Test func `a crash at any call of a replay in place leaves one generation or the other, and it is gone on with`()
+        throws
+    {
+        let source = try Self.bench()
+        let before = try Self.live(source)
+        let undisturbed = try Self.copy(source)
+        _ = try Self.replayer(undisturbed).run()
+        let after = try Self.live(undisturbed)
+        try Self.crash(source) { bench in
+            _ = try Self.replayer(bench).run()
+        } check: { bench, call in
+            let left = try Self.live(bench)
+            #expect(left == before || left == after, "call \(call)")
+            _ = try Self.replayer(bench).run()
+            #expect(try Self.live(bench) == after, "call \(call)")
+        }
+    }
+
+    @Test func `a crash at any call of a requeue publishes each line once`() throws {
+        let source = try Self.bench()
+        try Self.crash(source) { bench in
+            _ = try Requeue(dataDirectory: "/data", output: "/again", files: bench.disk).run(.quarantine([]))
+        } check: { bench, call in
+            _ = try Requeue(dataDirectory: "/data", output: "/again", files: bench.disk).run(.quarantine([]))
+            let published = bench.disk.tree("/again").filter { Path.name(of: $0.key).hasPrefix("requeue-") }
+            let lines = published.values.flatMap {
+                $0.split(separator: 0x0A).map { String(decoding: $0, as: UTF8.self) }
+            }
+            #expect(
+                lines.sorted() == ((0..<6).map { "bad \($0)" } + [String](repeating: "bad", count: 6)).sorted(),
+                "call \(call)")
+        }
+    }
+
+    @Test func `no event falls between the days of a zone far from the archive's`() throws {
+        for offset in [-12, 14] {
+            let bench = try Self.bench()
+            var request = Self.request()
+            request.zone = try TimeZoneRules(named: offset < 0 ? "Etc/GMT+12" : "Etc/GMT-14", from: POSIXFileSystem())
+            request.output = "/again"
+            let report = try Replayer(dataDirectory: "/data", files: bench.disk, request: request).run()
+            #expect(report.counts[.mixpanel]?.events.exported == 24)
+            #expect(report.counts[.mixpanel]?.partitions == 2)
+        }
+    }
+
+    @Test func `a stream that is described anew is exported, and replayed, as its new description says`() throws {
+        let bench = try ProjectionBench()
+        let id = try #require(StreamID("stream-1"))
+        let raw = Array("{\"ts\":\"2026-11-20T09:00:00Z\",\"name\":\"n\",\"id\":\"i\"}\n".utf8)
+        try bench.write(
+            ["dev", "prod"].map { environment in
+                (
+                    StreamDescription(
+                        id: id, source: "/a", environment: environment, bundle: "b", format: .ndjson), raw
+                )
+            }, perGroup: 1)
+        var archive = try ArchiveProjection(data: bench.data, zone: .utc)
+        try Self.project(&archive, bench)
+        var export = try ExportProjection.live(ExportOptions(provider: .csv), data: bench.data)
+        try Self.project(&export, bench)
+        #expect(export.partitionPaths.map { $0.dropLast(16) } == ["exports/csv/env=dev", "exports/csv/env=prod"])
+        var request = Replay.Request(providers: [.csv], now: WallTime(milliseconds: ProjectionBench.noon))
+        request.output = "/again"
+        let report = try Replayer(dataDirectory: "/data", files: bench.disk, request: request).run()
+        #expect(report.counts[.csv]?.partitions == 2)
+        #expect(report.strayLineCount == 0)
+    }
+
+    @Test func `a property is set by its newest line alone, and nothing else of a line changes`() {
+        let line = "{\"id\":\"i\",\"user\":\"u\",\"traits\": {\"a\":\"x\\\"y\",\"b\":null,\"c\":[1]},\"env\":\"prod\"}"
+        let facts = EventFacts(
+            time: WallTime(milliseconds: 0), env: .prod, bundle: nil, name: nil, kind: .user, timeOffset: 0)
+        var traits = UserTraits()
+        for (kept, expected) in [
+            ([true, true, true], "{\"a\":\"x\\\"y\",\"b\":null,\"c\":[1]}"),
+            ([true, false, false], "{\"a\":\"x\\\"y\"}"),
+            ([false, true, true], "{\"b\":null,\"c\":[1]}"),
+        ] {
+            var index = -1
+            let reduced = Array(line.utf8).withUnsafeBytes { bytes in
+                let isAnyLeft = traits.reduce(bytes, facts, for: .posthog) { _ in
+                    index += 1
+                    return kept[index]
+                }
+                #expect(isAnyLeft)
+                return String(decoding: traits.line, as: UTF8.self)
+            }
+            #expect(
+                reduced == "{\"id\":\"i\",\"user\":\"u\",\"traits\": \(expected),\"env\":\"prod\"}")
+        }
+        Array(line.utf8).withUnsafeBytes { bytes in
+            #expect(!traits.reduce(bytes, facts, for: .posthog) { _ in false })
+        }
+    }
+
+    @Test func `a record that events share is taken apart as if each had come alone`() {
+        var shared = SharedRecord()
+        let record =
+            "{\"app_instance_id\":\"i\",\"events\":[{\"name\":\"a\"},{\"name\":\"b]\"}],\"user_properties\":{\"p\":1}}"
+        #expect(
+            shared.split(Array(record.utf8), eventCount: 2).map { String(decoding: $0, as: UTF8.self) } == [
+                "{\"app_instance_id\":\"i\",\"events\":[{\"name\":\"a\"}],\"user_properties\":{\"p\":1}}",
+                "{\"app_instance_id\":\"i\",\"events\":[{\"name\":\"b]\"}]}",
+            ])
+    }
+}
