@@ -53,7 +53,10 @@ extension ExportProjection {
             }
             standings[key] = standing
         }
-        try self.exchange(standings, with: directory, changes: [Self.adoptedKey: replay])
+        var changes: [String: String?] = [Self.adoptedKey: replay]
+        // All of it was made with the options of now.
+        if range == ExportRange() { changes.updateValue(nil, forKey: Self.changedKey) }
+        try self.exchange(standings, with: directory, changes: changes)
     }
 
     /// What ``rollBack(_:)`` did, as paths of partitions below the data directory.
@@ -87,7 +90,9 @@ extension ExportProjection {
             report.exchanged = []
             return report
         }
-        try self.exchange(standings, with: previous, changes: [:])
+        // Nobody knows with which options the others were made.
+        let position = self.state.entries["position"] ?? "0"
+        try self.exchange(standings, with: previous, changes: [Self.changedKey: position])
         return report
     }
 
@@ -113,8 +118,6 @@ extension ExportProjection {
             for (name, value) in standing { changes[Self.entry(name, of: target)] = .some(value) }
             changes[Self.switchPrefix + target] = .some("\(source) \(generation)")
         }
-        // All of it was made with the options of now.
-        if from == nil, to == nil, env == nil { changes.updateValue(nil, forKey: Self.changedKey) }
         try self.state.commit(changes)
         try self.finishSwitching()
         _ = try self.recover()

@@ -127,7 +127,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.touchedKeys = []
         self.exporter = Exporter(self.options, checkpoint: self.state.entries)
         self.description = self.exporter.description
-        self.filterDays = DayCursor(self.options.zone)
         try self.state.settle()
         var notes = self.state.recovery.notes
         try self.finishSwitching()

@@ -25,12 +25,12 @@ struct PresentPartition<Files: FileSystem> {
     ///   - path: below the data directory.
     ///   - lengths: what the export's checkpoint says of files that can still grow, by path.
     init(
-        data: DataDirectory<Files>, path: String, provider: ProviderID, lengths: [String: Int]
+        data: DataDirectory<Files>, path: String, options: ExportOptions, lengths: [String: Int]
     ) {
         self.root = data.root
         self.files = data.files
         self.path = path
-        self.fileExtension = Exporter.description(of: provider).fileExtension
+        self.fileExtension = Exporter(options).description.fileExtension
         self.lengths = lengths
     }
 

@@ -236,7 +236,7 @@ extension ProviderID {
         switch self {
         case .ga4, .mixpanelProfiles, .amplitude, .segment, .posthog: true
         // Their files are replaced as a whole, go to a warehouse with their times, or take no such events.
-        case .mixpanel, .snowplow, .flurry, .csv, .syslog, .journald: false
+        case .mixpanel, .snowplow, .flurry, .csv, .syslog, .journald, .custom: false
         }
     }
 }

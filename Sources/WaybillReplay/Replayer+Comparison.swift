@@ -60,7 +60,7 @@ extension Replayer {
     ) throws(FileSystemError) -> GenerationComparison {
         let path = "exports/\(options.provider.rawValue)/\(unit)"
         let comparison = GenerationComparison(options, path: path)
-        let partition = PresentPartition(data: self.data, path: path, provider: options.provider, lengths: lengths)
+        let partition = PresentPartition(data: self.data, path: path, options: options, lengths: lengths)
         var shared = SharedRecord()
         for part in try partition.parts() {
             try partition.visitRecords(of: part) { record, ids in

@@ -50,7 +50,7 @@ enum SendKey {
             case .amplitude: .members([["insert_id"], ["device_id"]], dayCount: 7)
             case .segment: .members([["messageId"]], dayCount: 1)
             case .posthog: .members([["uuid"], ["event"], ["timestamp"], ["distinct_id"]], dayCount: nil)
-            case .mixpanelProfiles, .snowplow, .flurry, .csv, .syslog, .journald: .harmless
+            case .mixpanelProfiles, .snowplow, .flurry, .csv, .syslog, .journald, .custom: .harmless
             }
     }
 }
@@ -146,7 +146,7 @@ extension Replayer {
             let lengths = try PresentPartition.lengths(of: provider, in: self.data)
             for unit in try self.presentUnits(below: "exports/\(provider.rawValue)") {
                 let partition = PresentPartition(
-                    data: self.data, path: "exports/\(provider.rawValue)/\(unit)", provider: provider, lengths: lengths)
+                    data: self.data, path: "exports/\(provider.rawValue)/\(unit)", options: options, lengths: lengths)
                 for part in try partition.deliveredParts() {
                     try partition.visitRecords(of: part) { record, ids in
                         keys.remember(record, ids: ids)
@@ -160,7 +160,7 @@ extension Replayer {
                 let end = options.zone.startOfDay(CalendarDay(daysSince1970: unit.day.daysSince1970 + 1)) * 1000
                 let age = Int((self.request.now.milliseconds - end) / 86_400_000)
                 let partition = PresentPartition(
-                    data: self.data, path: "\(work)/\(unit)", provider: provider, lengths: [:])
+                    data: self.data, path: "\(work)/\(unit)", options: options, lengths: [:])
                 for part in try partition.parts() {
                     try partition.visitRecords(of: part) { record, ids in
                         keys.judge(record, ids: ids, ageInDays: age)
