@@ -22,7 +22,7 @@ internal import WaybillJSON
 /// - SeeAlso: `Protocol/formats/exports.md`.
 package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     /// A part that no record goes into any more, on its way to its manifest.
-    private struct ClosedPart {
+    struct ClosedPart {
         let path: String
         let manifest: String
         let records: FileSet<Files>.Index
@@ -34,18 +34,24 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     let files: Files
     let root: String
     private let journal: String
-    private let options: ExportOptions
-    private let description: ProviderDescription
+    let options: ExportOptions
+    let description: ProviderDescription
     private let isAgeJudged: Bool
     var state: StateStore<Files>
     private var set: FileSet<Files>
     private var exporter: Exporter
-    private var sink: PartSink
+    var sink: PartSink
     private var readers = EventReaders()
     /// Closed since the last checkpoint.
-    private var closing: [ClosedPart] = []
+    var closing: [ClosedPart] = []
     /// Partitions touched since the last checkpoint.
-    private var touchedKeys: Set<PartSink.Key> = []
+    var touchedKeys: Set<PartSink.Key> = []
+    let cutOff: CutOff
+    /// Days with something that no seal knows.
+    var openDays: OpenDays<PartSink.Key>
+    var sealed: [SealedDay] = []
+    /// When the last event came that was exported.
+    private var receivedAt = WallTime(milliseconds: 0)
     /// What is exported; everything when `nil`.
     package var filter: ExportFilter?
     /// Lines that are no events; the archive's quarantine has them.
@@ -76,6 +82,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.isAgeJudged = isAgeJudged
         self.exporter = Exporter(options)
         self.filterDays = DayCursor(options.zone)
+        self.cutOff = CutOff(zone: options.zone, secondOfDay: options.cutOffSecond)
+        self.openDays = OpenDays(self.cutOff)
         self.description = self.exporter.description
         self.sink = PartSink(description: self.description)
         self.state = try StateStore(path: statePath, files: data.files)
@@ -114,6 +122,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         try self.state.settle()
         var notes = self.state.recovery.notes
         try self.finishSwitching()
+        try DeletionRecord(root: self.root, files: self.files).finish(&self.state)
         if let note = try self.setAsideWithoutCheckpoint() { notes.append(note) }
         var recovery = try self.recoverFiles()
         if !recovery.shortFiles.isEmpty {
@@ -122,8 +131,10 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             _ = try self.recoverFiles()
         }
         try self.finishClosing()
+        try self.finishSeals()
         self.quarantinedCount = self.checkpointedQuarantinedCount
         self.sink.reset(to: self.checkpointedStandings)
+        try self.findOpenDays()
         notes.append(recovery.summary)
         return ProjectionRecovery(
             position: self.checkpointedPosition, report: notes.filter { !$0.isEmpty }.joined(separator: ", "))
@@ -146,6 +157,11 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             let isDead = name.hasSuffix(".ndjson") && path.hasSuffix("/dead/\(name)")
             let isPart =
                 PartitionPath.partNumber(of: name) != nil && (isDead || suffixes.contains(where: name.hasSuffix))
+            if name == DayFolder.manifestName || name == DayFolder.successName,
+                let key = PartSink.Key(partition: Path.parent(of: path))
+            {
+                return standings[key]?.isLate ?? false
+            }
             // What others put beside, and the name of a generation, stays.
             guard isPart || name == "held.ids" else { return true }
             // Closed parts are no longer this checkpoint's, but it says up to which number parts are closed.
@@ -281,6 +297,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package mutating func export(
         _ line: UnsafeRawBufferPointer, _ reader: EventReader, _ source: SourceDescription, receivedAt: WallTime
     ) {
+        self.receivedAt = receivedAt
         switch reader.read(line, receivedAt: receivedAt) {
         case .event(let facts):
             if let filter, !filter.admits(facts, day: self.filterDays.day(of: facts.time)) { return }
@@ -303,9 +320,11 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 
     private mutating func write(_ index: Int) throws(FileSystemError) {
+        self.sink.opened(index, at: self.receivedAt)
         let partition = self.sink.partitions[index]
         let directory = self.path(partition.key)
         self.touchedKeys.insert(partition.key)
+        self.openDays.add(partition.key, partition.key.day, openedAt: self.receivedAt)
         for chunk in partition.chunks where !chunk.records.isEmpty || chunk.isClosed {
             let path = "\(directory)/\(PartitionPath.part(chunk.part.number))"
             let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
@@ -353,9 +372,17 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
 
     // MARK: Checkpoints
 
-    package mutating func checkpoint(at position: JournalPosition) throws(FileSystemError) {
+    package mutating func checkpoint(
+        at position: JournalPosition, sealing moment: SealMoment?
+    ) throws(FileSystemError) {
+        var days: [(key: PartSink.Key, rest: ExportDayManifest.Totals)] = []
+        if let moment { days = try self.closeDueDays(moment) }
         var changes = try self.set.synchronize()
         for part in self.closing { changes[Self.closedPrefix + part.path] = .some(part.manifest) }
+        for day in days {
+            let manifest = try self.dayManifest(day.key, day.rest, at: moment?.now ?? WallTime(milliseconds: 0))
+            changes[Self.sealPrefix + self.path(day.key)] = .some(manifest.json(self.options, day.key))
+        }
         for key in self.touchedKeys {
             guard let standing = self.sink.partitions.last(where: { $0.key == key })?.chunks.last?.part else {
                 continue
@@ -370,7 +397,14 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.touchedKeys = []
         self.checkpointedQuarantinedCount = self.quarantinedCount
         self.sink.checkpointed()
+        self.openDays.remove(days.map(\.key))
         try self.finishClosing()
+        try self.finishSeals()
+    }
+
+    /// Lets go of a file of a day that is deleted.
+    mutating func forget(_ path: String) {
+        self.set.forget(path)
     }
 
     /// The partitions that this run has seen.
@@ -383,13 +417,18 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         for index in self.sink.partitions.indices {
             let partition = self.sink.partitions[index]
             guard let chunk = partition.chunks.last, chunk.part.recordCount > 0 else { continue }
-            let path = "\(self.path(partition.key))/\(PartitionPath.part(chunk.part.number))"
-            let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
-            try self.set.append(self.description.footer, to: records)
-            try self.close(chunk.part, path, records, self.set.index(of: "\(path).ids"), key: partition.key)
+            try self.closePart(chunk.part, partition.key)
             self.sink.closed(index)
             self.touchedKeys.insert(partition.key)
         }
+    }
+
+    /// Ends an open part.
+    mutating func closePart(_ part: PartStanding, _ key: PartSink.Key) throws(FileSystemError) {
+        let path = "\(self.path(key))/\(PartitionPath.part(part.number))"
+        let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
+        try self.set.append(self.description.footer, to: records)
+        try self.close(part, path, records, self.set.index(of: "\(path).ids"), key: key)
     }
 }
 

@@ -168,7 +168,9 @@ package final class Receiver: Service {
     ) throws(Failure) -> [Worker] {
         var workers: [Worker] = []
         do throws(FileSystemError) {
-            let archive = try ArchiveProjection(data: data, zone: self.configuration.archiveZone)
+            let archive = try ArchiveProjection(
+                data: data, zone: self.configuration.archiveZone,
+                cutOffSecond: self.configuration.archiveCutOffSecond)
             workers.append(self.follow("waybill-archive", archive, data, feed, retirement))
             for options in self.configuration.exports {
                 let export = try ExportProjection.live(options, data: data)
