@@ -71,8 +71,8 @@ let package = Package(
         module(
             "WaybillInspect",
             [
-                "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillJournal", "WaybillProjection",
-                "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
+                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
+                "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
             ]),
 
         // Drivers: sockets, threads, clocks, signals.

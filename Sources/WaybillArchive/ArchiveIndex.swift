@@ -15,6 +15,16 @@ package struct ArchiveIndex<Files: FileSystem> {
         /// What the manifest says of it; `nil` while it is open.
         package let sealed: DayManifest.File?
 
+        package init(
+            path: String, folder: DayFolder, byteCount: Int, sourcesByteCount: Int, sealed: DayManifest.File?
+        ) {
+            self.path = path
+            self.folder = folder
+            self.byteCount = byteCount
+            self.sourcesByteCount = sourcesByteCount
+            self.sealed = sealed
+        }
+
         package var environment: String { self.folder.environment }
         /// As a component of the path.
         package var app: String { self.folder.app }
@@ -24,7 +34,7 @@ package struct ArchiveIndex<Files: FileSystem> {
     /// Neighbouring lines of a part that arrived in one batch.
     package typealias Run = SourceRun
 
-    /// The parts, ordered by path.
+    /// The parts, ordered by their days' folders; those of a day in the order in which their lines came.
     package let parts: [Part]
     /// What checkpoint and manifests stand for, by path below the data directory: of lines their bytes when inflated.
     package let lengths: [String: Int]
@@ -66,7 +76,7 @@ package struct ArchiveIndex<Files: FileSystem> {
             return Part(
                 path: path, folder: folder, byteCount: byteCount,
                 sourcesByteCount: lengths[path.dropLast(7) + ".sources"] ?? 0, sealed: sealed[path]?.1)
-        }.sorted { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
+        }.sorted { $0.order.utf8.lexicographicallyPrecedes($1.order.utf8) }
     }
 
     /// The runs of a part, in order; the caller sees which bytes none of them explains.
@@ -120,6 +130,12 @@ package struct ArchiveIndex<Files: FileSystem> {
 extension ArchiveIndex.Part {
     package var sourcesPath: String {
         self.path.dropLast(7) + ".sources"
+    }
+
+    /// What sorts late files behind the first.
+    fileprivate var order: String {
+        let name = Path.name(of: self.path)
+        return "\(self.folder.path)/\(PartitionPath.lateNumber(of: name) == nil ? 0 : 1)/\(name)"
     }
 }
 

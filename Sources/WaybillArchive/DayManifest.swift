@@ -41,7 +41,7 @@ package struct DayFolder: Hashable, Sendable {
 package struct DayManifest: Hashable, Sendable {
     /// One sealed file.
     package struct File: Hashable, Sendable {
-        /// `part-00001.ndjson.gz`, `late-00001.ndjson.gz` …
+        /// Such as `part-00001.ndjson.gz` or `late-00001.ndjson.gz`.
         package var name: String
         package var lineCount = 0
         /// Inflated.

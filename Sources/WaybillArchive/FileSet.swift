@@ -173,6 +173,28 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         self.openIndexes.remove(oldest)
     }
 
+    /// Takes a file out of the set at once, because something else answers for it: nothing was appended to it since the
+    /// last checkpoint.
+    package mutating func forget(_ path: String) {
+        if let index = self.indexes[path] { self.forget(index) }
+    }
+
+    /// Takes a file out of the set at once; nothing was appended to it since the last checkpoint.
+    package mutating func forget(_ index: Index) {
+        let path = self.entries[index.rawValue].path
+        self.indexes[path] = nil
+        precondition(!self.entries[index.rawValue].isDirty, "a checkpoint still owes \(path) its length")
+        if let file = self.entries[index.rawValue].file { self.files.close(file) }
+        self.entries[index.rawValue].file = nil
+        self.openIndexes.remove(index)
+        self.freeIndexes.append(index)
+    }
+
+    /// The files that can still grow.
+    package var paths: some Sequence<String> {
+        self.indexes.keys
+    }
+
     /// Takes a file out of the set with the next checkpoint; it must not be appended to again.
     package mutating func release(_ index: Index) {
         self.entries[index.rawValue].isReleased = true

@@ -1,6 +1,6 @@
 internal import CZlib
 
-/// Gzip (RFC 1952): what every tool reads. A file is members one behind the other, each whole by itself.
+/// Gzip (RFC 1952), which every tool reads: members one behind the other, each whole by itself.
 ///
 ///     1F 8B 08 00  00 00 00 00  00 FF   deflate …   CRC-32   length mod 2³²       no time, no name: the same bytes
 ///     |<------- 10 bytes of head ---->|                                           for the same input, always

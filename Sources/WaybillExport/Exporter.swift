@@ -6,6 +6,8 @@ package struct ExportOptions: Sendable {
     package var provider: ProviderID
     /// The report's zone: it decides the day of each event.
     package var zone: TimeZoneRules
+    /// When its days are over, in seconds after midnight of the next day.
+    package var cutOffSecond = 4 * 3600
     /// The environments whose events are exported.
     package var environments = EnvironmentSet.all
     /// What the operator changes before the provider's rules.

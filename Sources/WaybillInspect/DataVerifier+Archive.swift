@@ -1,4 +1,5 @@
 internal import WaybillArchive
+internal import WaybillCompression
 internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
@@ -13,6 +14,8 @@ extension DataVerifier {
         let lineCount: Int
         let receivedAt: WallTime
         let description: StreamDescription
+        /// Of a sealed file's run, whose bytes cannot be looked at again without inflating all before them.
+        let checksum: UInt32?
         var isExpected = false
     }
 
@@ -30,11 +33,15 @@ extension DataVerifier {
 
     mutating func verifyArchive(_ checkpoint: Checkpoint) throws(FileSystemError) {
         var archived = Archived()
-        for (path, byteCount) in checkpoint.lengths.sorted(by: { $0.key < $1.key }) where path.hasSuffix(".ndjson") {
+        try self.readSealedDays(checkpoint, into: &archived)
+        for (path, byteCount) in checkpoint.lengths.sorted(by: { $0.key < $1.key })
+        where path.hasSuffix(".ndjson") && self.sealedFiles[path] == nil {
             try self.readPair(String(path.dropLast(7)), byteCount, checkpoint, into: &archived)
         }
         try self.compareWithJournal(checkpoint, &archived)
         for (key, founds) in archived.runs.sorted(by: { $0.value[0].range.lowerBound < $1.value[0].range.lowerBound }) {
+            // A day that was sealed since the checkpoint was read may hold more than that stands for.
+            if let position = self.positions[key], position >= checkpoint.position { continue }
             for found in founds where !found.isExpected {
                 self.report.add(
                     Problem(
@@ -139,7 +146,174 @@ extension DataVerifier {
         archived.runs[key, default: []].append(
             Found(
                 stem: archived.stems.count - 1, range: run.range, lineCount: run.lineCount, receivedAt: run.receivedAt,
-                description: run.description))
+                description: run.description, checksum: nil))
+    }
+
+    // MARK: Sealed days
+
+    private mutating func readSealedDays(
+        _ checkpoint: Checkpoint, into archived: inout Archived
+    ) throws(FileSystemError) {
+        var folders: [DayFolder] = []
+        try self.data.visitDays { folders.append($0) }
+        var count = 0
+        for folder in folders {
+            let path = Path.join(folder.path, DayFolder.manifestName)
+            let directory = self.absolute(folder.path)
+            guard try self.data.files.status(at: self.absolute(path)) != nil else { continue }
+            guard let manifest = try DayManifest.read(in: directory, files: self.data.files) else {
+                self.report.add(
+                    Problem(.damaged, path, "no manifest can be read in it; the day's next seal makes it anew"))
+                continue
+            }
+            count += 1
+            if manifest.environment != folder.environment || manifest.app != folder.app || manifest.day != folder.day {
+                self.report.add(
+                    Problem(.disagreement, path, "it is of \(manifest.environment), \(manifest.app), \(manifest.day)"))
+            }
+            let isUnderWay = checkpoint.entries["seal:" + folder.path] != nil
+            if !isUnderWay, try self.data.files.status(at: Path.join(directory, DayFolder.successName)) == nil {
+                self.report.add(
+                    Problem(.missing, Path.join(folder.path, DayFolder.successName), "the day's manifest is there"))
+            }
+            for file in manifest.files { try self.readSealed(file, folder, into: &archived) }
+        }
+        self.report.total("sealed_days", count)
+    }
+
+    private mutating func readSealed(
+        _ file: DayManifest.File, _ folder: DayFolder, into archived: inout Archived
+    ) throws(FileSystemError) {
+        let stem = Path.join(folder.path, file.stem)
+        let path = stem + ".ndjson.gz"
+        self.sealedFiles[stem + ".ndjson"] = file
+        guard let status = try self.data.files.status(at: self.absolute(path)) else {
+            return self.report.add(
+                Problem(.missing, path, at: 0, byteCount: file.gzipByteCount, "the day's manifest says it is there"))
+        }
+        archived.stems.append(stem)
+        let sha256 = try SHA256Digest.ofFile(self.absolute(path), self.data.files)
+        if status.byteCount != file.gzipByteCount || sha256 != file.sha256 {
+            self.report.add(
+                Problem(
+                    .different, path,
+                    "it has \(status.byteCount) bytes and SHA-256 \(sha256), the day's manifest says "
+                        + "\(file.gzipByteCount) and \(file.sha256)"))
+        }
+        let sources = try self.checkedLength(stem + ".sources", file.sourcesByteCount)
+        do throws(PartReadError) {
+            let whole = try self.readSealedRuns(file, stem, sources, into: &archived)
+            if whole.lineCount != file.lineCount || whole.byteCount != file.byteCount || whole.sha256 != file.rawSHA256
+            {
+                self.report.add(
+                    Problem(
+                        .disagreement, path,
+                        "it holds \(whole.lineCount) lines and \(whole.byteCount) bytes, the day's manifest says "
+                            + "\(file.lineCount) and \(file.byteCount)"))
+            }
+        } catch {
+            switch error {
+            case .disk(let cause): throw cause
+            case .damaged(_, let offset, let cause):
+                self.report.add(
+                    Problem(
+                        .damaged, path, at: offset, byteCount: nil,
+                        "it cannot be inflated (\(cause.code)); bring it back from a backup"))
+            }
+        }
+    }
+
+    /// Inflates a sealed file once: its lines, its checksum, and its runs.
+    private mutating func readSealedRuns(
+        _ file: DayManifest.File, _ stem: String, _ sourcesByteCount: Int, into archived: inout Archived
+    ) throws(PartReadError) -> (lineCount: Int, byteCount: Int, sha256: String) {
+        var runs: [SourceRun] = []
+        var reader: PartBytes<Files>
+        do throws(FileSystemError) {
+            runs = try self.runs(of: stem, sourcesByteCount, linesByteCount: file.byteCount)
+            reader = try PartBytes(path: self.absolute(stem + ".ndjson"), isSealed: true, files: self.data.files)
+        } catch {
+            throw .disk(error)
+        }
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
+        defer { buffer.deallocate() }
+        var digest = SHA256Digest()
+        var total = 0
+        var next = 0
+        while true {
+            let start = reader.position
+            // Up to where a run begins or ends, so that each has a checksum of its own.
+            let isInside = next < runs.count && runs[next].range.lowerBound <= start
+            let end =
+                next < runs.count ? (isInside ? runs[next].range.upperBound : runs[next].range.lowerBound) : Int.max
+            var position = start
+            var lineCount = 0
+            var checksum: UInt32 = 0
+            while position < end {
+                let wanted = min(buffer.count, end - position)
+                let count = try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted]))
+                let piece = UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count])
+                digest.update(piece)
+                lineCount += piece.count { $0 == 0x0A }
+                checksum = FrameChecksum.checksum(continuing: checksum, piece)
+                position += count
+                if count < wanted { break }
+            }
+            total += lineCount
+            if isInside {
+                self.takeSealed(runs[next], stem, lineCount: lineCount, checksum, into: &archived)
+                next += 1
+            } else if position > start {
+                self.report.add(
+                    Problem(
+                        .unexplained, stem + ".ndjson.gz", at: start, byteCount: position - start,
+                        "no run says where it came from"))
+            }
+            if position < end { break }
+        }
+        archived.lineCount += total
+        archived.byteCount += reader.position
+        return (total, reader.position, digest.finish())
+    }
+
+    private mutating func runs(
+        of stem: String, _ byteCount: Int, linesByteCount: Int
+    ) throws(FileSystemError) -> [SourceRun] {
+        let path = self.absolute(stem + ".sources")
+        guard try self.data.files.status(at: path) != nil else { return [] }
+        var reader = try SourceRuns(
+            path: path, byteCount: byteCount, linesByteCount: linesByteCount, files: self.data.files)
+        var runs: [SourceRun] = []
+        while let item = try reader.next() {
+            switch item {
+            case .open: break
+            case .run(let run, _): runs.append(run)
+            case .damaged(let range, let reason):
+                self.report.add(
+                    Problem(.damaged, stem + ".sources", at: range.lowerBound, byteCount: range.count, reason))
+            }
+        }
+        return runs
+    }
+
+    private mutating func takeSealed(
+        _ run: SourceRun, _ stem: String, lineCount: Int, _ checksum: UInt32, into archived: inout Archived
+    ) {
+        if lineCount != run.lineCount, archived.moved.insert(stem).inserted {
+            self.report.add(
+                Problem(
+                    .different, stem + ".ndjson.gz", at: run.range.lowerBound, byteCount: run.range.count,
+                    "the .sources say \(run.lineCount) lines, these are \(lineCount)"))
+        }
+        let key = BatchKey(id: run.description.id, offset: run.offset)
+        guard self.positions[key] != nil else {
+            archived.olderLineCount += lineCount
+            return
+        }
+        archived.runs[key, default: []].append(
+            Found(
+                stem: archived.stems.count - 1, range: run.range, lineCount: run.lineCount, receivedAt: run.receivedAt,
+                description: run.description, checksum: checksum))
     }
 
     /// Lines up to `end`; stands behind the line that reaches it.
@@ -159,9 +333,8 @@ extension DataVerifier {
             return self.report.add(
                 Problem(.unreadable, checkpoint.path, "its zone is unknown here: no line is compared with the journal"))
         }
-        var stems: [String: Int] = [:]
-        for (index, stem) in archived.stems.enumerated() { stems[stem] = index }
-        var router = ArchiveRouter(zone: zone, apps: ArchiveRouter.apps(in: checkpoint.lengths.keys))
+        var router = ArchiveRouter(
+            zone: zone, apps: try ArchiveRouter.apps(in: self.data, checkpoint.lengths.keys))
         var reader = BatchReader(
             journalDirectory: self.data.journal, position: self.journalFirst, files: self.data.files)
         var lineCount = 0
@@ -169,7 +342,7 @@ extension DataVerifier {
             let counts = router.route(batch)
             lineCount += counts.archived + counts.quarantined
             for index in router.touched {
-                try self.compare(router.routes[index], of: batch, stems, &archived)
+                try self.compare(router.routes[index], of: batch, &archived)
             }
             _ = router.finishBatch()
         }
@@ -177,22 +350,23 @@ extension DataVerifier {
     }
 
     private mutating func compare(
-        _ route: ArchiveRouter.Route, of batch: ProjectedBatch, _ stems: [String: Int], _ archived: inout Archived
+        _ route: ArchiveRouter.Route, of batch: ProjectedBatch, _ archived: inout Archived
     ) throws(FileSystemError) {
-        let path = route.path + ".ndjson"
         let key = BatchKey(id: batch.description.id, offset: batch.offset)
         let origin = "stream \(key.id) offset \(key.offset.rawValue), journal \(batch.position)"
-        guard let stem = stems[route.path],
-            let index = archived.runs[key]?.firstIndex(where: { $0.stem == stem && !$0.isExpected }),
-            let found = archived.runs[key]?[index]
-        else {
+        let index = archived.runs[key]?.firstIndex { found in
+            !found.isExpected && route.mayBe(in: archived.stems[found.stem])
+        }
+        guard let index, let found = archived.runs[key]?[index] else {
             self.report.add(
                 Problem(
-                    .lost, path, byteCount: route.byteCount(of: batch.raw),
+                    .lost, self.expectedPath(of: route, batch, archived), byteCount: route.byteCount(of: batch.raw),
                     "\(route.lineCount) lines of \(origin) are not here by its .sources"))
             return
         }
         archived.runs[key]?[index].isExpected = true
+        let stem = found.stem
+        let path = archived.stems[stem] + (found.checksum == nil ? ".ndjson" : ".ndjson.gz")
         if found.range.lowerBound < archived.ends[stem, default: 0] {
             self.report.add(
                 Problem(
@@ -205,20 +379,41 @@ extension DataVerifier {
         {
             self.report.add(
                 Problem(
-                    .disagreement, route.path + ".sources",
+                    .disagreement, archived.stems[stem] + ".sources",
                     "\(origin): \(found.lineCount) lines, \(found.range.count) bytes, received \(found.receivedAt.milliseconds);"
                         + " the journal says \(route.lineCount), \(route.byteCount(of: batch.raw)), "
                         + "\(batch.receivedAt.milliseconds)"))
         }
         if found.description != batch.description {
             self.report.add(
-                Problem(.disagreement, route.path + ".sources", "\(origin): the stream is described as another one"))
+                Problem(
+                    .disagreement, archived.stems[stem] + ".sources",
+                    "\(origin): the stream is described as another one"))
         }
-        if let offset = try self.firstDifference(in: path, from: found.range.lowerBound, route, batch.raw) {
+        if let checksum = found.checksum {
+            var expected: UInt32 = 0
+            route.pieces(of: batch.raw) { expected = FrameChecksum.checksum(continuing: expected, $0) }
+            guard checksum != expected else { return }
+            self.report.add(
+                Problem(
+                    .different, path, at: found.range.lowerBound, byteCount: found.range.count,
+                    "inflated, these lines are not what was received of \(origin)"))
+        } else if let offset = try self.firstDifference(in: path, from: found.range.lowerBound, route, batch.raw) {
             self.report.add(
                 Problem(
                     .different, path, at: offset, byteCount: nil, "differs here from what was received of \(origin)"))
         }
+    }
+
+    /// The file that a batch's lines belong in: the first sealed one of their day that stands for the batch, else the
+    /// open one.
+    private func expectedPath(
+        of route: ArchiveRouter.Route, _ batch: ProjectedBatch, _ archived: Archived
+    ) -> String {
+        let stems = archived.stems.filter { route.mayBe(in: $0) }
+        let sealed = stems.first { (self.sealedFiles[$0 + ".ndjson"]?.position).map { batch.position < $0 } ?? false }
+        if let sealed { return sealed + ".ndjson.gz" }
+        return (stems.last { self.sealedFiles[$0 + ".ndjson"] == nil } ?? route.place) + ".ndjson"
     }
 
     /// The first byte of a file that is not the route's.
@@ -251,9 +446,26 @@ extension DataVerifier {
     private mutating func lookForStrayParts(_ checkpoint: Checkpoint) throws(FileSystemError) {
         for root in ["archive", "quarantine"] {
             try self.walk(root) { verifier, path in
-                if checkpoint.lengths[path] == nil { verifier.unknown(path) }
+                guard checkpoint.lengths[path] == nil, !verifier.isOfSealedDay(path) else { return }
+                // A seal that is under way is begun anew by the next start.
+                let isUnderWay = checkpoint.entries["seal:" + Path.parent(of: path)] != nil
+                if isUnderWay, path.hasSuffix(".gz") || path.hasSuffix(".tmp") { return }
+                verifier.unknown(path)
             }
         }
+    }
+
+    /// Whether a manifest answers for a file, or it is one of the receiver's records.
+    private func isOfSealedDay(_ path: String) -> Bool {
+        let name = Path.name(of: path)
+        if Path.parent(of: path) == "archive" { return name.hasPrefix("_") }
+        if name == DayFolder.manifestName || name == DayFolder.successName {
+            return DayFolder(path: Path.parent(of: path)) != nil
+        }
+        for suffix in [".ndjson.gz", ".sources"] where path.hasSuffix(suffix) {
+            return self.sealedFiles[path.dropLast(suffix.utf8.count) + ".ndjson"] != nil
+        }
+        return false
     }
 
     mutating func walk(

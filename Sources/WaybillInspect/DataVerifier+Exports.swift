@@ -179,10 +179,7 @@ extension DataVerifier {
     private mutating func map(
         _ archive: Checkpoint, export: Checkpoint, into run: inout ExpectedRun
     ) throws(FileSystemError) {
-        for (path, byteCount) in archive.lengths.sorted(by: { $0.key < $1.key })
-        where path.hasPrefix("archive/") && path.hasSuffix(".ndjson") {
-            try self.map(path, byteCount, archive, export, into: &run)
-        }
+        for part in self.parts(archive) { try self.map(part, export, into: &run) }
         run.sink.isOlder = false
         guard archive.position < export.position else { return }
         var reader = BatchReader(
@@ -192,35 +189,46 @@ extension DataVerifier {
         }
     }
 
+    /// The archive's files of lines, in the order of their paths.
+    private func parts(_ archive: Checkpoint) -> [ArchiveIndex<Files>.Part] {
+        var parts: [ArchiveIndex<Files>.Part] = []
+        for (path, file) in self.sealedFiles {
+            guard let folder = DayFolder(path: Path.parent(of: path)) else { continue }
+            parts.append(
+                ArchiveIndex.Part(
+                    path: path, folder: folder, byteCount: file.byteCount, sourcesByteCount: file.sourcesByteCount,
+                    sealed: file))
+        }
+        for (path, byteCount) in archive.lengths where path.hasSuffix(".ndjson") && self.sealedFiles[path] == nil {
+            guard let folder = DayFolder(path: Path.parent(of: path)) else { continue }
+            parts.append(
+                ArchiveIndex.Part(
+                    path: path, folder: folder, byteCount: byteCount,
+                    sourcesByteCount: archive.lengths[path.dropLast(7) + ".sources"] ?? 0, sealed: nil))
+        }
+        return parts.sorted { $0.path < $1.path }
+    }
+
     private mutating func map(
-        _ path: String, _ byteCount: Int, _ archive: Checkpoint, _ export: Checkpoint, into run: inout ExpectedRun
+        _ part: ArchiveIndex<Files>.Part, _ export: Checkpoint, into run: inout ExpectedRun
     ) throws(FileSystemError) {
-        let sources = String(path.dropLast(7) + ".sources")
-        guard let size = try self.data.files.status(at: self.absolute(path))?.byteCount else { return }
-        let file = try self.data.files.open(self.absolute(path), .read)
-        defer { self.data.files.close(file) }
-        var buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 16)
-        defer { buffer.deallocate() }
-        guard try self.data.files.status(at: self.absolute(sources)) != nil else { return }
-        var runs = try SourceRuns(
-            path: self.absolute(sources), byteCount: archive.lengths[sources] ?? 0,
-            linesByteCount: min(size, byteCount),
-            files: self.data.files)
-        while let item = try runs.next() {
-            guard case .run(let source, _) = item else { continue }
+        let name = part.sealed == nil ? part.path : part.path + ".gz"
+        guard try self.data.files.status(at: self.absolute(name)) != nil else { return }
+        var reader = try PartReader(part, data: self.data)
+        while true {
+            let next: (run: SourceRun, bytes: UnsafeRawBufferPointer)?
+            do throws(PartReadError) {
+                next = try reader.next()
+            } catch {
+                // Damage was named when the archive was read.
+                guard case .disk(let cause) = error else { return }
+                throw cause
+            }
+            guard let (source, bytes) = next else { return }
             let position = self.positions[BatchKey(id: source.description.id, offset: source.offset)]
             if let position, position >= export.position { continue }
-            if source.range.count > buffer.count {
-                buffer.deallocate()
-                buffer = .allocate(byteCount: source.range.count, alignment: 16)
-            }
-            let count = try self.data.files.readFully(
-                file, at: source.range.lowerBound,
-                into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<source.range.count]))
             run.sink.isOlder = position == nil
-            run.take(
-                UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count]), of: source.description,
-                receivedAt: source.receivedAt)
+            run.take(bytes, of: source.description, receivedAt: source.receivedAt)
         }
     }
 
@@ -266,6 +274,8 @@ extension DataVerifier {
                     tally.heldIDs &+= FNV1a.hash(line.prefix { $0 != 0x20 })
                 }
             case ".generation", ".standing": break
+            case DayFolder.manifestName: try self.verifyDay(folder)
+            case DayFolder.successName: break
             // Drafts of schemas, which an operator may change and take away.
             case "schemas" where options.provider == .snowplow: break
             case _ where PartitionPath.partNumber(of: name) != nil:
@@ -292,6 +302,22 @@ extension DataVerifier {
         var eventCount = 0
         var first = ""
         var last = ""
+    }
+
+    /// A sealed day's manifest against those of its parts.
+    private mutating func verifyDay(_ folder: String) throws(FileSystemError) {
+        let path = Path.join(folder, DayFolder.manifestName)
+        guard let bytes = try self.data.files.contents(of: self.absolute(path)) else { return }
+        guard let parts = DayParts(bytes) else {
+            return self.report.add(
+                Problem(.damaged, path, at: 0, byteCount: bytes.count, "no manifest can be read in it"))
+        }
+        for part in parts.digests {
+            let stem = part.name.prefix { $0 != "." }
+            let own = try self.data.files.contents(of: self.absolute("\(folder)/\(stem).manifest.json"))
+            guard own.flatMap({ ManifestFacts($0) })?.sha256 != part.sha256 else { continue }
+            self.report.add(Problem(.disagreement, path, "\(part.name) has another SHA-256, or no manifest of its own"))
+        }
     }
 
     private mutating func verifyPart(
@@ -509,6 +535,37 @@ extension DataVerifier {
         try self.data.files.visit(file, 0..<status.byteCount) { (piece) throws(FileSystemError) in digest.update(piece)
         }
         return digest.finish()
+    }
+}
+
+/// The parts that a day's manifest names.
+private struct DayParts {
+    var digests: [(name: String, sha256: String)] = []
+
+    /// `nil` for what is no manifest of a day.
+    init?(_ bytes: [UInt8]) {
+        let digests = bytes.withUnsafeBytes { buffer -> [(name: String, sha256: String)]? in
+            var tape = JSONTape()
+            do throws(JSONError) {
+                try tape.parse(buffer)
+            } catch {
+                return nil
+            }
+            guard let parts = tape.firstValue(of: "parts", in: 0), tape[parts].kind == .array else { return nil }
+            var found: [(name: String, sha256: String)] = []
+            var index = parts + 1
+            while index < Int(tape[parts].next) {
+                if let name = tape.firstValue(of: "name", in: index),
+                    let hash = tape.firstValue(of: "sha256", in: index)
+                {
+                    found.append((JSONText.string(tape.bytes(of: name)), JSONText.string(tape.bytes(of: hash))))
+                }
+                index = Int(tape[index].next)
+            }
+            return found
+        }
+        guard let digests else { return nil }
+        self.digests = digests
     }
 }
 

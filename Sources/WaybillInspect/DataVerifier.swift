@@ -27,6 +27,8 @@ package struct DataVerifier<Files: FileSystem> {
     var positions: [BatchKey: JournalPosition] = [:]
     var journalFirst = JournalPosition(0)
     var journalEnd = JournalPosition(0)
+    /// Sealed files by the path that they had as open ones.
+    var sealedFiles: [String: DayManifest.File] = [:]
     private var isInUse = false
     private var newFileCount = 0
     private var states: [String: [UInt8]] = [:]

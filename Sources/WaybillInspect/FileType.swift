@@ -12,6 +12,8 @@ enum FileType: Hashable {
     case state
     case sources
     case manifest
+    /// Of a sealed day, of the archive or of an export.
+    case dayManifest
     case deadLetters
     case ids
     case heldIDs
@@ -32,6 +34,7 @@ enum FileType: Hashable {
         case .state: "state-store"
         case .sources: "sources"
         case .manifest: "export-manifest"
+        case .dayManifest: "day-manifest"
         case .deadLetters: "dead-letters"
         case .ids: "ids"
         case .heldIDs: "held-ids"
@@ -67,6 +70,7 @@ extension Inspector {
         if first.starts(with: "OPEN ".utf8) || first.starts(with: "FROM ".utf8) || name.hasSuffix(".sources") {
             return .sources
         }
+        if first.starts(with: "{\"revision\":".utf8), name == DayFolder.manifestName { return .dayManifest }
         if first.starts(with: "{\"provider\":".utf8) {
             return head.firstRange(of: Array("\"sha256\":".utf8)) != nil && lines.count <= 2 ? .manifest : .deadLetters
         }

@@ -1,4 +1,5 @@
 internal import WaybillArchive
+internal import WaybillCompression
 internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
@@ -128,6 +129,52 @@ extension Inspector {
         if let linesByteCount, end < linesByteCount {
             self.note("\(path): \(linesByteCount - end) bytes of \(Path.name(of: lines)) have no run")
         }
+    }
+
+    /// A sealed file: whether it inflates, and to what.
+    mutating func inspectGzip(_ path: String, _ status: FileStatus) throws(FileSystemError) {
+        guard path.hasSuffix(".gz") else {
+            return self.note("\(path) is compressed; inspect what gzip -d makes of it")
+        }
+        var bytes = try PartBytes(path: String(path.dropLast(3)), isSealed: true, files: self.files)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
+        defer { buffer.deallocate() }
+        var lineCount = 0
+        while true {
+            let count: Int
+            do throws(PartReadError) {
+                count = try bytes.read(into: buffer)
+            } catch {
+                switch error {
+                case .disk(let cause): throw cause
+                case .damaged(_, let offset, let cause):
+                    return self.damage(
+                        path, at: offset, byteCount: status.byteCount - min(offset, status.byteCount), cause.code,
+                        keeps: "it as it is; bring it back from a backup")
+                }
+            }
+            if count == 0 { break }
+            lineCount += buffer[..<count].count { $0 == 0x0A }
+        }
+        self.item(InspectItem("gzip").with("lines", lineCount).with("bytes", bytes.position))
+    }
+
+    mutating func inspectDayManifest(_ path: String, _ status: FileStatus) throws(FileSystemError) {
+        let bytes = try self.files.contents(of: path, byteCountMax: 32 << 20) ?? []
+        if let manifest = bytes.withUnsafeBytes({ DayManifest(json: $0) }) {
+            return self.item(
+                InspectItem("day").with("revision", manifest.revision).with("day", manifest.day.description)
+                    .with("lines", manifest.lineCount).with("bytes", manifest.byteCount)
+                    .with("files", manifest.files.count).with("sealed_at", manifest.sealedAt.text))
+        }
+        guard let facts = ExportManifestFacts(bytes, name: "") else {
+            return self.damage(
+                path, at: 0, byteCount: status.byteCount, "no manifest can be read in it",
+                keeps: "it; the day's next seal makes it anew")
+        }
+        self.item(
+            InspectItem("day").with("revision", facts.revision).with("records", facts.recordCount)
+                .with("events", facts.eventCount).with("parts", facts.partNames.count))
     }
 
     mutating func inspectManifest(_ path: String, _ status: FileStatus) throws(FileSystemError) {

@@ -16,7 +16,7 @@ package struct InspectItem: Hashable, Sendable {
         package let value: Value
     }
 
-    /// `file`, `directory`, `batch`, `group`, `open`, `skip`, `seal`, `entry`, `run`, `record`, `line`, `more`, `damage`,
+    /// `file`, `directory`, `gzip`, `day`, `batch`, `group`, `open`, `skip`, `seal`, `entry`, `run`, `record`, `line`, `more`, `damage`,
     /// `unreadable`, `note`.
     package let kind: String
     package private(set) var fields: [Field] = []
@@ -215,7 +215,8 @@ package struct Inspector<Files: FileSystem> {
         case .empty, .install, .generation: break
         case .lock:
             if let owner = try self.owner(ofLock: path) { self.item(InspectItem("entry").with("held_by_pid", owner)) }
-        case .gzip: self.note("\(path) is compressed; inspect what gzip -d makes of it")
+        case .gzip: try self.inspectGzip(path, status)
+        case .dayManifest: try self.inspectDayManifest(path, status)
         case .journalSegment(let base):
             try self.inspectSegment(path, base: base, byteCount: status.byteCount, next: nextSegment)
         case .state: try self.inspectState(path)

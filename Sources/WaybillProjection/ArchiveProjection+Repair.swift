@@ -19,7 +19,7 @@ internal import WaybillSystem
 extension ArchiveProjection {
     private static var repairPrefix: String { "repair:" }
     private static var repairSuffix: String { ".repair" }
-    private static var suffixes: [String] { [".ndjson", ".sources"] }
+    static var suffixes: [String] { [".ndjson", ".sources"] }
 
     /// A batch as a `.sources` file names it.
     private struct RunKey: Hashable {
@@ -54,6 +54,8 @@ extension ArchiveProjection {
         }
         var stems: Set<String> = []
         for root in Self.roots { try self.collectStems(root, into: &stems) }
+        // A manifest answers for those that are sealed.
+        for stem in stems.sorted() where try self.isSealed(stem) { stems.remove(stem) }
         guard !stems.isEmpty || first ?? old > old else { return nil }
         let found = try self.runsOnDisk(stems.sorted())
         let position = try self.firstUnarchived(found.holders, from: first ?? old, upTo: try coverage.end())
@@ -107,6 +109,12 @@ extension ArchiveProjection {
         }
     }
 
+    /// Whether a pair of files was sealed: what is left of it is the `.sources`.
+    private func isSealed(_ stem: String) throws(FileSystemError) -> Bool {
+        guard try self.files.status(at: Path.join(self.root, stem + ".ndjson")) == nil else { return false }
+        return try self.files.status(at: Path.join(self.root, stem + ".ndjson.gz")) != nil
+    }
+
     private typealias Holders = [RunKey: [(stem: String, range: Range<Int>)]]
 
     /// What each pair of files holds by its runs; lines that no run explains behind the last one are set aside.
@@ -143,8 +151,9 @@ extension ArchiveProjection {
     private func firstUnarchived(
         _ holders: Holders, from first: JournalPosition, upTo end: JournalPosition
     ) throws(FileSystemError) -> (position: JournalPosition, cuts: [String: Int]) {
-        var router = ArchiveRouter(zone: self.recordedZone, apps: ArchiveRouter.apps(in: self.checkpointedLengths.keys))
+        var router = ArchiveRouter(zone: self.recordedZone, apps: try self.apps())
         var reader = BatchReader(journalDirectory: self.journal, position: first, files: self.files)
+        var sealedBefore: [String: JournalPosition] = [:]
         var position: JournalPosition?
         var cuts: [String: Int] = [:]
         while let batch = try reader.next(upTo: end) {
@@ -153,8 +162,9 @@ extension ArchiveProjection {
                 _ = router.route(batch)
                 for index in router.touched where position == nil {
                     let route = router.routes[index]
-                    let range = runs.first { $0.stem == route.path }?.range
-                    if try !self.holds(range, route, of: batch) { position = batch.position }
+                    if try self.isSealed(route, batch, &sealedBefore) { continue }
+                    let held = runs.first { route.mayBe(in: $0.stem) }
+                    if try !self.holds(held?.range, of: held?.stem, route, of: batch) { position = batch.position }
                 }
                 _ = router.finishBatch()
             }
@@ -164,12 +174,23 @@ extension ArchiveProjection {
         return (position ?? max(first, end), cuts)
     }
 
+    /// Whether a batch's lines of a day are in its sealed files.
+    private func isSealed(
+        _ route: ArchiveRouter.Route, _ batch: ProjectedBatch, _ sealedBefore: inout [String: JournalPosition]
+    ) throws(FileSystemError) -> Bool {
+        guard route.isDay else { return false }
+        if let known = sealedBefore[route.place] { return batch.position < known }
+        let position = try self.standing(of: route.place).sealedBefore
+        sealedBefore[route.place] = position
+        return batch.position < position
+    }
+
     /// Whether a file has a route's bytes in a range; what was never synced may be anything after a power cut.
     private func holds(
-        _ range: Range<Int>?, _ route: ArchiveRouter.Route, of batch: ProjectedBatch
+        _ range: Range<Int>?, of stem: String?, _ route: ArchiveRouter.Route, of batch: ProjectedBatch
     ) throws(FileSystemError) -> Bool {
-        guard let range, range.count == route.byteCount(of: batch.raw),
-            let file = try self.openIfThere(route.path + ".ndjson")
+        guard let range, let stem, range.count == route.byteCount(of: batch.raw),
+            let file = try self.openIfThere(stem + ".ndjson")
         else { return false }
         defer { self.files.close(file) }
         return try self.checksum(of: file, range) == Self.checksum(of: route, batch)
@@ -231,6 +252,59 @@ extension ArchiveProjection {
         var rebuiltByteCount = 0
     }
 
+    /// Where the lines of damaged files belong, which their day alone does not tell.
+    private struct Places {
+        struct Day {
+            /// The damaged files of the day, with the batches that their `.sources` name.
+            var damaged: [(stem: String, keys: Set<RunKey>)] = []
+            /// What other open files of the day hold.
+            var elsewhere: Set<RunKey> = []
+            var standing = DayStanding()
+            var seal: Seal?
+        }
+
+        var days: [String: Day] = [:]
+        var quarantined: Set<String> = []
+
+        /// The damaged file that a batch's lines belong in; `nil` for another one.
+        func stem(of route: ArchiveRouter.Route, _ batch: ProjectedBatch) -> String? {
+            guard route.isDay else { return self.quarantined.contains(route.place) ? route.place : nil }
+            guard let day = self.days[route.place], batch.position >= day.standing.sealedBefore else { return nil }
+            let key = RunKey(batch)
+            if let known = day.damaged.first(where: { $0.keys.contains(key) }) { return known.stem }
+            if day.elsewhere.contains(key) { return nil }
+            // The .sources do not say, but the time at which the day began to be sealed does.
+            var name = DayFolder.openPart(revision: day.standing.revision)
+            if let seal = day.seal, batch.position.rawValue < seal.position { name = seal.stem }
+            return day.damaged.first { Path.name(of: $0.stem) == name }?.stem
+        }
+    }
+
+    private func places(of damaged: [String: Damaged]) throws(FileSystemError) -> Places {
+        var places = Places()
+        for (stem, pair) in damaged.sorted(by: { $0.key < $1.key }) {
+            let folder = Path.parent(of: stem)
+            guard DayFolder(path: folder) != nil else {
+                places.quarantined.insert(stem)
+                continue
+            }
+            var day = places.days[folder] ?? Places.Day()
+            if day.damaged.isEmpty {
+                day.standing = try self.standing(of: folder)
+                day.seal = self.seals[folder]
+                for path in self.checkpointedLengths.keys.sorted()
+                where path.hasSuffix(".ndjson") && Path.parent(of: path) == folder {
+                    let other = String(path.dropLast(7))
+                    guard damaged[other] == nil else { continue }
+                    day.elsewhere.formUnion(try self.damage(of: other).runs.map { RunKey($0) })
+                }
+            }
+            day.damaged.append((stem, Set(pair.runs.map { RunKey($0) })))
+            places.days[folder] = day
+        }
+        return places
+    }
+
     private struct Item {
         let key: RunKey
         let byteCount: Int
@@ -249,20 +323,21 @@ extension ArchiveProjection {
         }
         var damaged: [String: Damaged] = [:]
         for stem in stems { damaged[stem] = try self.damage(of: stem) }
+        let places = try self.places(of: damaged)
         try self.visitJournal { router, batch, index in
             let route = router.routes[index]
-            guard damaged[route.path] != nil else { return }
-            damaged[route.path]?.items.append(
+            guard let stem = places.stem(of: route, batch) else { return }
+            damaged[stem]?.items.append(
                 Item(
                     key: RunKey(batch), byteCount: route.byteCount(of: batch.raw),
                     checksum: Self.checksum(of: route, batch)))
         }
         for stem in stems.sorted() {
-            if let plan = try damaged[stem].map({ pair throws(FileSystemError) in try self.plan(pair) }) {
+            if let plan = try damaged[stem].map({ pair throws(FileSystemError) in try self.plan(pair, places) }) {
                 damaged[stem] = plan
             }
         }
-        try self.write(&damaged)
+        try self.write(&damaged, places)
         var changes: [String: String?] = [:]
         var notes: [String] = []
         for stem in stems.sorted() {
@@ -316,7 +391,7 @@ extension ArchiveProjection {
     ) throws(FileSystemError) {
         let coverage = JournalCoverage(directory: self.journal, files: self.files)
         guard let first = try coverage.first() else { return }
-        var router = ArchiveRouter(zone: self.recordedZone, apps: ArchiveRouter.apps(in: self.checkpointedLengths.keys))
+        var router = ArchiveRouter(zone: self.recordedZone, apps: try self.apps())
         var reader = BatchReader(journalDirectory: self.journal, position: first, files: self.files)
         while let batch = try reader.next(upTo: self.checkpointedPosition) {
             _ = router.route(batch)
@@ -326,11 +401,13 @@ extension ArchiveProjection {
     }
 
     /// Decides what of a damaged pair is kept and what is taken from the journal.
-    private func plan(_ pair: Damaged) throws(FileSystemError) -> Damaged {
+    private func plan(_ pair: Damaged, _ places: Places) throws(FileSystemError) -> Damaged {
         var pair = pair
         let keys = Set(pair.items.map(\.key))
         var slots = pair.runs
-        if pair.runs.last?.range.upperBound ?? 0 < pair.lines { slots = try self.alignedRuns(of: pair) ?? slots }
+        if pair.runs.last?.range.upperBound ?? 0 < pair.lines {
+            slots = try self.alignedRuns(of: pair, places) ?? slots
+        }
         let path = Path.join(self.root, pair.stem + ".ndjson")
         // The run in which the file ends now, or else what no run explains.
         let broken = slots.first { $0.range.upperBound > pair.linesLeft }
@@ -360,13 +437,13 @@ extension ArchiveProjection {
     /// The runs of a file whose sources are damaged: the journal's batches are the last that went into it.
     ///
     /// - Returns: `nil` when what is left of the file says otherwise.
-    private func alignedRuns(of pair: Damaged) throws(FileSystemError) -> [SourceRun]? {
+    private func alignedRuns(of pair: Damaged, _ places: Places) throws(FileSystemError) -> [SourceRun]? {
         var known: [RunKey: SourceRun] = [:]
         for run in pair.runs { known[RunKey(run)] = run }
         var start = pair.lines - pair.items.reduce(0) { $0 + $1.byteCount }
         var runs = pair.runs.filter { $0.range.upperBound <= start }
         guard start >= 0, let file = try self.openIfThere(pair.stem + ".ndjson") else {
-            return start >= 0 ? try self.describe(pair.items, of: pair, from: start) : nil
+            return start >= 0 ? try self.describe(pair, places, from: start) : nil
         }
         defer { self.files.close(file) }
         for item in pair.items {
@@ -375,19 +452,19 @@ extension ArchiveProjection {
             if range.upperBound <= pair.linesLeft, try self.checksum(of: file, range) != item.checksum { return nil }
             start = range.upperBound
         }
-        runs += try self.describe(pair.items, of: pair, from: pair.lines - pair.items.reduce(0) { $0 + $1.byteCount })
+        runs += try self.describe(pair, places, from: pair.lines - pair.items.reduce(0) { $0 + $1.byteCount })
         return runs
     }
 
-    /// The journal's items as runs from `start` on.
+    /// What the journal has of a pair, as runs from `start` on.
     private func describe(
-        _ items: [Item], of pair: Damaged, from start: Int
+        _ pair: Damaged, _ places: Places, from start: Int
     ) throws(FileSystemError) -> [SourceRun] {
         var runs: [SourceRun] = []
         var start = start
         try self.visitJournal { router, batch, index in
             let route = router.routes[index]
-            guard route.path == pair.stem else { return }
+            guard places.stem(of: route, batch) == pair.stem else { return }
             let byteCount = route.byteCount(of: batch.raw)
             runs.append(
                 SourceRun(
@@ -399,7 +476,7 @@ extension ArchiveProjection {
     }
 
     /// Writes the new pairs beside the old ones.
-    private func write(_ damaged: inout [String: Damaged]) throws(FileSystemError) {
+    private func write(_ damaged: inout [String: Damaged], _ places: Places) throws(FileSystemError) {
         var set = FileSet(root: self.root, files: self.files)
         for stem in damaged.keys.sorted() {
             guard var pair = damaged[stem] else { continue }
@@ -419,22 +496,22 @@ extension ArchiveProjection {
         var failure: FileSystemError?
         try self.visitJournal { router, batch, index in
             let route = router.routes[index]
-            guard failure == nil, var pair = damaged[route.path], pair.wanted.remove(RunKey(batch)) != nil else {
-                return
-            }
+            guard failure == nil, let stem = places.stem(of: route, batch), var pair = damaged[stem],
+                pair.wanted.remove(RunKey(batch)) != nil
+            else { return }
             do throws(FileSystemError) {
-                let lines = set.index(of: route.path + ".ndjson" + Self.repairSuffix)
+                let lines = set.index(of: stem + ".ndjson" + Self.repairSuffix)
                 var bytes: [UInt8] = []
                 route.pieces(of: batch.raw) { bytes.append(contentsOf: $0) }
                 try set.append(bytes, to: lines)
                 let run = SourceRun(
                     description: batch.description, offset: batch.offset, receivedAt: batch.receivedAt,
                     range: pair.end..<(pair.end + bytes.count), lineCount: route.lineCount)
-                let sources = set.index(of: route.path + ".sources" + Self.repairSuffix)
+                let sources = set.index(of: stem + ".sources" + Self.repairSuffix)
                 try set.append(Self.text(of: run, in: &pair), to: sources)
                 pair.end += bytes.count
                 pair.rebuiltByteCount += bytes.count
-                damaged[route.path] = pair
+                damaged[stem] = pair
             } catch {
                 failure = error
             }

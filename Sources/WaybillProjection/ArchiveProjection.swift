@@ -27,6 +27,8 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     private struct Partition {
         let lines: FileSet<Files>.Index
         let sources: FileSet<Files>.Index
+        /// Lines of batches before it are in sealed files; nothing but an older checkpoint leads back to them.
+        let sealedBefore: JournalPosition
         /// Streams that this run has introduced in the sources file.
         var numbers: [StreamDescription: Int] = [:]
     }
@@ -34,23 +36,32 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     let root: String
     let journal: String
     let files: Files
-    private let zone: TimeZoneRules
+    let cutOff: CutOff
     var state: StateStore<Files>
-    private var set: FileSet<Files>
+    var set: FileSet<Files>
     var router: ArchiveRouter
-    /// By the index of the route.
-    private var partitions: [Partition] = []
+    /// By the index of the route; `nil` until a batch touches it, and again once its file is being sealed.
+    private var partitions: [Partition?] = []
+    /// Folders whose open file has lines.
+    var openDays: OpenDays<String>
+    /// By folder: what the checkpoint says is being sealed.
+    var seals: [String: Seal] = [:]
+    var work: SealWork<Files>?
+    var sealed: [SealedDay] = []
     package private(set) var counts = Counts()
     /// ``counts`` at the last checkpoint, to which recovery goes back.
     private var checkpointedCounts = Counts()
 
     package var name: String { "archive" }
 
-    package init(data: DataDirectory<Files>, zone: TimeZoneRules) throws(FileSystemError) {
+    package init(
+        data: DataDirectory<Files>, zone: TimeZoneRules, cutOffSecond: Int = CutOff.usualSecondOfDay
+    ) throws(FileSystemError) {
         self.root = data.root
         self.journal = data.journal
         self.files = data.files
-        self.zone = zone
+        self.cutOff = CutOff(zone: zone, secondOfDay: cutOffSecond)
+        self.openDays = OpenDays(self.cutOff)
         self.router = ArchiveRouter(zone: zone)
         self.state = try StateStore(path: data.statePath("archive"), files: data.files)
         self.set = FileSet(root: data.root, files: data.files)
@@ -58,18 +69,22 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
 
     package mutating func recover() throws(FileSystemError) -> ProjectionRecovery {
         self.partitions = []
+        self.work = nil
         self.counts = self.checkpointedCounts
         try self.state.settle()
         var notes = self.state.recovery.notes
         try self.finishRepairs()
+        try DeletionRecord(root: self.root, files: self.files).finish(&self.state)
+        notes += try self.recoverSeals()
         if let note = try self.rebuildCheckpoint() { notes.append(note) }
-        self.router = ArchiveRouter(zone: self.zone, apps: ArchiveRouter.apps(in: self.checkpointedLengths.keys))
+        self.router = ArchiveRouter(zone: self.cutOff.zone, apps: try self.apps())
         var recovery = try self.recoverFiles()
         if !recovery.shortFiles.isEmpty {
             notes += try self.repair(recovery.shortFiles)
             recovery.shortFiles = [:]
             _ = try self.recoverFiles()
         }
+        try self.findOpenDays()
         notes.append(recovery.summary)
         return ProjectionRecovery(
             position: self.checkpointedPosition, report: notes.filter { !$0.isEmpty }.joined(separator: ", "))
@@ -78,17 +93,40 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     private mutating func recoverFiles() throws(FileSystemError) -> FileSet<Files>.Recovery {
         let coverage = JournalCoverage(directory: self.journal, files: self.files)
         let position = self.checkpointedPosition
+        let (root, files) = (self.root, self.files)
         return try self.set.recover(
             from: self.state.entries, roots: Self.roots,
             isRebuilt: { () throws(FileSystemError) in try coverage.isWhole(from: position) },
-            isKept: { !Self.isOwnName(Path.name(of: $0)) })
+            isKept: { (path) throws(FileSystemError) in
+                // What a death left of a seal is begun anew.
+                if path.hasSuffix(".ndjson.gz.tmp") { return false }
+                if path.hasSuffix(".ndjson.gz") { return try !Self.isUnfinished(Path.join(root, path), files) }
+                guard Self.isOwnName(Path.name(of: path)) else { return true }
+                // Those of sealed days are no longer the checkpoint's.
+                guard path.hasSuffix(".sources") else { return false }
+                return try files.status(at: Path.join(root, path.dropLast(8) + ".ndjson.gz")) != nil
+            })
+    }
+
+    /// Whether a compressed file stands beside the lines that it was made of, and no manifest answers for it.
+    private static func isUnfinished(_ path: String, _ files: Files) throws(FileSystemError) -> Bool {
+        guard try files.status(at: String(path.dropLast(3))) != nil else { return false }
+        let manifest = try DayManifest.read(in: Path.parent(of: path), files: files)
+        return !(manifest?.files.contains { $0.name == Path.name(of: path) } ?? false)
+    }
+
+    /// The folders of apps that there are.
+    func apps() throws(FileSystemError) -> Set<String> {
+        try ArchiveRouter.apps(
+            in: DataDirectory(root: self.root, files: self.files), self.checkpointedLengths.keys)
     }
 
     /// Whether a file can have been written by this projection; what others put beside stays.
     static func isOwnName(_ name: String) -> Bool {
         guard name.hasSuffix(".ndjson") || name.hasSuffix(".sources") else { return false }
         let stem = name.prefix { $0 != "." }
-        return PartitionPath.partNumber(of: name) != nil || QuarantineReason(rawValue: String(stem)) != nil
+        return PartitionPath.partNumber(of: name) != nil || PartitionPath.lateNumber(of: name) != nil
+            || QuarantineReason(rawValue: String(stem)) != nil
     }
 
     static var roots: [String] { ["archive", "quarantine"] }
@@ -97,13 +135,29 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         JournalPosition(Int(self.state.entries["position"] ?? "0") ?? 0)
     }
 
-    package mutating func checkpoint(at position: JournalPosition) throws(FileSystemError) {
+    package mutating func checkpoint(
+        at position: JournalPosition, sealing moment: SealMoment?
+    ) throws(FileSystemError) {
         var changes = try self.set.synchronize()
+        let seals =
+            try moment.map { (moment) throws(FileSystemError) in try self.dueSeals(moment, at: position) } ?? [:]
+        for (folder, seal) in seals { changes[Self.sealPrefix + folder] = .some(seal.text) }
         changes["position"] = .some(String(position.rawValue))
-        changes["zone"] = .some(self.zone.name)
+        changes["zone"] = .some(self.cutOff.zone.name)
         try self.state.commit(changes)
         self.set.checkpointCommitted()
         self.checkpointedCounts = self.counts
+        self.begin(seals)
+    }
+
+    /// Lines of these days go to their next file from now on.
+    private mutating func begin(_ seals: [String: Seal]) {
+        guard !seals.isEmpty else { return }
+        self.seals.merge(seals) { _, new in new }
+        self.openDays.remove(seals.keys)
+        for index in self.partitions.indices where seals[self.router.routes[index].place] != nil {
+            self.partitions[index] = nil
+        }
     }
 
     package var report: String {
@@ -123,19 +177,57 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         let counts = self.router.route(batch)
         self.counts.archived += counts.archived
         self.counts.quarantined += counts.quarantined
-        for route in self.router.routes[self.partitions.count...] {
-            self.partitions.append(
-                Partition(
-                    lines: self.set.index(of: route.path + ".ndjson"),
-                    sources: self.set.index(of: route.path + ".sources")))
-        }
+        while self.partitions.count < self.router.routes.count { self.partitions.append(nil) }
         for index in self.router.touched {
-            let start = self.set.byteCount(of: self.partitions[index].lines)
-            try self.append(self.router.routes[index], of: batch.raw, to: self.partitions[index].lines)
-            let end = self.set.byteCount(of: self.partitions[index].lines)
-            try self.writeSource(of: batch, partition: index, start: start, byteCount: end - start)
+            // Taken out, so that its table of streams has one owner and is changed in place.
+            var partition = try self.takePartition(index)
+            if batch.position >= partition.sealedBefore {
+                if self.router.routes[index].isDay {
+                    self.openDay(self.router.routes[index].place, receivedAt: batch.receivedAt)
+                }
+                let start = self.set.byteCount(of: partition.lines)
+                try self.append(self.router.routes[index], of: batch.raw, to: partition.lines)
+                let byteCount = self.set.byteCount(of: partition.lines) - start
+                try self.writeSource(
+                    of: batch, to: &partition, start: start, byteCount: byteCount,
+                    lineCount: self.router.routes[index].lineCount)
+            }
+            self.partitions[index] = partition
         }
         if self.router.finishBatch() { self.partitions.removeAll() }
+    }
+
+    private mutating func openDay(_ folder: String, receivedAt: WallTime) {
+        guard !self.openDays.contains(folder), let day = DayFolder(path: folder)?.day else { return }
+        self.openDays.add(folder, day, openedAt: receivedAt)
+    }
+
+    /// Asks anew where lines of a day go.
+    mutating func forgetPartitions(of folder: String) {
+        for index in self.partitions.indices where self.router.routes[index].place == folder {
+            if let partition = self.partitions[index] {
+                for file in [partition.lines, partition.sources] { self.set.forget(file) }
+            }
+            self.partitions[index] = nil
+        }
+    }
+
+    private mutating func takePartition(_ index: Int) throws(FileSystemError) -> Partition {
+        if let known = self.partitions[index].take() { return known }
+        return try self.partition(for: self.router.routes[index])
+    }
+
+    private mutating func partition(for route: ArchiveRouter.Route) throws(FileSystemError) -> Partition {
+        var stem = route.place
+        var sealedBefore = JournalPosition(0)
+        if route.isDay {
+            let standing = try self.standing(of: route.place)
+            stem = Path.join(route.place, DayFolder.openPart(revision: standing.revision))
+            sealedBefore = standing.sealedBefore
+        }
+        return Partition(
+            lines: self.set.index(of: stem + ".ndjson"), sources: self.set.index(of: stem + ".sources"),
+            sealedBefore: sealedBefore)
     }
 
     private static var newline: [UInt8] { [0x0A] }
@@ -150,15 +242,15 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
 
     /// Records where a run of archived bytes came from.
     private mutating func writeSource(
-        of batch: ProjectedBatch, partition index: Int, start: Int, byteCount: Int
+        of batch: ProjectedBatch, to partition: inout Partition, start: Int, byteCount: Int, lineCount: Int
     ) throws(FileSystemError) {
-        let known = self.partitions[index].numbers[batch.description]
-        let number = known ?? self.partitions[index].numbers.count + 1
-        self.partitions[index].numbers[batch.description] = number
+        let known = partition.numbers[batch.description]
+        let number = known ?? partition.numbers.count + 1
+        if known == nil { partition.numbers[batch.description] = number }
         let run = SourceRun(
             description: batch.description, offset: batch.offset, receivedAt: batch.receivedAt,
-            range: start..<(start + byteCount), lineCount: self.router.routes[index].lineCount)
-        try self.set.append(run.text(number: number, isNew: known == nil), to: self.partitions[index].sources)
+            range: start..<(start + byteCount), lineCount: lineCount)
+        try self.set.append(run.text(number: number, isNew: known == nil), to: partition.sources)
     }
 }
 

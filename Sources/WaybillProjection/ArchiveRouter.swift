@@ -1,4 +1,4 @@
-internal import WaybillArchive
+package import WaybillArchive
 internal import WaybillExport
 internal import WaybillProtocol
 package import WaybillSystem
@@ -9,17 +9,25 @@ internal import WaybillJSON
 ///
 /// The live projection, the repair of a damaged file and the verification ask the same router, so they cannot disagree.
 package struct ArchiveRouter: ~Copyable {
-    /// What one file gets.
+    /// What one day of an app, or one file of the quarantine, gets.
     package struct Route {
-        /// The file's path below the data directory, without `.ndjson`.
-        package let path: String
+        /// Below the data directory: a day's folder, or the quarantine file's path without `.ndjson`.
+        package let place: String
+        /// Whether ``place`` is a day's folder; in which of its parts the lines belong depends on when it was sealed.
+        package let isDay: Bool
         /// Ranges of the current batch, in order.
         package fileprivate(set) var ranges: [Range<Int>] = []
         /// Lines in ``ranges``.
         package fileprivate(set) var lineCount = 0
 
-        fileprivate init(path: String) {
-            self.path = path
+        fileprivate init(place: String, isDay: Bool) {
+            self.place = place
+            self.isDay = isDay
+        }
+
+        /// Whether the lines can be in the file of that stem.
+        package func mayBe(in stem: String) -> Bool {
+            self.isDay ? Path.parent(of: stem) == self.place : stem == self.place
         }
     }
 
@@ -53,9 +61,11 @@ package struct ArchiveRouter: ~Copyable {
         self.apps = apps
     }
 
-    /// The folders of apps among paths such as `archive/env=prod/app=com.example.shop/…`.
-    package static func apps(in paths: some Sequence<String>) -> Set<String> {
-        var apps: Set<String> = []
+    /// The folders of apps that an archive has, among the paths that its checkpoint knows and on the disk.
+    package static func apps(
+        in data: DataDirectory<some FileSystem>, _ paths: some Sequence<String>
+    ) throws(FileSystemError) -> Set<String> {
+        var apps = try data.archivedApps()
         for path in paths where path.hasPrefix("archive/") {
             for component in path.split(separator: "/") where component.hasPrefix("app=") {
                 apps.insert(String(component.dropFirst(4)))
@@ -136,8 +146,7 @@ package struct ArchiveRouter: ~Copyable {
         }
         let key = Key(env: facts.env, app: app, day: self.days.day(of: facts.time))
         if let index = self.keys[key] { return index }
-        let directory = "archive/env=\(key.env.rawValue)/app=\(app)/date=\(key.day)"
-        let index = self.addRoute("\(directory)/\(PartitionPath.part(1))")
+        let index = self.addRoute("archive/env=\(key.env.rawValue)/app=\(app)/date=\(key.day)", isDay: true)
         self.keys[key] = index
         return index
     }
@@ -146,13 +155,13 @@ package struct ArchiveRouter: ~Copyable {
         let day = CalendarDay(daysSince1970: Int32(clamping: receivedAt.milliseconds / 86_400_000))
         let path = "quarantine/date=\(day)/\(reason.rawValue)"
         if let index = self.quarantines[path] { return index }
-        let index = self.addRoute(path)
+        let index = self.addRoute(path, isDay: false)
         self.quarantines[path] = index
         return index
     }
 
-    private mutating func addRoute(_ path: String) -> Int {
-        self.routes.append(Route(path: path))
+    private mutating func addRoute(_ place: String, isDay: Bool) -> Int {
+        self.routes.append(Route(place: place, isDay: isDay))
         return self.routes.count - 1
     }
 

@@ -35,6 +35,10 @@ struct ExportManifest {
         Self.write(self.part.dead, to: &json)
         json.key("held")
         json.integer(Int64(self.part.heldCount))
+        if self.part.isLate {
+            json.key("late")
+            json.bool(true)
+        }
         json.key("first_id")
         json.string(self.part.firstID)
         json.key("last_id")
@@ -64,7 +68,7 @@ struct ExportManifest {
         json.string(text.bytes)
     }
 
-    private static func write(_ counts: [String: Int], to json: inout JSONWriter) {
+    static func write(_ counts: [String: Int], to json: inout JSONWriter) {
         json.beginObject()
         for (name, count) in counts.sorted(by: { $0.key < $1.key }) {
             var name = name

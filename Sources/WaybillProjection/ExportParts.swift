@@ -17,9 +17,36 @@ struct PartStanding: Hashable {
     var oldest: Int64?
     /// The version of the mapping that wrote it.
     var mappingVersion = 0
+    /// How often its day was sealed before it was begun.
+    var revision = 0
+    /// When the first event of the day came that no seal knows, milliseconds since 1970; 0 before.
+    var openedAt: Int64 = 0
 
     init(number: Int) {
         self.number = number
+    }
+
+    /// What came after its day was sealed.
+    var isLate: Bool { self.revision > 0 }
+
+    /// Whether the day has something that no seal knows.
+    var isUnsealed: Bool {
+        self.recordCount > 0 || !self.dead.isEmpty || !self.fixes.isEmpty || self.heldCount > 0
+            || (self.revision == 0 && self.number > 0)
+    }
+
+    /// The part behind it.
+    var next: PartStanding {
+        var next = PartStanding(number: self.number + 1)
+        next.revision = self.revision
+        next.openedAt = self.openedAt
+        return next
+    }
+
+    var totals: ExportDayManifest.Totals {
+        ExportDayManifest.Totals(
+            recordCount: self.recordCount, eventCount: self.eventCount, heldCount: self.heldCount, fixes: self.fixes,
+            dead: self.dead)
     }
 
     /// `number=0 records=2 … fix.rename=1 dead.ga4.too_old=1 first=… last=…`; ids are percent-encoded.
@@ -31,6 +58,8 @@ struct PartStanding: Hashable {
         ]
         if let oldest { fields.append("oldest=\(oldest)") }
         if self.mappingVersion > 0 { fields.append("mapping=\(self.mappingVersion)") }
+        if self.revision > 0 { fields.append("revision=\(self.revision)") }
+        if self.openedAt != 0 { fields.append("opened=\(self.openedAt)") }
         fields += self.fixes.sorted { $0.key < $1.key }.map { "fix.\($0.key)=\($0.value)" }
         fields += self.dead.sorted { $0.key < $1.key }.map { "dead.\($0.key)=\($0.value)" }
         fields += ["first=\(PercentText.encode(self.firstID))", "last=\(PercentText.encode(self.lastID))"]
@@ -58,7 +87,7 @@ struct PartStanding: Hashable {
     /// What can have been counted; beyond it the next event or the manifest would overflow.
     private static func range(of key: String) -> ClosedRange<Int> {
         // The times of day 1 of year 0 and the last of year 9999, which are all that an event can have.
-        key == "oldest" ? -62_167_219_200_000...253_402_300_799_999 : 0...(1 << 53)
+        key == "oldest" ? -62_167_219_200_000...253_402_300_799_999 : 0...(1 << 53) - 1
     }
 
     private mutating func take(_ key: String, _ value: Int) {
@@ -72,6 +101,8 @@ struct PartStanding: Hashable {
         case "late48": self.late48HoursCount = value
         case "oldest": self.oldest = Int64(value)
         case "mapping": self.mappingVersion = value
+        case "revision": self.revision = value
+        case "opened": self.openedAt = Int64(value)
         case _ where key.hasPrefix("fix."): self.fixes[String(key.dropFirst(4))] = value
         case _ where key.hasPrefix("dead."): self.dead[String(key.dropFirst(5))] = value
         default: break
@@ -202,7 +233,13 @@ struct PartSink: ExportSink, ~Copyable {
         self.mappingVersion = exporter.options.mappingVersion
     }
 
-    private mutating func index(of key: Key) -> Int {
+    /// The index of a partition that was looked for before.
+    func index(known key: Key) -> Int {
+        guard let index = self.indexes[key] else { preconditionFailure("\(key) was never met") }
+        return index
+    }
+
+    mutating func index(of key: Key) -> Int {
         if key == self.lastKey { return self.lastIndex }
         let index: Int
         if let known = self.indexes[key] {
@@ -237,7 +274,7 @@ struct PartSink: ExportSink, ~Copyable {
             self.partitions[index].chunks[last].records.append(contentsOf: self.description.footer)
             self.partitions[index].chunks[last].part.byteCount += self.description.footer.count
             self.partitions[index].chunks[last].isClosed = true
-            self.partitions[index].chunks.append(Chunk(part: PartStanding(number: part.number + 1)))
+            self.partitions[index].chunks.append(Chunk(part: self.partitions[index].chunks[last].part.next))
             last += 1
         }
         let isFirst = self.partitions[index].chunks[last].part.recordCount == 0
@@ -290,8 +327,33 @@ struct PartSink: ExportSink, ~Copyable {
     /// Begins the next part of a partition whose open part was closed.
     mutating func closed(_ index: Int) {
         let last = self.partitions[index].chunks.count - 1
-        let number = self.partitions[index].chunks[last].part.number
-        self.partitions[index].chunks = [Chunk(part: PartStanding(number: number + 1))]
+        self.partitions[index].chunks = [Chunk(part: self.partitions[index].chunks[last].part.next)]
+    }
+
+    /// What comes for the partition from now on is late.
+    mutating func sealed(_ index: Int) {
+        let last = self.partitions[index].chunks.count - 1
+        let part = self.partitions[index].chunks[last].part
+        var next = part.recordCount > 0 ? part.next : PartStanding(number: part.number)
+        next.revision = part.revision + 1
+        next.openedAt = 0
+        self.partitions[index].chunks = [Chunk(part: next)]
+    }
+
+    /// Forgets a partition that is deleted.
+    mutating func forget(_ key: Key) {
+        self.standings[key] = nil
+        self.lastKey = nil
+        // Its place stays empty: others are known by theirs.
+        self.indexes[key] = nil
+    }
+
+    /// Notes when the first event came that no seal knows.
+    mutating func opened(_ index: Int, at time: WallTime) {
+        let last = self.partitions[index].chunks.count - 1
+        guard self.partitions[index].chunks[last].part.openedAt == 0 else { return }
+        // 1970 began before any event came.
+        self.partitions[index].chunks[last].part.openedAt = max(1, time.milliseconds)
     }
 
     mutating func allWritten() {

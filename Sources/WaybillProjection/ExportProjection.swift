@@ -26,7 +26,7 @@ internal import WaybillJSON
 /// - SeeAlso: `Protocol/formats/exports.md`.
 package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     /// A part that no record goes into any more, on its way to its manifest.
-    private struct ClosedPart {
+    struct ClosedPart {
         let path: String
         let manifest: String
         let records: FileSet<Files>.Index
@@ -38,20 +38,26 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     let files: Files
     let root: String
     private let journal: String
-    private var options: ExportOptions
+    var options: ExportOptions
     private var fingerprint: String
-    private var description: ProviderDescription
+    var description: ProviderDescription
     private let pending: PendingOptions?
     private let isAgeJudged: Bool
     var state: StateStore<Files>
     private var set: FileSet<Files>
     private var exporter: Exporter
-    private var sink: PartSink
+    var sink: PartSink
     private var readers = EventReaders()
     /// Closed since the last checkpoint.
-    private var closing: [ClosedPart] = []
+    var closing: [ClosedPart] = []
     /// Partitions touched since the last checkpoint.
-    private var touchedKeys: Set<PartSink.Key> = []
+    var touchedKeys: Set<PartSink.Key> = []
+    private(set) var cutOff: CutOff
+    /// Days with something that no seal knows.
+    var openDays: OpenDays<PartSink.Key>
+    var sealed: [SealedDay] = []
+    /// When the last event came that was exported.
+    private var receivedAt = WallTime(milliseconds: 0)
     /// Lines that are no events; the archive's quarantine has them.
     private var quarantinedCount = 0
     private var checkpointedQuarantinedCount = 0
@@ -85,6 +91,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.pending = pending
         self.isAgeJudged = isAgeJudged
         self.exporter = Exporter(options)
+        self.cutOff = CutOff(zone: options.zone, secondOfDay: options.cutOffSecond)
+        self.openDays = OpenDays(self.cutOff)
         self.description = self.exporter.description
         self.sink = PartSink(self.exporter)
         self.state = try StateStore(path: statePath, files: data.files)
@@ -127,9 +135,11 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.touchedKeys = []
         self.exporter = Exporter(self.options, checkpoint: self.state.entries)
         self.description = self.exporter.description
+        self.cutOff = CutOff(zone: self.options.zone, secondOfDay: self.options.cutOffSecond)
         try self.state.settle()
         var notes = self.state.recovery.notes
         try self.finishSwitching()
+        try DeletionRecord(root: self.root, files: self.files).finish(&self.state)
         if let note = try self.setAsideWithoutCheckpoint() { notes.append(note) }
         var recovery = try self.recoverFiles()
         if !recovery.shortFiles.isEmpty {
@@ -142,8 +152,10 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             notes.append(note)
             self.exporter = Exporter(self.options, checkpoint: self.state.entries)
         }
+        try self.finishSeals()
         self.quarantinedCount = self.checkpointedQuarantinedCount
         self.sink.reset(to: self.checkpointedStandings, self.exporter)
+        try self.findOpenDays()
         notes.append(recovery.summary)
         return ProjectionRecovery(
             position: self.checkpointedPosition, report: notes.filter { !$0.isEmpty }.joined(separator: ", "))
@@ -166,6 +178,11 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             let isDead = name.hasSuffix(".ndjson") && path.hasSuffix("/dead/\(name)")
             let isPart =
                 PartitionPath.partNumber(of: name) != nil && (isDead || suffixes.contains(where: name.hasSuffix))
+            if name == DayFolder.manifestName || name == DayFolder.successName,
+                let key = PartSink.Key(partition: Path.parent(of: path))
+            {
+                return standings[key]?.isLate ?? false
+            }
             // What others put beside, and the name of a generation, stays.
             guard isPart || name == "held.ids" else { return true }
             // Closed parts are no longer this checkpoint's, but it says up to which number parts are closed.
@@ -255,13 +272,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         var standings: [String: String?] = [:]
         for (key, standing) in self.checkpointedStandings.sorted(by: { self.path($0.key) < self.path($1.key) })
         where standing.recordCount > 0 {
-            var part = standing
-            let path = "\(self.path(key))/\(PartitionPath.part(part.number))"
-            let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
-            try self.set.append(self.description.footer, to: records)
-            part.byteCount += self.description.footer.count
-            try self.close(part, path, records, self.set.index(of: "\(path).ids"), key: key, zone: zone)
-            standings[Self.partPrefix + self.path(key)] = PartStanding(number: part.number + 1).text
+            try self.closePart(standing, key, zone: zone)
+            standings[Self.partPrefix + self.path(key)] = standing.next.text
         }
         var changes = try self.set.synchronize()
         for part in self.closing { changes[Self.closedPrefix + part.path] = .some(part.manifest) }
@@ -357,6 +369,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package mutating func export(
         _ line: UnsafeRawBufferPointer, _ reader: EventReader, _ source: SourceDescription, receivedAt: WallTime
     ) {
+        self.receivedAt = receivedAt
         switch reader.read(line, receivedAt: receivedAt) {
         case .event(let facts): self.export(line, facts, source, receivedAt: receivedAt)
         case .quarantine: self.quarantinedCount += 1
@@ -393,9 +406,11 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 
     private mutating func write(_ index: Int) throws(FileSystemError) {
+        self.sink.opened(index, at: self.receivedAt)
         let partition = self.sink.partitions[index]
         let directory = self.path(partition.key)
         self.touchedKeys.insert(partition.key)
+        self.openDays.add(partition.key, partition.key.day, openedAt: self.receivedAt)
         for chunk in partition.chunks where !chunk.records.isEmpty || chunk.isClosed {
             let path = "\(directory)/\(PartitionPath.part(chunk.part.number))"
             let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
@@ -446,11 +461,19 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
 
     // MARK: Checkpoints
 
-    package mutating func checkpoint(at position: JournalPosition) throws(FileSystemError) {
+    package mutating func checkpoint(
+        at position: JournalPosition, sealing moment: SealMoment?
+    ) throws(FileSystemError) {
+        var days: [(key: PartSink.Key, rest: ExportDayManifest.Totals)] = []
+        if let moment { days = try self.closeDueDays(moment) }
         var changes = try self.set.synchronize()
         changes.merge(self.optionEntries) { _, new in new }
         changes.merge(self.exporter.takeCheckpointChanges()) { _, new in new }
         for part in self.closing { changes[Self.closedPrefix + part.path] = .some(part.manifest) }
+        for day in days {
+            let manifest = try self.dayManifest(day.key, day.rest, at: moment?.now ?? WallTime(milliseconds: 0))
+            changes[Self.sealPrefix + self.path(day.key)] = .some(manifest.json(self.options, day.key))
+        }
         for key in self.touchedKeys {
             guard let standing = self.sink.partitions.last(where: { $0.key == key })?.chunks.last?.part else {
                 continue
@@ -464,7 +487,14 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.touchedKeys = []
         self.checkpointedQuarantinedCount = self.quarantinedCount
         self.sink.checkpointed()
+        self.openDays.remove(days.map(\.key))
         try self.finishClosing()
+        try self.finishSeals()
+    }
+
+    /// Lets go of a file of a day that is deleted.
+    mutating func forget(_ path: String) {
+        self.set.forget(path)
     }
 
     /// The partitions that this run has seen.
@@ -477,15 +507,20 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         for index in self.sink.partitions.indices {
             let partition = self.sink.partitions[index]
             guard let chunk = partition.chunks.last, chunk.part.recordCount > 0 else { continue }
-            let path = "\(self.path(partition.key))/\(PartitionPath.part(chunk.part.number))"
-            let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
-            try self.set.append(self.description.footer, to: records)
-            try self.close(
-                chunk.part, path, records, self.set.index(of: "\(path).ids"), key: partition.key,
-                zone: self.options.zone.name)
+            try self.closePart(chunk.part, partition.key, zone: self.options.zone.name)
             self.sink.closed(index)
             self.touchedKeys.insert(partition.key)
         }
+    }
+
+    /// Ends an open part, of a day of that zone.
+    mutating func closePart(
+        _ part: PartStanding, _ key: PartSink.Key, zone: String
+    ) throws(FileSystemError) {
+        let path = "\(self.path(key))/\(PartitionPath.part(part.number))"
+        let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
+        try self.set.append(self.description.footer, to: records)
+        try self.close(part, path, records, self.set.index(of: "\(path).ids"), key: key, zone: zone)
     }
 }
 

@@ -23,9 +23,30 @@ package protocol Projection: ~Copyable, SendableMetatype {
     mutating func recover() throws(FileSystemError) -> ProjectionRecovery
     mutating func project(_ batch: ProjectedBatch) throws(FileSystemError)
     /// Makes everything projected so far durable, and remembers that the journal was read up to `position`.
-    mutating func checkpoint(at position: JournalPosition) throws(FileSystemError)
+    ///
+    /// - Parameter moment: seals, or begins to seal, the days that are due then; `nil`: none.
+    mutating func checkpoint(at position: JournalPosition, sealing moment: SealMoment?) throws(FileSystemError)
+    /// When the next day falls due, by the wall clock; `nil` when nothing is open.
+    var nextDue: WallTime? { get }
+    /// Puts right what a clock that was ahead has put off.
+    mutating func correctDueTimes(now: WallTime)
+    /// Whether days are being sealed.
+    var isSealing: Bool { get }
+    /// Does a bounded piece of what is left of sealing: at most a few MiB are read and compressed.
+    mutating func continueSealing() throws(FileSystemError)
+    /// Deletes the sealed days that the policy lets go, none that has something open; call it behind a checkpoint.
+    mutating func retire(_ policy: RetentionPolicy, now: WallTime) throws(FileSystemError) -> [DeletedDay]
+    /// The days that were sealed since the last call.
+    mutating func takeSealed() -> [SealedDay]
     /// What became of the lines since the start, for logs.
     var report: String { get }
+}
+
+extension Projection where Self: ~Copyable {
+    /// Makes everything projected so far durable, and remembers that the journal was read up to `position`.
+    package mutating func checkpoint(at position: JournalPosition) throws(FileSystemError) {
+        try self.checkpoint(at: position, sealing: nil)
+    }
 }
 
 /// A durable batch on its way through a projection; `raw` is valid during the call.
@@ -63,6 +84,8 @@ package struct ProjectionRecovery: Hashable, Sendable {
 /// Feeds a projection from the journal's files.
 package struct ProjectionRun<Files: FileSystem>: ~Copyable {
     private var reader: BatchReader<Files>
+    /// When the last batch was received; `nil` before the first.
+    package private(set) var lastReceivedAt: WallTime?
 
     package init(journalDirectory: String, files: Files) {
         self.reader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
@@ -85,6 +108,7 @@ package struct ProjectionRun<Files: FileSystem>: ~Copyable {
         for _ in 0..<batchCountMax {
             guard let batch = try self.reader.next(upTo: end) else { return end }
             try projection.project(batch)
+            self.lastReceivedAt = batch.receivedAt
         }
         return self.reader.position
     }

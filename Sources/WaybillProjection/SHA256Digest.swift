@@ -1,5 +1,7 @@
 internal import CLibcrypto
-internal import WaybillSystem
+package import WaybillSystem
+
+internal import WaybillArchive
 
 /// SHA-256 with OpenSSL's code, which uses the processor's instructions for it.
 package struct SHA256Digest: ~Copyable {
@@ -18,6 +20,15 @@ package struct SHA256Digest: ~Copyable {
 
     package mutating func update(_ bytes: UnsafeRawBufferPointer) {
         EVP_DigestUpdate(self.context, bytes.baseAddress, bytes.count)
+    }
+
+    /// Of a whole file.
+    package static func ofFile(_ path: String, _ files: some FileSystem) throws(FileSystemError) -> String {
+        let file = try files.open(path, .read)
+        defer { files.close(file) }
+        var digest = SHA256Digest()
+        try files.visit(file, 0..<Int.max) { (piece) throws(FileSystemError) in digest.update(piece) }
+        return digest.finish()
     }
 
     /// 64 hexadecimal digits; nothing can be added after it.

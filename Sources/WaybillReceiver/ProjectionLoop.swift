@@ -5,8 +5,11 @@ package import WaybillSystem
 /// One projection following the journal: from memory while it keeps up and from disk when it does not.
 ///
 ///     recover ─▶ follow ◀──▶ checkpoint        every so many bytes, every so many seconds, and at the end
-///        ▲          │ the disk refuses
-///        └─ 1 s ◀───┘
+///        ▲          │  ▲ └──▶ seal, in steps     when days are over, by a clock that can be trusted; looked at every minute
+///        └─ 1 s ◀───┴──┘ the disk refuses
+///
+/// A day is sealed once its cut-off is past and everything received before it is projected: the last batch came behind
+/// it, or nothing waits. Steps of sealing fall into pauses, or come twice a second when there are none.
 ///
 /// When the disk refuses, the projection goes back to its checkpoint and tries again every second: output that was
 /// half written is cut off by that, and nothing is lost, since the journal keeps what no checkpoint has passed.
@@ -28,6 +31,8 @@ package struct ProjectionLoop<Files: FileSystem, Output: Projection & ~Copyable>
     private var position = JournalPosition(0)
     private var checkpoint: PendingCheckpoint
     private var failureCount = 0
+    private var sealing: SealTimer
+    private let retention: RetentionPolicy
     private let retirement: JournalRetirement
     private let clock: any SystemClock
     private let telemetry: ReceiverTelemetry
@@ -39,6 +44,8 @@ package struct ProjectionLoop<Files: FileSystem, Output: Projection & ~Copyable>
         self.projection = projection
         self.run = ProjectionRun(journalDirectory: journalDirectory, files: files)
         self.checkpoint = PendingCheckpoint(configuration: configuration)
+        self.retention = configuration.retention
+        self.sealing = SealTimer(clock: SealClock(patience: configuration.sealPatience))
         self.retirement = retirement
         self.clock = clock
         self.telemetry = telemetry
@@ -53,7 +60,7 @@ package struct ProjectionLoop<Files: FileSystem, Output: Projection & ~Copyable>
             self.telemetry.projectionStarted(self.projection.name, at: recovery.position, recovery.report)
             self.position = recovery.position
             self.checkpoint.done()
-            self.need = .next(after: self.position, until: nil)
+            self.wait()
         } catch {
             self.failed(error)
         }
@@ -69,10 +76,12 @@ package struct ProjectionLoop<Files: FileSystem, Output: Projection & ~Copyable>
                         position: entry.position, description: entry.description, offset: entry.offset,
                         receivedAt: entry.receivedAt, raw: entry.raw.bytes))
                 self.position = entry.end
+                self.sealing.lastReceivedAt = entry.receivedAt
                 self.checkpoint.add(entry.raw.count, now: self.clock.monotonicTime())
             case .behind(let end)?:
                 let before = self.position
                 self.position = try self.run.advance(&self.projection, from: before, upTo: end)
+                if let time = self.run.lastReceivedAt { self.sealing.lastReceivedAt = time }
                 for damage in self.run.takeDamages() { self.telemetry.damaged(damage) }
                 self.checkpoint.add(self.position.rawValue - before.rawValue, now: self.clock.monotonicTime())
             case .closed?:
@@ -83,20 +92,89 @@ package struct ProjectionLoop<Files: FileSystem, Output: Projection & ~Copyable>
             case nil:
                 break
             }
-            if self.checkpoint.isDue(now: self.clock.monotonicTime()) {
-                try self.commit()
+            let moment = self.sealMoment(isCaughtUp: next == nil)
+            if moment != nil || self.checkpoint.isDue(now: self.clock.monotonicTime()) {
+                try self.commit(sealing: moment)
                 self.checkpoint.done()
                 self.failureCount = 0
             }
-            self.need = .next(after: self.position, until: self.checkpoint.deadline)
+            try self.sealOn(isIdle: next == nil)
+            try self.retire()
+            self.wait()
         } catch {
             self.failed(error)
         }
     }
 
-    private mutating func commit() throws(FileSystemError) {
-        try self.projection.checkpoint(at: self.position)
+    private mutating func commit(sealing moment: SealMoment? = nil) throws(FileSystemError) {
+        try self.projection.checkpoint(at: self.position, sealing: moment)
         self.retirement.checkpointed(self.projection.name, at: self.position)
+    }
+
+    /// Whether everything is projected, checkpointed and sealed, as far as it is due.
+    package var isSettled: Bool {
+        guard case .next = self.need else { return false }
+        return self.checkpoint.deadline == nil && !self.projection.isSealing
+    }
+
+    // MARK: Sealing
+
+    private mutating func wait() {
+        var deadline = self.checkpoint.deadline
+        let wake: MonotonicTime?
+        if self.projection.isSealing {
+            wake = max(self.clock.monotonicTime(), self.sealing.nextAttempt)
+        } else {
+            wake = self.projection.nextDue == nil && self.retention.keepsAll ? nil : self.sealing.nextLook
+        }
+        if let wake { deadline = min(deadline ?? wake, wake) }
+        self.need = .next(after: self.position, until: deadline)
+    }
+
+    /// The leave to seal, when it is time to look and something is due.
+    private mutating func sealMoment(isCaughtUp: Bool) -> SealMoment? {
+        guard self.projection.nextDue != nil || !self.retention.keepsAll, !self.projection.isSealing,
+            let now = self.sealing.look(self.clock), let nextDue = self.projection.nextDue
+        else { return nil }
+        self.projection.correctDueTimes(now: now)
+        // What is on its way through a commit when the clock strikes still belongs to the day.
+        var through = WallTime(milliseconds: now.milliseconds - SealTimer.graceMilliseconds)
+        if !isCaughtUp { through = min(through, self.sealing.lastReceivedAt) }
+        return nextDue <= through ? SealMoment(now: now, through: through) : nil
+    }
+
+    /// Seals on in a pause, or when there was none for a while.
+    private mutating func sealOn(isIdle: Bool) throws(FileSystemError) {
+        guard self.projection.isSealing, self.sealing.isStepDue(self.clock.monotonicTime(), isIdle: isIdle) else {
+            return self.report()
+        }
+        do throws(FileSystemError) {
+            try self.projection.continueSealing()
+        } catch {
+            // One file that cannot be sealed keeps no line from its checkpoint.
+            self.sealing.failed(self.clock.monotonicTime())
+            throw error
+        }
+        self.report()
+    }
+
+    private mutating func report() {
+        for day in self.projection.takeSealed() {
+            self.sealing.hasSealed = true
+            self.telemetry.sealed(self.projection.name, day)
+        }
+    }
+
+    /// Lets sealed days go: after some were sealed, and every hour; every minute where room is to be kept free.
+    private mutating func retire() throws(FileSystemError) {
+        guard !self.retention.keepsAll, self.checkpoint.deadline == nil, !self.projection.isSealing,
+            let now = self.sealing.retireTime(
+                self.clock.monotonicTime(),
+                every: self.retention.freeByteCountMin == nil ? .seconds(3600) : .seconds(60))
+        else { return }
+        for day in try self.projection.retire(self.retention, now: now) {
+            self.telemetry.deleted(self.projection.name, day)
+        }
     }
 
     private mutating func failed(_ error: FileSystemError) {
@@ -121,6 +199,57 @@ extension ProjectionLoop where Output: ~Copyable {
     }
 
     private var hasFailed: Bool { self.failureCount > 0 }
+}
+
+/// When to look whether days are over, and when to go on sealing them.
+private struct SealTimer {
+    static var graceMilliseconds: Int64 { 60_000 }
+
+    private var clock: SealClock
+    /// When the last projected batch was received.
+    var lastReceivedAt = WallTime(milliseconds: .min)
+    /// Whether a day was sealed since days were last let go.
+    var hasSealed = false
+    /// What the clock said when it was last looked at; `nil` when it was not believed.
+    private var now: WallTime?
+    private var nextRetirement = MonotonicTime(nanoseconds: 0)
+    private(set) var nextLook = MonotonicTime(nanoseconds: 0)
+    private var lastStep = MonotonicTime(nanoseconds: 0)
+    private(set) var nextAttempt = MonotonicTime(nanoseconds: 0)
+
+    init(clock: SealClock) {
+        self.clock = clock
+    }
+
+    /// Reads the clocks, once a minute.
+    ///
+    /// - Returns: the time, when it can be believed.
+    mutating func look(_ system: any SystemClock) -> WallTime? {
+        let now = system.monotonicTime()
+        guard self.nextLook <= now else { return nil }
+        self.nextLook = now + .seconds(60)
+        self.now = self.clock.read(system.wallTime(), now)
+        return self.now
+    }
+
+    /// When it is time to let days go: what time it is, not older than a minute.
+    mutating func retireTime(_ monotonic: MonotonicTime, every interval: Duration) -> WallTime? {
+        guard let now, monotonic < self.nextLook, self.hasSealed || self.nextRetirement <= monotonic else { return nil }
+        self.hasSealed = false
+        self.nextRetirement = monotonic + interval
+        return now
+    }
+
+    /// A step failed: the next is tried a minute later.
+    mutating func failed(_ now: MonotonicTime) {
+        self.nextAttempt = now + .seconds(60)
+    }
+
+    mutating func isStepDue(_ now: MonotonicTime, isIdle: Bool) -> Bool {
+        guard self.nextAttempt <= now, isIdle || self.lastStep + .milliseconds(500) <= now else { return false }
+        self.lastStep = now
+        return true
+    }
 }
 
 /// When a projection owes its next checkpoint.

@@ -189,7 +189,9 @@ package final class Receiver: Service {
         let histories = try self.exportHistories(data)
         var workers: [Worker] = []
         do throws(FileSystemError) {
-            let archive = try ArchiveProjection(data: data, zone: self.configuration.archiveZone)
+            let archive = try ArchiveProjection(
+                data: data, zone: self.configuration.archiveZone,
+                cutOffSecond: self.configuration.archiveCutOffSecond)
             workers.append(self.follow("waybill-archive", archive, data, feed, retirement))
             for (options, history) in zip(self.configuration.exports, histories) {
                 let pending = PendingOptions { [telemetry] options, report in

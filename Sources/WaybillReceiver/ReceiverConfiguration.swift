@@ -1,5 +1,6 @@
 package import WaybillExport
 package import WaybillProtocol
+package import WaybillProjection
 package import WaybillSystem
 
 /// What a receiver is told.
@@ -13,6 +14,12 @@ package struct ReceiverConfiguration: Sendable {
     package var token: Secret?
     /// The zone whose days the archive's folders are.
     package var archiveZone = TimeZoneRules.utc
+    /// When its days are over, in seconds after midnight of the next day.
+    package var archiveCutOffSecond = CutOff.usualSecondOfDay
+    /// How long after a start or a jump of the clock no day is sealed.
+    package var sealPatience = Duration.seconds(600)
+    /// How long sealed days are kept.
+    package var retention = RetentionPolicy()
     /// The exports to write, each with its own options.
     package var exports: [ExportOptions] = []
     package var limits = ProtocolLimits()

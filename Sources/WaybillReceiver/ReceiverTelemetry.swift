@@ -1,6 +1,7 @@
 package import Logging
 internal import Synchronization
 package import WaybillJournal
+internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem
 
@@ -165,6 +166,24 @@ package final class ReceiverTelemetry: Sendable {
         self.logger.log(
             level: report.isEmpty ? .info : .warning, "projection started",
             metadata: ["projection": "\(name)", "position": "\(position)", "recovery": "\(report)"])
+    }
+
+    func sealed(_ name: String, _ day: SealedDay) {
+        self.logger.info(
+            "day sealed",
+            metadata: [
+                "projection": "\(name)", "day": "\(day.path)", "revision": "\(day.revision)",
+                "lines": "\(day.lineCount)", "bytes": "\(day.byteCount)",
+            ])
+    }
+
+    func deleted(_ name: String, _ day: DeletedDay) {
+        self.logger.notice(
+            "day deleted",
+            metadata: [
+                "projection": "\(name)", "day": "\(day.path)", "why": "\(day.reason.rawValue)",
+                "lines": "\(day.lineCount)", "bytes": "\(day.byteCount)",
+            ])
     }
 
     func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int) {

@@ -32,6 +32,7 @@ final class SimulatedClock: SystemClock, @unchecked Sendable {
     private let tick: Int64
     private var ticked: Int64 = 0
     private var jumped: Int64 = 0
+    private var passed: Int64 = 0
 
     /// 2026-11-20T22:00:00Z, so that lives pass midnight.
     private static let start: Int64 = 1_795_212_000_000
@@ -44,7 +45,7 @@ final class SimulatedClock: SystemClock, @unchecked Sendable {
 
     private func elapsed() -> Int64 {
         self.ticked += self.tick
-        return self.schedule.now + self.schedule.now / 1_000_000 * self.drift + self.ticked
+        return self.schedule.now + self.schedule.now / 1_000_000 * self.drift + self.ticked + self.passed
     }
 
     func monotonicTime() -> MonotonicTime { MonotonicTime(nanoseconds: 1_000_000_000 + self.elapsed()) }
@@ -52,6 +53,9 @@ final class SimulatedClock: SystemClock, @unchecked Sendable {
     func wallTime() -> WallTime {
         WallTime(milliseconds: Self.start + self.elapsed() / 1_000_000 + self.jumped)
     }
+
+    /// Time passes of which the schedule knows nothing.
+    func pass(hours: Int) { self.passed += .seconds(hours * 3600) }
 
     func jump(milliseconds: Int64) { self.jumped += milliseconds }
 

@@ -16,6 +16,11 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     /// What lies behind a checkpoint is not cut off.
     case keepTails
 
+    /// A sealed file is never synced; the one that it was made of is deleted all the same.
+    case skipSealSync
+    /// That a day was sealed is forgotten: its lines go to the file that the next seal replaces.
+    case forgetSeals
+
     // Where the shipped code meets the network and the other files.
     /// Batches are acknowledged when they arrive, before they are durable.
     case ackBeforeCommit
@@ -35,6 +40,6 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     /// Those that a disk alone can have.
     package static let ofStorage: [PlantedBug] = [
         .skipJournalSync, .skipDirectorySync, .checkpointBeforeData, .trustFailedSync, .trustFailedWrites,
-        .trustShortWrites, .keepTails,
+        .trustShortWrites, .keepTails, .skipSealSync, .forgetSeals,
     ]
 }

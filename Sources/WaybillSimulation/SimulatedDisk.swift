@@ -1,3 +1,4 @@
+internal import WaybillCompression
 internal import WaybillSystem
 
 /// One machine's disk and page cache: what is written can be read at once, and survives a power cut only once it was
@@ -162,6 +163,38 @@ final class SimulatedDisk: @unchecked Sendable {
         guard let node = self.find(path) else { return [] }
         if node.kind == .regular { return [(path, node.bytes)] }
         return node.names.keys.sorted().flatMap { self.tree(Path.join(path, $0)) }
+    }
+
+    /// Every file of lines of archive and quarantine, open or sealed, by its path before it was sealed.
+    func storedFiles() -> [(path: String, bytes: [UInt8])] {
+        var files: [String: [UInt8]] = [:]
+        for folder in ["/data/archive", "/data/quarantine"] {
+            for (path, bytes) in self.tree(folder) {
+                if path.hasSuffix(".ndjson") { files[path] = bytes }
+                // While a seal is under way the file is there in both forms.
+                guard path.hasSuffix(".ndjson.gz"), files[String(path.dropLast(3))] == nil else { continue }
+                files[String(path.dropLast(3))] = Self.inflate(bytes)
+            }
+        }
+        return files.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+    }
+
+    /// As far as it can be inflated.
+    private static func inflate(_ bytes: [UInt8]) -> [UInt8] {
+        var inflater = GzipInflater()
+        var output: [UInt8] = []
+        bytes.withUnsafeBytes { input in
+            let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
+            defer { room.deallocate() }
+            var position = 0
+            while true {
+                let rest = UnsafeRawBufferPointer(rebasing: input[position...])
+                guard let (taken, filled) = try? inflater.inflate(rest, into: room), taken + filled > 0 else { return }
+                position += taken
+                output += room[..<filled]
+            }
+        }
+        return output
     }
 
     /// The kernel writes back what it holds.

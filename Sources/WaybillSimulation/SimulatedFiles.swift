@@ -238,6 +238,7 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
 
     private func skipsSync(_ path: String) -> Bool {
         if self.bugs.contains(.skipJournalSync), path.contains("/journal/") { return true }
+        if self.bugs.contains(.skipSealSync), path.hasSuffix(".gz.tmp") { return true }
         return self.bugs.contains(.checkpointBeforeData) && path.contains("/archive/")
     }
 
@@ -258,6 +259,7 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
 
     func status(at path: String) throws(FileSystemError) -> FileStatus? {
         try self.requireLife("status", path)
+        if self.bugs.contains(.forgetSeals), path.hasSuffix("/manifest.json") || path.hasSuffix(".gz") { return nil }
         return self.disk.find(path).map { Self.status(of: $0, isOpen: false) }
     }
 

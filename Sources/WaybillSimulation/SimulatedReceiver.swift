@@ -51,7 +51,8 @@ final class SimulatedReceiver {
         configuration.limits.idleMilliseconds = site.idleMilliseconds
         configuration.admissionByteCount = site.knows(.smallWindow) ? 16 << 10 : 1 << 20
         configuration.feedByteCount = site.knows(.smallFeed) ? 2 << 10 : 1 << 20
-        configuration.journalRetention = site.knows(.shortRetention) ? .zero : .seconds(86_400)
+        configuration.journalRetention = site.knows(.shortRetention) ? .zero : .seconds(400 * 86_400)
+        configuration.sealPatience = site.knows(.passingDays) ? .milliseconds(500) : .seconds(600)
         configuration.checkpointByteCount = site.knows(.smallFeed) ? 4 << 10 : 1 << 20
         configuration.checkpointInterval = .milliseconds(site.checkpointMilliseconds)
         return configuration
@@ -297,18 +298,23 @@ final class ReceiverProcess: @unchecked Sendable {
 
     /// Lets a projection do what it needs, a little later.
     private func follow(_ index: Int) {
-        guard self.isAlive, !self.projections[index].isScheduled else { return }
+        guard self.isAlive else { return }
         let now = self.receiver.clock.monotonicTime()
+        let wish = self.projections[index].need(self.feed, now)
+        // What waits for a later time may wait no longer.
+        if let scheduled = self.projections[index].scheduled, wish == .later || scheduled <= wish { return }
         let wait: Int64
-        switch self.projections[index].need(self.feed, now) {
+        switch wish {
         case .now: wait = self.site.dice.milliseconds(self.site.isCalm ? 0...5 : self.projections[index].delay)
         case .at(let time): wait = max(1_000_000, (time - now).nanoseconds)
         case .later: return
         }
-        self.projections[index].isScheduled = true
+        self.projections[index].scheduled = wish
+        self.projections[index].scheduleCount += 1
+        let count = self.projections[index].scheduleCount
         self.site.schedule.after(wait) { [weak self] in
-            guard let self, self.isAlive else { return }
-            self.projections[index].isScheduled = false
+            guard let self, self.isAlive, self.projections[index].scheduleCount == count else { return }
+            self.projections[index].scheduled = nil
             self.projections[index].act(self.feed, self.receiver.clock.monotonicTime())
             if self.files.isDead { return self.receiver.kill() }
             self.follow(index)
@@ -348,12 +354,12 @@ final class ReceiverProcess: @unchecked Sendable {
 
     /// What the projections that are behind wait for.
     var openProjections: [String] {
-        self.projections.filter { $0.isScheduled || !$0.isIdle(self.feed) }.map(\.state)
+        self.projections.filter { !$0.isIdle(self.feed) }.map(\.state)
     }
 
     /// Whether every projection is as far as the journal.
     var isProjected: Bool {
-        self.projections.allSatisfy { !$0.isScheduled && $0.isIdle(self.feed) }
+        self.projections.allSatisfy { $0.isIdle(self.feed) }
     }
 
     /// Whether no connection is open and no commit runs.
@@ -386,14 +392,16 @@ private final class CheckQueue: @unchecked Sendable {
 }
 
 /// When a projection wants to go on.
-enum ProjectionWish {
+enum ProjectionWish: Comparable {
     case now
     case at(MonotonicTime)
     case later
 }
 
 protocol ProjectionDriver: AnyObject {
-    var isScheduled: Bool { get set }
+    /// What its next turn was scheduled for.
+    var scheduled: ProjectionWish? { get set }
+    var scheduleCount: Int { get set }
     /// How many milliseconds it takes for a batch.
     var delay: ClosedRange<Int> { get }
     func need(_ feed: JournalFeed, _ now: MonotonicTime) -> ProjectionWish
@@ -405,7 +413,8 @@ protocol ProjectionDriver: AnyObject {
 
 private final class LoopDriver<Output: Projection & ~Copyable>: ProjectionDriver {
     private var loop: ProjectionLoop<SimulatedFiles, Output>
-    var isScheduled = false
+    var scheduled: ProjectionWish?
+    var scheduleCount = 0
     let delay: ClosedRange<Int>
 
     /// The feed waits on the real clock; for it this has passed.
@@ -437,10 +446,10 @@ private final class LoopDriver<Output: Projection & ~Copyable>: ProjectionDriver
         }
     }
 
-    var state: String { "\(self.loop.need), scheduled \(self.isScheduled)" }
+    var state: String { "\(self.loop.need), scheduled for \(String(describing: self.scheduled))" }
 
     func isIdle(_ feed: JournalFeed) -> Bool {
-        if case .next(let position, nil) = self.loop.need {
+        if self.loop.isSettled, case .next(let position, _) = self.loop.need {
             return feed.next(after: position, until: Self.passed) == nil
         }
         return false

@@ -344,6 +344,10 @@ package final class SiteLife {
         case .clockJumps:
             let clock = self.dice.pick([self.agent.clock] + self.receivers.map(\.clock))
             clock.jump(milliseconds: self.dice.pick([-86_400_000, 86_400_000, -3_600_000, 5_000]))
+        case .passingDays:
+            // Hours in which nobody does anything; cut-offs pass.
+            let hours = self.dice.int(1...30)
+            for clock in [self.agent.clock] + self.receivers.map(\.clock) { clock.pass(hours: hours) }
         case .rotation: if !self.loggers.isEmpty { self.dice.pick(self.loggers).rotate() }
         case .copyTruncate: if !self.loggers.isEmpty { self.dice.pick(self.loggers).copyTruncate() }
         case .deletion: if !self.loggers.isEmpty { self.dice.pick(self.loggers).deleteOld() }
@@ -418,7 +422,7 @@ extension Trouble {
         switch self {
         case .appDeaths, .agentDeaths, .receiverDeaths, .agentStops, .receiverStops, .sourcePowerCuts,
             .receiverPowerCuts, .diskErrors, .syncErrors, .shortWrites, .fullDisks, .halfOpenConnections, .stalls,
-            .partitions, .clockJumps, .rotation, .copyTruncate, .deletion, .lostRegistry, .oldRegistry,
+            .partitions, .clockJumps, .passingDays, .rotation, .copyTruncate, .deletion, .lostRegistry, .oldRegistry,
             .rottenRegistry, .rottenCheckpoint, .rottenJournal:
             true
         case .cutConnections, .slowSyncs, .twoReceivers, .drift, .lateWrites, .longLines, .tornLines, .missedHints,

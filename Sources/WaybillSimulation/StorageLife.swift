@@ -12,7 +12,7 @@ internal import WaybillSystem
 ///     stage ─▶ commit ─▶ acknowledged ─▶ projected ─▶ checkpoint        died in any call, then started again
 ///
 /// Held after each start: no stream stands below what was acknowledged of it, and none beyond what was sent. Held at
-/// the end: the archive has every line that is durable, byte for byte, exactly once, and nothing else; also after one
+/// the end: the archive, sealed or not, has every line that is durable, byte for byte, exactly once, and nothing else; also after one
 /// more power cut.
 ///
 /// Which kinds of faults there are is drawn for each life, so that one kind does not hide another.
@@ -134,8 +134,13 @@ package struct StorageLife: ~Copyable {
             try self.commit(&journal, files)
             if self.dice.chance(600) {
                 position = try run.advance(&archive, from: position, upTo: journal.end, batchCountMax: 3)
-                if self.dice.chance(400) { try archive.checkpoint(at: position) }
+                if self.dice.chance(400) {
+                    let isSealing = self.dice.chance(300)
+                    try archive.checkpoint(
+                        at: position, sealing: isSealing ? .everything(now: self.clock.wallTime()) : nil)
+                }
             }
+            if archive.isSealing, self.dice.chance(600) { try archive.continueSealing() }
         }
     }
 
@@ -204,6 +209,7 @@ package struct StorageLife: ~Copyable {
         var position = try archive.recover().position
         while position < journal.end { position = try run.advance(&archive, from: position, upTo: journal.end) }
         try archive.checkpoint(at: journal.end)
+        while archive.isSealing { try archive.continueSealing() }
         let damages = run.takeDamages() + journal.recovery.damages
         if let damage = damages.first {
             self.violation = self.violation ?? "nothing was damaged, but the journal reports \(damage)"
@@ -212,10 +218,8 @@ package struct StorageLife: ~Copyable {
 
     private mutating func compare() {
         var counts: [ArraySlice<UInt8>: Int] = [:]
-        for folder in ["/data/archive", "/data/quarantine"] {
-            for (path, bytes) in self.disk.tree(folder) where path.hasSuffix(".ndjson") {
-                for line in bytes.split(separator: 0x0A) { counts[line, default: 0] += 1 }
-            }
+        for (_, bytes) in self.disk.storedFiles() {
+            for line in bytes.split(separator: 0x0A) { counts[line, default: 0] += 1 }
         }
         for stream in self.streams {
             for line in stream.bytes[..<stream.acknowledged].split(separator: 0x0A) {

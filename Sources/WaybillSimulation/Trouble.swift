@@ -9,7 +9,7 @@ enum Trouble: CaseIterable, Hashable, Sendable {
     // Networks.
     case cutConnections, halfOpenConnections, stalls, partitions, twoReceivers
     // Clocks.
-    case drift, clockJumps
+    case drift, clockJumps, passingDays
     // Sources.
     case rotation, lateWrites, copyTruncate, deletion, longLines, tornLines, missedHints, noHints
     // State that is lost, old, or rotten.

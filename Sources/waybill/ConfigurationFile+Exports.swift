@@ -17,6 +17,7 @@ extension ConfigurationFile {
                 section.complain("provider", "is named twice; remove one")
             }
             options.zone = section.zone("zone")
+            options.cutOffSecond = section.cutOff("cut_off")
             let environments = section.choices("env", DeploymentEnvironment.self)
             if !environments.isEmpty { options.environments = EnvironmentSet(environments) }
             if var chosen = section.section("options") {

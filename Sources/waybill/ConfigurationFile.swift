@@ -1,6 +1,7 @@
 import ArgumentParser
 import WaybillAgent
 import WaybillExport
+import WaybillProjection
 import WaybillReceiver
 import WaybillSystem
 import WaybillTail
@@ -11,7 +12,7 @@ import Yams
 ///     receiver:                              agent:
 ///       data: /var/lib/waybill                 state: /var/lib/waybill-agent
 ///       listen: 0.0.0.0:4390                   to: [collect.example.com:4390]
-///       archive: {zone: UTC}                   sources:
+///       archive: {zone: UTC, cut_off: "04:00"} sources:
 ///       exports:                                 - {spool: /var/spool/shop}
 ///         - {provider: ga4, zone: Asia/Seoul}    - {files: ["/var/log/nginx/*.json"], env: prod, bundle: com.example.web}
 ///
@@ -149,6 +150,7 @@ struct ConfigurationFile {
         if let name = section.text("name") { configuration.name = name }
         if var archive = section.section("archive") {
             configuration.archiveZone = archive.zone("zone")
+            configuration.archiveCutOffSecond = archive.cutOff("cut_off")
             section.take(&archive)
         }
         if var memory = section.section("memory") {
@@ -163,6 +165,12 @@ struct ConfigurationFile {
                 configuration.journalRetention = .seconds(hours * 3600)
             }
             section.take(&journal)
+        }
+        if var retention = section.section("retention") {
+            configuration.retention.dayCountMax = retention.integer("days", in: 1...36_500)
+            configuration.retention.byteCountMax = retention.integer("gib", in: 1...1_000_000).map { $0 << 30 }
+            configuration.retention.freeByteCountMin = retention.integer("free_gib", in: 1...1_000_000).map { $0 << 30 }
+            section.take(&retention)
         }
         if let count = section.integer("connections", in: 1...1_000_000) { configuration.connectionCountMax = count }
         configuration.exports = Self.exports(&section, directory: directory)

@@ -1,6 +1,7 @@
 import WaybillAgent
 import WaybillExport
 import WaybillJSON
+import WaybillProjection
 import WaybillSystem
 import WaybillTail
 import Yams
@@ -317,6 +318,21 @@ struct ConfigurationSection {
             self.complain(key, "\(error)")
             return .utc
         }
+    }
+
+    /// A time of day, in seconds after midnight; 04:00 when it is not given.
+    mutating func cutOff(_ key: String) -> Int {
+        guard let node = self.values.removeValue(forKey: key) else { return CutOff.usualSecondOfDay }
+        // Without quotes YAML 1.1 reads 04:00 as the number 240; the node still has the text.
+        let text = node.scalar?.string ?? ""
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts.allSatisfy({ $0.utf8.count == 2 }), let hour = Int(parts[0]),
+            let minute = Int(parts[1]), (0..<24).contains(hour), (0..<60).contains(minute)
+        else {
+            self.complain(key, "is a time of day from \"00:00\" to \"23:59\", e.g. \"04:00\"")
+            return CutOff.usualSecondOfDay
+        }
+        return hour * 3600 + minute * 60
     }
 
     mutating func provider(_ key: String) -> ProviderID? {

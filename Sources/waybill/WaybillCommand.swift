@@ -24,9 +24,8 @@ struct WaybillCommand: AsyncParsableCommand {
             """,
         version: "0.1.0",
         subcommands: [
-            ReceiverCommand.self, AgentCommand.self, ReplayCommand.self, RequeueCommand.self, InspectCommand.self,
-            TransformCommand.self,
-            CheckCommand.self, DemoCommand.self, DemoAppCommand.self,
+            ReceiverCommand.self, AgentCommand.self, SealCommand.self, ReplayCommand.self, RequeueCommand.self,
+            InspectCommand.self, TransformCommand.self, CheckCommand.self, DemoCommand.self, DemoAppCommand.self,
         ])
 }
 

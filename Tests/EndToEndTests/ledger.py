@@ -155,7 +155,10 @@ def lines_of(path):
 
 
 def archive_files(data):
-    return sorted(path for path in (data / "archive").rglob("*") if path.name.endswith((".ndjson", ".ndjson.gz")))
+    """Files of lines; of one that is there in both forms, since a seal of it is under way, the plain one."""
+    return sorted(
+        path for path in (data / "archive").rglob("*")
+        if path.suffix == ".ndjson" or path.name.endswith(".ndjson.gz") and not path.with_suffix("").exists())
 
 
 def archived(data):

@@ -96,7 +96,7 @@ private struct SourceRange: Hashable {
     }
 
     /// A journal of about 150 lines in 40 batches of four streams, two of them foreign, and the files they must give.
-    private static func bench(seed: UInt64) throws -> (bench: ProjectionBench, files: [String: String]) {
+    static func bench(seed: UInt64) throws -> (bench: ProjectionBench, files: [String: String]) {
         let bench = try ProjectionBench()
         var lines = Lines(seed: seed)
         var generator = SeededGenerator(seed: seed ^ 0xBE7C)

@@ -103,6 +103,8 @@ struct ProjectionDriver {
     var stepsPerCrash = 0
     /// Whether a checkpoint is due, one in so many steps.
     var stepsPerCheckpoint = 3
+    /// Whether a checkpoint seals every open day, one in so many; 0 for never.
+    var checkpointsPerSeal = 0
     /// Batches projected in one step, at most.
     var batchCountMax = 3
 
@@ -140,8 +142,15 @@ struct ProjectionDriver {
                 if let next = position,
                     next == self.bench.end || Int.random(in: 0..<self.stepsPerCheckpoint, using: &generator) == 0
                 {
-                    try projection.checkpoint(at: next)
+                    let isSealing =
+                        self.checkpointsPerSeal > 0
+                        && Int.random(in: 0..<self.checkpointsPerSeal, using: &generator) == 0
+                    let now = WallTime(milliseconds: ProjectionBench.noon + Int64(stepCount))
+                    try projection.checkpoint(at: next, sealing: isSealing ? .everything(now: now) : nil)
                     checkpointed = next
+                }
+                if projection.isSealing, Bool.random(using: &generator) {
+                    try projection.continueSealing()
                 }
             } catch {
                 position = nil

@@ -1,0 +1,292 @@
+internal import WaybillArchive
+internal import WaybillJournal
+internal import WaybillProtocol
+package import WaybillSystem
+
+/// Sealing the archive's days: each of these steps is durable before the next, and a start goes on behind the last.
+///
+///     1. one commit: `seal:<folder>` = revision, position, time; lines of that day go to `late-0000N` from then on
+///     2. part-00001.ndjson.gz.tmp, member by member → sync → part-00001.ndjson.gz
+///     3. manifest.json, replaced; from here on it answers for the file
+///     4. part-00001.ndjson is unlinked; _SUCCESS
+///     5. one commit: `seal:` and the file's lengths are gone
+///
+/// Whoever dies in 2 begins it anew and writes the same bytes. A checkpoint older than a manifest (it was lost, and the
+/// one before it is used) leads the journal past lines that are sealed already: the manifest's position tells them.
+extension ArchiveProjection {
+    static var sealPrefix: String { "seal:" }
+    /// Days that one checkpoint begins to seal; the others follow with the next.
+    private static var sealCountMax: Int { 1000 }
+
+    /// What a batch must know of a day.
+    struct DayStanding {
+        /// How often it was sealed, one that is under way included.
+        var revision = 0
+        /// Lines of batches before it are in files of the manifest.
+        var sealedBefore = JournalPosition(0)
+    }
+
+    package var nextDue: WallTime? { self.openDays.nextDue }
+
+    package var isSealing: Bool { !self.seals.isEmpty }
+
+    package mutating func correctDueTimes(now: WallTime) {
+        self.openDays.correct(now: now)
+    }
+
+    package mutating func takeSealed() -> [SealedDay] {
+        defer { self.sealed = [] }
+        return self.sealed
+    }
+
+    func standing(of folder: String) throws(FileSystemError) -> DayStanding {
+        let path = Path.join(self.root, folder)
+        var standing = DayStanding()
+        if try self.files.status(at: path) != nil {
+            if let manifest = try DayManifest.read(in: path, files: self.files) {
+                standing.revision = manifest.revision
+                standing.sealedBefore = manifest.position
+            } else {
+                // Somebody took the manifest away: the sealed files still say how many there were.
+                while try self.isSealedAlone(Path.join(path, DayFolder.openPart(revision: standing.revision))) {
+                    standing.revision += 1
+                }
+            }
+        }
+        if let seal = self.seals[folder] { standing.revision = seal.revision }
+        return standing
+    }
+
+    private func isSealedAlone(_ stem: String) throws(FileSystemError) -> Bool {
+        guard try self.files.status(at: stem + ".ndjson") == nil else { return false }
+        return try self.files.status(at: stem + ".ndjson.gz") != nil
+    }
+
+    // MARK: Beginning
+
+    /// The seals that a checkpoint at `position` begins.
+    func dueSeals(_ moment: SealMoment, at position: JournalPosition) throws(FileSystemError) -> [String: Seal] {
+        var seals: [String: Seal] = [:]
+        for folder in self.openDays.due(moment).sorted().prefix(Self.sealCountMax) where self.seals[folder] == nil {
+            seals[folder] = Seal(
+                revision: try self.standing(of: folder).revision + 1, position: position.rawValue, sealedAt: moment.now)
+        }
+        return seals
+    }
+
+    /// Finds the days with an open file after a recovery.
+    mutating func findOpenDays() throws(FileSystemError) {
+        self.openDays = OpenDays(self.cutOff)
+        for path in self.set.paths.sorted() where path.hasSuffix(".ndjson") {
+            guard let folder = DayFolder(path: Path.parent(of: path)) else { continue }
+            let stem = String(path.dropLast(7))
+            if let seal = self.seals[folder.path], Path.name(of: stem) == seal.stem { continue }
+            let sources = Path.join(self.root, stem + ".sources")
+            let opened = try self.firstReceipt(sources) ?? WallTime(milliseconds: 0)
+            self.openDays.add(folder.path, folder.day, openedAt: opened)
+        }
+    }
+
+    /// When the first lines of a file came.
+    private func firstReceipt(_ sources: String) throws(FileSystemError) -> WallTime? {
+        guard try self.files.status(at: sources)?.kind == .regular else { return nil }
+        var runs = try SourceRuns(path: sources, byteCount: .max, linesByteCount: .max, files: self.files)
+        while let item = try runs.next() {
+            if case .run(let run, _) = item { return run.receivedAt }
+        }
+        return nil
+    }
+
+    // MARK: Steps
+
+    package mutating func continueSealing() throws(FileSystemError) {
+        guard let folder = self.seals.keys.min(), let seal = self.seals[folder] else { return }
+        if self.work == nil { self.work = try self.makeWork(folder, seal) }
+        guard try self.work?.step() ?? true else { return }
+        guard let file = try self.work?.finish() else { return }
+        self.work = nil
+        guard let day = DayFolder(path: folder) else { return }
+        let manifest = try self.manifest(of: day, seal, adding: file)
+        try self.files.replace(
+            Path.join(Path.join(self.root, folder), DayFolder.manifestName), with: manifest.json)
+        try self.finishSeal(folder, seal)
+        self.sealed.append(
+            SealedDay(
+                path: folder, revision: seal.revision, lineCount: manifest.lineCount, byteCount: manifest.byteCount))
+    }
+
+    private func makeWork(_ folder: String, _ seal: Seal) throws(FileSystemError) -> SealWork<Files>? {
+        guard let day = DayFolder(path: folder) else { return nil }
+        let stem = Path.join(folder, seal.stem)
+        let lengths = self.checkpointedLengths(of: stem)
+        return try SealWork(
+            day, seal, root: self.root, byteCount: lengths.lines, sourcesByteCount: lengths.sources, files: self.files)
+    }
+
+    private func checkpointedLengths(of stem: String) -> (lines: Int, sources: Int) {
+        func length(_ suffix: String) -> Int {
+            max(0, self.state.entries[FileSet<Files>.keyPrefix + stem + suffix].flatMap { Int($0) } ?? 0)
+        }
+        return (length(".ndjson"), length(".sources"))
+    }
+
+    /// Steps 4 and 5; done twice they change nothing.
+    private mutating func finishSeal(_ folder: String, _ seal: Seal) throws(FileSystemError) {
+        let directory = Path.join(self.root, folder)
+        let stem = Path.join(directory, seal.stem)
+        if try self.files.status(at: stem + ".ndjson") != nil { try self.files.unlink(stem + ".ndjson") }
+        let success = try self.files.open(Path.join(directory, DayFolder.successName), .append)
+        defer { self.files.close(success) }
+        try self.files.synchronize(success)
+        try self.files.synchronizeDirectory(directory)
+        var changes: [String: String?] = [:]
+        changes.updateValue(nil, forKey: Self.sealPrefix + folder)
+        for suffix in Self.suffixes {
+            let path = Path.join(folder, seal.stem) + suffix
+            changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + path)
+        }
+        try self.state.commit(changes)
+        for suffix in Self.suffixes { self.set.forget(Path.join(folder, seal.stem) + suffix) }
+        self.seals[folder] = nil
+        // After a lost checkpoint the next file may have been there before this one was sealed.
+        let next = Path.join(folder, DayFolder.openPart(revision: seal.revision)) + ".ndjson"
+        if self.set.contains(next), let day = DayFolder(path: folder)?.day {
+            self.openDays.add(folder, day, openedAt: seal.sealedAt)
+        }
+    }
+
+    // MARK: Manifests
+
+    /// The manifest that a day gets with one more file.
+    private func manifest(
+        of folder: DayFolder, _ seal: Seal, adding file: DayManifest.File
+    ) throws(FileSystemError) -> DayManifest {
+        let directory = Path.join(self.root, folder.path)
+        var manifest = DayManifest(
+            folder: folder, revision: seal.revision, zone: self.cutOff.zone.name, sealedAt: seal.sealedAt)
+        if let old = try DayManifest.read(in: directory, files: self.files) {
+            manifest.files = old.files.filter { $0.name != file.name }
+        } else {
+            for revision in 0..<(seal.revision - 1) {
+                let stem = DayFolder.openPart(revision: revision)
+                if let found = try self.describe(stem, folder, seal) { manifest.files.append(found) }
+            }
+        }
+        manifest.files.append(file)
+        try self.addSources(to: &manifest, directory)
+        return manifest
+    }
+
+    /// What a sealed file holds, read from it: its day's manifest is gone.
+    private func describe(
+        _ stem: String, _ folder: DayFolder, _ seal: Seal
+    ) throws(FileSystemError) -> DayManifest.File? {
+        let path = Path.join(Path.join(self.root, folder.path), stem)
+        guard let status = try self.files.status(at: path + ".ndjson.gz") else { return nil }
+        let sources = try self.files.status(at: path + ".sources")?.byteCount ?? 0
+        var tally = try SealTally(
+            path, folder: folder, byteCount: .max, sourcesByteCount: sources, files: self.files)
+        var bytes = try PartBytes(path: path + ".ndjson", isSealed: true, files: self.files)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 4 << 20, alignment: 16)
+        defer { buffer.deallocate() }
+        while true {
+            let count: Int
+            do throws(PartReadError) {
+                count = try bytes.read(into: buffer)
+            } catch {
+                guard case .disk(let cause) = error else { break }
+                throw cause
+            }
+            if count == 0 { break }
+            try tally.add(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count]))
+        }
+        var file = DayManifest.File(name: stem + ".ndjson.gz")
+        file.gzipByteCount = status.byteCount
+        file.sourcesByteCount = sources
+        file.position = JournalPosition(seal.position)
+        file.sha256 = try SHA256Digest.ofFile(path + ".ndjson.gz", self.files)
+        return tally.finish(file)
+    }
+
+    /// Adds up the runs of all files by stream.
+    private func addSources(to manifest: inout DayManifest, _ directory: String) throws(FileSystemError) {
+        var indexes: [StreamID: Int] = [:]
+        for file in manifest.files {
+            let path = Path.join(directory, file.stem + ".sources")
+            var explained = 0
+            if try self.files.status(at: path)?.kind == .regular {
+                var runs = try SourceRuns(
+                    path: path, byteCount: file.sourcesByteCount, linesByteCount: file.byteCount, files: self.files)
+                while let item = try runs.next() {
+                    guard case .run(let run, _) = item else { continue }
+                    if self.add(run, to: &manifest, &indexes) { explained += run.lineCount }
+                }
+            }
+            manifest.otherLineCount += max(0, file.lineCount - explained)
+        }
+    }
+
+    /// - Returns: whether the run's stream is among those that are named.
+    private func add(_ run: SourceRun, to manifest: inout DayManifest, _ indexes: inout [StreamID: Int]) -> Bool {
+        let from = run.offset.rawValue
+        let to = from + UInt64(run.range.count)
+        if let index = indexes[run.description.id] {
+            manifest.sources[index].from = min(manifest.sources[index].from, from)
+            manifest.sources[index].to = max(manifest.sources[index].to, to)
+            manifest.sources[index].lineCount += run.lineCount
+            return true
+        }
+        guard manifest.sources.count < DayManifest.sourceCountMax else { return false }
+        indexes[run.description.id] = manifest.sources.count
+        manifest.sources.append(
+            DayManifest.Source(
+                stream: run.description.id.description, source: run.description.source, from: from, to: to,
+                lineCount: run.lineCount))
+        return true
+    }
+
+    // MARK: Recovery
+
+    /// Finishes what only the last steps are missing of, and lets go of files that a manifest answers for.
+    ///
+    /// - Returns: what was found, for logs.
+    mutating func recoverSeals() throws(FileSystemError) -> [String] {
+        var notes: [String] = []
+        self.seals = [:]
+        for (key, value) in self.state.entries.sorted(by: { $0.key < $1.key }) where key.hasPrefix(Self.sealPrefix) {
+            let folder = String(key.dropFirst(Self.sealPrefix.utf8.count))
+            guard let seal = Seal(text: value), DayFolder(path: folder) != nil else {
+                try self.state.commit([key: String?.none])
+                notes.append("\(key) in the checkpoint cannot be read and is left out")
+                continue
+            }
+            self.seals[folder] = seal
+            let manifest = try DayManifest.read(in: Path.join(self.root, folder), files: self.files)
+            if let manifest, manifest.revision >= seal.revision { try self.finishSeal(folder, seal) }
+        }
+        notes += try self.letGoOfSealedFiles()
+        return notes
+    }
+
+    /// A checkpoint from before a seal knows files that are sealed by now.
+    private mutating func letGoOfSealedFiles() throws(FileSystemError) -> [String] {
+        var changes: [String: String?] = [:]
+        var notes: [String] = []
+        for path in self.checkpointedLengths.keys.sorted() where path.hasSuffix(".ndjson") {
+            guard let folder = DayFolder(path: Path.parent(of: path)),
+                try self.files.status(at: Path.join(self.root, path + ".gz")) != nil,
+                let manifest = try DayManifest.read(in: Path.join(self.root, folder.path), files: self.files),
+                manifest.files.contains(where: { $0.name == Path.name(of: path) + ".gz" })
+            else { continue }
+            if try self.files.status(at: Path.join(self.root, path)) != nil {
+                try self.files.unlink(Path.join(self.root, path))
+            }
+            for suffix in Self.suffixes {
+                changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + path.dropLast(7) + suffix)
+            }
+            notes.append("\(path) was sealed after the checkpoint that is used")
+        }
+        try self.state.commit(changes)
+        return notes
+    }
+}

@@ -1,0 +1,133 @@
+internal import WaybillArchive
+internal import WaybillExport
+package import WaybillSystem
+
+/// Sealing an export's days, at the cut-off of the report's own zone.
+///
+/// A seal is part of a checkpoint, as closing a part is: the open part of the day is closed, one commit says so and
+/// holds the day's manifest, then the manifest and `_SUCCESS` are written. What comes later goes into the next part,
+/// which is late, and which the next cut-off closes with a new revision of the manifest.
+extension ExportProjection {
+    static var sealPrefix: String { "seal:" }
+    /// Days that one checkpoint seals; the others follow with the next.
+    private static var sealCountMax: Int { 64 }
+
+    package var nextDue: WallTime? { self.openDays.nextDue }
+
+    package mutating func correctDueTimes(now: WallTime) {
+        self.openDays.correct(now: now)
+    }
+
+    /// A seal is done when its checkpoint is.
+    package var isSealing: Bool { false }
+
+    package mutating func continueSealing() throws(FileSystemError) {}
+
+    package mutating func takeSealed() -> [SealedDay] {
+        defer { self.sealed = [] }
+        return self.sealed
+    }
+
+    /// Closes the open parts of the days that are due.
+    ///
+    /// - Returns: the days, with what was refused, held or put right in an open part without a record.
+    mutating func closeDueDays(
+        _ moment: SealMoment
+    ) throws(FileSystemError) -> [(key: PartSink.Key, rest: ExportDayManifest.Totals)] {
+        var days: [(key: PartSink.Key, rest: ExportDayManifest.Totals)] = []
+        let due = self.openDays.due(moment).sorted { self.path($0) < self.path($1) }
+        for key in due.prefix(Self.sealCountMax) {
+            let index = self.sink.index(of: key)
+            guard let part = self.sink.partitions[index].chunks.last?.part else { continue }
+            var rest = ExportDayManifest.Totals()
+            if part.recordCount > 0 {
+                try self.closePart(part, key, zone: self.options.zone.name)
+            } else {
+                rest = part.totals
+            }
+            self.sink.sealed(index)
+            self.touchedKeys.insert(key)
+            days.append((key, rest))
+        }
+        return days
+    }
+
+    /// The manifest of a day whose parts are all closed, those of this checkpoint included.
+    func dayManifest(
+        _ key: PartSink.Key, _ rest: ExportDayManifest.Totals, at time: WallTime
+    ) throws(FileSystemError) -> ExportDayManifest {
+        let directory = Path.join(self.root, self.path(key))
+        let old = try self.facts(Path.join(directory, DayFolder.manifestName), name: "")
+        let revision = self.sink.partitions[self.sink.index(known: key)].chunks.last?.part.revision ?? 1
+        var manifest = ExportDayManifest(revision: revision, sealedAt: time)
+        if let old { manifest.totals = old.totals }
+        manifest.totals.add(rest)
+        let counted = Set(old?.partNames ?? [])
+        var facts: [ExportManifestFacts] = []
+        if try self.files.status(at: directory) != nil {
+            for name in try self.files.list(directory) where name.hasSuffix(".manifest.json") {
+                let part = "\(name.dropLast(".manifest.json".utf8.count)).\(self.description.fileExtension)"
+                if let found = try self.facts(Path.join(directory, name), name: part) { facts.append(found) }
+            }
+        }
+        for part in self.closing where Path.parent(of: part.path) == self.path(key) {
+            let name = "\(Path.name(of: part.path)).\(self.description.fileExtension)"
+            facts.removeAll { $0.part.name == name }
+            if let found = ExportManifestFacts(Array(part.manifest.utf8), name: name) { facts.append(found) }
+        }
+        for found in facts.sorted(by: { Self.number($0) < Self.number($1) }) {
+            manifest.parts.append(found.part)
+            if !counted.contains(found.part.name) { manifest.totals.add(found.totals) }
+        }
+        return manifest
+    }
+
+    private static func number(_ facts: ExportManifestFacts) -> Int {
+        PartitionPath.partNumber(of: facts.part.name) ?? .max
+    }
+
+    private func facts(_ path: String, name: String) throws(FileSystemError) -> ExportManifestFacts? {
+        try self.files.contents(of: path).flatMap { ExportManifestFacts($0, name: name) }
+    }
+
+    /// Writes the manifests of days that the checkpoint calls sealed.
+    mutating func finishSeals() throws(FileSystemError) {
+        for (key, manifest) in self.state.entries.sorted(by: { $0.key < $1.key }) where key.hasPrefix(Self.sealPrefix) {
+            let folder = String(key.dropFirst(Self.sealPrefix.utf8.count))
+            let directory = Path.join(self.root, folder)
+            try self.files.createDirectories(directory)
+            try self.files.replace(
+                Path.join(directory, DayFolder.manifestName), with: Array((manifest + "\n").utf8))
+            let success = try self.files.open(Path.join(directory, DayFolder.successName), .append)
+            defer { self.files.close(success) }
+            try self.files.synchronize(success)
+            try self.files.synchronizeDirectory(directory)
+            try self.state.commit([key: String?.none])
+            let facts = ExportManifestFacts(Array(manifest.utf8), name: "")
+            self.sealed.append(
+                SealedDay(
+                    path: folder, revision: facts?.revision ?? 0, lineCount: facts?.totals.recordCount ?? 0,
+                    byteCount: 0))
+        }
+    }
+
+    /// Finds the days with something to be sealed after a recovery, and takes back the mark of days whose seal lies
+    /// behind the checkpoint: their parts are made again.
+    mutating func findOpenDays() throws(FileSystemError) {
+        self.openDays = OpenDays(self.cutOff)
+        for (key, standing) in self.sink.standings.sorted(by: { self.path($0.key) < self.path($1.key) }) {
+            let manifest = Path.join(Path.join(self.root, self.path(key)), DayFolder.manifestName)
+            if let facts = try self.facts(manifest, name: ""), facts.revision > standing.revision {
+                let directory = Path.parent(of: manifest)
+                for name in [DayFolder.successName, DayFolder.manifestName]
+                where try self.files.status(at: Path.join(directory, name)) != nil {
+                    try self.files.unlink(Path.join(directory, name))
+                }
+                try self.files.synchronizeDirectory(directory)
+            }
+            if standing.isUnsealed {
+                self.openDays.add(key, key.day, openedAt: WallTime(milliseconds: standing.openedAt))
+            }
+        }
+    }
+}

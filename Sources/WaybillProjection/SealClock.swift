@@ -1,0 +1,157 @@
+package import WaybillSystem
+
+/// Says what time it is only when that can be believed, so that a clock that was set seals no day early.
+///
+///     start, or a jump ──▶ doubted ── 10 minutes without a jump ──▶ trusted
+///                            ▲                                        │ the wall clock leaves the monotonic one
+///                            └────────────────────────────────────────┘ by more than 60 s
+///
+/// Pure: readings in, the time or `nil` out.
+package struct SealClock: Hashable, Sendable {
+    /// How far the wall clock may move against the monotonic one; more is a jump.
+    package static var jumpMillisecondsMax: Int64 { 60_000 }
+
+    private let patience: Duration
+    /// The wall clock's reading, less the monotonic clock's, when the clock was last begun to be watched.
+    private var difference: Int64?
+    private var watchedSince = MonotonicTime(nanoseconds: 0)
+
+    /// Prepares a clock that is not trusted yet.
+    ///
+    /// - Parameter patience: how long nothing may jump before the time is believed.
+    package init(patience: Duration = .seconds(600)) {
+        self.patience = patience
+    }
+
+    /// Takes a reading of both clocks.
+    ///
+    /// - Returns: the time, if it can be believed.
+    package mutating func read(_ wall: WallTime, _ monotonic: MonotonicTime) -> WallTime? {
+        let difference = wall.milliseconds - monotonic.nanoseconds / 1_000_000
+        guard let known = self.difference, abs(difference - known) <= Self.jumpMillisecondsMax else {
+            self.difference = difference
+            self.watchedSince = monotonic
+            return self.patience <= .zero ? wall : nil
+        }
+        return monotonic - self.watchedSince >= self.patience ? wall : nil
+    }
+}
+
+/// When a zone's days are taken for complete: so many seconds after midnight of the next day, by local clocks.
+package struct CutOff: Sendable {
+    package let zone: TimeZoneRules
+    package let secondOfDay: Int
+
+    /// 04:00.
+    package static var usualSecondOfDay: Int { 4 * 3600 }
+
+    package init(zone: TimeZoneRules, secondOfDay: Int = CutOff.usualSecondOfDay) {
+        precondition((0..<86_400).contains(secondOfDay), "a cut-off is a time of day, got \(secondOfDay) s")
+        self.zone = zone
+        self.secondOfDay = secondOfDay
+    }
+
+    /// The instant at which a day is over; where local clocks jump over it, that of the jump.
+    package func time(of day: CalendarDay) -> WallTime {
+        let next = CalendarDay(daysSince1970: day.daysSince1970 + 1)
+        return WallTime(milliseconds: self.zone.firstInstant(of: next, secondOfDay: self.secondOfDay) * 1000)
+    }
+
+    /// The first cut-off, of whichever day, behind a time.
+    package func next(after time: WallTime) -> WallTime {
+        var day = CalendarDay(daysSince1970: self.zone.day(of: time).daysSince1970 - 2)
+        while true {
+            let cutOff = self.time(of: day)
+            if time < cutOff { return cutOff }
+            day = CalendarDay(daysSince1970: day.daysSince1970 + 1)
+        }
+    }
+
+    /// When what came for a day may be sealed: not before the day is over, nor before the cut-off behind its arrival.
+    package func dueTime(of day: CalendarDay, openedAt opened: WallTime) -> WallTime {
+        max(self.time(of: day), self.next(after: opened))
+    }
+}
+
+/// The leave to seal.
+package struct SealMoment: Hashable, Sendable {
+    /// What the manifests say.
+    package let now: WallTime
+    /// What falls due at or before it may be sealed: everything received before it was projected.
+    package let through: WallTime
+
+    package init(now: WallTime, through: WallTime) {
+        self.now = now
+        self.through = through
+    }
+
+    /// Leave to seal everything, also what is not over.
+    package static func everything(now: WallTime) -> SealMoment {
+        SealMoment(now: now, through: WallTime(milliseconds: .max))
+    }
+}
+
+/// A day that was sealed, for logs.
+package struct SealedDay: Hashable, Sendable {
+    /// Its folder, below the data directory.
+    package let path: String
+    package let revision: Int
+    /// Of the whole day.
+    package let lineCount: Int
+    package let byteCount: Int
+
+    package init(path: String, revision: Int, lineCount: Int, byteCount: Int) {
+        self.path = path
+        self.revision = revision
+        self.lineCount = lineCount
+        self.byteCount = byteCount
+    }
+}
+
+/// The days that have something to be sealed, and when it may be.
+struct OpenDays<Key: Hashable & Sendable>: Sendable {
+    private struct Entry {
+        let day: CalendarDay
+        var due: WallTime
+    }
+
+    private let cutOff: CutOff
+    private var entries: [Key: Entry] = [:]
+    /// The earliest of all; `nil` when nothing is open.
+    private(set) var nextDue: WallTime?
+
+    init(_ cutOff: CutOff) {
+        self.cutOff = cutOff
+    }
+
+    func contains(_ key: Key) -> Bool {
+        self.entries[key] != nil
+    }
+
+    /// Adds a day; nothing changes when it is there.
+    mutating func add(_ key: Key, _ day: CalendarDay, openedAt opened: WallTime) {
+        guard self.entries[key] == nil else { return }
+        let due = self.cutOff.dueTime(of: day, openedAt: opened)
+        self.entries[key] = Entry(day: day, due: due)
+        self.nextDue = min(self.nextDue ?? due, due)
+    }
+
+    mutating func remove(_ keys: some Sequence<Key>) {
+        for key in keys { self.entries[key] = nil }
+        self.nextDue = self.entries.values.map(\.due).min()
+    }
+
+    /// What a clock that was ahead put off is put off to the next cut-off at most.
+    mutating func correct(now: WallTime) {
+        let latest = self.cutOff.next(after: now)
+        for (key, entry) in self.entries where entry.due > latest {
+            self.entries[key]?.due = max(latest, self.cutOff.time(of: entry.day))
+        }
+        self.nextDue = self.entries.values.map(\.due).min()
+    }
+
+    /// What may be sealed, in no order.
+    func due(_ moment: SealMoment) -> [Key] {
+        self.entries.filter { $0.value.due <= moment.through }.map(\.key)
+    }
+}

@@ -1,0 +1,57 @@
+import ArgumentParser
+import WaybillArchive
+import WaybillExport
+import WaybillProjection
+import WaybillReceiver
+import WaybillReplay
+import WaybillSystem
+
+struct SealCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "seal",
+        abstract: "Seal the days of a stopped receiver's data directory that are over.",
+        discussion: """
+            Examples:
+              waybill seal --data /var/lib/waybill
+              waybill seal --data /var/lib/waybill --all
+
+            A running receiver seals by itself. This seals at once, by the wall clock alone: archive and exports, each
+            day whose cut-off is past; one line of JSON for each day that was sealed. It may be killed and run again.
+            """)
+
+    @Option(help: "A receiver's data directory.")
+    var data: String?
+
+    @Option(help: "The receiver's configuration file, for its cut-offs. (default: 04:00 for all)")
+    var config: String?
+
+    @Flag(help: "Seal also days that are not over; what comes for them goes into late parts.")
+    var all = false
+
+    func run() throws {
+        let configuration = try self.config.map { try ConfigurationFile.load($0).receiver }
+        guard let data = self.data ?? configuration??.dataDirectory else {
+            throw ValidationError("name the data directory with --data DIR, or in the configuration file")
+        }
+        var exportCutOffs: [String: Int] = [:]
+        for export in configuration??.exports ?? [] { exportCutOffs[export.provider.rawValue] = export.cutOffSecond }
+        let sealer = Sealer(
+            dataDirectory: data, files: POSIXFileSystem(), scope: self.all ? .all : .overDays,
+            cutOffSecond: configuration??.archiveCutOffSecond ?? CutOff.usualSecondOfDay,
+            exportCutOffSeconds: exportCutOffs)
+        do {
+            try sealer.run(now: POSIXClock().wallTime()) { projection, day in
+                print(
+                    "{\"projection\":\"\(projection)\",\"day\":\"\(day.path)\",\"revision\":\(day.revision),"
+                        + "\"lines\":\(day.lineCount),\"bytes\":\(day.byteCount)}")
+            }
+        } catch {
+            Console.printError("\(error)")
+            switch error {
+            case .data(.locked), .zone: throw ExitCode.badConfiguration
+            case .noArchive, .outputInUse: throw ExitCode.badInput
+            case .data(.unusable), .disk: throw ExitCode.files
+            }
+        }
+    }
+}
