@@ -174,6 +174,8 @@ package enum Replay {
         case tooMany(what: String, limit: Int)
         case tooManyToCompare(String, limit: Int)
         case noPrevious(String)
+        /// An export was written with other options than those that are known here.
+        case otherOptions(String)
         case grown([String])
         case sentBefore([SentBefore])
         /// All else was done.
@@ -206,6 +208,8 @@ package enum Replay {
                     + "elsewhere with --output DIR and compare the files"
             case .noPrevious(let provider):
                 "exports/.previous-\(provider) holds no days of the range to go back to"
+            case .otherOptions(let provider):
+                "\(provider) was written with other options; name the receiver's configuration file with --config"
             case .grown(let paths):
                 "\(paths.joined(separator: ", ")) got events since the exchange, which the previous generation does "
                     + "not have; nothing was changed; make these days again with waybill replay instead"

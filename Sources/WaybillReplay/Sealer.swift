@@ -1,4 +1,4 @@
-internal import WaybillExport
+package import WaybillExport
 package import WaybillProjection
 package import WaybillSystem
 
@@ -21,21 +21,21 @@ package struct Sealer<Files: FileSystem>: Sendable {
 
     private let data: DataDirectory<Files>
     private let cutOffSecond: Int
-    private let exportCutOffSeconds: [String: Int]
+    private let options: [ProviderID: ExportOptions]
     private let scope: Scope
 
     /// Prepares a sealer.
     ///
     /// - Parameters:
     ///   - cutOffSecond: of the archive, in seconds after midnight of the next day.
-    ///   - exportCutOffSeconds: by provider; those that are not here have the usual one.
+    ///   - exports: what the receiver's configuration says of them; defaults for those that are not here.
     package init(
-        dataDirectory: String, files: Files, scope: Scope, cutOffSecond: Int, exportCutOffSeconds: [String: Int]
+        dataDirectory: String, files: Files, scope: Scope, cutOffSecond: Int, exports: [ExportOptions]
     ) {
         self.data = DataDirectory(root: dataDirectory, files: files)
         self.scope = scope
         self.cutOffSecond = cutOffSecond
-        self.exportCutOffSeconds = exportCutOffSeconds
+        self.options = Dictionary(exports.map { ($0.provider, $0) }) { first, _ in first }
     }
 
     /// Seals; `sealed` hears of each day with the name of its projection.
@@ -56,7 +56,7 @@ package struct Sealer<Files: FileSystem>: Sendable {
             throw .data(error)
         }
         defer { self.data.files.close(lock) }
-        let archiveZone = try self.recordedZone(of: "archive")
+        let archiveZone = try self.zone(try self.recordedEntries(of: "archive")["zone"])
         let exports = try self.exports()
         do throws(FileSystemError) {
             let end = try self.data.openJournal().end
@@ -97,24 +97,31 @@ package struct Sealer<Files: FileSystem>: Sendable {
         }
         var exports: [ExportOptions] = []
         for name in names where name.hasPrefix("export-") && name.hasSuffix(".state") {
-            guard let provider = ProviderID(rawValue: String(name.dropFirst(7).dropLast(6))) else { continue }
-            var options = ExportOptions(
-                provider: provider, zone: try self.recordedZone(of: "export-\(provider.rawValue)"))
-            if let second = self.exportCutOffSeconds[provider.rawValue] { options.cutOffSecond = second }
+            guard let provider = ProviderID(recordedName: String(name.dropFirst(7).dropLast(6))) else { continue }
+            let recorded = try self.recordedEntries(of: "export-\(provider.rawValue)")
+            var options = self.options[provider] ?? ExportOptions(provider: provider)
+            if self.options[provider] == nil { options.zone = try self.zone(recorded["zone"]) }
+            if let fingerprint = recorded["options"], fingerprint != options.fingerprint {
+                throw .otherOptions(provider.rawValue)
+            }
             exports.append(options)
         }
         return exports
     }
 
-    /// The zone that a projection last ran with; UTC when it never did.
-    private func recordedZone(of projection: String) throws(Replay.Failure) -> TimeZoneRules {
-        let bytes: [UInt8]?
+    /// What a projection's checkpoint says.
+    private func recordedEntries(of projection: String) throws(Replay.Failure) -> [String: String] {
         do throws(FileSystemError) {
-            bytes = try self.data.files.contents(of: self.data.statePath(projection), byteCountMax: 1 << 30)
+            let bytes = try self.data.files.contents(of: self.data.statePath(projection), byteCountMax: 1 << 30)
+            return bytes.flatMap { StateImage(bytes: $0) }?.entries ?? [:]
         } catch {
             throw .disk(error)
         }
-        guard let name = bytes.flatMap({ StateImage(bytes: $0) })?.entries["zone"] else { return .utc }
+    }
+
+    /// A zone that a projection last ran with; UTC when it never did.
+    private func zone(_ name: String?) throws(Replay.Failure) -> TimeZoneRules {
+        guard let name else { return .utc }
         do throws(TimeZoneError) {
             return try TimeZoneRules(named: name, from: self.data.files)
         } catch {

@@ -207,9 +207,9 @@ extension ReplayCommand {
 }
 
 extension Replay.Failure {
-    fileprivate var exitCode: ExitCode {
+    var exitCode: ExitCode {
         switch self {
-        case .data(.locked), .zone, .outputBusy: .badConfiguration
+        case .data(.locked), .zone, .outputBusy, .otherOptions: .badConfiguration
         case .partOfDay, .journalInPlace: .validationFailure
         case .noArchive, .outputInUse, .tooMany, .tooManyToCompare, .noPrevious, .grown, .sentBefore, .leftOut:
             .badInput

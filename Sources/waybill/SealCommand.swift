@@ -22,7 +22,7 @@ struct SealCommand: ParsableCommand {
     @Option(help: "A receiver's data directory.")
     var data: String?
 
-    @Option(help: "The receiver's configuration file, for its cut-offs. (default: 04:00 for all)")
+    @Option(help: "The receiver's configuration file, for its cut-offs and exports. (default: 04:00 for all)")
     var config: String?
 
     @Flag(help: "Seal also days that are not over; what comes for them goes into late parts.")
@@ -33,13 +33,11 @@ struct SealCommand: ParsableCommand {
         guard let data = self.data ?? configuration??.dataDirectory else {
             throw ValidationError("name the data directory with --data DIR, or in the configuration file")
         }
-        var exportCutOffs: [String: Int] = [:]
-        for export in configuration??.exports ?? [] { exportCutOffs[export.provider.rawValue] = export.cutOffSecond }
         let sealer = Sealer(
             dataDirectory: data, files: POSIXFileSystem(), scope: self.all ? .all : .overDays,
             cutOffSecond: configuration??.archiveCutOffSecond ?? CutOff.usualSecondOfDay,
-            exportCutOffSeconds: exportCutOffs)
-        do {
+            exports: configuration??.exports ?? [])
+        do throws(Replay.Failure) {
             try sealer.run(now: POSIXClock().wallTime()) { projection, day in
                 print(
                     "{\"projection\":\"\(projection)\",\"day\":\"\(day.path)\",\"revision\":\(day.revision),"
@@ -47,11 +45,7 @@ struct SealCommand: ParsableCommand {
             }
         } catch {
             Console.printError("\(error)")
-            switch error {
-            case .data(.locked), .zone: throw ExitCode.badConfiguration
-            case .noArchive, .outputInUse: throw ExitCode.badInput
-            case .data(.unusable), .disk: throw ExitCode.files
-            }
+            throw error.exitCode
         }
     }
 }
