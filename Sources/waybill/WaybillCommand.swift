@@ -4,11 +4,13 @@ import ArgumentParser
 ///
 ///     waybill receiver … ◀── TCP ── waybill agent …        long-running services
 ///     waybill replay, transform                             exports again, from what was kept or as a filter
+///     waybill deliver ── HTTPS ──▶ providers                closed parts of exports, on demand alone
 ///     waybill check, demo                                   a configuration's problems; the whole way in a minute
 ///
 ///     waybill inspect                                       what is in files and folders, and whether they hold together
 ///
-/// Exit codes: 0 done, 64 usage, 65 bad input, 66 no input, 69 no receiver, 74 files cannot be used, 78 bad configuration.
+/// Exit codes: 0 done, 64 usage, 65 bad input, 66 no input, 69 no receiver or provider, 74 files cannot be used,
+/// 77 credentials refused, 78 bad configuration.
 @main
 struct WaybillCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -22,18 +24,20 @@ struct WaybillCommand: AsyncParsableCommand {
             """,
         version: "0.1.0",
         subcommands: [
-            ReceiverCommand.self, AgentCommand.self, ReplayCommand.self, InspectCommand.self, TransformCommand.self,
-            CheckCommand.self, DemoCommand.self, DemoAppCommand.self,
+            ReceiverCommand.self, AgentCommand.self, ReplayCommand.self, DeliverCommand.self, InspectCommand.self,
+            TransformCommand.self, CheckCommand.self, DemoCommand.self, DemoAppCommand.self,
         ])
 }
 
 extension ExitCode {
     /// The input is not what it should be (`EX_DATAERR`).
     static let badInput = ExitCode(65)
-    /// No receiver took what was to be sent (`EX_UNAVAILABLE`).
+    /// No receiver or provider took what was to be sent (`EX_UNAVAILABLE`).
     static let unreachable = ExitCode(69)
     /// Files or directories cannot be used (`EX_IOERR`).
     static let files = ExitCode(74)
+    /// Whoever was asked refuses the credentials (`EX_NOPERM`).
+    static let noPermission = ExitCode(77)
     /// The configuration is wrong (`EX_CONFIG`).
     static let badConfiguration = ExitCode(78)
 }
