@@ -20,10 +20,12 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 
 let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
+let nioHTTP: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
+let httpClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
 
@@ -37,6 +39,7 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
@@ -95,6 +98,13 @@ let package = Package(
                 "WaybillProtocol", "WaybillSystem", logging,
             ]),
 
+        module(
+            "WaybillDelivery",
+            [
+                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillProjection",
+                "WaybillSystem", httpClient, logging, nio, nioHTTP, nioPosix,
+            ]),
+
         // Disks, networks and clocks that fail, and lives of the shipped code among them; no product holds it.
         module(
             "WaybillSimulation",
@@ -109,9 +119,9 @@ let package = Package(
         .executableTarget(
             name: "waybill-cli",
             dependencies: [
-                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillInspect",
-                "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay",
-                "WaybillSystem", "WaybillTail", arguments,
+                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillDelivery", "WaybillEvent", "WaybillExport",
+                "WaybillInspect", "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillReceiver",
+                "WaybillReplay", "WaybillSystem", "WaybillTail", arguments,
                 lifecycle, logging, signals, yams,
             ],
             path: "Sources/waybill",
@@ -144,6 +154,9 @@ let package = Package(
                 "WaybillReplay", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal",
                 "WaybillProjection", "WaybillProtocol", "WaybillSystem",
             ]),
+        tests(
+            "WaybillDeliveryTests",
+            ["WaybillDelivery", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillSystem", logging]),
         tests("WaybillReceiverTests", ["WaybillReceiver", "WaybillJournal", "WaybillSystem"]),
         tests(
             "WaybillInspectTests",

@@ -54,6 +54,7 @@ package enum Limits {
         package static let insertIDByteCountMax = 36
         package static let futureMillisecondsMax: Int64 = 3_600_000
         package static let holdMillisecondsMax: Int64 = 24 * 3_600_000
+        package static let eventsPerSecondMax = 30_000.0
     }
 
     /// Repository mixpanel/docs: profile-set.mdx, user-profile-limits.mdx.
@@ -93,6 +94,7 @@ package enum Limits {
         package static let callByteCountMax = 32_000
         package static let messageIDCharacterCountMax = 100
         package static let propertyCountMax = 10_000
+        package static let eventsPerSecondMax = 1000.0
     }
 
     /// Repository PostHog/posthog.com, docs/api/capture.mdx, and PostHog/posthog, rust/capture.
@@ -104,6 +106,10 @@ package enum Limits {
         package static let distinctIDCharacterCountMax = 200
         /// A session's id counts for so long after its time.
         package static let sessionMillisecondsMax: Int64 = 24 * 3_600_000
+        /// Above, PostHog asks to be told before.
+        package static let eventsPerMinuteMax = 10_000.0
+        /// Events from before then are an import, not traffic.
+        package static let historicalMillisecondsMin: Int64 = 48 * 3_600_000
     }
 
     /// Repository snowplow/documentation: canonical-event, stream-collector/configure.

@@ -279,7 +279,7 @@ extension DataVerifier {
             // Drafts of schemas, which an operator may change and take away.
             case "schemas" where options.provider == .snowplow: break
             case _ where PartitionPath.partNumber(of: name) != nil:
-                let known = [suffix, ".ids", ".manifest.json"].first(where: name.hasSuffix)
+                let known = [suffix, ".ids", ".manifest.json", ".delivered"].first(where: name.hasSuffix)
                 if let known {
                     stems.insert(String(name.dropLast(known.utf8.count)))
                 } else {

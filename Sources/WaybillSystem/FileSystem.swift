@@ -46,13 +46,18 @@ package struct FileStatus: Hashable, Sendable {
     ///
     /// 0 where unknown; filled for open files only.
     package let birth: Int64
+    /// Who may do what: the nine lowest bits of its mode; 0 where unknown.
+    package let permissions: UInt16
 
-    package init(identity: FileIdentity, kind: FileKind, byteCount: Int, modified: Int64, birth: Int64) {
+    package init(
+        identity: FileIdentity, kind: FileKind, byteCount: Int, modified: Int64, birth: Int64, permissions: UInt16 = 0
+    ) {
         self.identity = identity
         self.kind = kind
         self.byteCount = byteCount
         self.modified = modified
         self.birth = birth
+        self.permissions = permissions
     }
 }
 

@@ -205,7 +205,7 @@ extension FileStatus {
             kind: kind,
             byteCount: Int(status.st_size),
             modified: Int64(modified.tv_sec) * 1_000_000_000 + Int64(modified.tv_nsec),
-            birth: birth)
+            birth: birth, permissions: UInt16(truncatingIfNeeded: status.st_mode & 0o777))
     }
 }
 

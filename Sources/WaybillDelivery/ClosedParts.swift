@@ -1,0 +1,125 @@
+internal import WaybillArchive
+internal import WaybillExport
+internal import WaybillSystem
+
+/// A closed part that is not delivered.
+struct PendingPart: Hashable {
+    let env: DeploymentEnvironment
+    /// `env=prod/date=2026-11-20`.
+    let day: String
+    /// `part-00000`.
+    let name: String
+    let manifest: PartManifest
+
+    /// How the state calls it.
+    var key: String { "\(Self.keyPrefix)\(self.day)/\(self.name)" }
+    var dayKey: String { "day:\(self.day)" }
+
+    static let keyPrefix = "part:"
+
+    /// The digits of its name.
+    var number: String { String(self.name.dropFirst("part-".utf8.count)) }
+}
+
+/// Finds the closed parts of an export, and remembers which of them are delivered.
+struct ClosedParts<Files: FileSystem> {
+    /// `data/exports/ga4`.
+    let root: String
+    let files: Files
+    /// Parts that were found delivered, with the generation of their day: a part never changes within one.
+    private var delivered: [String: String] = [:]
+    private var deliveredCounts: [String: Int] = [:]
+
+    init(root: String, files: Files) {
+        self.root = root
+        self.files = files
+    }
+
+    /// The day's folder.
+    func folder(_ day: String) -> String { Path.join(self.root, day) }
+
+    /// What names the content of a day: `live`, or what a replay called it.
+    func generation(of day: String) throws(FileSystemError) -> String {
+        guard let bytes = try self.files.contents(of: Path.join(self.folder(day), ".generation"), byteCountMax: 256)
+        else { return "live" }
+        let text = String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self)
+        return text.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x7A).contains($0) }) ? text : "unreadable"
+    }
+
+    func manifest(_ day: String, _ name: String) throws(FileSystemError) -> PartManifest? {
+        try self.files.contents(of: Path.join(self.folder(day), "\(name).manifest.json"), byteCountMax: 1 << 20)
+            .flatMap(PartManifest.init)
+    }
+
+    /// Every closed part that is not delivered, oldest day first within an environment, and parts whose manifests
+    /// cannot be read.
+    mutating func pending(
+        only env: DeploymentEnvironment?
+    ) throws(FileSystemError) -> (parts: [PendingPart], damaged: [String]) {
+        var parts: [PendingPart] = []
+        var damaged: [String] = []
+        for candidate in DeploymentEnvironment.allCases where env == nil || candidate == env {
+            let envName = "env=\(candidate.rawValue)"
+            guard try self.files.status(at: Path.join(self.root, envName))?.kind == .directory else { continue }
+            for date in try self.files.list(Path.join(self.root, envName)) where date.hasPrefix("date=") {
+                let day = "\(envName)/\(date)"
+                let generation = try self.generation(of: day)
+                self.deliveredCounts[day] = 0
+                for name in try self.partNames(of: day) {
+                    if self.delivered["\(day)/\(name)"] == generation {
+                        self.deliveredCounts[day, default: 0] += 1
+                        continue
+                    }
+                    guard let manifest = try self.manifest(day, name) else {
+                        damaged.append("\(day)/\(name)")
+                        continue
+                    }
+                    if try self.isDelivered(day, name, manifest) {
+                        self.delivered["\(day)/\(name)"] = generation
+                        self.deliveredCounts[day, default: 0] += 1
+                    } else {
+                        self.delivered["\(day)/\(name)"] = nil
+                        parts.append(PendingPart(env: candidate, day: day, name: name, manifest: manifest))
+                    }
+                }
+            }
+        }
+        return (parts, damaged)
+    }
+
+    private func partNames(of day: String) throws(FileSystemError) -> [String] {
+        let suffix = ".manifest.json"
+        guard try self.files.status(at: self.folder(day))?.kind == .directory else { return [] }
+        return try self.files.list(self.folder(day))
+            .filter { $0.hasSuffix(suffix) && PartitionPath.partNumber(of: $0) != nil }
+            .map { String($0.dropLast(suffix.utf8.count)) }
+            .sorted { (PartitionPath.partNumber(of: $0) ?? 0, $0) < (PartitionPath.partNumber(of: $1) ?? 0, $1) }
+    }
+
+    private func isDelivered(
+        _ day: String, _ name: String, _ manifest: PartManifest
+    ) throws(FileSystemError) -> Bool {
+        try self.files.contents(of: self.deliveredPath(day, name), byteCountMax: 256)
+            .map { $0.prefix { $0 != 0x0A }.elementsEqual(manifest.sha256.utf8) } ?? false
+    }
+
+    /// How many parts of a day are delivered.
+    func deliveredCount(of day: String) -> Int {
+        self.deliveredCounts[day] ?? 0
+    }
+
+    /// Whether a part, `env=prod/date=2026-11-20/part-00000`, was found delivered.
+    func isKnownDelivered(_ part: String) -> Bool {
+        self.delivered[part] != nil
+    }
+
+    mutating func setDelivered(_ part: PendingPart, _ generation: String) {
+        self.delivered["\(part.day)/\(part.name)"] = generation
+        self.deliveredCounts[part.day, default: 0] += 1
+    }
+
+    /// Where it is written that a part is delivered: its SHA-256 on one line.
+    func deliveredPath(_ day: String, _ name: String) -> String {
+        Path.join(self.folder(day), "\(name).delivered")
+    }
+}

@@ -1,0 +1,182 @@
+package import WaybillExport
+package import WaybillSystem
+
+/// What a provider wants to see before it takes events.
+package enum CredentialName: String, Hashable, Sendable, CaseIterable {
+    case ga4APISecret = "GA4_API_SECRET"
+    case ga4FirebaseAppID = "GA4_FIREBASE_APP_ID"
+    case mixpanelProjectID = "MIXPANEL_PROJECT_ID"
+    case mixpanelServiceAccount = "MIXPANEL_SERVICE_ACCOUNT"
+    case mixpanelServiceSecret = "MIXPANEL_SERVICE_SECRET"
+    case mixpanelToken = "MIXPANEL_TOKEN"
+    case amplitudeAPIKey = "AMPLITUDE_API_KEY"
+    case segmentWriteKey = "SEGMENT_WRITE_KEY"
+    case posthogAPIKey = "POSTHOG_API_KEY"
+
+    /// What the variable, or the line of a credentials file, is called for an environment.
+    package func variable(_ env: DeploymentEnvironment) -> String {
+        "WAYBILL_\(self.rawValue)_\(env.rawValue.uppercased())"
+    }
+}
+
+extension DeliverableProvider {
+    package var credentialNames: [CredentialName] {
+        switch self {
+        case .ga4: [.ga4APISecret, .ga4FirebaseAppID]
+        case .mixpanel: [.mixpanelProjectID, .mixpanelServiceAccount, .mixpanelServiceSecret]
+        case .mixpanelProfiles: [.mixpanelToken]
+        case .amplitude: [.amplitudeAPIKey]
+        case .segment: [.segmentWriteKey]
+        case .posthog: [.posthogAPIKey]
+        case .snowplow: []
+        }
+    }
+}
+
+/// Why credentials cannot be used; names variables and lines, never values.
+package enum CredentialError: Error, Hashable, Sendable, CustomStringConvertible {
+    case unreadable(FileSystemError)
+    case missing(path: String)
+    /// Others than its owner may read the file.
+    case openToOthers(path: String, permissions: UInt16)
+    case badLine(path: String, line: Int)
+    /// Two environments have the same secret, so that one's events would land with the other's.
+    case shared(CredentialName, DeploymentEnvironment, DeploymentEnvironment)
+    case badValue(variable: String)
+
+    package var description: String {
+        switch self {
+        case .unreadable(let error): "the credentials cannot be read: \(error)"
+        case .missing(let path): "there is no credentials file \(path); name another one with --credentials"
+        case .openToOthers(let path, let permissions):
+            "others may read \(path) (mode \(String(permissions, radix: 8))); make it its owner's alone: chmod 600 \(path)"
+        case .badLine(let path, let line): "\(path):\(line) is no NAME=value; correct it or begin it with #"
+        case .shared(let name, let first, let second):
+            "\(name.variable(first)) and \(name.variable(second)) are the same; each environment needs its own, or "
+                + "tests end up among what customers did"
+        case .badValue(let variable): "\(variable) holds control characters or spaces; set it again"
+        }
+    }
+}
+
+/// The credentials of one environment; they print nowhere.
+package struct Credentials: Hashable, Sendable {
+    private let values: [CredentialName: Secret]
+    package let env: DeploymentEnvironment
+
+    init(_ values: [CredentialName: Secret], env: DeploymentEnvironment) {
+        self.values = values
+        self.env = env
+    }
+
+    func revealed(_ name: CredentialName) -> String {
+        guard let secret = self.values[name] else {
+            preconditionFailure("\(name.variable(self.env)) was checked before anything is sent")
+        }
+        return secret.revealed
+    }
+
+    /// Takes what is secret out of somebody else's text.
+    func redacted(_ text: String) -> String {
+        var text = text
+        for (name, secret) in self.values.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            for form in [
+                secret.revealed, PercentEncoding.query(secret.revealed), RequestText.escaped(secret.revealed),
+            ] {
+                text = text.replacing(form, with: "${\(name.variable(self.env))}")
+            }
+        }
+        return text
+    }
+}
+
+/// Where credentials come from: variables of this process, or lines `NAME=value` of a file.
+package struct CredentialSource: Sendable {
+    private var values: [String: String] = [:]
+    private let usesEnvironment: Bool
+
+    /// The variables of this process.
+    package init() {
+        self.usesEnvironment = true
+    }
+
+    /// For tests, and for files: these values alone.
+    package init(_ values: [String: String]) {
+        self.values = values
+        self.usesEnvironment = false
+    }
+
+    private static let fileByteCountMax = 1 << 20
+
+    /// The lines of a file that its owner alone may read.
+    package init(file path: String, files: some FileSystem) throws(CredentialError) {
+        self.usesEnvironment = false
+        let (contents, permissions) = try Self.read(path, files)
+        if permissions & 0o077 != 0 { throw .openToOthers(path: path, permissions: permissions) }
+        let lines = String(decoding: contents, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
+        for (index, line) in lines.enumerated() {
+            let text = String(line).trimmed
+            if text.isEmpty || text.hasPrefix("#") { continue }
+            guard let equals = text.firstIndex(of: "="), equals != text.startIndex else {
+                throw .badLine(path: path, line: index + 1)
+            }
+            self.values[String(text[..<equals]).trimmed] = String(text[text.index(after: equals)...]).trimmed
+        }
+    }
+
+    /// Both from the same open file, so that nothing can be put in its place in between.
+    private static func read(
+        _ path: String, _ files: some FileSystem
+    ) throws(CredentialError) -> (contents: [UInt8], permissions: UInt16) {
+        do throws(FileSystemError) {
+            if try files.status(at: path)?.kind == .regular {
+                let file = try files.open(path, .read)
+                defer { files.close(file) }
+                let status = try files.status(file)
+                var contents = [UInt8](repeating: 0, count: min(status.byteCount, Self.fileByteCountMax))
+                var failure: FileSystemError?
+                let count = contents.withUnsafeMutableBytes { buffer in
+                    do throws(FileSystemError) {
+                        return try files.readFully(file, at: 0, into: buffer)
+                    } catch {
+                        failure = error
+                        return 0
+                    }
+                }
+                if let failure { throw failure }
+                return (Array(contents[..<count]), status.permissions)
+            }
+        } catch {
+            throw .unreadable(error)
+        }
+        throw .missing(path: path)
+    }
+
+    private func value(_ variable: String) -> Secret? {
+        (self.usesEnvironment ? ProcessEnvironment[variable] : self.values[variable]).flatMap(Secret.init)
+    }
+
+    /// What a provider needs in an environment.
+    ///
+    /// - Returns: `nil` where a variable is missing; ``missingVariables(for:_:)`` names it.
+    package func credentials(
+        for provider: DeliverableProvider, _ env: DeploymentEnvironment
+    ) throws(CredentialError) -> Credentials? {
+        var values: [CredentialName: Secret] = [:]
+        for name in provider.credentialNames {
+            guard let secret = self.value(name.variable(env)) else { return nil }
+            guard secret.revealed.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+                throw .badValue(variable: name.variable(env))
+            }
+            for other in DeploymentEnvironment.allCases where other != env {
+                if self.value(name.variable(other)) == secret { throw .shared(name, env, other) }
+            }
+            values[name] = secret
+        }
+        return Credentials(values, env: env)
+    }
+
+    package func missingVariables(for provider: DeliverableProvider, _ env: DeploymentEnvironment) -> [String] {
+        provider.credentialNames.map { $0.variable(env) }.filter { self.value($0) == nil }
+    }
+}

@@ -1,0 +1,272 @@
+internal import Logging
+internal import WaybillExport
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// The delivery of one part.
+extension Deliverer {
+    /// A part that is open, and what happens to its records.
+    private struct Course {
+        let part: PendingPart
+        let closed: ClosedPart<Files>
+        let log: RefusalLog<Files>
+        let template: RequestTemplate
+        let generation: String
+        var delivery: PartDelivery
+    }
+
+    func deliver(_ part: PendingPart) async throws {
+        guard var course = try self.open(part) else { return }
+        try self.commit(course)
+        let lost = course.delivery.giveUpAnnounced()
+        if !lost.isEmpty {
+            try self.bury(lost, &course)
+            try self.commit(course)
+        }
+        while true {
+            switch course.delivery.next(at: self.clock.monotonicTime()) {
+            case .cut(let first):
+                course.delivery.take(
+                    try course.closed.requestRecordCount(
+                        from: first, recordCountMax: self.rules.recordsPerRequestMax,
+                        byteCountMax: self.rules.requestByteCountMax))
+            case .send(let attempts):
+                try await self.send(attempts, &course)
+            case .wait(let time):
+                try await self.wait(until: time)
+            case .held:
+                return
+            case .finished:
+                return try self.finish(course)
+            case .stop(let reason):
+                throw DeliveryEnded(outcome: .stopped(reason))
+            }
+        }
+    }
+
+    // MARK: Beginning and end
+
+    /// - Returns: `nil` for a part that cannot be delivered, or not now.
+    private func open(_ part: PendingPart) throws -> Course? {
+        if let known = self.standing(of: part),
+            known.isHeld(recordCount: part.manifest.recordCount, at: self.clock.wallTime())
+        {
+            return nil
+        }
+        let generation = try self.parts.generation(of: part.day)
+        guard try self.admits(part, generation) else { return nil }
+        let closed: ClosedPart<Files>
+        do throws(PartError) {
+            closed = try ClosedPart(
+                stem: Path.join(self.parts.folder(part.day), part.name),
+                fileExtension: Exporter.description(of: self.configuration.provider.id).fileExtension,
+                manifest: part.manifest, files: self.files)
+        } catch {
+            // A replay that came in between has made another part of it, which the next look finds.
+            guard try self.isUnchanged(part, generation) else { return nil }
+            guard case .damaged(let detail) = error else { throw error }
+            self.partIsDamaged("\(part.day)/\(part.name)", detail)
+            return nil
+        }
+        guard try self.isUnchanged(part, generation) else { return nil }
+        let known = self.standing(of: part)
+        let log = try RefusalLog(
+            folder: self.parts.folder(part.day), partNumber: part.number, byteCount: known?.deadByteCount,
+            files: self.files)
+        let standing = known ?? DeliveryStanding(sha256: part.manifest.sha256, deadByteCount: log.byteCount)
+        let now = self.clock.wallTime()
+        let age = part.manifest.oldest.map { now.milliseconds - $0.milliseconds } ?? 0
+        return Course(
+            part: part, closed: closed, log: log,
+            template: try Self.template(
+                self.configuration, isHistorical: age >= Limits.PostHog.historicalMillisecondsMin),
+            generation: generation,
+            delivery: PartDelivery(
+                standing, recordCount: part.manifest.recordCount, rules: self.rules,
+                policy: self.configuration.ambiguity,
+                backoff: Backoff(longest: self.configuration.backoffLongest, seed: SystemRandom.seed()), now: now))
+    }
+
+    private func isUnchanged(_ part: PendingPart, _ generation: String) throws(FileSystemError) -> Bool {
+        guard try self.parts.generation(of: part.day) == generation else { return false }
+        return try self.parts.manifest(part.day, part.name) == part.manifest
+    }
+
+    /// Whether a part's day is the one that was sent of before.
+    ///
+    /// A day that was made again holds the events that were sent, in other parts: what counts a second sending twice
+    /// gets it on demand alone.
+    private func admits(_ part: PendingPart, _ generation: String) throws -> Bool {
+        if self.rules.isRepeatableForEver || self.configuration.isForced { return true }
+        let remembered = self.state.entries[part.key]
+        let known = self.state.entries[part.dayKey].flatMap(DeliveredDay.init(text:))
+        let isSame =
+            known.map { $0.generation == generation && $0.partCount <= self.parts.deliveredCount(of: part.day) } ?? true
+        if isSame, remembered == nil || self.standing(of: part) != nil { return true }
+        guard !self.report.remadeDays.contains(part.day) else { return false }
+        self.report.remadeDays.append(part.day)
+        self.logger.error(
+            "a day was made again after something of it was sent; it is not sent again without --force",
+            metadata: ["day": "\(part.day)"])
+        return false
+    }
+
+    private func commit(_ course: Course) throws(FileSystemError) {
+        let day = DeliveredDay(
+            generation: course.generation, partCount: self.parts.deliveredCount(of: course.part.day))
+        var changes: [String: String?] = [course.part.key: course.delivery.standing.text]
+        if self.state.entries[course.part.dayKey] != day.text { changes[course.part.dayKey] = day.text }
+        try self.state.commit(changes)
+    }
+
+    /// Writes that the part is delivered, then forgets it.
+    private func finish(_ course: Course) throws {
+        let part = course.part
+        guard try self.isUnchanged(part, course.generation) else {
+            return self.logger.warning(
+                "a part was made again while it was delivered", metadata: ["part": "\(part.day)/\(part.name)"])
+        }
+        try self.files.replace(
+            self.parts.deliveredPath(part.day, part.name), with: Array("\(part.manifest.sha256)\n".utf8))
+        self.parts.setDelivered(part, course.generation)
+        let day = DeliveredDay(generation: course.generation, partCount: self.parts.deliveredCount(of: part.day))
+        try self.state.commit([part.key: String?.none, part.dayKey: day.text])
+        self.report.partCount += 1
+        let standing = course.delivery.standing
+        self.logger.info(
+            "a part is delivered",
+            metadata: [
+                "part": "\(part.day)/\(part.name)", "sent": "\(standing.sentEventCount)",
+                "dead": "\(standing.deadEventCount)",
+            ])
+    }
+
+    // MARK: Requests
+
+    private func send(_ attempts: [PartDelivery.Attempt], _ course: inout Course) async throws {
+        var requests: [[PartRecord]] = []
+        for attempt in attempts {
+            let records = try course.closed.read(attempt.records)
+            let byteCount = records.reduce(0) { $0 + $1.content.count + 1 }
+            if records.count > 1, byteCount > self.rules.requestByteCountMax {
+                return course.delivery.halve(attempt)
+            }
+            let old = self.tooOld(records, course.part)
+            if !old.isEmpty {
+                course.delivery.giveUp(RecordSet(old.map(\.number)), in: attempt)
+                try self.bury(old, &course)
+                return try self.commit(course)
+            }
+            requests.append(records)
+        }
+        try await self.keepPace(eventCount: requests.joined().reduce(0) { $0 + $1.eventCount })
+        course.delivery.announce(attempts)
+        if !self.rules.isRepeatable { try self.commit(course) }
+        let answers = await self.answers(to: requests, course.template, course.part.env)
+        for (index, answer) in answers.enumerated() {
+            try self.settle(attempts[index], requests[index], answer, &course)
+        }
+        try self.commit(course)
+    }
+
+    private func settle(
+        _ attempt: PartDelivery.Attempt, _ records: [PartRecord], _ answer: Answer, _ course: inout Course
+    ) throws {
+        let verdict = self.rules.verdict(on: answer, records: records.map(\.content))
+        self.note(verdict)
+        let now = self.clock.monotonicTime()
+        let (accepted, givenUp) = course.delivery.answered(
+            attempt, verdict, at: now, wallTime: self.clock.wallTime())
+        let taken = Set(accepted.numbers)
+        let eventCount = records.reduce(0) { $0 + (taken.contains($1.number) ? $1.eventCount : 0) }
+        course.delivery.setSent(eventCount: eventCount)
+        self.report.sentCount += eventCount
+        try self.bury(givenUp, &course)
+        if !accepted.isEmpty || !givenUp.isEmpty { self.lastSettled = now }
+    }
+
+    private func note(_ verdict: Verdict) {
+        switch verdict {
+        case .accepted(let unconfirmedCount): self.report.unconfirmedCount += unconfirmedCount
+        case .partly, .refusedSome, .stop: break
+        case .refusedWhole, .tooLarge: self.report.retryCount += 1
+        case .throttled: self.failed("the provider throttles users or devices")
+        case .later(_, let detail), .ambiguous(let detail, _): self.failed(detail)
+        }
+    }
+
+    private func failed(_ detail: String) {
+        self.report.retryCount += 1
+        self.lastFailure = detail
+        self.logger.warning("a request was not taken", metadata: ["detail": "\(detail)"])
+    }
+
+    /// Writes dead letters; the next commit makes them valid.
+    private func bury(_ givenUp: [GivenUpRecord], _ course: inout Course) throws {
+        guard !givenUp.isEmpty else { return }
+        let letter = DeliveryDeadLetter(
+            provider: self.configuration.provider,
+            partName: "\(course.part.name).\(Exporter.description(of: self.configuration.provider.id).fileExtension)",
+            mappingVersion: course.part.manifest.mappingVersion, at: self.clock.wallTime())
+        var lines: [UInt8] = []
+        var eventCount = 0
+        let records = try course.closed.read(RecordSet(givenUp.map(\.number)))
+        for (cause, record) in zip(givenUp.sorted { $0.number < $1.number }, records) {
+            lines += letter.lines(cause, record)
+            eventCount += record.eventCount
+            let reason = "\(self.configuration.provider.rawValue).\(cause.reason.rawValue)"
+            self.report.dead[reason, default: 0] += record.eventCount
+        }
+        try course.log.append(lines)
+        course.delivery.setDead(eventCount: eventCount, byteCount: course.log.byteCount)
+    }
+
+    /// GA4 would move the time of what is older than its limit, and say nothing.
+    private func tooOld(_ records: [PartRecord], _ part: PendingPart) -> [GivenUpRecord] {
+        let now = self.clock.wallTime()
+        guard let notAfter = part.manifest.notAfter, notAfter < now else { return [] }
+        let oldest = now.milliseconds - Limits.GA4.ageMillisecondsMax
+        return records.filter { GA4Record.oldestMilliseconds($0.content).map { $0 < oldest } ?? true }.map {
+            GivenUpRecord(number: $0.number, reason: .tooOld, detail: "an event of it is older than 72 hours")
+        }
+    }
+}
+
+/// What is known of a day of which something was sent: `live 3`, the name of its content and its delivered parts.
+struct DeliveredDay: Hashable {
+    let generation: String
+    let partCount: Int
+
+    init(generation: String, partCount: Int) {
+        self.generation = generation
+        self.partCount = partCount
+    }
+
+    init?(text: String) {
+        let fields = text.split(separator: " ")
+        guard fields.count == 2, let count = Int(fields[1]), count >= 0 else { return nil }
+        self.init(generation: String(fields[0]), partCount: count)
+    }
+
+    var text: String { "\(self.generation) \(self.partCount)" }
+}
+
+/// A record of GA4's: one request, `{"app_instance_id":…,"events":[{…,"timestamp_micros":…},…]}`.
+enum GA4Record {
+    /// The time of the oldest event, since 1970; `nil` where none can be read.
+    static func oldestMilliseconds(_ record: [UInt8]) -> Int64? {
+        record.withUnsafeBytes { buffer -> Int64? in
+            var tape = JSONTape()
+            do throws(JSONError) {
+                try tape.parse(buffer)
+            } catch {
+                return nil
+            }
+            guard let events = tape.firstValue(of: "events", in: 0), tape[events].kind == .array else { return nil }
+            let times = tape.elements(of: events).compactMap { event in
+                tape.firstValue(of: "timestamp_micros", in: event).flatMap { tape.integer($0) }
+            }
+            return times.min().map { Int64($0 / 1000) }
+        }
+    }
+}

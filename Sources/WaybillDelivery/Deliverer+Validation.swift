@@ -1,0 +1,65 @@
+internal import WaybillExport
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// GA4's endpoint that judges requests and keeps nothing.
+extension Deliverer {
+    /// Shows every record that is not delivered yet to the endpoint; nothing is counted as sent.
+    ///
+    /// - Parameter show: gets each complaint with the record it is about.
+    /// - Returns: how many requests were judged, and how many complaints there are.
+    package func validate(
+        _ show: (String) -> Void
+    ) async throws(DeliveryError) -> (requestCount: Int, complaintCount: Int) {
+        do {
+            return try await self.validateParts(show)
+        } catch let ended as DeliveryEnded {
+            switch ended.outcome {
+            case .stopped(let reason): throw .notValidated(reason.description)
+            case .unreachable(let detail): throw .notValidated(detail)
+            case .finished, .interrupted: throw .notValidated("it was interrupted")
+            }
+        } catch {
+            throw Self.deliveryError(error)
+        }
+    }
+
+    private func validateParts(_ show: (String) -> Void) async throws -> (requestCount: Int, complaintCount: Int) {
+        let template = try Self.template(self.configuration, isHistorical: false, isValidation: true)
+        var counts = (requestCount: 0, complaintCount: 0)
+        for part in try self.parts.pending(only: self.configuration.env).parts where self.hasCredentials(part.env) {
+            let closed: ClosedPart<Files>
+            do throws(PartError) {
+                closed = try ClosedPart(
+                    stem: Path.join(self.parts.folder(part.day), part.name),
+                    fileExtension: Exporter.description(of: self.configuration.provider.id).fileExtension,
+                    manifest: part.manifest, files: self.files)
+            } catch {
+                guard case .damaged(let detail) = error else { throw error }
+                self.partIsDamaged("\(part.day)/\(part.name)", detail)
+                continue
+            }
+            for number in (self.standing(of: part)?.next ?? 0)..<part.manifest.recordCount {
+                let records = try closed.read(RecordSet(number..<number + 1))
+                try await self.keepPace(eventCount: records[0].eventCount)
+                let answer = await self.answers(to: [records], template, part.env)[0]
+                let complaints = try self.complaints(answer)
+                counts.requestCount += 1
+                counts.complaintCount += complaints.count
+                for complaint in complaints { show("\(part.day)/\(part.name) record \(number): \(complaint)\n") }
+            }
+        }
+        return counts
+    }
+
+    private func complaints(_ answer: Answer) throws(DeliveryEnded) -> [String] {
+        switch answer {
+        case .response(let status, _, let body?) where (200..<300).contains(status):
+            return AnswerText(status: status, body: body).validationMessages
+        case .response(let status, _, let body):
+            throw DeliveryEnded(outcome: .unreachable(detail: AnswerText(status: status, body: body ?? []).summary))
+        case .notSent(let detail), .unknown(let detail):
+            throw DeliveryEnded(outcome: .unreachable(detail: detail))
+        }
+    }
+}

@@ -1,0 +1,296 @@
+package import Logging
+package import WaybillSystem
+
+internal import WaybillArchive
+internal import WaybillExport
+
+/// Sends requests; the real one is ``HTTPTransport``.
+package protocol DeliveryTransport: Sendable {
+    /// Returns once it is known what came of it, and within the request's time in any case.
+    func send(_ request: DeliveryRequest) async -> Answer
+}
+
+/// The end before everything was delivered.
+struct DeliveryEnded: Error {
+    let outcome: DeliveryReport.Outcome
+}
+
+/// Takes the closed parts of an export to the provider, one after the other.
+///
+/// One owner, one task. Cancelling the task ends a pause at once and a request never: what is on its way comes back.
+package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: DeliveryTransport> {
+    let configuration: DeliveryConfiguration
+    let rules: DeliveryRules
+    let files: Files
+    let clock: Clock
+    let transport: Transport
+    let logger: Logger
+    /// Waits; throws once the task is cancelled.
+    let pause: @Sendable (Duration) async throws -> Void
+    var parts: ClosedParts<Files>
+    var state: StateStore<Files>
+    var report = DeliveryReport()
+    var lastSettled: MonotonicTime
+    var lastFailure = "nothing was answered"
+    private let lock: FileID
+    private let credentials: [DeploymentEnvironment: Credentials]
+    private var pace: Pace
+
+    /// How often a delivery that follows looks for parts.
+    private static var scanPause: Duration { .seconds(5) }
+
+    /// Locks the provider's delivery and reads what is known of it.
+    package init(
+        _ configuration: DeliveryConfiguration, credentials source: CredentialSource, files: Files, clock: Clock,
+        transport: Transport, logger: Logger,
+        pause: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
+    ) throws(DeliveryError) {
+        self.configuration = configuration
+        self.rules = DeliveryRules(configuration.provider)
+        self.files = files
+        self.clock = clock
+        self.transport = transport
+        self.logger = logger
+        self.pause = pause
+        let name = configuration.provider.rawValue
+        let data = DataDirectory(root: configuration.dataDirectory, files: files)
+        self.parts = ClosedParts(root: Path.join(data.exports, name), files: files)
+        self.pace = Pace(eventsPerSecond: configuration.eventsPerSecond ?? self.rules.eventsPerSecondMax)
+        self.lastSettled = clock.monotonicTime()
+        // A wrong address is found before anything is locked or sent.
+        _ = try Self.template(configuration, isHistorical: false)
+        self.credentials = try Self.credentials(configuration, source)
+        let path = data.statePath("deliver-\(name)")
+        self.lock = try Self.lock(path + ".lock", export: self.parts.root, data.state, configuration.provider, files)
+        do throws(FileSystemError) {
+            self.state = try StateStore(path: path, files: files)
+        } catch {
+            files.close(self.lock)
+            throw .disk(error)
+        }
+        let recovery = self.state.recovery
+        // A state that is only an earlier one was followed by a commit that never came back: nothing was sent after it.
+        if !self.rules.isRepeatable, configuration.ambiguity == .skip, !recovery.damagedPaths.isEmpty {
+            throw .damagedState(path: path, notes: recovery.notes)
+        }
+        for note in recovery.notes { logger.warning("\(note)") }
+    }
+
+    deinit {
+        self.files.close(self.lock)
+    }
+
+    private static func credentials(
+        _ configuration: DeliveryConfiguration, _ source: CredentialSource
+    ) throws(DeliveryError) -> [DeploymentEnvironment: Credentials] {
+        let envs = configuration.env.map { [$0] } ?? DeploymentEnvironment.allCases
+        var credentials: [DeploymentEnvironment: Credentials] = [:]
+        do throws(CredentialError) {
+            for env in envs { credentials[env] = try source.credentials(for: configuration.provider, env) }
+        } catch {
+            throw .credentials(error)
+        }
+        guard !credentials.isEmpty else {
+            throw .missingCredentials(
+                source.missingVariables(for: configuration.provider, configuration.env ?? .prod))
+        }
+        return credentials
+    }
+
+    private static func lock(
+        _ path: String, export: String, _ stateDirectory: String, _ provider: DeliverableProvider, _ files: Files
+    ) throws(DeliveryError) -> FileID {
+        let lock: FileID
+        let isFree: Bool
+        let hasExport: Bool
+        do throws(FileSystemError) {
+            hasExport = try files.status(at: export)?.kind == .directory
+        } catch {
+            throw .disk(error)
+        }
+        guard hasExport else { throw .noExport(path: export) }
+        do throws(FileSystemError) {
+            try files.createDirectories(stateDirectory)
+            lock = try files.open(path, .append)
+            do throws(FileSystemError) {
+                isFree = try files.lock(lock, .exclusive)
+            } catch {
+                files.close(lock)
+                throw error
+            }
+        } catch {
+            throw .disk(error)
+        }
+        guard isFree else {
+            files.close(lock)
+            throw .locked(path: path, provider: provider)
+        }
+        return lock
+    }
+
+    static func template(
+        _ configuration: DeliveryConfiguration, isHistorical: Bool, isValidation: Bool = false
+    ) throws(DeliveryError) -> RequestTemplate {
+        do throws(EndpointError) {
+            return try RequestTemplate(
+                configuration.provider, region: configuration.region, endpoint: configuration.endpoint,
+                isValidation: isValidation, isHistorical: isHistorical)
+        } catch {
+            throw .endpoint(error)
+        }
+    }
+
+    // MARK: All parts
+
+    /// Delivers what is closed; returns when nothing is left that can be sent now, or when it cannot go on.
+    package func run() async throws(DeliveryError) -> DeliveryReport {
+        do {
+            // What is acted on must be on the disk: a dead process may have left it to the kernel alone.
+            try self.state.settle()
+            repeat {
+                try await self.deliverPending()
+                if self.configuration.isFollowing { try await self.rest(Self.scanPause) }
+            } while self.configuration.isFollowing
+        } catch let ended as DeliveryEnded {
+            self.report.outcome = ended.outcome
+        } catch {
+            throw Self.deliveryError(error)
+        }
+        do {
+            try self.countRemaining()
+        } catch {
+            throw .disk(error)
+        }
+        return self.report
+    }
+
+    static func deliveryError(_ error: any Error) -> DeliveryError {
+        switch error {
+        case let error as DeliveryError: error
+        case let error as FileSystemError: .disk(error)
+        case PartError.disk(let error): .disk(error)
+        default: preconditionFailure("files and parts alone fail here, got \(error)")
+        }
+    }
+
+    private func deliverPending() async throws {
+        let pending = try self.parts.pending(only: self.configuration.env)
+        for name in pending.damaged { self.partIsDamaged(name, "its manifest cannot be read") }
+        try self.forgetDelivered()
+        for part in pending.parts {
+            guard self.hasCredentials(part.env) else {
+                if !self.report.envsWithoutCredentials.contains(part.env) {
+                    self.report.envsWithoutCredentials.append(part.env)
+                }
+                continue
+            }
+            try await self.deliver(part)
+        }
+    }
+
+    /// Drops what is known of parts that are delivered: a process may have died before it could.
+    private func forgetDelivered() throws(FileSystemError) {
+        var changes: [String: String?] = [:]
+        for key in self.state.entries.keys where key.hasPrefix(PendingPart.keyPrefix) {
+            if self.parts.isKnownDelivered(String(key.dropFirst(PendingPart.keyPrefix.utf8.count))) {
+                changes.updateValue(nil, forKey: key)
+            }
+        }
+        try self.state.commit(changes)
+    }
+
+    func partIsDamaged(_ name: String, _ detail: String) {
+        guard !self.report.damagedParts.contains(name) else { return }
+        self.report.damagedParts.append(name)
+        self.logger.error("a part is damaged and not delivered", metadata: ["part": "\(name)", "detail": "\(detail)"])
+    }
+
+    private func countRemaining() throws(FileSystemError) {
+        self.report.remainingCount = 0
+        self.report.heldCount = 0
+        for part in try self.parts.pending(only: self.configuration.env).parts {
+            let standing = self.standing(of: part)
+            let held = standing?.held.count ?? 0
+            self.report.heldCount += held
+            self.report.remainingCount +=
+                part.manifest.eventCount - (standing?.sentEventCount ?? 0) - (standing?.deadEventCount ?? 0) - held
+        }
+    }
+
+    /// What is known of a part with these very bytes.
+    func standing(of part: PendingPart) -> DeliveryStanding? {
+        self.state.entries[part.key]
+            .flatMap { DeliveryStanding(text: $0, recordCount: part.manifest.recordCount) }
+            .flatMap { $0.sha256 == part.manifest.sha256 ? $0 : nil }
+    }
+
+    func hasCredentials(_ env: DeploymentEnvironment) -> Bool {
+        self.credentials[env] != nil
+    }
+
+    // MARK: Sending
+
+    /// Sends requests of these records, all at the same time.
+    func answers(to requests: [[PartRecord]], _ template: RequestTemplate, _ env: DeploymentEnvironment) async
+        -> [Answer]
+    {
+        guard let credentials = self.credentials[env] else {
+            preconditionFailure("parts of an environment without credentials are not opened")
+        }
+        let transport = self.transport
+        let messages = requests.map { template.request($0.map(\.content), credentials) }
+        self.report.requestCount += messages.count
+        self.report.byteCount += messages.reduce(0) { $0 + $1.body.count }
+        // A task of its own: whoever cancels this one waits for what is on its way.
+        let answers = await Task {
+            await withTaskGroup(of: (Int, Answer).self) { group in
+                for (index, message) in messages.enumerated() {
+                    group.addTask { (index, await transport.send(message)) }
+                }
+                var answers = [Answer?](repeating: nil, count: messages.count)
+                for await (index, answer) in group { answers[index] = answer }
+                return answers.map { $0 ?? .unknown(detail: "the request was lost in this process") }
+            }
+        }.value
+        return answers.map { $0.redacted(by: credentials) }
+    }
+
+    /// Waits until so many events may go out.
+    func keepPace(eventCount: Int) async throws {
+        let now = self.clock.monotonicTime()
+        let start = self.pace.reserve(eventCount: eventCount, at: now)
+        if now < start { try await self.rest(start - now) }
+        if Task.isCancelled { throw DeliveryEnded(outcome: .interrupted) }
+    }
+
+    /// Waits for another try, unless nothing was settled for too long.
+    func wait(until time: MonotonicTime) async throws {
+        if !self.configuration.isFollowing, self.lastSettled + self.configuration.patience < time {
+            throw DeliveryEnded(outcome: .unreachable(detail: self.lastFailure))
+        }
+        try await self.rest(time - self.clock.monotonicTime())
+    }
+
+    private func rest(_ duration: Duration) async throws {
+        guard duration > .zero else { return }
+        do {
+            try await self.pause(duration)
+        } catch {
+            throw DeliveryEnded(outcome: .interrupted)
+        }
+    }
+}
+
+extension Answer {
+    /// A provider that repeats the credentials in its answer puts them into no log and no file.
+    func redacted(by credentials: Credentials) -> Answer {
+        switch self {
+        case .response(let status, let retryAfter, let body):
+            .response(
+                status: status, retryAfter: retryAfter,
+                body: body.map { Array(credentials.redacted(String(decoding: $0, as: UTF8.self)).utf8) })
+        case .notSent(let detail): .notSent(detail: credentials.redacted(detail))
+        case .unknown(let detail): .unknown(detail: credentials.redacted(detail))
+        }
+    }
+}

@@ -1,0 +1,147 @@
+package import WaybillExport
+package import WaybillSystem
+
+internal import WaybillJSON
+
+/// What the operator asked for.
+package struct DeliveryConfiguration: Sendable {
+    package var dataDirectory: String
+    package var provider: DeliverableProvider
+    /// Only this environment.
+    package var env: DeploymentEnvironment?
+    package var region: ProviderRegion?
+    package var endpoint: String?
+    package var ambiguity = AmbiguityPolicy.skip
+    /// In place of the provider's limit.
+    package var eventsPerSecond: Double?
+    /// Also deliver days that were made again after something of them was sent.
+    package var isForced = false
+    /// Go on until stopped, with parts that are closed later.
+    package var isFollowing = false
+    /// Without a record that is settled for so long, delivery ends.
+    package var patience = Duration.seconds(300)
+    package var backoffLongest = Duration.seconds(60)
+
+    package init(dataDirectory: String, provider: DeliverableProvider) {
+        self.dataDirectory = dataDirectory
+        self.provider = provider
+    }
+
+    /// Where requests go, without their query.
+    package func address() throws(EndpointError) -> String {
+        try RequestTemplate(self.provider, region: self.region, endpoint: self.endpoint).address
+    }
+}
+
+/// Why delivery cannot begin.
+package enum DeliveryError: Error, Hashable, Sendable, CustomStringConvertible {
+    case locked(path: String, provider: DeliverableProvider)
+    case noExport(path: String)
+    case disk(FileSystemError)
+    case credentials(CredentialError)
+    case endpoint(EndpointError)
+    case missingCredentials([String])
+    /// What was sent is no longer known, and sending it again would count it twice.
+    case damagedState(path: String, notes: [String])
+    /// The endpoint that judges requests did not answer as it should.
+    case notValidated(String)
+
+    package var description: String {
+        switch self {
+        case .locked(let path, let provider):
+            "another delivery to \(provider.rawValue) has locked \(path); stop it, or let it finish"
+        case .noExport(let path):
+            "there is no \(path); name a receiver's data directory that has this export, or let the receiver write it "
+                + "(--exports)"
+        case .disk(let error): "\(error)"
+        case .credentials(let error): "\(error)"
+        case .endpoint(let error): "\(error)"
+        case .missingCredentials(let variables):
+            "there are no credentials: set \(variables.joined(separator: ", ")), or name a file with --credentials"
+        case .damagedState(let path, let notes):
+            "\(path) is damaged, so that nobody knows what was sent (\(notes.joined(separator: "; "))); "
+                + "--ambiguous resend goes on, and sends again what was sent since"
+        case .notValidated(let detail): "the records could not be judged: \(detail)"
+        }
+    }
+}
+
+/// What a delivery came to.
+package struct DeliveryReport: Hashable, Sendable {
+    /// How it ended.
+    package enum Outcome: Hashable, Sendable {
+        /// Nothing is left that can be sent now.
+        case finished
+        /// Somebody asked it to stop.
+        case interrupted
+        case stopped(DeliveryStop)
+        /// For too long no record was settled.
+        case unreachable(detail: String)
+
+        var name: String {
+            switch self {
+            case .finished: "finished"
+            case .interrupted: "interrupted"
+            case .stopped: "stopped"
+            case .unreachable: "unreachable"
+            }
+        }
+    }
+
+    package var outcome = Outcome.finished
+    /// Parts that are completely delivered now and were not before.
+    package var partCount = 0
+    package var requestCount = 0
+    /// Requests that had to go again.
+    package var retryCount = 0
+    /// Bytes of all requests' bodies.
+    package var byteCount = 0
+    /// Events.
+    package var sentCount = 0
+    /// Events, by reason.
+    package var dead: [String: Int] = [:]
+    /// Events that the provider took, and of which it counted fewer than it got.
+    package var unconfirmedCount = 0
+    /// Events of closed parts that wait for another day.
+    package var heldCount = 0
+    /// Events of closed parts that were neither sent nor given up.
+    package var remainingCount = 0
+    /// Parts whose files are not what their manifests say.
+    package var damagedParts: [String] = []
+    /// Days that were made again after something of them was sent.
+    package var remadeDays: [String] = []
+    /// Environments that have something to send and no credentials.
+    package var envsWithoutCredentials: [DeploymentEnvironment] = []
+
+    package var deadCount: Int { self.dead.values.reduce(0, +) }
+
+    /// One line of JSON.
+    package func json(_ provider: DeliverableProvider) -> String {
+        var json = JSONWriter()
+        json.beginObject()
+        json.key("provider")
+        json.string(provider.rawValue)
+        json.key("outcome")
+        json.string(self.outcome.name)
+        let counts: [(StaticString, Int)] = [
+            ("parts", self.partCount), ("requests", self.requestCount), ("retries", self.retryCount),
+            ("bytes", self.byteCount), ("sent", self.sentCount), ("unconfirmed", self.unconfirmedCount),
+            ("held", self.heldCount), ("remaining", self.remainingCount), ("damaged_parts", self.damagedParts.count),
+            ("remade_days", self.remadeDays.count),
+        ]
+        for (name, count) in counts {
+            json.key(name)
+            json.integer(Int64(count))
+        }
+        json.key("dead")
+        json.beginObject()
+        for (reason, count) in self.dead.sorted(by: { $0.key < $1.key }) {
+            var reason = reason
+            reason.withUTF8 { json.key(UnsafeRawBufferPointer($0)) }
+            json.integer(Int64(count))
+        }
+        json.endObject()
+        json.endObject()
+        return String(decoding: json.output.bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,192 @@
+internal import AsyncHTTPClient
+internal import NIOCore
+internal import NIOHTTP1
+internal import NIOPosix
+internal import Synchronization
+internal import WaybillSystem
+
+/// Why the proxy that the environment names cannot be used.
+package struct ProxyError: Error, Hashable, Sendable, CustomStringConvertible {
+    let variable: String
+
+    package var description: String {
+        "\(self.variable) is no address such as http://proxy.example.com:3128; correct it or unset it"
+    }
+}
+
+/// The proxy on the way to a host, as the environment says it (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`, also in small
+/// letters, which win).
+package struct ProxyAddress: Hashable, Sendable {
+    package let host: String
+    package let port: Int
+    /// `name:password`.
+    let login: Secret?
+
+    /// - Returns: `nil` for a direct way; this machine is always reached directly.
+    package static func find(
+        for url: String, in variables: (String) -> String?
+    ) throws(ProxyError) -> ProxyAddress? {
+        guard let target = URLParts(url), !target.isLoopback else { return nil }
+        let excluded = (variables("no_proxy") ?? variables("NO_PROXY") ?? "").split(separator: ",")
+        for entry in excluded.map({ String($0).trimmed.lowercased() }) where !entry.isEmpty {
+            let domain = entry.hasPrefix(".") ? String(entry.dropFirst()) : entry
+            if domain == "*" || target.host.lowercased() == domain || target.host.lowercased().hasSuffix(".\(domain)") {
+                return nil
+            }
+        }
+        for variable in target.isEncrypted ? ["https_proxy", "HTTPS_PROXY"] : ["http_proxy", "HTTP_PROXY"] {
+            guard let text = variables(variable), !text.isEmpty else { continue }
+            guard let address = ProxyAddress(text) else { throw ProxyError(variable: variable) }
+            return address
+        }
+        return nil
+    }
+
+    private init?(_ text: String) {
+        guard text.hasPrefix("http://") || !text.contains("://") else { return nil }
+        let rest = text.dropFirst(text.hasPrefix("http://") ? "http://".count : 0).prefix { $0 != "/" }
+        let pieces = rest.split(separator: "@", maxSplits: 1)
+        guard let address = pieces.last, let colon = address.lastIndex(of: ":"),
+            let port = Int(address[address.index(after: colon)...]), (1...65_535).contains(port),
+            colon != address.startIndex
+        else { return nil }
+        self.host = String(address[..<colon].filter { $0 != "[" && $0 != "]" })
+        self.port = port
+        self.login = pieces.count == 2 ? Secret(String(pieces[0])) : nil
+    }
+}
+
+/// A request's body, which knows whether any of it was asked for.
+///
+/// The client asks for it once it has a connection and has sent the head. A request of which no byte of the body left
+/// cannot have been taken: its head says how long the body is.
+private struct TracedBody: AsyncSequence, Sendable {
+    typealias Element = ByteBuffer
+
+    let bytes: ByteBuffer
+    let trace: Trace
+
+    final class Trace: Sendable {
+        private let isAsked = Mutex(false)
+
+        var wasAsked: Bool { self.isAsked.withLock { $0 } }
+
+        func ask() { self.isAsked.withLock { $0 = true } }
+    }
+
+    struct AsyncIterator: AsyncIteratorProtocol {
+        var rest: ByteBuffer
+        let trace: Trace
+
+        mutating func next() async -> ByteBuffer? {
+            self.trace.ask()
+            guard self.rest.readableBytes > 0 else { return nil }
+            return self.rest.readSlice(length: Swift.min(self.rest.readableBytes, 64 << 10))
+        }
+    }
+
+    func makeAsyncIterator() -> AsyncIterator {
+        AsyncIterator(rest: self.bytes, trace: self.trace)
+    }
+}
+
+/// HTTP/1.1 over TLS with certificates checked, through async-http-client.
+package final class HTTPTransport: DeliveryTransport {
+    private let client: HTTPClient
+    private let timeout: Duration
+
+    /// An answer may be so long; more of it is not read.
+    private static let answerByteCountMax = 4 << 20
+    private static let connectTimeoutMax = Duration.seconds(10)
+    /// Servers close idle connections too, and a request that meets such an end is one of which nobody knows.
+    private static let idleTimeout = TimeAmount.seconds(5)
+
+    /// - Parameter timeout: from the first byte sent to the last one received.
+    package init(timeout: Duration, proxy: ProxyAddress?) {
+        self.timeout = timeout
+        var configuration = HTTPClient.Configuration()
+        configuration.redirectConfiguration = .disallow
+        configuration.timeout = .init(
+            connect: .nanoseconds(min(Self.connectTimeoutMax, timeout).nanoseconds),
+            read: .nanoseconds(timeout.nanoseconds))
+        configuration.connectionPool.idleTimeout = Self.idleTimeout
+        // Tries again are the deliverer's business, which knows how long to wait.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        configuration.httpVersion = .http1Only
+        configuration.proxy = proxy.map { proxy in
+            guard let login = proxy.login?.revealed, let colon = login.firstIndex(of: ":") else {
+                return .server(host: proxy.host, port: proxy.port)
+            }
+            return .server(
+                host: proxy.host, port: proxy.port,
+                authorization: .basic(
+                    username: String(login[..<colon]), password: String(login[login.index(after: colon)...])))
+        }
+        self.client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }
+
+    /// Closes its connections; nothing can be sent after it.
+    package func shutDown() async throws {
+        try await self.client.shutdown()
+    }
+
+    package func send(_ request: DeliveryRequest) async -> Answer {
+        let trace = TracedBody.Trace()
+        var message = HTTPClientRequest(url: request.url)
+        message.method = .POST
+        message.headers.add(name: "User-Agent", value: "waybill/1")
+        for (name, value) in request.headers { message.headers.add(name: name, value: value) }
+        message.body = .stream(
+            TracedBody(bytes: ByteBuffer(bytes: request.body), trace: trace), length: .known(Int64(request.body.count)))
+        let prepared = message
+        return await withTaskGroup(of: Answer?.self) { group in
+            group.addTask { await self.exchange(prepared, trace) }
+            group.addTask {
+                // The other one was first when this is cancelled.
+                do { try await Task.sleep(for: self.timeout) } catch { return nil }
+                return Self.failure("no answer within \(self.timeout.components.seconds) s", trace)
+            }
+            var answer: Answer?
+            while answer == nil, let next = await group.next() { answer = next }
+            group.cancelAll()
+            return answer ?? .unknown(detail: "the request was lost in this process")
+        }
+    }
+
+    private func exchange(_ message: HTTPClientRequest, _ trace: TracedBody.Trace) async -> Answer {
+        let response: HTTPClientResponse
+        do {
+            response = try await self.client.execute(message, deadline: .distantFuture)
+        } catch {
+            return Self.failure(Self.text(of: error), trace)
+        }
+        let retryAfter = response.headers.first(name: "Retry-After").flatMap {
+            RetryAfter.duration($0, now: POSIXClock().wallTime())
+        }
+        var body: [UInt8]? = []
+        do {
+            for try await piece in response.body {
+                let room = Self.answerByteCountMax - (body?.count ?? 0)
+                body?.append(contentsOf: piece.readableBytesView.prefix(room))
+                if piece.readableBytes >= room { break }
+            }
+        } catch {
+            body = nil
+        }
+        return .response(status: Int(response.status.code), retryAfter: retryAfter, body: body)
+    }
+
+    private static func failure(_ detail: String, _ trace: TracedBody.Trace) -> Answer {
+        trace.wasAsked ? .unknown(detail: detail) : .notSent(detail: "no connection: \(detail)")
+    }
+
+    private static func text(of error: any Error) -> String {
+        switch error {
+        case let error as HTTPClientError: error.shortDescription
+        case let error as IOError: SystemErrorText.message(error.errnoCode)
+        case let error as NIOConnectionError:
+            error.connectionErrors.first.map { Self.text(of: $0.error) } ?? "the name \(error.host) cannot be resolved"
+        default: "\(error)"
+        }
+    }
+}

@@ -1,0 +1,43 @@
+internal import WaybillJSON
+
+/// A record of Mixpanel's profiles: one update or two, each with a placeholder where the project's token goes.
+///
+///     {"$token":"${MIXPANEL_TOKEN}","$distinct_id":…,"$set":{…}},{"$token":"${MIXPANEL_TOKEN}",…,"$unset":[…]}
+enum ProfileRecord {
+    /// The record that each update of a request belongs to.
+    static func owners(of records: [[UInt8]]) -> [Int] {
+        records.indices.flatMap { Array(repeating: $0, count: Self.tokenRanges(in: records[$0]).count) }
+    }
+
+    /// The record with the token in the place of the placeholders; text that only looks like one stays.
+    static func filled(_ record: [UInt8], token: [UInt8]) -> [UInt8] {
+        var filled: [UInt8] = []
+        var position = 0
+        for range in Self.tokenRanges(in: record) {
+            filled += record[position..<range.lowerBound]
+            filled += token
+            position = range.upperBound
+        }
+        return filled + record[position...]
+    }
+
+    /// Where the values of the updates' own `$token` lie, without their quotes.
+    private static func tokenRanges(in record: [UInt8]) -> [Range<Int>] {
+        let head = Array("{\"updates\":[".utf8)
+        return (head + record + Array("]}".utf8)).withUnsafeBytes { buffer in
+            var tape = JSONTape()
+            do throws(JSONError) {
+                try tape.parse(buffer)
+            } catch {
+                // A part with its manifest's SHA-256 holds what the exporter wrote; what is none has no token.
+                return []
+            }
+            guard let updates = tape.firstValue(of: "updates", in: 0) else { return [] }
+            return tape.elements(of: updates).compactMap { update in
+                tape.firstValue(of: "$token", in: update).map {
+                    Int(tape[$0].start) - head.count..<Int(tape[$0].end) - head.count
+                }
+            }
+        }
+    }
+}

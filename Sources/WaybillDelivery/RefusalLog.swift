@@ -1,0 +1,110 @@
+internal import WaybillExport
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// The dead letters of one part's delivery, `dead/delivery-00000.ndjson`: one line for each event, in the format of
+/// the exports' own.
+///
+/// A dead process may have written lines that no commit knows of; opening cuts them off.
+final class RefusalLog<Files: FileSystem> {
+    private let path: String
+    private let files: Files
+    private var file: FileID?
+    private(set) var byteCount: Int
+
+    /// - Parameter byteCount: how much of the file the state knows; `nil` for a delivery that begins.
+    init(folder: String, partNumber: String, byteCount: Int?, files: Files) throws(FileSystemError) {
+        self.path = "\(folder)/dead/delivery-\(partNumber).ndjson"
+        self.files = files
+        let found = try files.status(at: self.path)?.byteCount ?? 0
+        self.byteCount = byteCount.map { min($0, found) } ?? found
+        if found > self.byteCount { try self.open() }
+    }
+
+    deinit {
+        if let file { self.files.close(file) }
+    }
+
+    private func open() throws(FileSystemError) {
+        try self.files.createDirectories(Path.parent(of: self.path))
+        let file = try self.files.open(self.path, .append)
+        self.file = file
+        try self.files.truncate(file, to: self.byteCount)
+        try self.files.synchronizeDirectory(Path.parent(of: self.path))
+    }
+
+    /// Returns once the lines are durable; a commit with ``byteCount`` makes them valid.
+    func append(_ lines: [UInt8]) throws(FileSystemError) {
+        guard !lines.isEmpty else { return }
+        if self.file == nil { try self.open() }
+        guard let file else { return }
+        do throws(FileSystemError) {
+            try self.files.writeAll(file, lines)
+            try self.files.synchronize(file)
+        } catch {
+            // Half a line may be there; the next append begins where the last whole one ended.
+            self.files.close(file)
+            self.file = nil
+            throw error
+        }
+        self.byteCount += lines.count
+    }
+}
+
+/// The lines for a record that is given up: one for each of its events.
+struct DeliveryDeadLetter {
+    let provider: DeliverableProvider
+    let partName: String
+    let mappingVersion: Int
+    let at: WallTime
+
+    /// `content`, the record, stands on the line of its first event.
+    func lines(_ givenUp: GivenUpRecord, _ record: PartRecord) -> [UInt8] {
+        var json = JSONWriter()
+        for (index, id) in record.eventIDs.enumerated() {
+            json.needsComma = false
+            json.beginObject()
+            json.key("provider")
+            json.string(self.provider.rawValue)
+            json.key("reason")
+            json.string("\(self.provider.rawValue).\(givenUp.reason.rawValue)")
+            json.key("detail")
+            json.string(givenUp.detail)
+            json.key("field")
+            if let field = givenUp.field { json.string(field) } else { json.null() }
+            json.key("limit")
+            json.null()
+            json.key("id")
+            if let id { json.string(id) } else { json.null() }
+            json.key("writer")
+            json.null()
+            json.key("seq")
+            json.null()
+            json.key("at")
+            var time = ByteBuilder(capacity: 32)
+            Timestamp.append(self.at, to: &time)
+            json.string(time.bytes)
+            json.key("mapping")
+            json.integer(Int64(self.mappingVersion))
+            json.key("part")
+            json.string(self.partName)
+            json.key("record")
+            json.integer(Int64(record.number))
+            if index == 0 {
+                json.key("content")
+                self.write(record.content, to: &json)
+            }
+            json.endObject()
+            json.output.append(UInt8(ascii: "\n"))
+        }
+        return Array(json.output.bytes)
+    }
+
+    /// The updates of a profile's record are more than one value.
+    private func write(_ content: [UInt8], to json: inout JSONWriter) {
+        let isList = self.provider == .mixpanelProfiles
+        if isList { json.beginArray() }
+        content.withUnsafeBytes { json.verbatim($0) }
+        if isList { json.endArray() }
+    }
+}

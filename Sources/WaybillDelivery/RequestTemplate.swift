@@ -1,0 +1,321 @@
+package import WaybillExport
+
+internal import WaybillCompression
+
+/// Why an address cannot be used.
+package enum EndpointError: Error, Hashable, Sendable, CustomStringConvertible {
+    case malformed(String)
+    case holdsCredentials
+    /// Credentials would go over the network as they are.
+    case cleartext(String)
+    case missing(DeliverableProvider)
+    case noRegion(DeliverableProvider)
+
+    package var description: String {
+        switch self {
+        case .malformed(let text): "--endpoint \(text) is no address such as https://collector.example.com"
+        case .holdsCredentials:
+            "--endpoint holds a name and a password, which every user of this machine can see in the list of "
+                + "processes; leave them out"
+        case .cleartext(let text):
+            "\(text) is not encrypted, and the credentials would go over the network as they are; use https"
+        case .missing(let provider): "name your collector: --endpoint https://… (\(provider.rawValue) has no other)"
+        case .noRegion(let provider): "\(provider.rawValue) has no regions; leave --region out"
+        }
+    }
+}
+
+/// Text of a request in which credentials have places.
+struct RequestText: Hashable, Sendable, ExpressibleByStringLiteral {
+    enum Piece: Hashable, Sendable {
+        case plain(String)
+        /// As a query's value.
+        case query(CredentialName)
+        /// As the body of a JSON string.
+        case json(CredentialName)
+        /// Name and password of RFC 7617.
+        case basic(CredentialName, CredentialName)
+    }
+
+    var pieces: [Piece]
+
+    init(_ pieces: [Piece]) {
+        self.pieces = pieces
+    }
+
+    init(stringLiteral text: String) {
+        self.pieces = [.plain(text)]
+    }
+
+    func revealed(_ credentials: Credentials) -> String {
+        self.pieces.map { piece in
+            switch piece {
+            case .plain(let text): text
+            case .query(let name): PercentEncoding.query(credentials.revealed(name))
+            case .json(let name): Self.escaped(credentials.revealed(name))
+            case .basic(let user, let password):
+                Base64.text(Array("\(credentials.revealed(user)):\(credentials.revealed(password))".utf8))
+            }
+        }.joined()
+    }
+
+    /// As the body of a JSON string; credentials are printable ASCII.
+    static func escaped(_ text: String) -> String {
+        text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
+    }
+
+    /// With `${NAME}` in the place of each credential.
+    func shown(_ env: DeploymentEnvironment) -> String {
+        self.pieces.map { piece in
+            switch piece {
+            case .plain(let text): text
+            case .query(let name), .json(let name): "${\(name.variable(env))}"
+            case .basic(let user, let password): "base64(${\(user.variable(env))}:${\(password.variable(env))})"
+            }
+        }.joined()
+    }
+}
+
+/// One request, with credentials in it: it is sent, and printed nowhere.
+package struct DeliveryRequest: Sendable, CustomStringConvertible {
+    package let url: String
+    package let headers: [(name: String, value: String)]
+    package let body: [UInt8]
+
+    package var description: String { "<request>" }
+}
+
+/// What a provider's requests look like.
+package struct RequestTemplate: Hashable, Sendable {
+    /// Scheme, host and path.
+    package let address: String
+    private let provider: DeliverableProvider
+    private var url: RequestText
+    private var headers: [Header] = []
+    private var prefix: RequestText = ""
+    private var separator = ","
+    private var suffix: RequestText = ""
+
+    private struct Header: Hashable {
+        let name: String
+        let value: RequestText
+    }
+
+    /// - Parameters:
+    ///   - endpoint: scheme and host, with the path or without it; `nil` for the provider's own.
+    ///   - isValidation: GA4's endpoint that judges and keeps nothing.
+    ///   - isHistorical: PostHog's mark for events that are not from today.
+    package init(
+        _ provider: DeliverableProvider, region: ProviderRegion?, endpoint: String?, isValidation: Bool = false,
+        isHistorical: Bool = false
+    ) throws(EndpointError) {
+        self.provider = provider
+        let base = try Self.base(of: provider, region)
+        let path = isValidation ? "/debug/mp/collect" : Self.path(of: provider)
+        if let endpoint {
+            self.address = try Self.address(endpoint, path: path, hasSecrets: !provider.credentialNames.isEmpty)
+        } else if let base {
+            self.address = base + path
+        } else {
+            throw .missing(provider)
+        }
+        self.url = RequestText([.plain(self.address)])
+        self.describe(isHistorical: isHistorical)
+    }
+
+    private mutating func describe(isHistorical: Bool) {
+        var type = "application/json"
+        switch self.provider {
+        case .ga4:
+            self.url.pieces += [
+                .plain("?firebase_app_id="), .query(.ga4FirebaseAppID), .plain("&api_secret="), .query(.ga4APISecret),
+            ]
+        case .mixpanel:
+            self.url.pieces += [.plain("?strict=1&project_id="), .query(.mixpanelProjectID)]
+            type = "application/x-ndjson"
+            self.headers = [
+                Header(
+                    name: "Authorization",
+                    value: RequestText([.plain("Basic "), .basic(.mixpanelServiceAccount, .mixpanelServiceSecret)])),
+                Header(name: "Content-Encoding", value: "gzip"),
+            ]
+            self.separator = "\n"
+            self.suffix = "\n"
+        case .mixpanelProfiles:
+            // The sender's address must not become the person's place.
+            self.url.pieces += [.plain("?strict=1&verbose=1&ip=0")]
+            self.prefix = "["
+            self.suffix = "]"
+        case .amplitude:
+            self.prefix = RequestText([.plain("{\"api_key\":\""), .json(.amplitudeAPIKey), .plain("\",\"events\":[")])
+            self.suffix = "],\"options\":{\"min_id_length\":5}}"
+        case .segment:
+            self.prefix = "{\"batch\":["
+            self.suffix = RequestText([.plain("],\"writeKey\":\""), .json(.segmentWriteKey), .plain("\"}")])
+        case .posthog:
+            self.prefix = RequestText([
+                .plain("{\"api_key\":\""), .json(.posthogAPIKey),
+                .plain("\",\"historical_migration\":\(isHistorical),\"batch\":["),
+            ])
+            self.suffix = "]}"
+        case .snowplow:
+            self.prefix =
+                "{\"schema\":\"iglu:com.snowplowanalytics.snowplow/payload_data/jsonschema/1-0-4\",\"data\":["
+            self.suffix = "]}"
+        }
+        self.headers.insert(Header(name: "Content-Type", value: RequestText([.plain(type)])), at: 0)
+    }
+
+    private static func base(
+        of provider: DeliverableProvider, _ region: ProviderRegion?
+    ) throws(EndpointError) -> String? {
+        let isEuropean = region == .eu
+        switch provider {
+        case .ga4: return isEuropean ? "https://region1.google-analytics.com" : "https://www.google-analytics.com"
+        case .mixpanel, .mixpanelProfiles:
+            return isEuropean ? "https://api-eu.mixpanel.com" : "https://api.mixpanel.com"
+        case .amplitude: return isEuropean ? "https://api.eu.amplitude.com" : "https://api2.amplitude.com"
+        case .segment: return isEuropean ? "https://events.eu1.segmentapis.com" : "https://api.segment.io"
+        case .posthog: return isEuropean ? "https://eu.i.posthog.com" : "https://us.i.posthog.com"
+        case .snowplow:
+            if region != nil { throw .noRegion(provider) }
+            return nil
+        }
+    }
+
+    private static func path(of provider: DeliverableProvider) -> String {
+        switch provider {
+        case .ga4: "/mp/collect"
+        case .mixpanel: "/import"
+        case .mixpanelProfiles: "/engage"
+        case .amplitude: "/batch"
+        case .segment: "/v1/batch"
+        case .posthog: "/batch/"
+        case .snowplow: "/com.snowplowanalytics.snowplow/tp2"
+        }
+    }
+
+    private static func address(_ text: String, path: String, hasSecrets: Bool) throws(EndpointError) -> String {
+        guard let parts = URLParts(text) else { throw .malformed(URLParts.withoutCredentials(text)) }
+        if parts.hasCredentials { throw .holdsCredentials }
+        if !parts.isEncrypted, hasSecrets, !parts.isLoopback { throw .cleartext(text) }
+        return parts.origin + (parts.path.isEmpty || parts.path == "/" ? path : parts.path)
+    }
+
+    package func request(_ records: [[UInt8]], _ credentials: Credentials) -> DeliveryRequest {
+        var body = Array(self.prefix.revealed(credentials).utf8)
+        for (index, record) in records.enumerated() {
+            if index > 0 { body += self.separator.utf8 }
+            body +=
+                self.provider == .mixpanelProfiles
+                ? ProfileRecord.filled(
+                    record, token: Array(RequestText.escaped(credentials.revealed(.mixpanelToken)).utf8)) : record
+        }
+        body += self.suffix.revealed(credentials).utf8
+        if self.headers.contains(where: { $0.name == "Content-Encoding" }) { body = Gzip.compressed(body) }
+        return DeliveryRequest(
+            url: self.url.revealed(credentials),
+            headers: self.headers.map { ($0.name, $0.value.revealed(credentials)) },
+            body: body)
+    }
+
+    private static let shownByteCountMax = 160
+
+    /// What ``request(_:_:)`` would send, for people: without credentials, and with the beginning of the body.
+    package func shown(_ records: [[UInt8]], _ env: DeploymentEnvironment) -> String {
+        var lines = ["POST \(self.url.shown(env))"]
+        lines += self.headers.map { "\($0.name): \($0.value.shown(env))" }
+        let byteCount = records.reduce(0) { $0 + $1.count + self.separator.utf8.count }
+        lines.append("# \(records.count) records, \(byteCount) bytes of them")
+        var body = self.prefix.shown(env)
+        body += String(decoding: records.first?.prefix(Self.shownByteCountMax) ?? [], as: UTF8.self)
+        lines.append(body + (byteCount > Self.shownByteCountMax ? "…" : "") + self.suffix.shown(env))
+        return lines.joined(separator: "\n").replacing("\n\n", with: "\n") + "\n"
+    }
+}
+
+/// The parts of an address that matter here.
+struct URLParts: Hashable {
+    /// Scheme, host and port.
+    let origin: String
+    let host: String
+    let path: String
+    let isEncrypted: Bool
+    let hasCredentials: Bool
+
+    init?(_ text: String) {
+        guard let scheme = ["https://", "http://"].first(where: text.lowercased().hasPrefix),
+            text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }), !text.contains("?"), !text.contains("#")
+        else { return nil }
+        self.isEncrypted = scheme == "https://"
+        let rest = text.dropFirst(scheme.count)
+        let authority = rest.prefix { $0 != "/" }
+        self.path = String(rest.dropFirst(authority.count))
+        self.hasCredentials = authority.contains("@")
+        self.origin = scheme + authority
+        let address = authority.split(separator: "@").last ?? ""
+        self.host =
+            address.hasPrefix("[")
+            ? String(address.dropFirst().prefix { $0 != "]" }) : String(address.prefix { $0 != ":" })
+        if self.host.isEmpty { return nil }
+    }
+
+    var isLoopback: Bool {
+        self.host == "localhost" || self.host == "::1"
+            || self.host.hasPrefix("127.") && self.host.utf8.allSatisfy { $0 == 0x2E || (0x30...0x39).contains($0) }
+    }
+
+    /// For messages.
+    static func withoutCredentials(_ text: String) -> String {
+        text.lastIndex(of: "@").map { "…" + text[$0...] } ?? text
+    }
+}
+
+/// Characters of a query's value (RFC 3986, section 3.4).
+enum PercentEncoding {
+    static func query(_ text: String) -> String {
+        text.utf8.map { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: String(UnicodeScalar(byte))
+            default: "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
+            }
+        }.joined()
+    }
+}
+
+/// RFC 4648, section 4.
+enum Base64 {
+    private static let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+    static func text(_ bytes: [UInt8]) -> String {
+        var text = ""
+        for start in stride(from: 0, to: bytes.count, by: 3) {
+            let group = bytes[start..<min(start + 3, bytes.count)]
+            let bits = group.reduce(0) { $0 << 8 | Int($1) } << (8 * (3 - group.count))
+            for index in 0..<4 {
+                text.append(index <= group.count ? Self.letters[bits >> (18 - 6 * index) & 63] : "=")
+            }
+        }
+        return text
+    }
+}
+
+/// RFC 1952: what zlib makes, in another envelope.
+enum Gzip {
+    static func compressed(_ bytes: [UInt8]) -> [UInt8] {
+        var deflater = Deflater(level: 6)
+        var stream = [UInt8](repeating: 0, count: deflater.byteCountMax(of: bytes.count))
+        var checksum: UInt32 = 0
+        let count = bytes.withUnsafeBytes { raw in
+            checksum = FrameChecksum.checksum(continuing: 0, raw)
+            return stream.withUnsafeMutableBytes { deflater.deflate(raw, into: $0) }
+        }
+        // Two bytes of head and four of checksum belong to zlib.
+        var output: [UInt8] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0xFF]
+        output += stream[2..<count - 4]
+        for value in [checksum, UInt32(truncatingIfNeeded: bytes.count)] {
+            output += [0, 8, 16, 24].map { UInt8(truncatingIfNeeded: value >> $0) }
+        }
+        return output
+    }
+}
