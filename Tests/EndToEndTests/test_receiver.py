@@ -403,6 +403,7 @@ class DataDirectoryTests(ReceiverTest):
             self.assertEqual(peer.line(), "ACK 1 3")
             receiver.kill()
         receiver = self.site.receiver(exports="none")
+        receiver.until_logged("its last group was written")
         told = next(json.loads(line) for line in receiver.log().splitlines() if "its last group was written" in line)
         self.assertGreater(int(told["bytes"]), 0)
         self.assertEqual(receiver.stop(), 0)
