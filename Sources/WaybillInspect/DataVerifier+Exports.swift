@@ -276,6 +276,8 @@ extension DataVerifier {
             case ".generation", ".standing": break
             case DayFolder.manifestName: try self.verifyDay(folder)
             case DayFolder.successName: break
+            // A death before the rename leaves it, and the next seal or close writes over it.
+            case _ where name.hasSuffix(DayFolder.manifestName + ".tmp"): break
             // Drafts of schemas, which an operator may change and take away.
             case "schemas" where options.provider == .snowplow: break
             case _ where PartitionPath.partNumber(of: name) != nil:
@@ -328,7 +330,9 @@ extension DataVerifier {
         let number = PartitionPath.partNumber(of: Path.name(of: stem)) ?? 0
         let standing = checkpoint.entries["part:" + Path.parent(of: stem)].flatMap { Self.fields(of: $0)["number"] }
         guard isOpen || number < standing.flatMap({ Int($0) }) ?? 0 else { return self.unknown(stem + suffix) }
-        let manifest = isOpen ? nil : try self.data.files.contents(of: self.absolute(manifestPath))
+        var manifest = isOpen ? nil : try self.data.files.contents(of: self.absolute(manifestPath))
+        // A death before it was written leaves it in the checkpoint, from which the next start writes it.
+        if !isOpen, manifest == nil { manifest = checkpoint.entries["closed:" + stem].map { Array($0.utf8) } }
         if !isOpen, manifest == nil {
             self.report.add(Problem(.missing, manifestPath, "the part is closed, and its manifest is not there"))
         }

@@ -7,7 +7,7 @@ internal import WaybillSystem
 extension Replayer {
     /// Makes every unit in memory and holds it against the present one.
     package func compare(_ observer: Replay.Observer = Replay.Observer()) throws(Replay.Failure) -> Replay.Report {
-        try self.requireArchive()
+        try self.data.requireArchive()
         guard self.request.takesWholeDays else { throw .partOfDay }
         guard self.request.origin == .archive else { throw .journalInPlace }
         let plan = try self.plan()

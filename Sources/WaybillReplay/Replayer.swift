@@ -24,47 +24,29 @@ package struct Replayer<Files: FileSystem>: Sendable {
             if let zone = request.zone {
                 new.zone = zone
             } else if given == nil {
-                new.zone = try Self.recordedZone(data, "export-\(provider.rawValue)")
+                new.zone = try data.recordedZone(of: "export-\(provider.rawValue)")
             }
             options.append(new)
         }
         self.options = options
     }
 
-    /// The zone that a projection of the receiver last ran with; UTC when it never did.
-    private static func recordedZone(
-        _ data: DataDirectory<Files>, _ projection: String
-    ) throws(Replay.Failure) -> TimeZoneRules {
-        let state: [UInt8]?
-        do throws(FileSystemError) {
-            state = try data.files.contents(of: data.statePath(projection), byteCountMax: 1 << 30)
-        } catch {
-            throw .disk(error)
-        }
-        guard let name = state.flatMap({ StateImage(bytes: $0) })?.entries["zone"] else { return .utc }
-        do throws(TimeZoneError) {
-            return try TimeZoneRules(named: name, from: data.files)
-        } catch {
-            throw .zone(error)
-        }
-    }
-
     // MARK: What can be asked for
 
     /// Makes the exports again.
     package func run(_ observer: Replay.Observer = Replay.Observer()) throws(Replay.Failure) -> Replay.Report {
-        try self.requireArchive()
+        try self.data.requireArchive()
         if let output = self.request.output { return try self.write(to: output, observer) }
         guard self.request.takesWholeDays else { throw .partOfDay }
         guard self.request.origin == .archive else { throw .journalInPlace }
-        let lock = try self.lock()
+        let lock = try self.data.lockForReplay()
         defer { self.files.close(lock) }
         return try self.replace(observer)
     }
 
     /// Counts what ``run(_:)`` would write, and writes nothing.
     package func preview(_ observer: Replay.Observer = Replay.Observer()) throws(Replay.Failure) -> Replay.Report {
-        try self.requireArchive()
+        try self.data.requireArchive()
         if self.request.origin == .journal { return try self.replayJournal(into: nil, observer) }
         let plan = try self.plan()
         let survey = try self.survey(plan, observer)
@@ -83,8 +65,8 @@ package struct Replayer<Files: FileSystem>: Sendable {
     ///
     /// - Returns: the partitions exchanged, as paths below the data directory.
     package func rollBack() throws(Replay.Failure) -> [String] {
-        try self.requireArchive()
-        let lock = try self.lock()
+        try self.data.requireArchive()
+        let lock = try self.data.lockForReplay()
         defer { self.files.close(lock) }
         var exchanged: [String] = []
         for options in self.options {
@@ -98,19 +80,6 @@ package struct Replayer<Files: FileSystem>: Sendable {
             exchanged += report.exchanged
         }
         return exchanged
-    }
-
-    func requireArchive() throws(Replay.Failure) {
-        let archive = try Replay.onDisk { () throws(FileSystemError) in try self.files.status(at: self.data.archive) }
-        guard archive != nil else { throw .noArchive(self.data.root) }
-    }
-
-    private func lock() throws(Replay.Failure) -> FileID {
-        do throws(DataDirectoryError) {
-            return try self.data.lock(processID: ProcessID.current)
-        } catch {
-            throw .data(error)
-        }
     }
 
     // MARK: Elsewhere
@@ -175,7 +144,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
     static func workDirectory(_ provider: ProviderID) -> String { "exports/.replay-\(provider.rawValue)" }
 
     private func catchUp() throws(Replay.Failure) {
-        let archiveZone = try Self.recordedZone(self.data, "archive")
+        let archiveZone = try self.data.recordedZone(of: "archive")
         try Replay.onDisk { () throws(FileSystemError) in
             let journal = try self.data.openJournal()
             var archive = try ArchiveProjection(data: self.data, zone: archiveZone)
@@ -200,8 +169,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
         _ projection: inout some Projection & ~Copyable, to end: JournalPosition
     ) throws(FileSystemError) {
         var run = ProjectionRun(journalDirectory: self.data.journal, files: self.files)
-        var position = try projection.recover().position
-        while position < end { position = try run.advance(&projection, from: position, upTo: end) }
+        _ = try run.catchUp(&projection, to: end)
         try projection.checkpoint(at: end)
     }
 

@@ -42,21 +42,10 @@ package struct Sealer<Files: FileSystem>: Sendable {
     package func run(
         now: WallTime, sealed: (_ projection: String, SealedDay) -> Void
     ) throws(Replay.Failure) {
-        do throws(FileSystemError) {
-            guard try self.data.files.status(at: self.data.archive) != nil else {
-                throw FileSystemError("open", path: self.data.archive, errno: SystemErrorText.noEntry)
-            }
-        } catch {
-            throw error.errno == SystemErrorText.noEntry ? .noArchive(self.data.root) : .disk(error)
-        }
-        let lock: FileID
-        do throws(DataDirectoryError) {
-            lock = try self.data.lock(processID: ProcessID.current)
-        } catch {
-            throw .data(error)
-        }
+        try self.data.requireArchive()
+        let lock = try self.data.lockForReplay()
         defer { self.data.files.close(lock) }
-        let archiveZone = try self.zone(try self.recordedEntries(of: "archive")["zone"])
+        let archiveZone = try self.data.recordedZone(of: "archive")
         let exports = try self.exports()
         do throws(FileSystemError) {
             let end = try self.data.openJournal().end
@@ -76,8 +65,7 @@ package struct Sealer<Files: FileSystem>: Sendable {
         _ sealed: (String, SealedDay) -> Void
     ) throws(FileSystemError) {
         var run = ProjectionRun(journalDirectory: self.data.journal, files: self.data.files)
-        var position = try projection.recover().position
-        while position < end { position = try run.advance(&projection, from: position, upTo: end) }
+        let position = try run.catchUp(&projection, to: end)
         let moment = self.scope == .all ? SealMoment.everything(now: now) : SealMoment(now: now, through: now)
         // A checkpoint begins so many seals at most.
         repeat {
@@ -98,34 +86,15 @@ package struct Sealer<Files: FileSystem>: Sendable {
         var exports: [ExportOptions] = []
         for name in names where name.hasPrefix("export-") && name.hasSuffix(".state") {
             guard let provider = ProviderID(recordedName: String(name.dropFirst(7).dropLast(6))) else { continue }
-            let recorded = try self.recordedEntries(of: "export-\(provider.rawValue)")
+            let projection = "export-\(provider.rawValue)"
             var options = self.options[provider] ?? ExportOptions(provider: provider)
-            if self.options[provider] == nil { options.zone = try self.zone(recorded["zone"]) }
-            if let fingerprint = recorded["options"], fingerprint != options.fingerprint {
+            if self.options[provider] == nil { options.zone = try self.data.recordedZone(of: projection) }
+            let fingerprint = try self.data.recordedEntries(of: projection)["options"]
+            if let fingerprint, fingerprint != options.fingerprint {
                 throw .otherOptions(provider.rawValue)
             }
             exports.append(options)
         }
         return exports
-    }
-
-    /// What a projection's checkpoint says.
-    private func recordedEntries(of projection: String) throws(Replay.Failure) -> [String: String] {
-        do throws(FileSystemError) {
-            let bytes = try self.data.files.contents(of: self.data.statePath(projection), byteCountMax: 1 << 30)
-            return bytes.flatMap { StateImage(bytes: $0) }?.entries ?? [:]
-        } catch {
-            throw .disk(error)
-        }
-    }
-
-    /// A zone that a projection last ran with; UTC when it never did.
-    private func zone(_ name: String?) throws(Replay.Failure) -> TimeZoneRules {
-        guard let name else { return .utc }
-        do throws(TimeZoneError) {
-            return try TimeZoneRules(named: name, from: self.data.files)
-        } catch {
-            throw .zone(error)
-        }
     }
 }

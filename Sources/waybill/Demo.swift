@@ -39,7 +39,7 @@ struct Demo {
                 try ChildProcess(
                     [
                         "demo-app", "--spool", self.path("spool/\(app)"), "--ledger", self.path("ledger/\(app).txt"),
-                        "--app", "\(app)", "--events", "\(self.eventCount)",
+                        "--app", "\(app)", "--events", "\(self.eventCount)", "--visitors",
                     ], log: self.path("logs/app-\(app).log")))
         }
         self.say("\(self.appCount) apps track \(self.eventCount) events each")

@@ -6,8 +6,6 @@ import WaybillSystem
 
 /// An app as the demo plays it: typed events through the client library, each written down in a ledger once `track()`
 /// has returned.
-///
-/// Its visitors come one after the other through two whole days before today, by a clock that is played too.
 struct DemoAppCommand: ParsableCommand {
     static let configuration = CommandConfiguration(commandName: "demo-app", shouldDisplay: false)
 
@@ -15,16 +13,49 @@ struct DemoAppCommand: ParsableCommand {
     @Option var ledger: String
     @Option var app: Int
     @Option var events: Int
+    @Flag(help: "Play two days of visitors instead of one user's taps of now.")
+    var visitors = false
+
+    private static let providers: [Subscription] = [
+        .all(.mixpanel), .all(.csv), .only(.ga4, ShopScreen.self, ProductTapped.self),
+    ]
+
+    private var configuration: Waybill.Configuration {
+        Waybill.Configuration(
+            spool: self.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118",
+            providers: Self.providers)
+    }
 
     func run() throws {
-        let files = POSIXFileSystem()
-        let ledger = try files.open(self.ledger, .append)
+        let ledger = try POSIXFileSystem().open(self.ledger, .append)
+        if self.visitors {
+            try self.play(ledger)
+        } else {
+            try self.tap(ledger)
+        }
+    }
+
+    /// One user's screens and taps.
+    private func tap(_ ledger: FileID) throws {
+        let waybill = try Waybill(self.configuration)
+        waybill.setVendorID(Self.vendorID, for: .ga4)
+        waybill.setUser("u-\(self.app)", traits: ["tier": "PREMIUM"])
+        var generator = SeededGenerator(seed: UInt64(self.app))
+        for number in 0..<self.events {
+            let outcome =
+                Int.random(in: 0..<5, using: &generator) == 0
+                ? waybill.track(ShopScreen(app: self.app, number: number, title: "ShoppingList"))
+                : waybill.track(ProductTapped(app: self.app, number: number, price: 39_900))
+            try self.write(outcome, number, to: ledger)
+        }
+        try waybill.flush()
+    }
+
+    /// Visitors, one after the other.
+    private func play(_ ledger: FileID) throws {
         let clock = PlayedClock(daysAgo: 2)
         let core = try ClientCore(
-            Waybill.Configuration(
-                spool: self.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118",
-                providers: [.all(.mixpanel), .all(.csv), .only(.ga4, ShopScreen.self, ProductTapped.self)]),
-            on: files, clock: clock, seed: SystemRandom.seed(), zone: { _ in 0 })
+            self.configuration, on: POSIXFileSystem(), clock: clock, seed: SystemRandom.seed(), zone: { _ in 0 })
         var visitors = DemoVisitors(app: self.app)
         var number = 0
         while number < self.events {
@@ -32,7 +63,7 @@ struct DemoAppCommand: ParsableCommand {
             // Visits are spread evenly over both days, whatever their number of steps; the last one ends before midnight.
             clock.advance(toShare: number, of: self.events, hours: 47)
             try core.reset()
-            core.setVendorID("0a1b2c3d4e5f60718293a4b5c6d7e8f9", for: .ga4)
+            core.setVendorID(Self.vendorID, for: .ga4)
             if visitor.isMember { _ = core.setUser(visitor.user, traits: [:]) }
             for step in visitor.steps where number < self.events {
                 clock.advance(milliseconds: step.pauseMilliseconds)
@@ -47,18 +78,25 @@ struct DemoAppCommand: ParsableCommand {
                     case .signUp:
                         core.track { $0.take(SignUpTapped(app: self.app, number: number), $1) { _ in } }
                     }
-                if case .stored = outcome { try files.writeAll(ledger, Array("\(self.app) \(number)\n".utf8)) }
+                try self.write(outcome, number, to: ledger)
                 if step.signsUp { _ = core.setUser(visitor.user, traits: ["tier": "FREE"]) }
                 number += 1
-                // An app does not write as fast as it can; the demo wants time to kill something.
-                if number % 200 == 0 { MonitorPause.milliseconds(10) }
             }
         }
         try core.flush()
     }
+
+    private static let vendorID = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
+
+    /// Notes what `track()` promised.
+    private func write(_ outcome: TrackOutcome, _ number: Int, to ledger: FileID) throws {
+        if case .stored = outcome { try POSIXFileSystem().writeAll(ledger, Array("\(self.app) \(number)\n".utf8)) }
+        // An app does not write as fast as it can; the demo wants time to kill something.
+        if number % 200 == 199 { MonitorPause.milliseconds(10) }
+    }
 }
 
-/// The clock of an app whose days are played.
+/// The clock of an app that plays whole days before today.
 private final class PlayedClock: SystemClock {
     private let start: Int64
     private let played = Mutex<Int64>(0)

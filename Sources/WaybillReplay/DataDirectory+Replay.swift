@@ -1,0 +1,52 @@
+internal import WaybillArchive
+internal import WaybillJournal
+internal import WaybillProjection
+internal import WaybillSystem
+
+/// What replaying and sealing ask of a data directory before they begin.
+extension DataDirectory {
+    func requireArchive() throws(Replay.Failure) {
+        let archive = try Replay.onDisk { () throws(FileSystemError) in try self.files.status(at: self.archive) }
+        guard archive != nil else { throw .noArchive(self.root) }
+    }
+
+    /// Takes the lock that a running receiver holds.
+    func lockForReplay() throws(Replay.Failure) -> FileID {
+        do throws(DataDirectoryError) {
+            return try self.lock(processID: ProcessID.current)
+        } catch {
+            throw .data(error)
+        }
+    }
+
+    /// What a projection's checkpoint says; nothing where it has none.
+    func recordedEntries(of projection: String) throws(Replay.Failure) -> [String: String] {
+        let bytes = try Replay.onDisk { () throws(FileSystemError) in
+            try self.files.contents(of: self.statePath(projection), byteCountMax: 1 << 30)
+        }
+        return bytes.flatMap { StateImage(bytes: $0) }?.entries ?? [:]
+    }
+
+    /// The zone that a projection last ran with; UTC when it never did.
+    func recordedZone(of projection: String) throws(Replay.Failure) -> TimeZoneRules {
+        guard let name = try self.recordedEntries(of: projection)["zone"] else { return .utc }
+        do throws(TimeZoneError) {
+            return try TimeZoneRules(named: name, from: self.files)
+        } catch {
+            throw .zone(error)
+        }
+    }
+}
+
+extension ProjectionRun {
+    /// Brings a projection from its last checkpoint to the journal's position `end`.
+    ///
+    /// - Returns: where it stands now, which is not yet checkpointed.
+    mutating func catchUp(
+        _ projection: inout some Projection & ~Copyable, to end: JournalPosition
+    ) throws(FileSystemError) -> JournalPosition {
+        var position = try projection.recover().position
+        while position < end { position = try self.advance(&projection, from: position, upTo: end) }
+        return position
+    }
+}
