@@ -415,7 +415,7 @@ package enum JournalPath {
     /// The position in the name of what a start set aside, or of a group that a start died over; `nil` for another
     /// file's name, which is never deleted.
     ///
-    ///     268435900.torn-1                         268435900.group
+    ///     268435900.torn-1                         268435900.group      268435900.group.tmp
     ///     00000000000268435612.journal.torn-1      00000000000268435612.journal.suspect-1
     static func position(ofLeftover name: String) -> JournalPosition? {
         let parts = name.split(separator: ".", omittingEmptySubsequences: false)
@@ -425,6 +425,7 @@ package enum JournalPath {
         switch parts.count {
         case 2 where parts[1] == "group": break
         case 2 where Self.isNumbered(parts[1], "torn-"): break
+        case 3 where parts[1] == "group" && parts[2] == "tmp": break
         case 3 where Self.position(ofSegment: "\(first).\(parts[1])") != nil:
             guard Self.isNumbered(parts[2], "torn-") || Self.isNumbered(parts[2], "suspect-") else { return nil }
         default: return nil

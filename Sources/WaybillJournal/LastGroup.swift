@@ -7,12 +7,14 @@ internal import WaybillSystem
 /// them. A process that dies between such a sync and the cut behind it leaves a group that looks whole. Nothing may be
 /// answered from it before its bytes were dirty once more and a sync of them succeeded.
 ///
-///     1. <position>.group: the group's bytes, their checksum as 8 digits, LF; synced, and the folder
+///     1. <position>.group: the group's bytes, their checksum as 8 digits, LF; made as <position>.group.tmp, synced,
+///        renamed, and the folder synced
 ///     2. the segment is cut to the group's start, the group is appended, synced
 ///     3. <position>.group is deleted
 ///
-/// A crash in between finds the whole group beside the segment and puts it back; one that is not whole was being
-/// written, and the segment still has everything. All groups before the last were followed by a sync that succeeded.
+/// After a crash, a segment that has not all bytes of the group was cut, so that the file beside it is durable: it is put
+/// back. While the segment has them, that file may be no more than a name in a cache that the power takes away: the
+/// start makes it anew before it cuts. All groups before the last were followed by a sync that succeeded.
 struct LastGroup {
     let segment: JournalPosition
     let start: JournalPosition
@@ -34,13 +36,8 @@ struct LastGroup {
             files)
         let path = self.path(in: directory)
         do throws(FileSystemError) {
-            let copy = try files.open(path, .replace)
-            defer { files.close(copy) }
-            try files.writeAll(copy, bytes + Self.trailer(of: bytes))
-            try files.synchronize(copy)
-            try files.synchronizeDirectory(directory)
+            try files.replace(path, with: bytes + Self.trailer(of: bytes))
         } catch {
-            if try files.status(at: path) != nil { try files.unlink(path) }
             guard error.errno == SystemErrorText.noSpace else { throw error }
             return false
         }
@@ -49,19 +46,20 @@ struct LastGroup {
         return true
     }
 
-    /// Does what a start that died left undone.
+    /// Puts back what a start that died had cut from the last segment.
     static func finishRewriting(directory: String, files: some FileSystem) throws(FileSystemError) {
         let names = try files.list(directory)
+        let segments = names.compactMap(JournalPath.position(ofSegment:))
         for name in names where name.hasSuffix(Self.suffix) {
             guard let start = Int(name.dropLast(Self.suffix.utf8.count)) else { continue }
             let path = Path.join(directory, name)
-            let segments = names.compactMap(JournalPath.position(ofSegment:))
             if let contents = try files.contents(of: path, byteCountMax: 1 << 30), let group = Self.group(in: contents),
                 let segment = segments.max(), segment.rawValue <= start
             {
                 let file = try files.open(JournalPath.segment(segment, in: directory), .append)
                 defer { files.close(file) }
                 let offset = start - segment.rawValue
+                if try Self.read(file, from: offset, byteCount: group.count, files) == group { continue }
                 if try files.status(file).byteCount >= offset { try Self.putBack(group, at: offset, in: file, files) }
             }
             try files.unlink(path)

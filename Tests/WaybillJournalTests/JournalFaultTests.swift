@@ -148,6 +148,40 @@ import WaybillSystem
         }
     }
 
+    @Test func `a start that dies over what another died over loses nothing when the power goes`() throws {
+        var firstCall = 1
+        while try self.survives(firstCall, stoppedAt: nil) {
+            var secondCall = 1
+            while try self.survives(firstCall, stoppedAt: secondCall) { secondCall += 1 }
+            firstCall += 1
+        }
+        #expect(firstCall > 8)
+    }
+
+    /// One start dies at a call, the next one at another, then the power goes.
+    ///
+    /// - Returns: whether the last of the starts died.
+    private func survives(_ firstCall: Int, stoppedAt secondCall: Int?) throws -> Bool {
+        var wasStopped = false
+        for seed in 0..<UInt64(4) {
+            let bench = try JournalBench()
+            var journal = try bench.open()
+            bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+            try bench.commit(&journal)
+            bench.stageBatch(2, payload: [UInt8](repeating: 4, count: 3000), in: &journal)
+            try bench.commit(&journal)
+            bench.disk.kill()
+            for call in [firstCall, secondCall].compactMap({ $0 }) {
+                bench.disk.stop(atCall: call)
+                wasStopped = (try? bench.open()) == nil
+                bench.disk.kill()
+            }
+            bench.disk.crash(seed: seed)
+            _ = try bench.recover()
+        }
+        return wasStopped
+    }
+
     @Test func `a segment that is gone is named, and streams go on where a reader holds them`() throws {
         let bench = try JournalBench(segmentByteCountMax: 100)
         var journal = try bench.open()

@@ -125,11 +125,13 @@ import WaybillSystem
         let segments = journal.segments
         let first = JournalPath.segment(segments[0], in: "/journal")
         let leftovers = [
-            "/journal/\(segments[1].rawValue).torn-1", "/journal/0.group", first + ".torn-12", first + ".suspect-1",
+            "/journal/\(segments[1].rawValue).torn-1", "/journal/0.group", "/journal/0.group.tmp",
+            first + ".torn-12", first + ".suspect-1",
         ]
         let foreign = [
             "/journal/notes.txt", "/journal/x.torn-1", "/journal/1.torn-", "/journal/1.torn-1x", "/journal/+1.torn-1",
-            "/journal/1.torn-1.gz", "/journal/1.groups", "/journal/.group", "/journal/1.journal.torn-1",
+            "/journal/1.torn-1.gz", "/journal/1.groups", "/journal/1.groups.tmp", "/journal/.group",
+            "/journal/1.journal.torn-1",
             first + ".suspect", "/journal/99999999999999999999.torn-1",
         ]
         bench.disk.now += 1_000_000_000
