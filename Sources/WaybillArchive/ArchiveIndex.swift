@@ -46,15 +46,10 @@ package struct ArchiveIndex<Files: FileSystem> {
     package init(data: DataDirectory<Files>) throws(FileSystemError) {
         self.data = data
         var lengths: [String: Int] = [:]
-        for path in [data.statePath("archive"), data.statePath("archive") + ".previous"] {
-            guard let bytes = try data.files.contents(of: path, byteCountMax: 1 << 30),
-                let image = StateImage(bytes: bytes)
-            else { continue }
-            let prefix = FileSet<Files>.keyPrefix
-            for (key, value) in image.entries where key.hasPrefix(prefix) {
-                lengths[String(key.dropFirst(prefix.utf8.count))] = Int(value)
-            }
-            break
+        let prefix = FileSet<Files>.keyPrefix
+        let entries = try StateImage.read(data.statePath("archive"), files: data.files)?.entries ?? [:]
+        for (key, value) in entries where key.hasPrefix(prefix) {
+            lengths[String(key.dropFirst(prefix.utf8.count))] = Int(value)
         }
         self.isCheckpointed = !lengths.isEmpty
         var sealed: [String: (DayFolder, DayManifest.File)] = [:]

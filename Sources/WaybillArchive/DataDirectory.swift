@@ -51,9 +51,9 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
     /// When a part of it is damaged or gone, streams stand at least where the archive holds them.
     package func openJournal(segmentByteCountMax: Int = 256 << 20) throws(FileSystemError) -> Journal<Files> {
         var endMin = 0
-        // Also the checkpoint before the last rewrite, which serves where the last one cannot be read.
-        for name in try self.files.list(self.state) where name.hasSuffix(".state") || name.hasSuffix(".state.previous")
-        {
+        // Any of a checkpoint's files may be the one that serves.
+        for name in try self.files.list(self.state)
+        where StateImage.suffixes.contains(where: { name.hasSuffix(".state" + $0) }) {
             guard let bytes = try self.files.contents(of: Path.join(self.state, name), byteCountMax: 1 << 30),
                 let position = StateImage(bytes: bytes)?.entries["position"]
             else { continue }

@@ -12,9 +12,8 @@ internal import WaybillSystem
 ///     2. the segment is cut to the group's start, the group is appended, synced
 ///     3. <position>.group is deleted
 ///
-/// After a crash, a segment that has not all bytes of the group was cut, so that the file beside it is durable: it is put
-/// back. While the segment has them, that file may be no more than a name in a cache that the power takes away: the
-/// start makes it anew before it cuts. All groups before the last were followed by a sync that succeeded.
+/// A crash in between finds the whole group beside the segment and puts it back, once its name is durable too: whoever
+/// gave it that name may have died before it was. All groups before the last were followed by a sync that succeeded.
 struct LastGroup {
     let segment: JournalPosition
     let start: JournalPosition
@@ -46,7 +45,7 @@ struct LastGroup {
         return true
     }
 
-    /// Puts back what a start that died had cut from the last segment.
+    /// Does what a start that died left undone.
     static func finishRewriting(directory: String, files: some FileSystem) throws(FileSystemError) {
         let names = try files.list(directory)
         let segments = names.compactMap(JournalPath.position(ofSegment:))
@@ -59,7 +58,7 @@ struct LastGroup {
                 let file = try files.open(JournalPath.segment(segment, in: directory), .append)
                 defer { files.close(file) }
                 let offset = start - segment.rawValue
-                if try Self.read(file, from: offset, byteCount: group.count, files) == group { continue }
+                try files.synchronizeDirectory(directory)
                 if try files.status(file).byteCount >= offset { try Self.putBack(group, at: offset, in: file, files) }
             }
             try files.unlink(path)

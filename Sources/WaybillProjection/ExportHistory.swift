@@ -16,9 +16,10 @@ package struct ExportHistory: Hashable, Sendable {
 
     /// What a live export's checkpoint remembers; nothing where there is none that can be read.
     package init(ofExport name: String, in data: DataDirectory<some FileSystem>) throws(FileSystemError) {
-        let bytes = try data.files.contents(of: data.statePath("export-\(name)"), byteCountMax: 1 << 30)
-        guard let entries = bytes.flatMap({ StateImage(bytes: $0) })?.entries else { return }
-        self.entries = entries.filter { $0.key.hasPrefix(Self.mappingPrefix) || $0.key == Self.extensionKey }
+        let state = try StateImage.read(data.statePath("export-\(name)"), files: data.files)
+        self.entries = (state?.entries ?? [:]).filter {
+            $0.key.hasPrefix(Self.mappingPrefix) || $0.key == Self.extensionKey
+        }
     }
 
     /// What the checkpoint of an export with these options remembers.

@@ -21,10 +21,9 @@ extension DataDirectory {
 
     /// What a projection's checkpoint says; nothing where it has none.
     func recordedEntries(of projection: String) throws(Replay.Failure) -> [String: String] {
-        let bytes = try Replay.onDisk { () throws(FileSystemError) in
-            try self.files.contents(of: self.statePath(projection), byteCountMax: 1 << 30)
+        try Replay.onDisk { () throws(FileSystemError) in
+            try StateImage.read(self.statePath(projection), files: self.files)?.entries ?? [:]
         }
-        return bytes.flatMap { StateImage(bytes: $0) }?.entries ?? [:]
     }
 
     /// The zone that a projection last ran with; UTC when it never did.

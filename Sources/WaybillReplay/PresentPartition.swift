@@ -39,16 +39,11 @@ struct PresentPartition<Files: FileSystem> {
         of provider: ProviderID, in data: DataDirectory<Files>
     ) throws(FileSystemError) -> [String: Int] {
         var lengths: [String: Int] = [:]
+        let prefix = FileSet<Files>.keyPrefix
         let path = data.statePath("export-\(provider.rawValue)")
-        for path in [path, path + ".previous"] {
-            guard let bytes = try data.files.contents(of: path, byteCountMax: 1 << 30),
-                let image = StateImage(bytes: bytes)
-            else { continue }
-            let prefix = FileSet<Files>.keyPrefix
-            for (key, value) in image.entries where key.hasPrefix(prefix) {
-                lengths[String(key.dropFirst(prefix.utf8.count))] = Int(value)
-            }
-            break
+        let entries = try StateImage.read(path, files: data.files)?.entries ?? [:]
+        for (key, value) in entries where key.hasPrefix(prefix) {
+            lengths[String(key.dropFirst(prefix.utf8.count))] = Int(value)
         }
         return lengths
     }

@@ -62,7 +62,7 @@ final class ReplayLedger<Files: FileSystem>: @unchecked Sendable {
 
     /// Deletes the record of a replay that is done.
     func remove() throws(FileSystemError) {
-        for path in [self.path, self.path + ".tmp", self.path + ".previous"]
+        for path in StateImage.paths(self.path)
         where try self.files.status(at: path) != nil {
             try self.files.unlink(path)
         }

@@ -57,8 +57,8 @@ extension Replayer {
                 let segments = try self.files.list(self.data.journal).compactMap(JournalPath.position(ofSegment:))
                 start = segments.min() ?? start
             }
-            let state = try self.files.contents(of: self.data.statePath("archive"), byteCountMax: 1 << 30)
-            let position = state.flatMap { StateImage(bytes: $0) }?.entries["position"].flatMap { Int($0) } ?? 0
+            let state = try StateImage.read(self.data.statePath("archive"), files: self.files)
+            let position = state?.entries["position"].flatMap { Int($0) } ?? 0
             return (start, JournalPosition(position))
         }
     }
@@ -143,7 +143,7 @@ extension Replayer {
 extension FileSystem {
     /// Deletes a state file and what stands beside it.
     fileprivate func removeState(_ path: String) throws(FileSystemError) {
-        for path in [path, path + ".tmp", path + ".previous"] where try self.status(at: path) != nil {
+        for path in StateImage.paths(path) where try self.status(at: path) != nil {
             try self.unlink(path)
         }
     }

@@ -59,7 +59,7 @@ package struct StateStore<Files: FileSystem>: ~Copyable {
         self.files = files
         var recovery = Recovery()
         var entries: [String: String] = [:]
-        for candidate in [path, path + ".tmp", path + ".previous"] {
+        for candidate in StateImage.paths(path) {
             guard let bytes = try files.contents(of: candidate, byteCountMax: 1 << 30), !bytes.isEmpty else { continue }
             guard let image = StateImage(bytes: bytes, head: Self.head) else {
                 // With no other file a process died in the first commit; the next one writes over what it left.
@@ -219,6 +219,23 @@ package struct StateImage: Sendable {
     package private(set) var entries: [String: String] = [:]
     /// How far the whole commits reach.
     package private(set) var validByteCount = 0
+
+    /// What a state's file may be called, the one that serves first in front: a process may have died while it wrote
+    /// the state anew.
+    package static let suffixes = ["", ".tmp", ".previous"]
+
+    package static func paths(_ path: String) -> [String] {
+        self.suffixes.map { path + $0 }
+    }
+
+    /// Reads the state at `path` as a ``StateStore`` would, and changes nothing; `nil` where there is none.
+    package static func read(_ path: String, files: some FileSystem) throws(FileSystemError) -> StateImage? {
+        for candidate in self.paths(path) {
+            guard let bytes = try files.contents(of: candidate, byteCountMax: 1 << 30) else { continue }
+            if let image = StateImage(bytes: bytes) { return image }
+        }
+        return nil
+    }
 
     /// Reads whole commits up to the first torn or damaged one; `nil` when the head or the first commit is none.
     package init?(bytes: [UInt8], head: String = "waybill-state 1\n") {

@@ -15,6 +15,19 @@ struct JournalPositionTests {
         #expect(try data.openJournal().end == JournalPosition(5_000))
     }
 
+    @Test func `a journal goes on behind a checkpoint that a dying process left under another name`() throws {
+        for suffix in StateImage.suffixes {
+            let files = CrashFileSystem()
+            let data = DataDirectory(root: "/data", files: files)
+            try data.create()
+            var state = try StateStore(path: data.statePath("archive"), files: files)
+            try state.commit(["position": "5000", "file:archive/part-00001.ndjson": "7"])
+            if !suffix.isEmpty { try files.rename(data.statePath("archive"), to: data.statePath("archive") + suffix) }
+            #expect(try data.openJournal().end == JournalPosition(5_000))
+            #expect(try ArchiveIndex(data: data).lengths == ["archive/part-00001.ndjson": 7])
+        }
+    }
+
     @Test func `a journal without checkpoints begins at its own end`() throws {
         let data = DataDirectory(root: "/data", files: CrashFileSystem())
         try data.create()

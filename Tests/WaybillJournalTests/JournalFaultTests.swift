@@ -182,6 +182,35 @@ import WaybillSystem
         return wasStopped
     }
 
+    @Test func `a start without room makes durable what one before it could not`() throws {
+        var call = 1
+        var isOpen = false
+        while !isOpen {
+            for seed in 0..<UInt64(8) {
+                let bench = try JournalBench()
+                var journal = try bench.open()
+                bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+                try bench.commit(&journal)
+                let groupStart = journal.end
+                bench.stageBatch(2, payload: [UInt8](repeating: 4, count: 3000), in: &journal)
+                try bench.commit(&journal)
+                bench.disk.kill()
+                bench.disk.fail(call: call, .error(SystemErrorText.inputOutput))
+                isOpen = (try? bench.open()) != nil
+                bench.disk.kill()
+                let copy = "/journal/\(groupStart.rawValue).group.tmp"
+                bench.disk.fail("open", of: copy, .error(SystemErrorText.noSpace))
+                journal = try bench.open()
+                bench.stageBatch(1, payload: [5], in: &journal)
+                try bench.commit(&journal)
+                bench.disk.crash(seed: seed)
+                _ = try bench.recover()
+            }
+            call += 1
+        }
+        #expect(call > 8)
+    }
+
     @Test func `a segment that is gone is named, and streams go on where a reader holds them`() throws {
         let bench = try JournalBench(segmentByteCountMax: 100)
         var journal = try bench.open()
