@@ -67,7 +67,7 @@ class Exports:
         """A data directory with the provider's closed parts."""
         if provider not in cls.made:
             output = cls.site.root / f"made-{provider}"
-            result = run("replay", "--data", cls.site.data, "--provider", provider, "--output", output)
+            result = run("replay", "--data", cls.site.data, "--provider", provider, "--output", output, "--with-users")
             assert result.returncode == 0, result.stderr
             cls.made[provider] = output
         shutil.copytree(cls.made[provider], target)
