@@ -19,6 +19,24 @@ package struct ExportRecord {
     package let late48HoursCount: Int
     /// Events received more than 24 hours after their session began, which GA4 attributes to none.
     package let late24HoursCount: Int
+
+    package init(
+        bytes: UnsafeRawBufferPointer, ids: UnsafeRawBufferPointer, eventCount: Int, env: DeploymentEnvironment,
+        day: CalendarDay, oldest: WallTime, fixes: FixCounts, firstID: UnsafeRawBufferPointer,
+        lastID: UnsafeRawBufferPointer, late48HoursCount: Int, late24HoursCount: Int
+    ) {
+        self.bytes = bytes
+        self.ids = ids
+        self.eventCount = eventCount
+        self.env = env
+        self.day = day
+        self.oldest = oldest
+        self.fixes = fixes
+        self.firstID = firstID
+        self.lastID = lastID
+        self.late48HoursCount = late48HoursCount
+        self.late24HoursCount = late24HoursCount
+    }
 }
 
 /// One event that was refused; its pointers are valid during the call that receives it.
@@ -32,12 +50,12 @@ package struct Refusal {
 
 /// One event that the provider would not accept yet; its pointers are valid during the call that receives it.
 package struct HeldEvent {
-    package let id: UnsafeRawBufferPointer
-    package let env: DeploymentEnvironment
-    package let day: CalendarDay
-    package let time: WallTime
+    /// Of this event alone.
+    package let record: ExportRecord
     /// From when on the provider takes it.
     package let notBefore: WallTime
+
+    package var id: UnsafeRawBufferPointer { self.record.ids }
 }
 
 /// Takes what becomes of events.

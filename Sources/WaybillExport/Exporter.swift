@@ -24,6 +24,11 @@ package struct ExportOptions: Sendable {
     package var syslog = SyslogOptions()
     package var journald = JournaldOptions()
 
+    /// When a replay is made, `nil` for a live export; what the provider takes by then is not held.
+    ///
+    /// Not part of the ``fingerprint``: a live export writes what it held once the day is sealed.
+    package var replayTime: WallTime?
+
     package init(provider: ProviderID, zone: TimeZoneRules = .utc) {
         self.provider = provider
         self.zone = zone
@@ -201,7 +206,7 @@ package struct Exporter: ~Copyable {
         }
         let mapped = self.map(receivedAt: receivedAt, isAgeJudged: isAgeJudged)
         let fate = self.fate(day: day, receivedAt: receivedAt, isAgeJudged: isAgeJudged)
-        switch mapped.outcome {
+        switch self.released(mapped.outcome) {
         case .written:
             self.terminator = mapped.terminator
             if mapped.eventsPerRecordMax > 1 {
@@ -212,8 +217,8 @@ package struct Exporter: ~Copyable {
         case .skipped(let reason):
             sink.skip(reason)
         case .held(let notBefore):
-            sink.hold(
-                HeldEvent(id: fate.id, env: fate.env, day: fate.day, time: fate.time, notBefore: notBefore))
+            precondition(mapped.eventsPerRecordMax == 1, "a held event has its record to itself")
+            sink.hold(HeldEvent(record: self.record(mapped, fate), notBefore: notBefore))
         case .refused(let cause):
             self.deadLetter.write(
                 cause, provider: self.options.provider, of: self.event,
@@ -345,15 +350,27 @@ package struct Exporter: ~Copyable {
 
     // MARK: Records
 
+    /// What is held no longer by the time of a replay is written.
+    private func released(_ outcome: MappingOutcome) -> MappingOutcome {
+        guard case .held(let notBefore) = outcome, let time = self.options.replayTime, notBefore <= time else {
+            return outcome
+        }
+        return .written
+    }
+
     private mutating func write<Sink: ExportSink & ~Copyable>(
         _ mapped: Mapped, _ fate: EventFate, to sink: inout Sink
     ) {
+        sink.write(self.record(mapped, fate))
+    }
+
+    /// The record of one event, which the draft holds.
+    private mutating func record(_ mapped: Mapped, _ fate: EventFate) -> ExportRecord {
         self.draft.json.output.append(mapped.terminator)
-        sink.write(
-            ExportRecord(
-                bytes: self.draft.json.output.bytes, ids: fate.id, eventCount: 1, env: fate.env, day: fate.day,
-                oldest: fate.time, fixes: self.draft.fixes, firstID: fate.id, lastID: fate.id,
-                late48HoursCount: fate.isLate48Hours ? 1 : 0, late24HoursCount: fate.isLate24Hours ? 1 : 0))
+        return ExportRecord(
+            bytes: self.draft.json.output.bytes, ids: fate.id, eventCount: 1, env: fate.env, day: fate.day,
+            oldest: fate.time, fixes: self.draft.fixes, firstID: fate.id, lastID: fate.id,
+            late48HoursCount: fate.isLate48Hours ? 1 : 0, late24HoursCount: fate.isLate24Hours ? 1 : 0)
     }
 
     private mutating func addToGroup<Sink: ExportSink & ~Copyable>(

@@ -47,14 +47,10 @@ struct Mixpanel: Provider {
     }
 
     func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
-        if context.isAgeJudged, -context.age(of: event) > Limits.Mixpanel.futureMillisecondsMax {
-            guard -context.age(of: event) <= Limits.Mixpanel.holdMillisecondsMax else {
-                return .refused(
-                    RefusalCause(.mixpanelFuture, "the event is more than 24 hours ahead", field: "ts", limit: 24))
-            }
-            return .held(
-                notBefore: WallTime(
-                    milliseconds: event.facts.time.milliseconds - Limits.Mixpanel.futureMillisecondsMax))
+        let lead = context.isAgeJudged ? -context.age(of: event) : 0
+        guard lead <= Limits.Mixpanel.holdMillisecondsMax else {
+            return .refused(
+                RefusalCause(.mixpanelFuture, "the event is more than 24 hours ahead", field: "ts", limit: 24))
         }
         draft.json.beginObject()
         draft.json.key("event")
@@ -86,7 +82,9 @@ struct Mixpanel: Provider {
         }
         draft.json.endObject()
         draft.json.endObject()
-        return .written
+        guard lead > Limits.Mixpanel.futureMillisecondsMax else { return .written }
+        return .held(
+            notBefore: WallTime(milliseconds: event.facts.time.milliseconds - Limits.Mixpanel.futureMillisecondsMax))
     }
 
     // MARK: Identity

@@ -64,7 +64,7 @@ enum MappingOutcome {
     /// The draft holds its record.
     case written
     case refused(RefusalCause)
-    /// Valid, but not before this time.
+    /// The draft holds its record, which the provider takes from this time on.
     case held(notBefore: WallTime)
     case skipped(SkipReason)
 }

@@ -18,7 +18,6 @@ extension DataVerifier {
         let actual = try self.tallies(of: options, checkpoint)
         self.report.total("\(name)_events", actual.values.reduce(0) { $0 + $1.exported })
         self.report.total("\(name)_refused", actual.values.reduce(0) { $0 + $1.refused })
-        self.report.total("\(name)_held", actual.values.reduce(0) { $0 + $1.held })
         guard let archive else {
             return self.report.note("\(name) is not compared with the archive, whose checkpoint is missing")
         }
@@ -72,20 +71,17 @@ extension DataVerifier {
         /// The sum of the ids' hashes: equal sets have equal sums, in whatever order.
         var ids: UInt64 = 0
         var refused = 0
-        var held = 0
-        var heldIDs: UInt64 = 0
 
-        var eventCount: Int { self.exported + self.refused + self.held }
+        var eventCount: Int { self.exported + self.refused }
 
         func adding(_ other: Tally) -> Tally {
             Tally(
                 exported: self.exported + other.exported, ids: self.ids &+ other.ids,
-                refused: self.refused + other.refused, held: self.held + other.held,
-                heldIDs: self.heldIDs &+ other.heldIDs)
+                refused: self.refused + other.refused)
         }
 
         func holdsAtLeast(_ other: Tally) -> Bool {
-            self.exported >= other.exported && self.refused >= other.refused && self.held >= other.held
+            self.exported >= other.exported && self.refused >= other.refused
         }
     }
 
@@ -135,11 +131,9 @@ extension DataVerifier {
             self.change(Self.day(refusal.env, refusal.day)) { $0.refused += 1 }
         }
 
+        /// A seal makes a held event one that is exported.
         mutating func hold(_ event: HeldEvent) {
-            self.change(Self.day(event.env, event.day)) {
-                $0.held += 1
-                $0.heldIDs &+= FNV1a.hash(event.id)
-            }
+            self.write(event.record)
         }
 
         mutating func skip(_ reason: WaybillExport.SkipReason) {
@@ -267,11 +261,10 @@ extension DataVerifier {
             switch name {
             case "dead":
                 tally.refused += try self.lineCount(of: "\(folder)/dead/part-00000.ndjson", checkpoint)
-            case "held.ids":
-                try self.visitLines(of: "\(folder)/held.ids", checkpoint.lengths["\(folder)/held.ids"] ?? 0) {
-                    line, _ in
-                    tally.held += 1
-                    tally.heldIDs &+= FNV1a.hash(line.prefix { $0 != 0x20 })
+            case HeldRecord.fileName:
+                try self.visitHeld(in: folder, checkpoint) { id in
+                    tally.exported += 1
+                    tally.ids &+= FNV1a.hash(id)
                 }
             case ".generation", ".standing": break
             case DayFolder.manifestName: try self.verifyDay(folder)
@@ -438,6 +431,7 @@ extension DataVerifier {
             let folder = "exports/\(options.provider.rawValue)/\(day)"
             var expected = run.sink.ids[day] ?? [:]
             var isNamed = false
+            try self.visitHeld(in: folder, checkpoint) { expected[FNV1a.hash($0)]? -= 1 }
             for stem in try self.stems(in: folder) {
                 let length = checkpoint.lengths[stem + ".ids"] ?? Int.max
                 var alien: [(text: String, offset: Int)] = []
@@ -474,8 +468,8 @@ extension DataVerifier {
                 self.report.add(
                     Problem(
                         .disagreement, folder,
-                        "of the archive come \(own.exported) exported, \(own.refused) refused, \(own.held) held; the "
-                            + "files hold other counts of refused or held events"))
+                        "of the archive come \(own.exported) exported or held and \(own.refused) refused; the files hold "
+                            + "another count of refused events"))
             }
         }
     }
@@ -495,6 +489,17 @@ extension DataVerifier {
         guard byteCount > 0, try self.data.files.status(at: self.absolute(path)) != nil else { return }
         var reader = try LineReader(path: self.absolute(path), byteCount: byteCount, files: self.data.files)
         while let line = try reader.next() { body(line.bytes[...], line.range.lowerBound) }
+    }
+
+    /// The ids of events that are held; the others in the file stand in parts.
+    private func visitHeld(
+        in folder: String, _ checkpoint: Checkpoint, _ body: (_ id: ArraySlice<UInt8>) -> Void
+    ) throws(FileSystemError) {
+        let path = "\(folder)/\(HeldRecord.fileName)"
+        let released = HeldRecord.released(in: checkpoint.entries)[folder] ?? 0
+        try self.visitLines(of: path, checkpoint.lengths[path] ?? 0) { line, offset in
+            if offset >= released { body(line.prefix { $0 != 0x20 }) }
+        }
     }
 
     private func lineCount(of path: String, _ checkpoint: Checkpoint) throws(FileSystemError) -> Int {

@@ -15,18 +15,16 @@ struct ExportDayManifest {
         var isLate: Bool
     }
 
-    /// Sums over parts, and what was refused or held while no record was written.
+    /// Sums over parts, and what was refused while no record was written.
     struct Totals {
         var recordCount = 0
         var eventCount = 0
-        var heldCount = 0
         var fixes: [String: Int] = [:]
         var dead: [String: Int] = [:]
 
         mutating func add(_ other: Totals) {
             self.recordCount += other.recordCount
             self.eventCount += other.eventCount
-            self.heldCount += other.heldCount
             self.fixes.merge(other.fixes, uniquingKeysWith: +)
             self.dead.merge(other.dead, uniquingKeysWith: +)
         }
@@ -63,8 +61,6 @@ struct ExportDayManifest {
         ExportManifest.write(self.totals.fixes, to: &json)
         json.key("dead")
         ExportManifest.write(self.totals.dead, to: &json)
-        json.key("held")
-        json.integer(Int64(self.totals.heldCount))
         json.key("parts")
         json.beginArray()
         for part in self.parts {
@@ -114,9 +110,9 @@ package struct ExportManifestFacts {
     }
 
     private init?(_ tape: borrowing JSONTape, name: String) {
-        guard let records = Self.integer(tape, "records", 0), let events = Self.integer(tape, "events", 0),
-            let held = Self.integer(tape, "held", 0)
-        else { return nil }
+        guard let records = Self.integer(tape, "records", 0), let events = Self.integer(tape, "events", 0) else {
+            return nil
+        }
         let isLate = tape.firstValue(of: "late", in: 0).map { tape[$0].kind == .true } ?? false
         self.part = ExportDayManifest.Part(
             name: name, recordCount: records, eventCount: events, sha256: Self.string(tape, "sha256", 0) ?? "",
@@ -124,7 +120,6 @@ package struct ExportManifestFacts {
         self.revision = Self.integer(tape, "revision", 0) ?? 0
         self.totals.recordCount = records
         self.totals.eventCount = events
-        self.totals.heldCount = held
         self.totals.fixes = Self.counts(tape, "fix")
         self.totals.dead = Self.counts(tape, "dead")
         guard let parts = tape.firstValue(of: "parts", in: 0), tape[parts].kind == .array else { return }

@@ -7,7 +7,10 @@ struct PartStanding: Hashable {
     var recordCount = 0
     var eventCount = 0
     var byteCount = 0
+    /// Events of the day that are held.
     var heldCount = 0
+    /// How far the file of held records is done with: what is before it stands in parts.
+    var releasedByteCount = 0
     var late24HoursCount = 0
     var late48HoursCount = 0
     var fixes: [String: Int] = [:]
@@ -21,6 +24,8 @@ struct PartStanding: Hashable {
     var revision = 0
     /// When the first event of the day came that no seal knows, milliseconds since 1970; 0 before.
     var openedAt: Int64 = 0
+
+    static let keyPrefix = "part:"
 
     init(number: Int) {
         self.number = number
@@ -40,13 +45,14 @@ struct PartStanding: Hashable {
         var next = PartStanding(number: self.number + 1)
         next.revision = self.revision
         next.openedAt = self.openedAt
+        next.heldCount = self.heldCount
+        next.releasedByteCount = self.releasedByteCount
         return next
     }
 
     var totals: ExportDayManifest.Totals {
         ExportDayManifest.Totals(
-            recordCount: self.recordCount, eventCount: self.eventCount, heldCount: self.heldCount, fixes: self.fixes,
-            dead: self.dead)
+            recordCount: self.recordCount, eventCount: self.eventCount, fixes: self.fixes, dead: self.dead)
     }
 
     /// `number=0 records=2 … fix.rename=1 dead.ga4.too_old=1 first=… last=…`; ids are percent-encoded.
@@ -56,6 +62,7 @@ struct PartStanding: Hashable {
             "bytes=\(self.byteCount)", "held=\(self.heldCount)", "late24=\(self.late24HoursCount)",
             "late48=\(self.late48HoursCount)",
         ]
+        if self.releasedByteCount > 0 { fields.append("released=\(self.releasedByteCount)") }
         if let oldest { fields.append("oldest=\(oldest)") }
         if self.mappingVersion > 0 { fields.append("mapping=\(self.mappingVersion)") }
         if self.revision > 0 { fields.append("revision=\(self.revision)") }
@@ -97,6 +104,7 @@ struct PartStanding: Hashable {
         case "events": self.eventCount = value
         case "bytes": self.byteCount = value
         case "held": self.heldCount = value
+        case "released": self.releasedByteCount = value
         case "late24": self.late24HoursCount = value
         case "late48": self.late48HoursCount = value
         case "oldest": self.oldest = Int64(value)
@@ -118,11 +126,12 @@ struct PartStanding: Hashable {
         self.late24HoursCount += record.late24HoursCount
         self.late48HoursCount += record.late48HoursCount
         self.oldest = min(self.oldest ?? record.oldest.milliseconds, record.oldest.milliseconds)
-        if record.fixes.total > 0 {
-            for code in FixCode.allCases where record.fixes[code] > 0 {
-                self.fixes[code.rawValue, default: 0] += record.fixes[code]
-            }
-        }
+        self.add(record.fixes)
+    }
+
+    mutating func add(_ fixes: FixCounts) {
+        guard fixes.total > 0 else { return }
+        for code in FixCode.allCases where fixes[code] > 0 { self.fixes[code.rawValue, default: 0] += fixes[code] }
     }
 }
 
@@ -299,13 +308,33 @@ struct PartSink: ExportSink, ~Copyable {
     }
 
     mutating func hold(_ event: HeldEvent) {
-        let index = self.index(of: Key(env: event.env, day: event.day))
+        let index = self.index(of: Key(env: event.record.env, day: event.record.day))
         self.touch(index)
-        self.partitions[index].held.append(contentsOf: event.id)
-        self.partitions[index].held.append(contentsOf: " \(event.notBefore.milliseconds)\n".utf8)
+        self.partitions[index].held.append(contentsOf: HeldRecord.line(of: event))
         let last = self.partitions[index].chunks.count - 1
         self.partitions[index].chunks[last].part.heldCount += 1
+        self.partitions[index].chunks[last].part.add(event.record.fixes)
         self.counts.held += 1
+    }
+
+    /// Writes a record that was held into the open part.
+    mutating func release(_ record: ExportRecord) {
+        self.write(record)
+        let index = self.index(of: Key(env: record.env, day: record.day))
+        let last = self.partitions[index].chunks.count - 1
+        self.partitions[index].chunks[last].part.heldCount -= 1
+        self.counts.held -= 1
+    }
+
+    func releasedByteCount(_ index: Int) -> Int {
+        self.partitions[index].chunks.last?.part.releasedByteCount ?? 0
+    }
+
+    /// Nothing of the partition is held any more.
+    mutating func released(_ index: Int, upTo byteCount: Int) {
+        let last = self.partitions[index].chunks.count - 1
+        self.partitions[index].chunks[last].part.heldCount = 0
+        self.partitions[index].chunks[last].part.releasedByteCount = byteCount
     }
 
     mutating func skip(_ reason: SkipReason) {
@@ -334,7 +363,8 @@ struct PartSink: ExportSink, ~Copyable {
     mutating func sealed(_ index: Int) {
         let last = self.partitions[index].chunks.count - 1
         let part = self.partitions[index].chunks[last].part
-        var next = part.recordCount > 0 ? part.next : PartStanding(number: part.number)
+        var next = part.next
+        if part.recordCount == 0 { next.number = part.number }
         next.revision = part.revision + 1
         next.openedAt = 0
         self.partitions[index].chunks = [Chunk(part: next)]

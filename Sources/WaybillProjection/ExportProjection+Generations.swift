@@ -43,8 +43,10 @@ extension ExportProjection {
         where range.admits(key.day, key.env) {
             let source = key.path(below: directory)
             try self.files.createDirectories(Path.join(self.root, source))
-            var standing = ["part": PartStanding(number: try self.nextPartNumber(in: source)).text]
-            for path in ["dead/\(PartitionPath.part(0)).ndjson", "held.ids"] {
+            var part = PartStanding(number: try self.nextPartNumber(in: source))
+            part.heldCount = try HeldRecord.count(in: Path.join(self.root, source), files: self.files)
+            var standing = ["part": part.text]
+            for path in ["dead/\(PartitionPath.part(0)).ndjson", HeldRecord.fileName] {
                 // These go on growing where the replay left them.
                 guard let status = try self.files.status(at: Path.join(self.root, "\(source)/\(path)")) else {
                     continue

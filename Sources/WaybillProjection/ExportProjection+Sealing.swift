@@ -4,8 +4,8 @@ package import WaybillSystem
 
 /// Sealing an export's days, at the cut-off of the report's own zone.
 ///
-/// A seal is part of a checkpoint, as closing a part is: the open part of the day is closed, one commit says so and
-/// holds the day's manifest, then the manifest and `_SUCCESS` are written. What comes later goes into the next part,
+/// A seal is part of a checkpoint, as closing a part is: what was held goes into the open part of the day, which is
+/// closed, one commit says so and holds the day's manifest, then the manifest and `_SUCCESS` are written. What comes later goes into the next part,
 /// which is late, and which the next cut-off closes with a new revision of the manifest.
 extension ExportProjection {
     static var sealPrefix: String { "seal:" }
@@ -30,7 +30,7 @@ extension ExportProjection {
 
     /// Closes the open parts of the days that are due.
     ///
-    /// - Returns: the days, with what was refused, held or put right in an open part without a record.
+    /// - Returns: the days, with what was refused in an open part without a record.
     mutating func closeDueDays(
         _ moment: SealMoment
     ) throws(FileSystemError) -> [(key: PartSink.Key, rest: ExportDayManifest.Totals)] {
@@ -38,6 +38,7 @@ extension ExportProjection {
         let due = self.openDays.due(moment).sorted { self.path($0) < self.path($1) }
         for key in due.prefix(Self.sealCountMax) {
             let index = self.sink.index(of: key)
+            try self.release(index, key)
             guard let part = self.sink.partitions[index].chunks.last?.part else { continue }
             var rest = ExportDayManifest.Totals()
             if part.recordCount > 0 {

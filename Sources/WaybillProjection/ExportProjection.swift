@@ -12,7 +12,7 @@ internal import WaybillJSON
 ///                                          part-00000.ids             the event ids of each record
 ///                                          part-00000.manifest.json   once the part is closed
 ///                                          dead/part-00000.ndjson     refused events, whole, with the reason
-///                                          held.ids                   events to be tried again
+///                                          held                       records for when the day is sealed
 ///                                          schemas/…                  Snowplow: draft schemas of closed parts
 ///
 /// A part is closed when it is full. Closing is part of a checkpoint: first the bytes are synced, then the checkpoint
@@ -44,7 +44,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private let pending: PendingOptions?
     private let isAgeJudged: Bool
     var state: StateStore<Files>
-    private var set: FileSet<Files>
+    var set: FileSet<Files>
     private var exporter: Exporter
     var sink: PartSink
     private var readers = EventReaders()
@@ -62,7 +62,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private var quarantinedCount = 0
     private var checkpointedQuarantinedCount = 0
 
-    static var partPrefix: String { "part:" }
+    static var partPrefix: String { PartStanding.keyPrefix }
     private static var closedPrefix: String { "closed:" }
     static var switchPrefix: String { "switch:" }
     static var adoptedKey: String { "adopted" }
@@ -184,7 +184,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
                 return standings[key]?.isLate ?? false
             }
             // What others put beside, and the name of a generation, stays.
-            guard isPart || name == "held.ids" else { return true }
+            guard isPart || name == HeldRecord.fileName else { return true }
             // Closed parts are no longer this checkpoint's, but it says up to which number parts are closed.
             guard suffixes.contains(where: path.hasSuffix),
                 let number = PartitionPath.partNumber(of: Path.name(of: path)),
@@ -405,7 +405,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         key.path(below: self.directory)
     }
 
-    private mutating func write(_ index: Int) throws(FileSystemError) {
+    mutating func write(_ index: Int) throws(FileSystemError) {
         self.sink.opened(index, at: self.receivedAt)
         let partition = self.sink.partitions[index]
         let directory = self.path(partition.key)
@@ -426,7 +426,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
                 partition.deadLetters, to: self.set.index(of: "\(directory)/dead/\(PartitionPath.part(0)).ndjson"))
         }
         if !partition.held.isEmpty {
-            try self.set.append(partition.held, to: self.set.index(of: "\(directory)/held.ids"))
+            try self.set.append(partition.held, to: self.set.index(of: "\(directory)/\(HeldRecord.fileName)"))
         }
         self.sink.written(index)
     }

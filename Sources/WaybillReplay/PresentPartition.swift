@@ -34,6 +34,14 @@ struct PresentPartition<Files: FileSystem> {
         self.lengths = lengths
     }
 
+    /// How far the held records of each partition stand in parts, as a provider's checkpoint says.
+    static func released(
+        of provider: ProviderID, in data: DataDirectory<Files>
+    ) throws(FileSystemError) -> [String: Int] {
+        let path = data.statePath("export-\(provider.rawValue)")
+        return HeldRecord.released(in: try StateImage.read(path, files: data.files)?.entries ?? [:])
+    }
+
     /// Lengths of the files that a provider's checkpoint knows.
     static func lengths(
         of provider: ProviderID, in data: DataDirectory<Files>
@@ -78,13 +86,19 @@ struct PresentPartition<Files: FileSystem> {
     }
 
     /// Calls `body` with each line of a file of the partition that only grows.
-    func visitLines(of name: String, _ body: (_ line: [UInt8]) -> Void) throws(FileSystemError) {
+    ///
+    /// - Parameter start: the first line's offset.
+    func visitLines(
+        of name: String, from start: Int = 0, _ body: (_ line: [UInt8]) -> Void
+    ) throws(FileSystemError) {
         let path = "\(self.path)/\(name)"
         guard let byteCount = self.lengths[path], byteCount > 0,
             try self.files.status(at: Path.join(self.root, path)) != nil
         else { return }
         var reader = try LineReader(path: Path.join(self.root, path), byteCount: byteCount, files: self.files)
-        while let line = try reader.next() { body(line.bytes) }
+        while let line = try reader.next() {
+            if line.range.lowerBound >= start { body(line.bytes) }
+        }
     }
 
     /// What a closed part's manifest says.

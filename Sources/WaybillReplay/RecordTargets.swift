@@ -96,7 +96,7 @@ final class RecordTally: RecordTarget {
         }
 
         mutating func hold(_ event: HeldEvent) {
-            self.touch(event.env, event.day)
+            self.touch(event.record.env, event.record.day)
             self.events.held += 1
             self.comparison?.take(event)
         }

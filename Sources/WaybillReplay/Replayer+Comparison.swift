@@ -75,7 +75,8 @@ extension Replayer {
             }
         }
         try partition.visitLines(of: "dead/\(PartitionPath.part(0)).ndjson") { comparison.takePresent(deadLetter: $0) }
-        try partition.visitLines(of: "held.ids") { line in
+        let released = try PresentPartition.released(of: options.provider, in: self.data)[path] ?? 0
+        try partition.visitLines(of: HeldRecord.fileName, from: released) { line in
             comparison.takePresent(heldID: line.prefix { $0 != 0x20 })
         }
         comparison.beginNew()

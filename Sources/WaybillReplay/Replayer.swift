@@ -21,6 +21,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
         for provider in request.providers {
             let given = request.options[provider]
             var new = given ?? ExportOptions(provider: provider)
+            new.replayTime = request.now
             if let zone = request.zone {
                 new.zone = zone
             } else if given == nil {

@@ -1,6 +1,7 @@
 internal import WaybillArchive
 internal import WaybillExport
 internal import WaybillInspect
+internal import WaybillProjection
 internal import WaybillReplay
 internal import WaybillSystem
 
@@ -23,15 +24,14 @@ extension SimulatedReceiver {
         for provider in self.exports {
             let folder = "/data/exports/\(provider.rawValue)"
             var exported: [Int: Int] = [:]
-            for (_, bytes) in self.disk.tree(folder) { bytes.countTokens(&exported) }
+            for (path, bytes) in self.disk.tree(folder) where !path.hasSuffix("/held") { bytes.countTokens(&exported) }
+            for line in self.heldLines(folder, of: provider) { Array(line).countTokens(&exported) }
             if let token = archived.keys.sorted().first(where: { exported[$0, default: 0] > 1 }) {
                 return "\(provider.rawValue) has event k\(token)x \(exported[token] ?? 0) times"
             }
-            let held = self.disk.tree(folder).filter { $0.path.hasSuffix("/held.ids") }
-            let heldCount = held.reduce(0) { $0 + $1.bytes.count { $0 == 0x0A } }
             let missing = archived.keys.filter { exported[$0] == nil }.sorted()
-            if missing.count > heldCount, let token = missing.first {
-                return "\(provider.rawValue) misses \(missing.count) events and holds \(heldCount): k\(token)x"
+            if let token = missing.first {
+                return "\(provider.rawValue) misses \(missing.count) events: k\(token)x"
             }
             if let token = exported.keys.sorted().first(where: { archived[$0] == nil }) {
                 return "\(provider.rawValue) has event k\(token)x, which is not in the archive"
@@ -45,7 +45,7 @@ extension SimulatedReceiver {
     private func replayProblem(_ provider: ProviderID) -> String? {
         let files = SimulatedFiles(self.disk)
         defer { files.die() }
-        var request = Replay.Request(providers: [provider], now: WallTime(milliseconds: 0))
+        var request = Replay.Request(providers: [provider], now: self.clock.wallTime())
         request.output = "/replay"
         do throws(Replay.Failure) {
             _ = try Replayer(dataDirectory: "/data", files: files, request: request).run()
@@ -72,11 +72,27 @@ extension SimulatedReceiver {
             if provider == .csv, path.hasSuffix(".csv") {
                 bytes = bytes.drop { $0 != 0x0A }
             }
+            if path.hasSuffix("/held") { continue }
             for record in bytes.split(whereSeparator: { $0 == 0x0A || (provider == .ga4 && $0 == 0x2C) }) {
                 counts[record, default: 0] += 1
             }
         }
+        for line in self.heldLines(folder, of: provider) {
+            // As it will stand in a part.
+            let fields = line.split(separator: 0x20, maxSplits: 3)
+            for record in [fields.first, fields.last].compactMap({ $0 }) { counts[record, default: 0] += 1 }
+        }
         return counts
+    }
+
+    /// What an export holds, without what a seal has written into parts.
+    private func heldLines(_ folder: String, of provider: ProviderID) -> [ArraySlice<UInt8>] {
+        let state = self.disk.find("/data/state/export-\(provider.rawValue).state")?.bytes ?? []
+        let released = HeldRecord.released(in: StateImage(bytes: state)?.entries ?? [:])
+        return self.disk.tree(folder).filter { $0.path.hasSuffix("/held") }.flatMap { path, bytes in
+            let partition = Path.parent(of: String(path.dropFirst("/data/".utf8.count)))
+            return bytes.dropFirst(released[partition] ?? 0).split(separator: 0x0A)
+        }
     }
 
     /// What the shipped verifier finds.

@@ -27,6 +27,7 @@ struct RecordingSink: ExportSink {
     struct Held: Hashable {
         var id: String
         var notBefore: Int64
+        var text: String
     }
 
     var records: [Record] = []
@@ -59,7 +60,9 @@ struct RecordingSink: ExportSink {
 
     mutating func hold(_ event: HeldEvent) {
         self.held.append(
-            Held(id: String(decoding: event.id, as: UTF8.self), notBefore: event.notBefore.milliseconds))
+            Held(
+                id: String(decoding: event.id, as: UTF8.self), notBefore: event.notBefore.milliseconds,
+                text: String(decoding: event.record.bytes, as: UTF8.self)))
     }
 
     mutating func skip(_ reason: SkipReason) {

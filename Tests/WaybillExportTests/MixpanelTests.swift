@@ -109,13 +109,25 @@ import WaybillSystem
         #expect(sink.refusals.count == 1 - exported - held)
     }
 
-    @Test func `a held event says from when on it is taken`() {
-        let sink = export([event(id: 9, ts: "2025-03-01T12:00:00.000Z")], ExportOptions(provider: .mixpanel))
-        #expect(
-            sink.held == [
-                RecordingSink.Held(
-                    id: "019550fc-2dfb-7b1c-82d3-000000000009", notBefore: receivedAt.milliseconds + 3_600_000)
-            ])
+    @Test func `a held event has its record, which a replay writes once the provider takes it`() {
+        var options = ExportOptions(provider: .mixpanel)
+        let line = event(id: 9, ts: "2025-03-01T12:00:00.000Z")
+        let held = export([line], options).held
+        #expect(held.map(\.id) == ["019550fc-2dfb-7b1c-82d3-000000000009"])
+        #expect(held.map(\.notBefore) == [receivedAt.milliseconds + 3_600_000])
+        options.replayTime = WallTime(milliseconds: receivedAt.milliseconds + 3_599_999)
+        #expect(export([line], options).held == held)
+        options.replayTime = WallTime(milliseconds: receivedAt.milliseconds + 3_600_000)
+        let sink = export([line], options)
+        #expect(sink.held == [])
+        #expect(sink.records.map(\.text) == held.map(\.text))
+    }
+
+    @Test func `an event from the future that breaks a rule is refused at once`() {
+        let line = event(id: 9, ts: "2025-03-01T12:00:00.000Z", user: nil).replacing("\"anon\":", with: "\"none\":")
+        let sink = export([line], ExportOptions(provider: .mixpanel))
+        #expect(sink.held == [])
+        #expect(sink.refusals.map(\.reason) == [.mixpanelBadID])
     }
 
     @Test func `names are cut at 255 bytes and screens have one name`() throws {

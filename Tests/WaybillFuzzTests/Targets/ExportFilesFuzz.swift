@@ -117,7 +117,7 @@ enum ExportFilesFuzz {
             try disk.unlink(path)
             return
         default:
-            let names = ["held.ids", ".generation", "part-99999.ids", "part-00002.manifest.json", "dead", "notes.txt"]
+            let names = ["held", ".generation", "part-99999.ids", "part-00002.manifest.json", "dead", "notes.txt"]
             let name = names[input.number(below: names.count)]
             try disk.createDirectories(Path.join("/data", Self.directory))
             disk.place(Path.join("/data", "\(Self.directory)/\(name)"), Array(bytes[start..<end]))

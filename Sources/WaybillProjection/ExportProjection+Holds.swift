@@ -1,0 +1,102 @@
+internal import WaybillArchive
+internal import WaybillExport
+internal import WaybillSystem
+
+/// A record that its provider does not take yet, as a line of `held` in the day's folder.
+///
+///     0199a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b 1795251600000 1795255200000 {"event":"Product Tapped",…}
+///
+/// Id, time from which the provider takes it, and time of the event, in milliseconds since 1970; then the record.
+package enum HeldRecord {
+    package static let fileName = "held"
+
+    static func line(of event: HeldEvent) -> [UInt8] {
+        Array(event.id) + " \(event.notBefore.milliseconds) \(event.record.oldest.milliseconds) ".utf8
+            + event.record.bytes
+    }
+
+    /// Id, time and record with its line feed; `nil` for what is no such line.
+    static func fields(
+        of line: UnsafeRawBufferPointer
+    ) -> (id: UnsafeRawBufferPointer, time: WallTime, record: UnsafeRawBufferPointer)? {
+        let fields = line.split(separator: 0x20, maxSplits: 3, omittingEmptySubsequences: false)
+        guard fields.count == 4, let time = Int64(String(decoding: fields[2], as: UTF8.self)) else { return nil }
+        return (
+            UnsafeRawBufferPointer(rebasing: fields[0]), WallTime(milliseconds: time),
+            UnsafeRawBufferPointer(rebasing: fields[3])
+        )
+    }
+
+    /// How far each partition's file is done with, by the partition's path, in a checkpoint's entries.
+    package static func released(in entries: [String: String]) -> [String: Int] {
+        var released: [String: Int] = [:]
+        for (key, value) in entries where key.hasPrefix(PartStanding.keyPrefix) {
+            released[String(key.dropFirst(PartStanding.keyPrefix.utf8.count))] =
+                PartStanding(text: value)?.releasedByteCount
+        }
+        return released
+    }
+
+    /// How many records a partition's folder holds back.
+    static func count(in folder: String, files: some FileSystem) throws(FileSystemError) -> Int {
+        let path = Path.join(folder, Self.fileName)
+        guard try files.status(at: path) != nil else { return 0 }
+        let file = try files.open(path, .read)
+        defer { files.close(file) }
+        var count = 0
+        try files.visit(file, 0..<Int.max) { (piece) throws(FileSystemError) in count += piece.count { $0 == 0x0A } }
+        return count
+    }
+}
+
+/// Events that a provider does not take yet.
+///
+/// They wait in a file of their day, as finished records. A seal comes when their time has passed, writes them into the
+/// day's open part, and its commit says how far the file is done with. The file stays: a checkpoint from before finds all
+/// of it.
+extension ExportProjection {
+    private static var pieceByteCount: Int { 256 << 10 }
+
+    /// Writes what a day holds back into its parts.
+    mutating func release(_ index: Int, _ key: PartSink.Key) throws(FileSystemError) {
+        let path = "\(self.path(key))/\(HeldRecord.fileName)"
+        guard self.set.contains(path) else { return }
+        let held = self.set.index(of: path)
+        let byteCount = self.set.byteCount(of: held)
+        let file = try self.files.open(self.set.path(of: held), .read)
+        defer { self.files.close(file) }
+        var size = Self.pieceByteCount
+        var offset = self.sink.releasedByteCount(index)
+        while offset < byteCount {
+            let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: min(size, byteCount - offset), alignment: 16)
+            defer { piece.deallocate() }
+            let count = try self.files.readFully(file, at: offset, into: piece)
+            guard let end = piece[..<count].lastIndex(of: 0x0A) else {
+                guard size < byteCount else { break }
+                size *= 2
+                continue
+            }
+            size = Self.pieceByteCount
+            self.release(UnsafeRawBufferPointer(rebasing: piece[...end]), key)
+            offset += end + 1
+            try self.write(index)
+        }
+        self.sink.released(index, upTo: byteCount)
+    }
+
+    private mutating func release(_ lines: UnsafeRawBufferPointer, _ key: PartSink.Key) {
+        var start = 0
+        while let end = lines.firstNewline(from: start) {
+            defer { start = end + 1 }
+            // Nothing but damage makes another line; its event is in the archive.
+            guard let line = HeldRecord.fields(of: UnsafeRawBufferPointer(rebasing: lines[start...end])) else {
+                continue
+            }
+            // What was put right is counted already, and what comes early is not late.
+            self.sink.release(
+                ExportRecord(
+                    bytes: line.record, ids: line.id, eventCount: 1, env: key.env, day: key.day, oldest: line.time,
+                    fixes: FixCounts(), firstID: line.id, lastID: line.id, late48HoursCount: 0, late24HoursCount: 0))
+        }
+    }
+}
