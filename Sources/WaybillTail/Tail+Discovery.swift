@@ -163,6 +163,9 @@ extension Tail {
                 self.identify(key, .growing)
             } else if news == .rewritten, !self.table[key].isSegment {
                 self.verify(key)
+            } else if news == .rewritten, self.table[key].isDrained {
+                // Its writer took back half a line that nobody had read.
+                self.enqueueProbe(key)
             } else if news == .grown {
                 // The registry knows how long it was when it goes while no agent runs.
                 self.changed.insert(key)

@@ -56,6 +56,26 @@ struct TailSegmentTests {
     }
 
     @Test
+    func `a segment whose writer took back what nobody had read of it goes once the writer is gone`() throws {
+        for kept in ["", "one\n"] {
+            let files = MemoryFileSystem()
+            let bench = try TailBench(files)
+            files.append(path(1), kept)
+            let writer = try files.open(path(1), .append)
+            #expect(try files.lock(writer, .shared))
+            if !kept.isEmpty { bench.run() }
+            files.append(path(1), "half a li")
+            bench.scan()
+            try files.truncate(writer, to: kept.utf8.count)
+            bench.run()
+            files.close(writer)
+            bench.settle()
+            #expect(bench.texts.joined() == kept)
+            #expect(files.unlinkedPaths == [path(1)])
+        }
+    }
+
+    @Test
     func `what was in flight when the connection was lost is read again`() throws {
         let bench = try TailBench(files)
         files.append(path(1), "one\ntwo\n")
