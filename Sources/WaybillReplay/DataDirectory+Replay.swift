@@ -1,4 +1,5 @@
 internal import WaybillArchive
+internal import WaybillExport
 internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillSystem
@@ -24,6 +25,15 @@ extension DataDirectory {
         try Replay.onDisk { () throws(FileSystemError) in
             try StateImage.read(self.statePath(projection), files: self.files)?.entries ?? [:]
         }
+    }
+
+    /// Makes sure that an export was written with these options, but for the zone; one that never was is any's.
+    func requireRecorded(_ options: ExportOptions) throws(Replay.Failure) {
+        let projection = "export-\(options.provider.rawValue)"
+        var recorded = options
+        recorded.zone = try self.recordedZone(of: projection)
+        let fingerprint = try self.recordedEntries(of: projection)["options"]
+        if let fingerprint, fingerprint != recorded.fingerprint { throw .otherOptions(options.provider.rawValue) }
     }
 
     /// The zone that a projection last ran with; UTC when it never did.

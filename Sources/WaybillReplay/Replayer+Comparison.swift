@@ -10,6 +10,7 @@ extension Replayer {
         try self.data.requireArchive()
         guard self.request.takesWholeDays else { throw .partOfDay }
         guard self.request.origin == .archive else { throw .journalInPlace }
+        try self.requireKnownOptions()
         let plan = try self.plan()
         let survey = try self.survey(plan, observer)
         let lengths = try Replay.onDisk { () throws(FileSystemError) in

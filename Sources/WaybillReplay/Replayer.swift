@@ -69,6 +69,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
         try self.data.requireArchive()
         let lock = try self.data.lockForReplay()
         defer { self.files.close(lock) }
+        try self.requireKnownOptions()
         var exchanged: [String] = []
         for options in self.options {
             let report = try Replay.onDisk { () throws(FileSystemError) in
@@ -118,6 +119,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
 
     /// Brings archive and live exports to the journal's end, makes the new generation, and exchanges the partitions.
     private func replace(_ observer: Replay.Observer) throws(Replay.Failure) -> Replay.Report {
+        try self.requireKnownOptions()
         try self.catchUp()
         let plan = try self.plan()
         let ledger = try self.openLedger(plan, in: self.data, observer, directory: Self.workDirectory)
@@ -139,6 +141,14 @@ package struct Replayer<Files: FileSystem>: Sendable {
             try ledger.remove()
         }
         return report
+    }
+
+    /// Where none are given for an export, it must be known that they are the defaults: others would close its parts and
+    /// write otherwise from there on.
+    func requireKnownOptions() throws(Replay.Failure) {
+        for options in self.options where self.request.options[options.provider] == nil {
+            try self.data.requireRecorded(options)
+        }
     }
 
     /// Where a provider's new generation is made, below the directory it is made in.

@@ -49,6 +49,30 @@ import WaybillSystem
         Replay.Request(providers: [.mixpanel], now: WallTime(milliseconds: ProjectionBench.noon))
     }
 
+    @Test func `an export that was written with other options is not replayed in place without naming them`() throws {
+        let bench = try Self.bench()
+        var options = ExportOptions(provider: .mixpanel)
+        options.mixpanel.screenEventName = "Seen"
+        var export = try ExportProjection.live(options, data: bench.data)
+        try Self.project(&export, bench)
+        let before = bench.tree("exports/mixpanel")
+        let replayer = try Self.replayer(bench)
+        func isRefused(_ error: any Error) -> Bool {
+            if case .otherOptions("mixpanel") = error as? Replay.Failure { true } else { false }
+        }
+        #expect(performing: { try replayer.run() }, throws: isRefused)
+        #expect(performing: { try replayer.compare() }, throws: isRefused)
+        #expect(performing: { try replayer.rollBack() }, throws: isRefused)
+        #expect(bench.tree("exports/mixpanel") == before)
+        // Elsewhere nothing is closed by it, and what is named is meant.
+        var elsewhere = Self.request()
+        elsewhere.output = "/again"
+        _ = try Replayer(dataDirectory: "/data", files: bench.disk, request: elsewhere).run()
+        var named = Self.request()
+        named.options[.mixpanel] = options
+        _ = try Replayer(dataDirectory: "/data", files: bench.disk, request: named).run()
+    }
+
     private static func replayer(_ bench: ProjectionBench) throws -> Replayer<CrashFileSystem> {
         try Replayer(dataDirectory: "/data", files: bench.disk, request: Self.request())
     }
