@@ -335,6 +335,8 @@ struct PartSink: ExportSink, ~Copyable {
         let last = self.partitions[index].chunks.count - 1
         self.partitions[index].chunks[last].part.heldCount = 0
         self.partitions[index].chunks[last].part.releasedByteCount = byteCount
+        // All of it is written; what a seal released is not something that came after it.
+        self.touched.removeAll { $0 == index }
     }
 
     mutating func skip(_ reason: SkipReason) {
