@@ -496,7 +496,7 @@ extension DataVerifier {
         in folder: String, _ checkpoint: Checkpoint, _ body: (_ id: ArraySlice<UInt8>) -> Void
     ) throws(FileSystemError) {
         let path = "\(folder)/\(HeldRecord.fileName)"
-        let released = HeldRecord.released(in: checkpoint.entries)[folder] ?? 0
+        let released = HeldRecord.releasedByteCount(of: folder, in: checkpoint.entries)
         try self.visitLines(of: path, checkpoint.lengths[path] ?? 0) { line, offset in
             if offset >= released { body(line.prefix { $0 != 0x20 }) }
         }

@@ -27,14 +27,9 @@ package enum HeldRecord {
         )
     }
 
-    /// How far each partition's file is done with, by the partition's path, in a checkpoint's entries.
-    package static func released(in entries: [String: String]) -> [String: Int] {
-        var released: [String: Int] = [:]
-        for (key, value) in entries where key.hasPrefix(PartStanding.keyPrefix) {
-            released[String(key.dropFirst(PartStanding.keyPrefix.utf8.count))] =
-                PartStanding(text: value)?.releasedByteCount
-        }
-        return released
+    /// How far a partition's file is done with, as the entries of its export's checkpoint say.
+    package static func releasedByteCount(of partition: String, in entries: [String: String]) -> Int {
+        entries[PartStanding.keyPrefix + partition].flatMap(PartStanding.init(text:))?.releasedByteCount ?? 0
     }
 
     /// How many records a partition's folder holds back.

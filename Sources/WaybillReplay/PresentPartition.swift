@@ -34,14 +34,6 @@ struct PresentPartition<Files: FileSystem> {
         self.lengths = lengths
     }
 
-    /// How far the held records of each partition stand in parts, as a provider's checkpoint says.
-    static func released(
-        of provider: ProviderID, in data: DataDirectory<Files>
-    ) throws(FileSystemError) -> [String: Int] {
-        let path = data.statePath("export-\(provider.rawValue)")
-        return HeldRecord.released(in: try StateImage.read(path, files: data.files)?.entries ?? [:])
-    }
-
     /// Lengths of the files that a provider's checkpoint knows.
     static func lengths(
         of provider: ProviderID, in data: DataDirectory<Files>

@@ -20,12 +20,19 @@ extension Replayer {
             }
             return lengths
         }
+        var checkpoints: [ProviderID: [String: String]] = [:]
+        for provider in self.request.providers {
+            checkpoints[provider] = try self.data.recordedEntries(of: "export-\(provider.rawValue)")
+        }
+        let recorded = checkpoints
         let found = Monitor<[PartitionDifference]>([])
         let tooLarge = Monitor<String?>(nil)
         var report = try self.makeUnits(of: plan, survey, ledger: nil, observer) {
             unit, options throws(FileSystemError) in
             RecordTally(
-                options, comparison: try self.comparison(unit, options, lengths[options.provider] ?? [:]))
+                options,
+                comparison: try self.comparison(
+                    unit, options, lengths[options.provider] ?? [:], recorded[options.provider] ?? [:]))
         } finish: { unit, targets throws(FileSystemError) in
             for (_, target) in targets {
                 guard let comparison = target.comparison else { continue }
@@ -43,7 +50,8 @@ extension Replayer {
             for options in self.options {
                 for unit in try self.presentUnits(below: "exports/\(options.provider.rawValue)")
                 where !units.contains(unit) {
-                    let comparison = try self.comparison(unit, options, lengths[options.provider] ?? [:])
+                    let comparison = try self.comparison(
+                        unit, options, lengths[options.provider] ?? [:], recorded[options.provider] ?? [:])
                     comparison.finish()
                     if !comparison.difference.isEmpty { found.update { $0.append(comparison.difference) } }
                 }
@@ -57,7 +65,7 @@ extension Replayer {
     }
 
     private func comparison(
-        _ unit: ReplayUnit, _ options: ExportOptions, _ lengths: [String: Int]
+        _ unit: ReplayUnit, _ options: ExportOptions, _ lengths: [String: Int], _ entries: [String: String]
     ) throws(FileSystemError) -> GenerationComparison {
         let path = "exports/\(options.provider.rawValue)/\(unit)"
         let comparison = GenerationComparison(options, path: path)
@@ -76,7 +84,7 @@ extension Replayer {
             }
         }
         try partition.visitLines(of: "dead/\(PartitionPath.part(0)).ndjson") { comparison.takePresent(deadLetter: $0) }
-        let released = try PresentPartition.released(of: options.provider, in: self.data)[path] ?? 0
+        let released = HeldRecord.releasedByteCount(of: path, in: entries)
         try partition.visitLines(of: HeldRecord.fileName, from: released) { line in
             comparison.takePresent(heldID: line.prefix { $0 != 0x20 })
         }

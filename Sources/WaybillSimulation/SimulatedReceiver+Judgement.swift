@@ -88,10 +88,10 @@ extension SimulatedReceiver {
     /// What an export holds, without what a seal has written into parts.
     private func heldLines(_ folder: String, of provider: ProviderID) -> [ArraySlice<UInt8>] {
         let state = self.disk.find("/data/state/export-\(provider.rawValue).state")?.bytes ?? []
-        let released = HeldRecord.released(in: StateImage(bytes: state)?.entries ?? [:])
+        let entries = StateImage(bytes: state)?.entries ?? [:]
         return self.disk.tree(folder).filter { $0.path.hasSuffix("/held") }.flatMap { path, bytes in
             let partition = Path.parent(of: String(path.dropFirst("/data/".utf8.count)))
-            return bytes.dropFirst(released[partition] ?? 0).split(separator: 0x0A)
+            return bytes.dropFirst(HeldRecord.releasedByteCount(of: partition, in: entries)).split(separator: 0x0A)
         }
     }
 

@@ -70,7 +70,8 @@ import WaybillSystem
             let ids = tree.filter { $0.key.hasPrefix(folder + "/part-") && $0.key.hasSuffix(".ids") }
             var found = ids.values.flatMap { $0.split(separator: "\n") }.map { Int($0.suffix(12), radix: 16) }
             let state = try StateStore(path: bench.data.statePath("export-mixpanel"), files: bench.disk).entries
-            let held = (tree[folder + "/held"] ?? "").utf8.dropFirst(HeldRecord.released(in: state)[folder] ?? 0)
+            let held = (tree[folder + "/held"] ?? "").utf8.dropFirst(
+                HeldRecord.releasedByteCount(of: folder, in: state))
             for line in held.split(separator: 0x0A) {
                 found.append(Int(String(decoding: line.prefix { $0 != 0x20 }, as: UTF8.self).suffix(12), radix: 16))
             }
