@@ -45,12 +45,8 @@ package struct ArchiveIndex<Files: FileSystem> {
     /// Reads the archive's checkpoint, then the manifests of its sealed days; a running receiver does not mind.
     package init(data: DataDirectory<Files>) throws(FileSystemError) {
         self.data = data
-        var lengths: [String: Int] = [:]
-        let prefix = FileSet<Files>.keyPrefix
         let entries = try StateImage.read(data.statePath("archive"), files: data.files)?.entries ?? [:]
-        for (key, value) in entries where key.hasPrefix(prefix) {
-            lengths[String(key.dropFirst(prefix.utf8.count))] = Int(value)
-        }
+        var lengths = FileSet<Files>.lengths(in: entries)
         self.isCheckpointed = !lengths.isEmpty
         var sealed: [String: (DayFolder, DayManifest.File)] = [:]
         // A day that is sealed meanwhile is in the checkpoint or among the manifests, or in both.

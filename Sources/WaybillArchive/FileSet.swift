@@ -68,6 +68,15 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
     /// The prefix of this set's keys in the state store.
     package static var keyPrefix: String { "file:" }
 
+    /// The files' lengths in a checkpoint's entries, by path.
+    package static func lengths(in entries: [String: String]) -> [String: Int] {
+        var lengths: [String: Int] = [:]
+        for (key, value) in entries where key.hasPrefix(Self.keyPrefix) {
+            lengths[String(key.dropFirst(Self.keyPrefix.utf8.count))] = Int(value)
+        }
+        return lengths
+    }
+
     package init(root: String, files: Files, openFileCountMax: Int = 64) {
         self.root = root
         self.files = files

@@ -5,8 +5,8 @@ package import WaybillSystem
 /// Sealing an export's days, at the cut-off of the report's own zone.
 ///
 /// A seal is part of a checkpoint, as closing a part is: what was held goes into the open part of the day, which is
-/// closed, one commit says so and holds the day's manifest, then the manifest and `_SUCCESS` are written. What comes later goes into the next part,
-/// which is late, and which the next cut-off closes with a new revision of the manifest.
+/// closed, one commit says so and holds the day's manifest, then the manifest and `_SUCCESS` are written. What comes
+/// later goes into the next part, which is late, and which the next cut-off closes with a new revision of the manifest.
 extension ExportProjection {
     static var sealPrefix: String { "seal:" }
     /// Days that one checkpoint seals; the others follow with the next.

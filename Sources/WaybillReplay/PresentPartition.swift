@@ -38,14 +38,8 @@ struct PresentPartition<Files: FileSystem> {
     static func lengths(
         of provider: ProviderID, in data: DataDirectory<Files>
     ) throws(FileSystemError) -> [String: Int] {
-        var lengths: [String: Int] = [:]
-        let prefix = FileSet<Files>.keyPrefix
         let path = data.statePath("export-\(provider.rawValue)")
-        let entries = try StateImage.read(path, files: data.files)?.entries ?? [:]
-        for (key, value) in entries where key.hasPrefix(prefix) {
-            lengths[String(key.dropFirst(prefix.utf8.count))] = Int(value)
-        }
-        return lengths
+        return FileSet<Files>.lengths(in: try StateImage.read(path, files: data.files)?.entries ?? [:])
     }
 
     /// The parts, in order.

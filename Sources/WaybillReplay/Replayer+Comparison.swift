@@ -13,18 +13,14 @@ extension Replayer {
         try self.requireKnownOptions()
         let plan = try self.plan()
         let survey = try self.survey(plan, observer)
-        let lengths = try Replay.onDisk { () throws(FileSystemError) in
-            var lengths: [ProviderID: [String: Int]] = [:]
-            for provider in self.request.providers {
-                lengths[provider] = try PresentPartition.lengths(of: provider, in: self.data)
-            }
-            return lengths
-        }
+        var lengths: [ProviderID: [String: Int]] = [:]
         var checkpoints: [ProviderID: [String: String]] = [:]
         for provider in self.request.providers {
-            checkpoints[provider] = try self.data.recordedEntries(of: "export-\(provider.rawValue)")
+            let entries = try self.data.recordedEntries(of: "export-\(provider.rawValue)")
+            checkpoints[provider] = entries
+            lengths[provider] = FileSet<Files>.lengths(in: entries)
         }
-        let recorded = checkpoints
+        let (present, recorded) = (lengths, checkpoints)
         let found = Monitor<[PartitionDifference]>([])
         let tooLarge = Monitor<String?>(nil)
         var report = try self.makeUnits(of: plan, survey, ledger: nil, observer) {
@@ -32,7 +28,7 @@ extension Replayer {
             RecordTally(
                 options,
                 comparison: try self.comparison(
-                    unit, options, lengths[options.provider] ?? [:], recorded[options.provider] ?? [:]))
+                    unit, options, present[options.provider] ?? [:], recorded[options.provider] ?? [:]))
         } finish: { unit, targets throws(FileSystemError) in
             for (_, target) in targets {
                 guard let comparison = target.comparison else { continue }
@@ -51,7 +47,7 @@ extension Replayer {
                 for unit in try self.presentUnits(below: "exports/\(options.provider.rawValue)")
                 where !units.contains(unit) {
                     let comparison = try self.comparison(
-                        unit, options, lengths[options.provider] ?? [:], recorded[options.provider] ?? [:])
+                        unit, options, present[options.provider] ?? [:], recorded[options.provider] ?? [:])
                     comparison.finish()
                     if !comparison.difference.isEmpty { found.update { $0.append(comparison.difference) } }
                 }

@@ -30,10 +30,13 @@ def binary():
 
 
 def until(condition, seconds=20, what="the condition"):
-    """Returns the first true value of `condition()`; fails after `seconds`."""
+    """Returns the first true value of `condition()`, which may meet a file that is replaced; fails after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
-        value = condition()
+        try:
+            value = condition()
+        except FileNotFoundError:
+            value = None
         if value:
             return value
         if time.monotonic() > deadline:
