@@ -79,17 +79,19 @@ let package = Package(
             ]),
 
         // Drivers: sockets, threads, clocks, signals.
+        module("WaybillMetrics", ["WaybillSystem", nio, nioHTTP, nioPosix]),
         module(
             "WaybillAgent",
             [
                 "WaybillTail", "WaybillSpool", "WaybillProtocol", "WaybillCompression", "WaybillJSON",
-                "WaybillSystem", nio, nioPosix, logging, lifecycle,
+                "WaybillMetrics", "WaybillSystem", nio, nioPosix, logging, lifecycle,
             ]),
         module(
             "WaybillReceiver",
             [
                 "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
-                "WaybillProjection", "WaybillProtocol", "WaybillSystem", nio, nioPosix, logging, lifecycle,
+                "WaybillMetrics", "WaybillProjection", "WaybillProtocol", "WaybillSystem", nio, nioPosix, logging,
+                lifecycle,
             ]),
         module(
             "WaybillReplay",
@@ -157,6 +159,7 @@ let package = Package(
         tests(
             "WaybillDeliveryTests",
             ["WaybillDelivery", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillSystem", logging]),
+        tests("WaybillMetricsTests", ["WaybillMetrics"]),
         tests("WaybillReceiverTests", ["WaybillReceiver", "WaybillJournal", "WaybillSystem"]),
         tests(
             "WaybillInspectTests",

@@ -4,6 +4,7 @@ internal import NIOCore
 internal import NIOPosix
 internal import ServiceLifecycle
 internal import Synchronization
+internal import WaybillMetrics
 internal import WaybillSystem
 internal import WaybillTail
 
@@ -32,7 +33,7 @@ package final class Agent: Service {
         do throws(FileSystemError) {
             let inbox = try PumpInbox()
             let lock = try self.prepareState()
-            outcome = await self.pump(inbox, group)
+            outcome = await self.serve(inbox, group)
             POSIXFileSystem().close(lock)
         } catch {
             outcome = .failed(error)
@@ -40,7 +41,7 @@ package final class Agent: Service {
         self.result.withLock { $0 = outcome }
         switch outcome {
         case .drained(let summary), .stopped(let summary), .unreachable(_, let summary): self.telemetry.stopped(summary)
-        case .failed: break
+        case .failed, .unmeasurable: break
         }
         try await group.shutdownGracefully()
     }
@@ -59,6 +60,27 @@ package final class Agent: Service {
             throw FileSystemError("lock", path: path, errno: SystemErrorText.inUse)
         }
         return lock
+    }
+
+    /// Ships, and answers whoever asks for metrics meanwhile.
+    private func serve(_ inbox: PumpInbox, _ group: MultiThreadedEventLoopGroup) async -> AgentOutcome {
+        var server: MetricsServer?
+        if let address = self.configuration.metrics {
+            do throws(MetricsServer.Failure) {
+                server = try await MetricsServer.start(on: address, group: group) { eventLoop in
+                    let page = eventLoop.makePromise(of: MetricsPage.self)
+                    inbox.post(.measure { page.completeWith(Self.page($0)) }, generation: 0)
+                    return page.futureResult
+                }
+            } catch {
+                return .unmeasurable(error)
+            }
+        }
+        if let server { self.telemetry.metricsServed(on: server.address) }
+        let outcome = await self.pump(inbox, group)
+        server?.stop()
+        inbox.close()
+        return outcome
     }
 
     private func pump(_ inbox: PumpInbox, _ group: MultiThreadedEventLoopGroup) async -> AgentOutcome {

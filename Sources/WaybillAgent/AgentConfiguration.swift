@@ -1,3 +1,4 @@
+package import WaybillMetrics
 package import WaybillSystem
 package import WaybillTail
 
@@ -22,36 +23,6 @@ package struct AgentSource: Hashable, Sendable {
         self.bundle = bundle
         self.timeMember = timeMember
         self.nameMember = nameMember
-    }
-}
-
-/// `host:port`.
-package struct NetworkAddress: Hashable, Sendable, CustomStringConvertible {
-    package var host: String
-    package var port: Int
-
-    package init(host: String, port: Int) {
-        self.host = host
-        self.port = port
-    }
-
-    /// Reads `host:port` or `[v6]:port`; `nil` for anything else.
-    package init?(_ text: String) {
-        guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
-            (0...65535).contains(port)
-        else { return nil }
-        var host = text[..<colon]
-        if host.hasPrefix("["), host.hasSuffix("]") {
-            host = host.dropFirst().dropLast()
-        } else if host.contains(":") {
-            return nil
-        }
-        guard !host.isEmpty else { return nil }
-        self.init(host: String(host), port: port)
-    }
-
-    package var description: String {
-        self.host.contains(":") ? "[\(self.host)]:\(self.port)" : "\(self.host):\(self.port)"
     }
 }
 
@@ -83,6 +54,8 @@ package struct AgentConfiguration: Sendable {
     /// How long a stop may take to ship what is there.
     package var drainPatience = Duration.seconds(10)
     package var tailLimits = TailLimits()
+    /// Where `GET /metrics` is answered; `nil`: nowhere.
+    package var metrics: NetworkAddress?
     /// Is told now and then, with `--once`, how many bytes were sent and how many there are.
     package var progress: (@Sendable (_ done: Int, _ total: Int) -> Void)?
 
@@ -103,6 +76,9 @@ package struct AgentSummary: Hashable, Sendable {
     package var wireByteCount = 0
     package var skippedByteCount = 0
     package var sealedStreamCount = 0
+    /// Bytes that receivers said they hold, given up ones among them, and that this run did not know they held.
+    package var ackedByteCount = 0
+    package var connectionCount = 0
     /// Bytes of last lines without LF that wait for their end.
     package var heldByteCount = 0
     /// Bytes that had been seen and were cut away or deleted before they could be shipped.
@@ -121,6 +97,17 @@ package struct AgentSummary: Hashable, Sendable {
     }
 }
 
+/// Where a run stands.
+package struct AgentStanding: Hashable, Sendable {
+    package var summary = AgentSummary()
+    package var isConnected = false
+    /// Files that are followed.
+    package var streamCount = 0
+    /// Bytes that were seen in files and are not acknowledged, those in flight among them.
+    package var pendingByteCount = 0
+    package var inFlightByteCount = 0
+}
+
 /// How a run ended.
 package enum AgentOutcome: Hashable, Sendable {
     /// Everything there was is durable.
@@ -131,4 +118,6 @@ package enum AgentOutcome: Hashable, Sendable {
     case unreachable(String, AgentSummary)
     /// The state directory or the registry cannot be used.
     case failed(FileSystemError)
+    /// The address for metrics cannot be used.
+    case unmeasurable(MetricsServer.Failure)
 }

@@ -39,6 +39,10 @@ package struct AgentTelemetry: Sendable {
             metadata: ["entries": "\(streams.count)", "first": "\(streams[0])"])
     }
 
+    func metricsServed(on address: String) {
+        self.logger.info("metrics are served", metadata: ["address": "\(address)"])
+    }
+
     func connected(receiver: String) {
         self.logger.info("connected", metadata: ["receiver": "\(receiver)"])
     }

@@ -9,6 +9,7 @@ final class PumpInbox: Sendable {
     private struct State {
         var events: [(generation: Int, event: LinkEvent)] = []
         var isSignalled = false
+        var isClosed = false
     }
 
     private let state = Mutex(State())
@@ -19,12 +20,24 @@ final class PumpInbox: Sendable {
     }
 
     func post(_ event: LinkEvent, generation: Int) {
-        let mustSignal = self.state.withLock { state in
+        let (isTaken, mustSignal) = self.state.withLock { state in
+            guard !state.isClosed else { return (false, false) }
             state.events.append((generation, event))
             defer { state.isSignalled = true }
-            return !state.isSignalled
+            return (true, !state.isSignalled)
         }
         if mustSignal { self.wake.signal() }
+        if !isTaken, case .measure(let reply) = event { reply(nil) }
+    }
+
+    /// Takes no more: the pump has ended.
+    func close() {
+        let events = self.state.withLock { state in
+            state.isClosed = true
+            defer { state.events = [] }
+            return state.events
+        }
+        for case (_, .measure(let reply)) in events { reply(nil) }
     }
 
     func drain() -> [(generation: Int, event: LinkEvent)] {

@@ -242,6 +242,10 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
                 self.nextScan = self.clock.monotonicTime()
                 continue
             }
+            if case .measure(let reply) = event {
+                reply(self.standing)
+                continue
+            }
             guard generation == self.generation else { continue }
             switch event {
             case .connected:
@@ -257,7 +261,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
                 mayRead = true
             case .closed(let reason):
                 self.disconnect(reason)
-            case .stop:
+            case .stop, .measure:
                 break
             }
         }
@@ -308,6 +312,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             self.batchByteCountMax = min(self.configuration.batchByteCountMax, ready.limits.rawByteCountMax)
             self.tail.lowerLineLimit(to: ready.limits.lineByteCountMax)
             self.hasSettledScan = false
+            self.summary.connectionCount += 1
             self.telemetry.connected(receiver: ready.receiver)
             if let receiver = self.receiver, receiver != ready.receiver { self.tail.receiverChanged() }
             self.receiver = ready.receiver
@@ -319,7 +324,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             self.streams.succeeded(stream)
             self.backoff.reset()
             self.lastAdvance = self.clock.monotonicTime()
-            self.tail.acked(stream, upTo: Int(offset.rawValue))
+            self.acked(stream, upTo: Int(offset.rawValue))
         case .finish(let number):
             guard let stream = self.streams.remove(number) else { return }
             self.backoff.reset()
@@ -336,6 +341,13 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         case .close(let failure):
             self.disconnect(failure.text)
         }
+    }
+
+    private mutating func acked(_ stream: StreamKey, upTo offset: Int) {
+        guard self.tail.contains(stream) else { return }
+        let before = self.tail.position(of: stream).acked
+        self.tail.acked(stream, upTo: offset)
+        self.summary.ackedByteCount += self.tail.position(of: stream).acked - before
     }
 
     /// A refused stream is opened again: at once the first time, later and later while it does not succeed.
@@ -535,6 +547,20 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         return false
     }
 
+    private var standing: AgentStanding {
+        var standing = AgentStanding()
+        standing.summary = self.summary
+        standing.summary.lostByteCount = self.tail.loss.byteCount
+        standing.isConnected = self.phase == .ready
+        standing.inFlightByteCount = self.session.inFlightByteCount
+        for stream in self.tail.streams {
+            let position = self.tail.position(of: stream)
+            standing.streamCount += 1
+            standing.pendingByteCount += max(0, position.byteCount - position.acked)
+        }
+        return standing
+    }
+
     private mutating func finish(_ outcome: AgentOutcome) -> AgentOutcome {
         self.checkpoint(self.now)
         for notice in self.tail.takeNotices() { self.telemetry.noticed(notice) }
@@ -550,7 +576,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         case .drained: return .drained(self.summary)
         case .stopped: return .stopped(self.summary)
         case .unreachable(let reason, _): return .unreachable(reason, self.summary)
-        case .failed: return outcome
+        case .failed, .unmeasurable: return outcome
         }
     }
 

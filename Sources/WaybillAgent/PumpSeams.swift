@@ -1,13 +1,15 @@
 package import WaybillProtocol
 package import WaybillSystem
 
-/// What the network tells the pump.
+/// What the network, and the process, tell the pump.
 package enum LinkEvent: Sendable {
     case connected
     case received([UInt8])
     case closed(reason: String)
     /// The process is told to stop.
     case stop
+    /// Somebody wants to know where the agent stands; `nil` is the answer of one that has stopped.
+    case measure(reply: @Sendable (AgentStanding?) -> Void)
 }
 
 /// One connection to a receiver, as the pump sees it: bytes out; what comes in are ``LinkEvent``s.

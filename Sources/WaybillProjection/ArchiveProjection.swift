@@ -17,12 +17,6 @@ package import WaybillSystem
 ///
 /// - SeeAlso: `Protocol/formats/archive.md`.
 package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
-    /// What became of lines since the start.
-    package struct Counts: Hashable, Sendable {
-        package var archived = 0
-        package var quarantined = 0
-    }
-
     /// The files behind a route.
     private struct Partition {
         let lines: FileSet<Files>.Index
@@ -48,9 +42,9 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     var seals: [String: Seal] = [:]
     var work: SealWork<Files>?
     var sealed: [SealedDay] = []
-    package private(set) var counts = Counts()
-    /// ``counts`` at the last checkpoint, to which recovery goes back.
-    private var checkpointedCounts = Counts()
+    package private(set) var tally = ProjectionTally()
+    /// ``tally`` at the last checkpoint, to which recovery goes back.
+    private var checkpointedTally = ProjectionTally()
 
     package var name: String { "archive" }
 
@@ -70,7 +64,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     package mutating func recover() throws(FileSystemError) -> ProjectionRecovery {
         self.partitions = []
         self.work = nil
-        self.counts = self.checkpointedCounts
+        self.tally = self.checkpointedTally
         try self.state.settle()
         var notes = self.state.recovery.notes
         try self.finishRepairs()
@@ -146,7 +140,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         changes["zone"] = .some(self.cutOff.zone.name)
         try self.state.commit(changes)
         self.set.checkpointCommitted()
-        self.checkpointedCounts = self.counts
+        self.checkpointedTally = self.tally
         self.begin(seals)
     }
 
@@ -161,22 +155,19 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 
     package var report: String {
-        "archived \(self.counts.archived), quarantined \(self.counts.quarantined)"
+        "archived \(self.tally.archived), quarantined \(self.tally.quarantined)"
     }
 
     /// Bytes of each file that the last checkpoint stands for, by path below the data directory.
     package var checkpointedLengths: [String: Int] {
-        var lengths: [String: Int] = [:]
-        for (key, value) in self.state.entries where key.hasPrefix(FileSet<Files>.keyPrefix) {
-            lengths[String(key.dropFirst(FileSet<Files>.keyPrefix.count))] = Int(value)
-        }
-        return lengths
+        FileSet<Files>.lengths(in: self.state.entries)
     }
 
     package mutating func project(_ batch: ProjectedBatch) throws(FileSystemError) {
         let counts = self.router.route(batch)
-        self.counts.archived += counts.archived
-        self.counts.quarantined += counts.quarantined
+        self.tally.lineCount += batch.lineCount
+        self.tally.archived += counts.archived
+        self.tally.quarantined += counts.quarantined
         while self.partitions.count < self.router.routes.count { self.partitions.append(nil) }
         for index in self.router.touched {
             // Taken out, so that its table of streams has one owner and is changed in place.

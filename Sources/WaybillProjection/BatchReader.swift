@@ -59,7 +59,7 @@ package struct BatchReader<Files: FileSystem>: ~Copyable {
             }
             return ProjectedBatch(
                 position: record.position, description: record.description, offset: record.header.offset,
-                receivedAt: record.receivedAt, raw: UnsafeRawBufferPointer(raw))
+                receivedAt: record.receivedAt, lineCount: record.header.lineCount, raw: UnsafeRawBufferPointer(raw))
         }
         return nil
     }

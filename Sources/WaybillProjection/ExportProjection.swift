@@ -58,9 +58,9 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     var sealed: [SealedDay] = []
     /// When the last event came that was exported.
     private var receivedAt = WallTime(milliseconds: 0)
-    /// Lines that are no events; the archive's quarantine has them.
-    private var quarantinedCount = 0
-    private var checkpointedQuarantinedCount = 0
+    private var lines = LineCounts()
+    /// ``lines`` at the last checkpoint, to which recovery goes back.
+    private var checkpointedLines = LineCounts()
 
     static var partPrefix: String { PartStanding.keyPrefix }
     private static var closedPrefix: String { "closed:" }
@@ -109,10 +109,22 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             isAgeJudged: true, pending: pending)
     }
 
-    package var report: String {
+    package var tally: ProjectionTally {
         let counts = self.sink.counts
-        return "exported \(counts.exported), refused \(counts.refused), held \(counts.held), "
-            + "skipped \(counts.skips.total)\(Self.reasons(counts.skips)), quarantined \(self.quarantinedCount)"
+        var tally = ProjectionTally()
+        tally.lineCount = self.lines.read
+        tally.quarantined = self.lines.quarantined
+        tally.exported = counts.exported
+        tally.refused = counts.refused
+        tally.held = counts.held
+        tally.skips = counts.skips
+        return tally
+    }
+
+    package var report: String {
+        let tally = self.tally
+        return "exported \(tally.exported), refused \(tally.refused), held \(tally.held), "
+            + "skipped \(tally.skips.total)\(Self.reasons(tally.skips)), quarantined \(tally.quarantined)"
     }
 
     private static func reasons(_ skips: SkipCounts) -> String {
@@ -153,7 +165,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             self.exporter = Exporter(self.options, checkpoint: self.state.entries)
         }
         try self.finishSeals()
-        self.quarantinedCount = self.checkpointedQuarantinedCount
+        self.lines = self.checkpointedLines
         self.sink.reset(to: self.checkpointedStandings, self.exporter)
         try self.findOpenDays()
         notes.append(recovery.summary)
@@ -342,6 +354,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
 
     package mutating func project(_ batch: ProjectedBatch) throws(FileSystemError) {
         if let options = self.pending?.take() { try self.goOn(with: options, from: batch.position) }
+        self.lines.read += batch.lineCount
         let source = batch.description.sourceDescription
         let reader = self.readers.reader(for: batch.description)
         batch.raw.forEachLine { range in
@@ -372,7 +385,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.receivedAt = receivedAt
         switch reader.read(line, receivedAt: receivedAt) {
         case .event(let facts): self.export(line, facts, source, receivedAt: receivedAt)
-        case .quarantine: self.quarantinedCount += 1
+        case .quarantine: self.lines.quarantined += 1
         }
     }
 
@@ -485,7 +498,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.set.checkpointCommitted()
         self.closing = []
         self.touchedKeys = []
-        self.checkpointedQuarantinedCount = self.quarantinedCount
+        self.checkpointedLines = self.lines
         self.sink.checkpointed()
         self.openDays.remove(days.map(\.key))
         try self.finishClosing()
@@ -537,4 +550,10 @@ package struct ExportCounts: Hashable, Sendable {
         self.held = held
         self.skipped = skipped
     }
+}
+
+/// Lines that came, and those of them that are no events; the archive's quarantine has these.
+private struct LineCounts {
+    var read = 0
+    var quarantined = 0
 }

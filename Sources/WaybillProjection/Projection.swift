@@ -38,7 +38,9 @@ package protocol Projection: ~Copyable, SendableMetatype {
     mutating func retire(_ policy: RetentionPolicy, now: WallTime) throws(FileSystemError) -> [DeletedDay]
     /// The days that were sealed since the last call.
     mutating func takeSealed() -> [SealedDay]
-    /// What became of the lines since the start, for logs.
+    /// What became of the lines since the start; ``recover()`` takes it back to the last checkpoint.
+    var tally: ProjectionTally { get }
+    /// The same in words, for logs.
     var report: String { get }
 }
 
@@ -55,16 +57,19 @@ package struct ProjectedBatch {
     package let description: StreamDescription
     package let offset: StreamOffset
     package let receivedAt: WallTime
+    /// As the batch's header says.
+    package let lineCount: Int
     package let raw: UnsafeRawBufferPointer
 
     package init(
         position: JournalPosition, description: StreamDescription, offset: StreamOffset, receivedAt: WallTime,
-        raw: UnsafeRawBufferPointer
+        lineCount: Int, raw: UnsafeRawBufferPointer
     ) {
         self.position = position
         self.description = description
         self.offset = offset
         self.receivedAt = receivedAt
+        self.lineCount = lineCount
         self.raw = raw
     }
 }

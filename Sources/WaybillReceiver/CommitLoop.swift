@@ -134,7 +134,8 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 let entries = self.group.feedEntries(at: ranges, receivedAt: time)
                 self.feed.publish(entries, end: self.journal.end)
                 self.telemetry.groupCommitted(
-                    batchCount: self.group.batches.count, rawByteCount: self.group.rawByteCount,
+                    batchCount: self.group.batches.count, lineCount: self.group.lineCount,
+                    rawByteCount: self.group.rawByteCount,
                     took: self.clock.monotonicTime() - start)
             } catch {
                 self.failureCount += 1
@@ -171,6 +172,7 @@ private struct Group {
     }
 
     private(set) var batches: [Batch] = []
+    private(set) var lineCount = 0
     private(set) var rawByteCount = 0
     private(set) var budgetByteCount = 0
     private var streams: Set<StreamID> = []
@@ -194,6 +196,7 @@ private struct Group {
     mutating func add(description: StreamDescription, header: BatchHeader, raw: SharedBytes) {
         self.batches.append(Batch(description: description, header: header, raw: raw))
         self.streams.insert(description.id)
+        self.lineCount += header.lineCount
         self.rawByteCount += raw.count
     }
 
@@ -219,7 +222,7 @@ private struct Group {
         zip(self.batches, ranges).map { batch, range in
             FeedEntry(
                 position: range.lowerBound, end: range.upperBound, description: batch.description,
-                offset: batch.header.offset, receivedAt: receivedAt, raw: batch.raw)
+                offset: batch.header.offset, receivedAt: receivedAt, lineCount: batch.header.lineCount, raw: batch.raw)
         }
     }
 
@@ -228,6 +231,7 @@ private struct Group {
         self.replies.removeAll(keepingCapacity: true)
         self.batches.removeAll(keepingCapacity: true)
         self.streams.removeAll(keepingCapacity: true)
+        self.lineCount = 0
         self.rawByteCount = 0
         self.budgetByteCount = 0
     }

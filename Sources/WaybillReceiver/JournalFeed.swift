@@ -9,6 +9,7 @@ package struct FeedEntry: Sendable {
     let description: StreamDescription
     let offset: StreamOffset
     let receivedAt: WallTime
+    let lineCount: Int
     let raw: SharedBytes
 
     /// What it takes in memory, about: an empty batch has a description and a place as well.

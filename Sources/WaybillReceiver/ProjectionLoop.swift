@@ -74,7 +74,7 @@ package struct ProjectionLoop<Files: FileSystem, Output: Projection & ~Copyable>
                 try self.projection.project(
                     ProjectedBatch(
                         position: entry.position, description: entry.description, offset: entry.offset,
-                        receivedAt: entry.receivedAt, raw: entry.raw.bytes))
+                        receivedAt: entry.receivedAt, lineCount: entry.lineCount, raw: entry.raw.bytes))
                 self.position = entry.end
                 self.sealing.lastReceivedAt = entry.receivedAt
                 self.checkpoint.add(entry.raw.count, now: self.clock.monotonicTime())
@@ -108,6 +108,7 @@ package struct ProjectionLoop<Files: FileSystem, Output: Projection & ~Copyable>
 
     private mutating func commit(sealing moment: SealMoment? = nil) throws(FileSystemError) {
         try self.projection.checkpoint(at: self.position, sealing: moment)
+        self.telemetry.projectionCheckpointed(self.projection.name, at: self.position, self.projection.tally)
         self.retirement.checkpointed(self.projection.name, at: self.position)
     }
 

@@ -8,6 +8,7 @@ internal import NIOPosix
 internal import Synchronization
 internal import WaybillExport
 internal import WaybillJournal
+package import WaybillMetrics
 internal import WaybillProjection
 internal import WaybillProtocol
 
@@ -30,6 +31,7 @@ package final class Receiver: Service {
         case data(DataDirectoryError)
         case disk(FileSystemError)
         case listen(address: String, cause: String)
+        case metrics(MetricsServer.Failure)
         /// Exports that cannot go on with their options.
         case exports([String])
 
@@ -39,6 +41,7 @@ package final class Receiver: Service {
             case .disk(let error): "the receiver's files cannot be used: \(error)"
             case .listen(let address, let cause):
                 "cannot listen on \(address): \(cause); choose another address with --listen"
+            case .metrics(let failure): failure.description
             case .exports(let conflicts): conflicts.joined(separator: "\n")
             }
         }
@@ -89,6 +92,7 @@ package final class Receiver: Service {
         let recovery = journal.recovery
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount)
         let projections = Set(["archive"] + self.configuration.exports.map(\.provider.rawValue))
+        self.telemetry.willProject(projections)
         let retirement = JournalRetirement(names: projections, retention: self.configuration.journalRetention)
         let workers = try self.startProjections(data, feed, retirement)
 
@@ -112,6 +116,8 @@ package final class Receiver: Service {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
         let result: Result<Void, any Error>
         do {
+            let metrics = try await self.serveMetrics(shared, feed, group)
+            defer { metrics?.stop() }
             try await self.serve(shared, group, recovery)
             result = .success(())
         } catch {
@@ -138,6 +144,21 @@ package final class Receiver: Service {
             return try data.lock(processID: ProcessID.current)
         } catch {
             throw .data(error)
+        }
+    }
+
+    private func serveMetrics(
+        _ shared: ReceiverShared, _ feed: JournalFeed, _ group: MultiThreadedEventLoopGroup
+    ) async throws(Failure) -> MetricsServer? {
+        guard let address = self.configuration.metrics else { return nil }
+        do throws(MetricsServer.Failure) {
+            let server = try await MetricsServer.start(on: address, group: group) { [telemetry] eventLoop in
+                eventLoop.makeSucceededFuture(telemetry.page(shared, journalEnd: feed.end))
+            }
+            self.telemetry.metricsServed(on: server.address)
+            return server
+        } catch {
+            throw .metrics(error)
         }
     }
 

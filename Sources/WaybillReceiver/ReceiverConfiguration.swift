@@ -8,6 +8,8 @@ package struct ReceiverConfiguration: Sendable {
     package var dataDirectory: String
     package var host = "127.0.0.1"
     package var port = 4390
+    /// Where `GET /metrics` is answered; `nil`: nowhere.
+    package var metrics: NetworkAddress?
     /// Its name in `READY`.
     package var name = "waybill"
     /// What agents must show; `nil` lets every agent in.
@@ -44,6 +46,7 @@ package struct ReceiverConfiguration: Sendable {
         var keys: [String] = []
         if self.dataDirectory != other.dataDirectory { keys.append("data") }
         if self.host != other.host || self.port != other.port { keys.append("listen") }
+        if self.metrics != other.metrics { keys.append("metrics") }
         if self.name != other.name { keys.append("name") }
         if self.archiveZone.name != other.archiveZone.name { keys.append("archive.zone") }
         if self.admissionByteCount != other.admissionByteCount { keys.append("memory.admission_mib") }

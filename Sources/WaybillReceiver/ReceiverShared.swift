@@ -25,11 +25,12 @@ package final class ReceiverShared: Sendable {
     let timeouts: Timeouts
     let token: TokenCheck
     let budget: AdmissionBudget
+    let admissionByteCount: Int
     let checker: BatchChecker
     let committer: Committer
     let agents = ConnectedAgents()
     let clock: any SystemClock
-    let telemetry: ReceiverTelemetry
+    package let telemetry: ReceiverTelemetry
     let connectionCountMax: Int
     /// Of the open streams of one connection; as many streams as it may have, with paths of usual length, take it.
     let connectionDescriptionByteCountMax = 96 << 20
@@ -49,6 +50,7 @@ package final class ReceiverShared: Sendable {
         self.timeouts = Timeouts(idle: idle, keepalive: .nanoseconds(idle.nanoseconds / 3))
         self.token = TokenCheck(expected: configuration.token)
         self.budget = budget
+        self.admissionByteCount = configuration.admissionByteCount
         self.checker = checker
         self.committer = committer
         self.clock = clock
@@ -90,6 +92,8 @@ final class ConnectedAgents: Sendable {
         superseded?.supersede()
         return isAdmitted
     }
+
+    var count: Int { self.entries.withLock { $0.count } }
 
     func left(_ port: ConnectionPort) {
         self.entries.withLock { entries in

@@ -7,17 +7,46 @@ internal import WaybillSystem
 
 /// Everything noteworthy that a receiver does: each occurrence is logged and counted in one place, per batch at most.
 package final class ReceiverTelemetry: Sendable {
+    /// What one projection has come to.
+    struct ProjectionStanding: Sendable {
+        /// Of its last checkpoint.
+        var position = JournalPosition(0)
+        var tally = ProjectionTally()
+        var failureCount = 0
+        var sealedDayCount = 0
+        var deletedDayCount = 0
+    }
+
     private let logger: Logger
-    private let batches = Atomic(0)
-    private let rawBytes = Atomic(0)
-    private let groups = Atomic(0)
-    private let refusedBatches = Atomic(0)
-    private let skippedBytes = Atomic(0)
-    private let reloads = Atomic(0)
-    private let refusedReloads = Atomic(0)
+    let batches = Atomic(0)
+    let lines = Atomic(0)
+    let rawBytes = Atomic(0)
+    let groups = Atomic(0)
+    let commitFailures = Atomic(0)
+    let refusedBatches = Atomic(0)
+    let skippedBytes = Atomic(0)
+    let damages = Atomic(0)
+    let retiredSegments = Atomic(0)
+    let reloads = Atomic(0)
+    let refusedReloads = Atomic(0)
+    let projections = Mutex<[String: ProjectionStanding]>([:])
 
     package init(logger: Logger) {
         self.logger = logger
+    }
+
+    /// Metrics name these from now on, also before they have started.
+    func willProject(_ names: Set<String>) {
+        for name in names { self.update(name) { _ in } }
+    }
+
+    /// A projection that cannot say of every line it read where it went; only a defect makes one.
+    package var unaccountable: String? {
+        self.projections.withLock { $0.first { $0.value.tally.unaccountedLineCount != 0 }?.key }
+    }
+
+    private func update(_ name: String, _ change: (inout ProjectionStanding) -> Void) {
+        self.projections.withLock { change(&$0[name, default: ProjectionStanding()]) }
     }
 
     package func started(_ recovery: JournalRecovery, data: String, listening address: String) {
@@ -47,6 +76,7 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func damaged(_ damage: JournalDamage) {
+        self.damages.wrappingAdd(1, ordering: .relaxed)
         self.logger.error(
             "journal: a range cannot be read and is stepped over; check the disk",
             metadata: [
@@ -95,8 +125,13 @@ package final class ReceiverTelemetry: Sendable {
             metadata: ["projection": "\(name)", "mapping": "\(mappingVersion)", "report": "\(report)"])
     }
 
-    func groupCommitted(batchCount: Int, rawByteCount: Int, took: Duration) {
+    func metricsServed(on address: String) {
+        self.logger.info("metrics are served", metadata: ["address": "\(address)"])
+    }
+
+    func groupCommitted(batchCount: Int, lineCount: Int, rawByteCount: Int, took: Duration) {
         self.groups.wrappingAdd(1, ordering: .relaxed)
+        self.lines.wrappingAdd(lineCount, ordering: .relaxed)
         self.batches.wrappingAdd(batchCount, ordering: .relaxed)
         self.rawBytes.wrappingAdd(rawByteCount, ordering: .relaxed)
         if took > .seconds(1) {
@@ -105,6 +140,7 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func commitFailed(_ error: FileSystemError, attempt: Int) {
+        self.commitFailures.wrappingAdd(1, ordering: .relaxed)
         // Once, then every minute: the disk may stay full for hours.
         guard attempt == 1 || attempt % 60 == 0 else { return }
         self.logger.error(
@@ -117,6 +153,7 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func segmentsRetired(_ count: Int) {
+        self.retiredSegments.wrappingAdd(count, ordering: .relaxed)
         self.logger.info("journal: segments retired", metadata: ["count": "\(count)"])
     }
 
@@ -163,12 +200,22 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func projectionStarted(_ name: String, at position: JournalPosition, _ report: String) {
+        self.update(name) { $0.position = position }
         self.logger.log(
             level: report.isEmpty ? .info : .warning, "projection started",
             metadata: ["projection": "\(name)", "position": "\(position)", "recovery": "\(report)"])
     }
 
+    /// Everything up to `position` is durable in its files.
+    func projectionCheckpointed(_ name: String, at position: JournalPosition, _ tally: ProjectionTally) {
+        self.update(name) { standing in
+            standing.position = position
+            standing.tally = tally
+        }
+    }
+
     func sealed(_ name: String, _ day: SealedDay) {
+        self.update(name) { $0.sealedDayCount += 1 }
         self.logger.info(
             "day sealed",
             metadata: [
@@ -178,6 +225,7 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func deleted(_ name: String, _ day: DeletedDay) {
+        self.update(name) { $0.deletedDayCount += 1 }
         self.logger.notice(
             "day deleted",
             metadata: [
@@ -187,6 +235,7 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int) {
+        self.update(name) { $0.failureCount += 1 }
         guard attempt == 1 || attempt % 60 == 0 else { return }
         self.logger.error(
             "a projection could not write; it goes back to its checkpoint and tries again every second",

@@ -247,6 +247,9 @@ final class ReceiverProcess: @unchecked Sendable {
         if self.budget.freeByteCount > self.budgetByteCount {
             self.site.violate("\(self.receiver.name) gave back more memory than it took")
         }
+        if let name = self.shared.telemetry.unaccountable {
+            self.site.violate("\(self.receiver.name)'s \(name) cannot say where every line went")
+        }
         self.beginCommit()
     }
 

@@ -61,6 +61,9 @@ struct AgentCommand: AsyncParsableCommand {
     @Option(help: "A configuration file (YAML); options given here win over it.")
     var config: String?
 
+    @Option(help: "Answer GET /metrics (Prometheus) at this address, e.g. 127.0.0.1:4392.")
+    var metrics: NetworkAddress?
+
     @OptionGroup var log: LogOptions
 
     func validate() throws {
@@ -97,6 +100,9 @@ struct AgentCommand: AsyncParsableCommand {
         case .failed(let error):
             Console.printError("the state directory cannot be used: \(error)")
             throw error.errno == SystemErrorText.inUse ? ExitCode.badConfiguration : ExitCode.files
+        case .unmeasurable(let failure):
+            Console.printError("\(failure)")
+            throw ExitCode.files
         case nil:
             break
         }
@@ -130,6 +136,7 @@ struct AgentCommand: AsyncParsableCommand {
             guard (0...9).contains(compression) else { throw ValidationError("--compression is 0 to 9") }
             configuration.compressionLevel = compression
         }
+        if let metrics { configuration.metrics = metrics }
         if self.once { configuration.mode = .once(patience: .seconds(self.patience)) }
         configuration.token = OptionReader.token
         guard !configuration.stateDirectory.isEmpty else {

@@ -147,6 +147,7 @@ struct ConfigurationFile {
             configuration.host = address.host
             configuration.port = address.port
         }
+        configuration.metrics = section.address("metrics")
         if let name = section.text("name") { configuration.name = name }
         if var archive = section.section("archive") {
             configuration.archiveZone = archive.zone("zone")
@@ -182,6 +183,7 @@ struct ConfigurationFile {
         var configuration = AgentConfiguration(
             name: section.agentName("name") ?? DefaultAgentName.value, stateDirectory: section.requiredText("state"),
             receivers: section.addresses("to"), sources: [])
+        configuration.metrics = section.address("metrics")
         if let level = section.integer("compression", in: 0...9) { configuration.compressionLevel = level }
         if let size = section.integer("batch_kib", in: 4...2048) { configuration.batchByteCountMax = size << 10 }
         if let count = section.integer("batch_lines", in: 1...1_000_000) {

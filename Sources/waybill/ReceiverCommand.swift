@@ -43,6 +43,9 @@ struct ReceiverCommand: AsyncParsableCommand {
     @Option(help: "The zone of the exports' days, e.g. Asia/Seoul. (default: UTC)")
     var zone: String?
 
+    @Option(help: "Answer GET /metrics (Prometheus) at this address, e.g. 127.0.0.1:4391.")
+    var metrics: NetworkAddress?
+
     @OptionGroup var log: LogOptions
 
     func run() async throws {
@@ -65,7 +68,7 @@ struct ReceiverCommand: AsyncParsableCommand {
             Console.printError("\(failure)")
             switch failure {
             case .data(.locked), .exports: throw ExitCode.badConfiguration
-            case .data(.unusable), .disk, .listen: throw ExitCode.files
+            case .data(.unusable), .disk, .listen, .metrics: throw ExitCode.files
             }
         }
     }
@@ -98,6 +101,7 @@ struct ReceiverCommand: AsyncParsableCommand {
             configuration.host = listen.host
             configuration.port = listen.port
         }
+        if let metrics { configuration.metrics = metrics }
         if self.config == nil || self.exports != nil {
             configuration.exports = try OptionReader.providers(self.exports ?? "ga4,mixpanel,csv").map {
                 ExportOptions(provider: $0)

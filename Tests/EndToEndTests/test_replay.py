@@ -333,6 +333,9 @@ class CheckTests(SiteTest):
         self.assertEqual(code, 0, text)
         self.assertIn("2 exports", text)
         self.assertIn("2 sources", text)
+        for key in ("  data:", "  state:"):
+            code, text = self.check(self.GOOD.replace(key, "  metrics: 127.0.0.1:4391\n" + key))
+            self.assertEqual(code, 0, text)
 
     def test_each_problem_is_named_by_line_and_key(self):
         """A wrong value, a missing or unknown key: 78, the line, the key."""
@@ -341,6 +344,8 @@ class CheckTests(SiteTest):
                 ("zone: Asia/Seoul", "zone: Mars/Phobos", 6, "exports[0].zone"),
                 ("listen: 0.0.0.0:4390", "listen: nowhere", 3, "receiver.listen"),
                 ("  listen:", "  lisen:", 3, "receiver.lisen"),
+                ("  data:", "  metrics: 4391\n  data:", 2, "receiver.metrics"),
+                ("  state:", "  metrics: here\n  state:", 9, "agent.metrics"),
                 ("  state: /var/lib/waybill-agent\n", "", 9, "agent.state"),
                 ("env: prod", "env: test", 12, "env"),
                 ("    - {provider: csv}", "    - {provider: ga4}", 7, "provider"),

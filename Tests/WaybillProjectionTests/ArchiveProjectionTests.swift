@@ -159,7 +159,7 @@ private struct SourceRange: Hashable {
         let lineCounts = ["archive", "quarantine"].map { folder in
             files.reduce(0) { $0 + ($1.key.hasPrefix(folder) ? $1.value.utf8.count { $0 == 0x0A } : 0) }
         }
-        #expect([projection.counts.archived, projection.counts.quarantined] == lineCounts)
+        #expect([projection.tally.archived, projection.tally.quarantined] == lineCounts)
     }
 
     @Test(arguments: 0..<UInt64(40))
@@ -192,6 +192,6 @@ private struct SourceRange: Hashable {
         position = try projection.recover().position
         while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
         let lineCount = files.values.reduce(0) { $0 + $1.utf8.count { $0 == 0x0A } }
-        #expect(projection.counts.archived + projection.counts.quarantined == lineCount)
+        #expect(projection.tally.archived + projection.tally.quarantined == lineCount)
     }
 }

@@ -1,0 +1,93 @@
+internal import NIOCore
+internal import NIOHTTP1
+internal import Synchronization
+
+/// One request, one answer, then the connection ends; it ends without an answer after ten seconds.
+final class MetricsHandler: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+
+    private let page: MetricsServer.Page
+    private var deadline: Scheduled<Void>?
+    private var isAnswered = false
+
+    init(page: @escaping MetricsServer.Page) {
+        self.page = page
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        let channel = context.channel
+        self.deadline = context.eventLoop.scheduleTask(in: .seconds(10)) { channel.close(promise: nil) }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.deadline?.cancel()
+        context.fireChannelInactive()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        // A body says nothing here; what follows an answer is not read.
+        guard case .head(let head) = self.unwrapInboundIn(data), !self.isAnswered else { return }
+        self.isAnswered = true
+        let path = head.uri.prefix { $0 != "?" }
+        guard path == "/metrics" else {
+            return self.answer(.notFound, "metrics are at /metrics\n", to: head, context)
+        }
+        guard head.method == .GET || head.method == .HEAD else {
+            return self.answer(.methodNotAllowed, "metrics are read with GET\n", to: head, context)
+        }
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        self.page(context.eventLoop).whenComplete { result in
+            let (handler, context) = bound.value
+            switch result {
+            case .success(let page): handler.answer(.ok, page.text, to: head, context)
+            case .failure(let error): handler.answer(.serviceUnavailable, "\(error)\n", to: head, context)
+            }
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // What is no HTTP was answered with 400 by the pipeline.
+        context.close(promise: nil)
+    }
+
+    private func answer(
+        _ status: HTTPResponseStatus, _ text: String, to head: HTTPRequestHead, _ context: ChannelHandlerContext
+    ) {
+        guard context.channel.isActive else { return }
+        var headers = HTTPHeaders()
+        headers.add(name: "Content-Type", value: Self.contentType)
+        headers.add(name: "Content-Length", value: String(text.utf8.count))
+        headers.add(name: "Connection", value: "close")
+        if status == .methodNotAllowed { headers.add(name: "Allow", value: "GET, HEAD") }
+        let response = HTTPResponseHead(version: .http1_1, status: status, headers: headers)
+        context.write(self.wrapOutboundOut(.head(response)), promise: nil)
+        if head.method != .HEAD {
+            context.write(self.wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: text)))), promise: nil)
+        }
+        let channel = context.channel
+        context.writeAndFlush(self.wrapOutboundOut(.end(nil))).whenComplete { _ in channel.close(promise: nil) }
+    }
+}
+
+/// How many connections may be open at once.
+final class ConnectionPlaces: Sendable {
+    private let count = Atomic(0)
+    private let countMax: Int
+
+    init(countMax: Int) {
+        self.countMax = countMax
+    }
+
+    /// - Returns: whether there was a place; the channel gives it back when it closes.
+    func take(for channel: any Channel) -> Bool {
+        guard self.count.wrappingAdd(1, ordering: .relaxed).newValue <= self.countMax else {
+            self.count.wrappingSubtract(1, ordering: .relaxed)
+            return false
+        }
+        channel.closeFuture.whenComplete { _ in self.count.wrappingSubtract(1, ordering: .relaxed) }
+        return true
+    }
+}

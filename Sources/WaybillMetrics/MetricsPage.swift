@@ -1,0 +1,77 @@
+/// A page of metrics in Prometheus' text format, version 0.0.4, which OpenMetrics' readers take as well.
+///
+///     # HELP waybill_received_lines_total Lines that are durable in the journal, since the start.
+///     # TYPE waybill_received_lines_total counter
+///     waybill_received_lines_total 1204
+///
+/// Names, help and label names are the program's own; label values are escaped, and come from closed sets.
+///
+/// - SeeAlso: https://prometheus.io/docs/instrumenting/exposition_formats/
+package struct MetricsPage: Sendable {
+    package enum Kind: String, Sendable {
+        /// Only grows, until the process starts anew.
+        case counter
+        case gauge
+    }
+
+    /// The samples of one metric.
+    package struct Family: ~Copyable {
+        fileprivate let name: StaticString
+        fileprivate var text = ""
+
+        /// One value, in the metric's unit, with its labels.
+        package mutating func sample(_ value: Int, _ labels: [(name: StaticString, value: String)] = []) {
+            self.add("\(value)", labels)
+        }
+
+        /// One value, in the metric's unit, with its labels.
+        package mutating func sample(_ value: Double, _ labels: [(name: StaticString, value: String)] = []) {
+            self.add("\(value)", labels)
+        }
+
+        private mutating func add(_ value: String, _ labels: [(name: StaticString, value: String)]) {
+            self.text += "\(self.name)"
+            if !labels.isEmpty {
+                let pairs = labels.map { "\($0.name)=\"\(Self.escaped($0.value))\"" }
+                self.text += "{\(pairs.joined(separator: ","))}"
+            }
+            self.text += " \(value)\n"
+        }
+
+        private static func escaped(_ value: String) -> String {
+            var escaped = ""
+            for character in value.unicodeScalars {
+                switch character {
+                case "\\": escaped += #"\\"#
+                case "\"": escaped += #"\""#
+                case "\n": escaped += #"\n"#
+                default: escaped.unicodeScalars.append(character)
+                }
+            }
+            return escaped
+        }
+    }
+
+    package private(set) var text = ""
+
+    package init() {}
+
+    /// Adds a metric; without a sample it is left out.
+    ///
+    /// - Parameters:
+    ///   - name: letters, digits and `_`; a counter's ends in `_total`.
+    ///   - help: one line, without a backslash.
+    package mutating func add(
+        _ name: StaticString, _ kind: Kind, _ help: StaticString, _ samples: (inout Family) -> Void
+    ) {
+        var family = Family(name: name)
+        samples(&family)
+        guard !family.text.isEmpty else { return }
+        self.text += "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n\(family.text)"
+    }
+
+    /// Adds a metric of one value without labels.
+    package mutating func add(_ name: StaticString, _ kind: Kind, _ help: StaticString, _ value: Int) {
+        self.add(name, kind, help) { $0.sample(value) }
+    }
+}

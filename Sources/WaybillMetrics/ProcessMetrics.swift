@@ -1,0 +1,16 @@
+internal import WaybillSystem
+
+extension MetricsPage {
+    /// Adds what every Prometheus client says of its process: processor time, memory, open files.
+    package mutating func addProcess() {
+        self.add("process_cpu_seconds_total", .counter, "User and system time of the process.") {
+            $0.sample(Double(ProcessUsage.processorTime.nanoseconds) / 1e9)
+        }
+        self.add("process_resident_memory_bytes", .gauge, "Memory in RAM, pages of files among it.") {
+            if let count = ProcessUsage.residentByteCount { $0.sample(count) }
+        }
+        self.add("process_open_fds", .gauge, "Open file descriptors.") {
+            if let count = ProcessUsage.openFileCount { $0.sample(count) }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+internal import Synchronization
+internal import WaybillExport
+internal import WaybillJournal
+internal import WaybillMetrics
+internal import WaybillProjection
+
+/// The receiver's metrics; `Protocol/metrics.md` says what each means.
+extension ReceiverTelemetry {
+    func page(_ shared: ReceiverShared, journalEnd: JournalPosition) -> MetricsPage {
+        var page = MetricsPage()
+        self.addReceived(shared, to: &page)
+        self.addJournal(journalEnd, to: &page)
+        // One copy, so that a projection's lines and its position are of the same checkpoint.
+        let projections = self.projections.withLock { $0 }.sorted { $0.key < $1.key }
+        Self.addConservation(of: projections, journalEnd, to: &page)
+        Self.addWork(of: projections, to: &page)
+        page.addProcess()
+        return page
+    }
+
+    private func addReceived(_ shared: ReceiverShared, to page: inout MetricsPage) {
+        page.add(
+            "waybill_received_batches_total", .counter, "Batches that are durable in the journal.",
+            self.batches.load(ordering: .relaxed))
+        page.add(
+            "waybill_received_lines_total", .counter, "Lines that are durable in the journal.",
+            self.lines.load(ordering: .relaxed))
+        page.add(
+            "waybill_received_bytes_total", .counter, "Bytes of lines that are durable in the journal.",
+            self.rawBytes.load(ordering: .relaxed))
+        page.add(
+            "waybill_refused_batches_total", .counter, "Batches that were damaged or out of order; they come again.",
+            self.refusedBatches.load(ordering: .relaxed))
+        page.add(
+            "waybill_skipped_bytes_total", .counter, "Bytes that agents gave up, each place in the journal.",
+            self.skippedBytes.load(ordering: .relaxed))
+        page.add("waybill_agents", .gauge, "Agents that are connected.", shared.agents.count)
+        page.add(
+            "waybill_admission_bytes", .gauge, "Bytes of messages that wait for the disk.",
+            shared.admissionByteCount - shared.budget.freeByteCount)
+        page.add("waybill_reloads_total", .counter, "Configurations read anew on SIGHUP.") { family in
+            family.sample(self.reloads.load(ordering: .relaxed), [("outcome", "taken")])
+            family.sample(self.refusedReloads.load(ordering: .relaxed), [("outcome", "refused")])
+        }
+    }
+
+    private func addJournal(_ end: JournalPosition, to page: inout MetricsPage) {
+        page.add("waybill_journal_end_bytes", .gauge, "How far the journal is durable.", end.rawValue)
+        page.add(
+            "waybill_journal_commits_total", .counter, "Groups that were written and synced.",
+            self.groups.load(ordering: .relaxed))
+        page.add(
+            "waybill_journal_commit_failures_total", .counter, "Groups that the disk refused; acks are withheld.",
+            self.commitFailures.load(ordering: .relaxed))
+        page.add(
+            "waybill_journal_damages_total", .counter, "Ranges of the journal that could not be read.",
+            self.damages.load(ordering: .relaxed))
+        page.add(
+            "waybill_journal_retired_segments_total", .counter, "Segments let go after the retention.",
+            self.retiredSegments.load(ordering: .relaxed))
+    }
+
+    private static func addConservation(
+        of projections: [(key: String, value: ProjectionStanding)], _ end: JournalPosition, to page: inout MetricsPage
+    ) {
+        page.add(
+            "waybill_projection_read_lines_total", .counter, "Lines a projection has read, as of its last checkpoint."
+        ) { family in
+            for (name, standing) in projections { family.sample(standing.tally.lineCount, [("projection", name)]) }
+        }
+        page.add(
+            "waybill_projection_lines_total", .counter, "What became of them; held ones have a metric of their own."
+        ) { family in
+            for (name, standing) in projections { Self.addOutcomes(standing.tally, of: name, to: &family) }
+        }
+        page.add(
+            "waybill_projection_held_lines", .gauge, "Events held since the start, less those that were released."
+        ) { family in
+            for (name, standing) in projections where name != "archive" {
+                family.sample(standing.tally.held, [("projection", name)])
+            }
+        }
+        page.add(
+            "waybill_projection_unaccounted_lines", .gauge, "Lines read, less what became of them; 0, or a defect."
+        ) { family in
+            for (name, standing) in projections {
+                family.sample(standing.tally.unaccountedLineCount, [("projection", name)])
+            }
+        }
+        page.add(
+            "waybill_projection_pending_bytes", .gauge, "Bytes of the journal behind a projection's last checkpoint."
+        ) { family in
+            for (name, standing) in projections {
+                family.sample(max(0, end.rawValue - standing.position.rawValue), [("projection", name)])
+            }
+        }
+    }
+
+    private static func addOutcomes(_ tally: ProjectionTally, of name: String, to family: inout MetricsPage.Family) {
+        func add(_ outcome: String, _ count: Int) {
+            family.sample(count, [("projection", name), ("outcome", outcome)])
+        }
+        add("quarantined", tally.quarantined)
+        guard name != "archive" else { return add("archived", tally.archived) }
+        add("exported", tally.exported)
+        add("refused", tally.refused)
+        for reason in SkipReason.allCases {
+            family.sample(
+                tally.skips[reason], [("projection", name), ("outcome", "skipped"), ("reason", reason.rawValue)])
+        }
+    }
+
+    private static func addWork(
+        of projections: [(key: String, value: ProjectionStanding)], to page: inout MetricsPage
+    ) {
+        page.add("waybill_projection_failures_total", .counter, "Times the disk refused a projection.") { family in
+            for (name, standing) in projections { family.sample(standing.failureCount, [("projection", name)]) }
+        }
+        page.add("waybill_sealed_days_total", .counter, "Days sealed, each revision by itself.") { family in
+            for (name, standing) in projections { family.sample(standing.sealedDayCount, [("projection", name)]) }
+        }
+        page.add("waybill_deleted_days_total", .counter, "Sealed days that the retention let go.") { family in
+            for (name, standing) in projections { family.sample(standing.deletedDayCount, [("projection", name)]) }
+        }
+    }
+}
