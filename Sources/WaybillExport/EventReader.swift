@@ -12,7 +12,7 @@ package struct EventReader: Sendable {
     /// How far a clock may be ahead: 30 days.
     private static let aheadMillisecondsMax: Int64 = 30 * 86_400_000
 
-    private let source: SourceDescription
+    package let source: SourceDescription
     private let timeMember: [UInt8]?
     private let nameMember: [UInt8]?
 
@@ -34,42 +34,45 @@ package struct EventReader: Sendable {
     }
 
     private func readOwn(_ line: UnsafeRawBufferPointer, receivedAt: WallTime) throws(JSONError) -> EventReading {
-        var version = Member()
-        var time = Member()
-        var env = Member()
-        var name = Member()
-        var kind = Member()
-        var bundle = Member()
+        var members = OwnMembers()
         let start = JSONText.byteOrderMarkByteCount(line)
         try JSONScanner.scanMembers(line, from: start) { key, traits, value, valueKind in
-            // Only the six keys below are looked at; their lengths tell most others apart.
+            // Only these six keys are looked at; their lengths tell most others apart.
             let body = UnsafeRawBufferPointer(rebasing: line[key])
             if traits.contains(.hasEscapes) {
                 switch EventField.named(escaped: body) {
-                case .v: version.take(value, valueKind)
-                case .ts: time.take(value, valueKind)
-                case .env: env.take(value, valueKind)
-                case .name: name.take(value, valueKind)
-                case .kind: kind.take(value, valueKind)
-                case .bundle: bundle.take(value, valueKind)
+                case .v: members.version.take(value, valueKind)
+                case .ts: members.time.take(value, valueKind)
+                case .env: members.env.take(value, valueKind)
+                case .name: members.name.take(value, valueKind)
+                case .kind: members.kind.take(value, valueKind)
+                case .bundle: members.bundle.take(value, valueKind)
                 default: break
                 }
                 return
             }
             switch body.count {
-            case 1 where JSONText.equals(body, isEscaped: false, "v"): version.take(value, valueKind)
-            case 2 where JSONText.equals(body, isEscaped: false, "ts"): time.take(value, valueKind)
-            case 3 where JSONText.equals(body, isEscaped: false, "env"): env.take(value, valueKind)
+            case 1 where JSONText.equals(body, isEscaped: false, "v"): members.version.take(value, valueKind)
+            case 2 where JSONText.equals(body, isEscaped: false, "ts"): members.time.take(value, valueKind)
+            case 3 where JSONText.equals(body, isEscaped: false, "env"): members.env.take(value, valueKind)
             case 4:
                 if JSONText.equals(body, isEscaped: false, "name") {
-                    name.take(value, valueKind)
+                    members.name.take(value, valueKind)
                 } else if JSONText.equals(body, isEscaped: false, "kind") {
-                    kind.take(value, valueKind)
+                    members.kind.take(value, valueKind)
                 }
-            case 6 where JSONText.equals(body, isEscaped: false, "bundle"): bundle.take(value, valueKind)
+            case 6 where JSONText.equals(body, isEscaped: false, "bundle"): members.bundle.take(value, valueKind)
             default: break
             }
         }
+        return self.judge(members, of: line, receivedAt: receivedAt)
+    }
+
+    /// Judges a line of Waybill's own by the members that decide.
+    @inline(__always)
+    func judge(_ members: OwnMembers, of line: UnsafeRawBufferPointer, receivedAt: WallTime) -> EventReading {
+        let (version, time, env) = (members.version, members.time, members.env)
+        let (name, bundle) = (members.name, members.bundle)
         if version.isPresent, !version.isOne(in: line) { return .quarantine(.badVersion) }
         guard time.isPresent else { return .quarantine(.noTime) }
         guard time.kind == .string,
@@ -84,7 +87,7 @@ package struct EventReader: Sendable {
         return .event(
             EventFacts(
                 time: WallTime(milliseconds: milliseconds), env: environment, bundle: bundle.body, name: name.body,
-                kind: Self.kind(kind, in: line), timeOffset: time.start))
+                kind: Self.kind(members.kind, in: line), timeOffset: time.start))
     }
 
     private func readForeign(_ line: UnsafeRawBufferPointer, receivedAt: WallTime) throws(JSONError) -> EventReading {
@@ -187,7 +190,7 @@ package struct EventReader: Sendable {
     }
 
     /// The reason for the quarantine; the same wherever in the line the scan gave up.
-    private static func reason(for error: JSONError, in line: UnsafeRawBufferPointer) -> QuarantineReason {
+    static func reason(for error: JSONError, in line: UnsafeRawBufferPointer) -> QuarantineReason {
         if line.contains(0) { return .nul }
         if UTF8Text.firstInvalidOffset(in: line) != nil { return .badUTF8 }
         switch error.code {
@@ -201,8 +204,18 @@ package struct EventReader: Sendable {
     }
 }
 
+/// The members that decide whether a line of Waybill's own is an event.
+struct OwnMembers {
+    var version = Member()
+    var time = Member()
+    var env = Member()
+    var name = Member()
+    var kind = Member()
+    var bundle = Member()
+}
+
 /// A top-level member of a line; the first of its name counts.
-private struct Member {
+struct Member {
     var start = -1
     var end = 0
     var kind = JSONKind.null

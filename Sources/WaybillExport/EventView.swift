@@ -41,6 +41,8 @@ struct EventView: ~Copyable {
     /// The app's identifier, from the line or its source.
     private(set) var bundle = TextSlice("unknown")
     private var sourceBundle = ByteBuilder(capacity: 64)
+    /// The event's id where it can stand in a list of ids: 1 to 64 letters, digits, `-`, `_`, `.` or `:`.
+    private(set) var identifier: UnsafeRawBufferPointer?
     /// The object whose members are the event's fields; 0 with `hasTopLevelFields`, -1 for none.
     private var fieldsObject = -1
     /// The fields of a foreign line without `data`: every member that the schema does not know.
@@ -57,10 +59,48 @@ struct EventView: ~Copyable {
         self.slots.deallocate()
     }
 
+    /// Judges a line, as ``EventReader/read(_:receivedAt:)`` does, and loads it when it is an event.
+    ///
+    /// One parse does both for a line of Waybill's own.
+    mutating func load(
+        _ line: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime
+    ) -> EventReading {
+        guard !reader.source.isForeign, line.count <= Limits.lineByteCountMax else {
+            return self.loadJudged(line, reader, receivedAt: receivedAt)
+        }
+        do throws(JSONError) {
+            try self.parse(line)
+        } catch {
+            return .quarantine(EventReader.reason(for: error, in: line))
+        }
+        let reading = reader.judge(self.ownMembers, of: line, receivedAt: receivedAt)
+        if case .event(let facts) = reading { self.take(facts, of: line, reader.source) }
+        return reading
+    }
+
+    private mutating func loadJudged(
+        _ line: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime
+    ) -> EventReading {
+        let reading = reader.read(line, receivedAt: receivedAt)
+        guard case .event(let facts) = reading else { return reading }
+        do throws(JSONError) {
+            try self.load(line, facts, reader.source)
+        } catch {
+            return .quarantine(EventReader.reason(for: error, in: line))
+        }
+        return reading
+    }
+
     /// Parses a line that ``EventReader`` accepted.
     mutating func load(
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription
     ) throws(JSONError) {
+        try self.parse(line)
+        self.take(facts, of: line, source)
+    }
+
+    /// Fills tape and slots; the first member of a name counts.
+    private mutating func parse(_ line: UnsafeRawBufferPointer) throws(JSONError) {
         try self.tape.parse(line, from: JSONText.byteOrderMarkByteCount(line))
         self.slots.update(repeating: 0, count: EventField.allCases.count)
         var members = self.tape.members(of: 0)
@@ -69,6 +109,24 @@ struct EventView: ~Copyable {
             let slot = self.slots + Int(field.rawValue)
             if slot.pointee == 0 { slot.pointee = UInt32(truncatingIfNeeded: value) }
         }
+    }
+
+    private var ownMembers: OwnMembers {
+        OwnMembers(
+            version: self.member(.v), time: self.member(.ts), env: self.member(.env), name: self.member(.name),
+            kind: self.member(.kind), bundle: self.member(.bundle))
+    }
+
+    /// Where a member's value stands in the line, with its quotes.
+    @inline(__always)
+    private func member(_ field: EventField) -> Member {
+        guard let index = self.index(field) else { return Member() }
+        let entry = self.tape[index]
+        let quote = entry.kind == .string ? 1 : 0
+        return Member(start: Int(entry.start) - quote, end: Int(entry.end) + quote, kind: entry.kind)
+    }
+
+    private mutating func take(_ facts: EventFacts, of line: UnsafeRawBufferPointer, _ source: SourceDescription) {
         self.facts = facts
         self.kind = facts.kind ?? .event
         if let name = facts.name {
@@ -85,6 +143,7 @@ struct EventView: ~Copyable {
             self.sourceBundle.append(source.bundle)
             self.bundle = TextSlice(body: self.sourceBundle.bytes, isEscaped: false)
         }
+        self.identifier = self.usableIdentifier
         self.fieldsObject = self.object(.data) ?? -1
         self.hasTopLevelFields = source.isForeign && self.index(.data) == nil
     }
@@ -192,16 +251,10 @@ struct EventView: ~Copyable {
         return false
     }
 
-    /// The event's id where it can stand in a list of ids: 1 to 64 letters, digits, `-`, `_`, `.` or `:`.
-    var identifier: UnsafeRawBufferPointer? {
-        guard let text = self.text(.id), !text.isEscaped, text.body.count <= 64 else { return nil }
-        for byte in text.body {
-            switch byte {
-            case 0x30...0x3A, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
-                continue
-            default: return nil
-            }
-        }
+    private var usableIdentifier: UnsafeRawBufferPointer? {
+        guard let text = self.text(.id), !text.isEscaped, text.body.count <= 64,
+            ByteSet.identifier.containsAll(text.body)
+        else { return nil }
         return text.body
     }
 
@@ -214,16 +267,14 @@ struct EventView: ~Copyable {
     /// Whether text is 32 hexadecimal digits with dashes at their four places.
     static func isUUID(_ text: UnsafeRawBufferPointer) -> Bool {
         guard text.count == 36 else { return false }
-        for index in 0..<36 {
-            switch (index, text[index]) {
-            case (8, UInt8(ascii: "-")), (13, UInt8(ascii: "-")), (18, UInt8(ascii: "-")), (23, UInt8(ascii: "-")):
-                continue
-            case (8, _), (13, _), (18, _), (23, _): return false
-            case (_, 0x30...0x39), (_, 0x41...0x46), (_, 0x61...0x66): continue
-            default: return false
-            }
+        let dash = UInt8(ascii: "-")
+        guard text[8] == dash, text[13] == dash, text[18] == dash, text[23] == dash else { return false }
+        // Four dashes stand where they should; a fifth would be among the digits.
+        var dashCount = 0
+        for byte in text {
+            if byte == dash { dashCount &+= 1 } else if !ByteSet.hexadecimal.contains(byte) { return false }
         }
-        return true
+        return dashCount == 4
     }
 
     /// How deep a value nests: 0 for a scalar, 1 for a flat list or object.

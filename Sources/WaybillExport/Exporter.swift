@@ -194,16 +194,41 @@ package struct Exporter: ~Copyable {
         isAgeJudged: Bool, to sink: inout Sink
     ) {
         guard self.options.environments.contains(facts.env) else { return sink.skip(.environment) }
-        let day = self.days.day(of: facts.time)
         do throws(JSONError) {
             try self.event.load(line, facts, source)
         } catch {
             self.deadLetter.writeUnreadable(
                 provider: self.options.provider, at: receivedAt, mappingVersion: self.options.mappingVersion)
             sink.refuse(
-                Refusal(reason: .unreadable, deadLetter: self.deadLetter.bytes, env: facts.env, day: day))
+                Refusal(
+                    reason: .unreadable, deadLetter: self.deadLetter.bytes, env: facts.env,
+                    day: self.days.day(of: facts.time)))
             return
         }
+        self.exportLoaded(line, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
+    }
+
+    /// Judges one line as `reader` does, and maps it when it is an event.
+    ///
+    /// - Returns: whether it is one.
+    package mutating func export<Sink: ExportSink & ~Copyable>(
+        _ line: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime, isAgeJudged: Bool,
+        to sink: inout Sink
+    ) -> Bool {
+        guard case .event(let facts) = self.event.load(line, reader, receivedAt: receivedAt) else { return false }
+        if self.options.environments.contains(facts.env) {
+            self.exportLoaded(line, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
+        } else {
+            sink.skip(.environment)
+        }
+        return true
+    }
+
+    /// Maps the event that was loaded from `line`.
+    private mutating func exportLoaded<Sink: ExportSink & ~Copyable>(
+        _ line: UnsafeRawBufferPointer, receivedAt: WallTime, isAgeJudged: Bool, to sink: inout Sink
+    ) {
+        let day = self.days.day(of: self.event.facts.time)
         let mapped = self.map(receivedAt: receivedAt, isAgeJudged: isAgeJudged)
         let fate = self.fate(day: day, receivedAt: receivedAt, isAgeJudged: isAgeJudged)
         switch self.released(mapped.outcome) {

@@ -150,10 +150,7 @@ struct Mixpanel: Provider {
     }
 
     private static func isInsertID(_ id: UnsafeRawBufferPointer) -> Bool {
-        id.count <= Limits.Mixpanel.insertIDByteCountMax
-            && id.allSatisfy {
-                0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == UInt8(ascii: "-")
-            }
+        id.count <= Limits.Mixpanel.insertIDByteCountMax && ByteSet.insertID.containsAll(id)
     }
 
     // MARK: Properties

@@ -355,11 +355,10 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package mutating func project(_ batch: ProjectedBatch) throws(FileSystemError) {
         if let options = self.pending?.take() { try self.goOn(with: options, from: batch.position) }
         self.lines.read += batch.lineCount
-        let source = batch.description.sourceDescription
         let reader = self.readers.reader(for: batch.description)
         batch.raw.forEachLine { range in
             let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
-            self.export(line, reader, source, receivedAt: batch.receivedAt)
+            self.export(line, reader, receivedAt: batch.receivedAt)
         }
         try self.finishBatch()
     }
@@ -380,13 +379,12 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
 
     /// Maps one line of a batch; ``finishBatch()`` follows the last.
     package mutating func export(
-        _ line: UnsafeRawBufferPointer, _ reader: EventReader, _ source: SourceDescription, receivedAt: WallTime
+        _ line: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime
     ) {
         self.receivedAt = receivedAt
-        switch reader.read(line, receivedAt: receivedAt) {
-        case .event(let facts): self.export(line, facts, source, receivedAt: receivedAt)
-        case .quarantine: self.lines.quarantined += 1
-        }
+        let isEvent = self.exporter.export(
+            line, reader, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, to: &self.sink)
+        if !isEvent { self.lines.quarantined += 1 }
     }
 
     /// Maps one line that was judged already; ``finishBatch()`` follows the last of its batch.
