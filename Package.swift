@@ -36,6 +36,9 @@ let package = Package(
         .library(name: "Waybill", targets: ["Waybill"]),
         .executable(name: "waybill", targets: ["waybill-cli"]),
     ],
+    traits: [
+        .trait(name: "ISAL", description: "Compress with Intel's ISA-L (libisal) in zlib's place; the same format.")
+    ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
@@ -45,16 +48,17 @@ let package = Package(
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
     ],
     targets: [
-        // C: headers of the platform that Swift's own modules leave out, zlib, and OpenSSL's digests.
+        // C: headers of the platform that Swift's own modules leave out, zlib, ISA-L, and OpenSSL's digests.
         .target(name: "CWaybillSystem"),
         .systemLibrary(name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CISAL", pkgConfig: "libisal", providers: [.apt(["libisal-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
 
         // No package, no socket, no thread: each row imports only rows above it.
         module("WaybillSystem", ["CWaybillSystem"]),
         module("WaybillJSON"),
         module("WaybillEvent", ["WaybillJSON"]),
-        module("WaybillCompression", ["CZlib"]),
+        module("WaybillCompression", ["CZlib", .target(name: "CISAL", condition: .when(traits: ["ISAL"]))]),
         module("WaybillProtocol", ["WaybillJSON"]),
         module("WaybillSpool", ["WaybillSystem"]),
         module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
@@ -117,6 +121,16 @@ let package = Package(
             ]),
         .executableTarget(
             name: "waybill-simulate", dependencies: ["WaybillSimulation", arguments], swiftSettings: settings),
+
+        // The hot paths one by one; no product holds it.
+        .target(name: "CAllocations"),
+        .executableTarget(
+            name: "waybill-benchmark",
+            dependencies: [
+                "CAllocations", "Waybill", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
+                "WaybillProjection", "WaybillProtocol", "WaybillSystem", arguments,
+            ],
+            swiftSettings: settings),
 
         .executableTarget(
             name: "waybill-cli",

@@ -1,130 +1,108 @@
-internal import CZlib
+#if !ISAL
+    internal import CZlib
 
-/// Compresses and checks whole batches in the zlib format (RFC 1950), with one state reused for all of them.
-///
-/// Nothing is buffered here: the caller owns both sides, `byteCountMax(of:)` says how much room the worst input
-/// takes. One state costs about 268 KiB to deflate and 40 KiB to inflate; resetting beats making a new one by 10 %.
-package struct Deflater: ~Copyable {
-    private let stream: UnsafeMutablePointer<z_stream>
-
-    /// Prepares a state.
+    /// Compresses and checks whole batches in the zlib format (RFC 1950), with one state reused for all of them.
     ///
-    /// - Parameter level: 0 (store) to 9 (smallest); 1 is three times as fast as 6.
-    package init(level: Int) {
-        precondition((0...9).contains(level), "zlib levels are 0 to 9, got \(level)")
-        self.stream = .allocate(capacity: 1)
-        self.stream.initialize(to: z_stream())
-        let status = deflateInit_(self.stream, Int32(level), ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
-        precondition(status == Z_OK, "zlib could not start: status \(status) (out of memory or another version)")
-    }
+    /// Nothing is buffered here: the caller owns both sides, `byteCountMax(of:)` says how much room the worst input
+    /// takes. One state costs about 268 KiB to deflate and 40 KiB to inflate; resetting beats making a new one by 10 %.
+    package struct Deflater: ~Copyable {
+        private let stream: UnsafeMutablePointer<z_stream>
 
-    deinit {
-        deflateEnd(self.stream)
-        self.stream.deallocate()
-    }
+        /// Prepares a state.
+        ///
+        /// - Parameter level: 0 (store) to 9 (smallest); 1 is three times as fast as 6.
+        package init(level: Int) {
+            precondition((0...9).contains(level), "zlib levels are 0 to 9, got \(level)")
+            self.stream = .allocate(capacity: 1)
+            self.stream.initialize(to: z_stream())
+            let status = deflateInit_(self.stream, Int32(level), ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
+            precondition(status == Z_OK, "zlib could not start: status \(status) (out of memory or another version)")
+        }
 
-    /// Room that is enough for any `rawByteCount` bytes.
-    package func byteCountMax(of rawByteCount: Int) -> Int {
-        Int(deflateBound(self.stream, uLong(rawByteCount)))
-    }
+        deinit {
+            deflateEnd(self.stream)
+            self.stream.deallocate()
+        }
 
-    /// Writes `raw` as one complete zlib stream.
-    ///
-    /// - Parameter output: at least ``byteCountMax(of:)`` bytes.
-    /// - Returns: the bytes written.
-    package mutating func deflate(_ raw: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer) -> Int {
-        deflateReset(self.stream)
-        self.stream.pointee.next_in = UnsafeMutablePointer(
-            mutating: raw.baseAddress?.assumingMemoryBound(to: UInt8.self))
-        self.stream.pointee.avail_in = UInt32(raw.count)
-        self.stream.pointee.next_out = output.baseAddress?.assumingMemoryBound(to: UInt8.self)
-        self.stream.pointee.avail_out = UInt32(output.count)
-        let status = CZlib.deflate(self.stream, Z_FINISH)
-        precondition(status == Z_STREAM_END, "deflate needs byteCountMax(of:) bytes of room, got \(output.count)")
-        return output.count - Int(self.stream.pointee.avail_out)
-    }
-}
+        /// Room that is enough for any `rawByteCount` bytes.
+        package func byteCountMax(of rawByteCount: Int) -> Int {
+            Int(deflateBound(self.stream, uLong(rawByteCount)))
+        }
 
-/// Why a payload is not what its header says.
-package enum InflateError: Error, Hashable, Sendable {
-    /// Not zlib, or damaged.
-    case corrupt
-    /// The stream ends before its end.
-    case truncated
-    /// It holds more than was declared; how much more is not looked at.
-    case tooLong
-    /// It holds less than was declared.
-    case tooShort(byteCount: Int)
-    /// Bytes follow the end of the stream.
-    case trailingBytes(byteCount: Int)
-
-    /// A bounded word for metrics and messages.
-    package var code: String {
-        switch self {
-        case .corrupt: "payload-corrupt"
-        case .truncated: "payload-truncated"
-        case .tooLong: "payload-too-long"
-        case .tooShort: "payload-too-short"
-        case .trailingBytes: "payload-trailing-bytes"
+        /// Writes `raw` as one complete zlib stream.
+        ///
+        /// - Parameter output: at least ``byteCountMax(of:)`` bytes.
+        /// - Returns: the bytes written.
+        package mutating func deflate(_ raw: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer) -> Int
+        {
+            deflateReset(self.stream)
+            self.stream.pointee.next_in = UnsafeMutablePointer(
+                mutating: raw.baseAddress?.assumingMemoryBound(to: UInt8.self))
+            self.stream.pointee.avail_in = UInt32(raw.count)
+            self.stream.pointee.next_out = output.baseAddress?.assumingMemoryBound(to: UInt8.self)
+            self.stream.pointee.avail_out = UInt32(output.count)
+            let status = CZlib.deflate(self.stream, Z_FINISH)
+            precondition(status == Z_STREAM_END, "deflate needs byteCountMax(of:) bytes of room, got \(output.count)")
+            return output.count - Int(self.stream.pointee.avail_out)
         }
     }
-}
 
-/// Decompresses whole batches in the zlib format (RFC 1950), never past the length that was declared.
-package struct Inflater: ~Copyable {
-    private let stream: UnsafeMutablePointer<z_stream>
+    /// Decompresses whole batches in the zlib format (RFC 1950), never past the length that was declared.
+    package struct Inflater: ~Copyable {
+        private let stream: UnsafeMutablePointer<z_stream>
 
-    package init() {
-        self.stream = .allocate(capacity: 1)
-        self.stream.initialize(to: z_stream())
-        let status = inflateInit_(self.stream, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
-        precondition(status == Z_OK, "zlib could not start: status \(status) (out of memory or another version)")
-    }
+        package init() {
+            self.stream = .allocate(capacity: 1)
+            self.stream.initialize(to: z_stream())
+            let status = inflateInit_(self.stream, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
+            precondition(status == Z_OK, "zlib could not start: status \(status) (out of memory or another version)")
+        }
 
-    deinit {
-        inflateEnd(self.stream)
-        self.stream.deallocate()
-    }
+        deinit {
+            inflateEnd(self.stream)
+            self.stream.deallocate()
+        }
 
-    /// Fills `output` exactly with what `payload` holds.
-    ///
-    /// - Throws: ``InflateError`` when `payload` is not one whole zlib stream of `output.count` bytes.
-    package mutating func inflate(
-        _ payload: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
-    ) throws(InflateError) {
-        inflateReset(self.stream)
-        self.stream.pointee.next_in = UnsafeMutablePointer(
-            mutating: payload.baseAddress?.assumingMemoryBound(to: UInt8.self))
-        self.stream.pointee.avail_in = UInt32(payload.count)
-        self.stream.pointee.next_out = output.baseAddress?.assumingMemoryBound(to: UInt8.self)
-        self.stream.pointee.avail_out = UInt32(output.count)
-        let status = CZlib.inflate(self.stream, Z_FINISH)
-        let rest = Int(self.stream.pointee.avail_in)
-        let room = Int(self.stream.pointee.avail_out)
-        switch status {
-        case Z_STREAM_END:
-            if room > 0 { throw .tooShort(byteCount: output.count - room) }
-            if rest > 0 { throw .trailingBytes(byteCount: rest) }
-        case Z_OK, Z_BUF_ERROR:
-            if room > 0 || rest == 0 { throw .truncated }
-            throw .tooLong
-        default:
-            throw .corrupt
+        /// Fills `output` exactly with what `payload` holds.
+        ///
+        /// - Throws: ``InflateError`` when `payload` is not one whole zlib stream of `output.count` bytes.
+        package mutating func inflate(
+            _ payload: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
+        ) throws(InflateError) {
+            inflateReset(self.stream)
+            self.stream.pointee.next_in = UnsafeMutablePointer(
+                mutating: payload.baseAddress?.assumingMemoryBound(to: UInt8.self))
+            self.stream.pointee.avail_in = UInt32(payload.count)
+            self.stream.pointee.next_out = output.baseAddress?.assumingMemoryBound(to: UInt8.self)
+            self.stream.pointee.avail_out = UInt32(output.count)
+            let status = CZlib.inflate(self.stream, Z_FINISH)
+            let rest = Int(self.stream.pointee.avail_in)
+            let room = Int(self.stream.pointee.avail_out)
+            switch status {
+            case Z_STREAM_END:
+                if room > 0 { throw .tooShort(byteCount: output.count - room) }
+                if rest > 0 { throw .trailingBytes(byteCount: rest) }
+            case Z_OK, Z_BUF_ERROR:
+                if room > 0 || rest == 0 { throw .truncated }
+                throw .tooLong
+            default:
+                throw .corrupt
+            }
         }
     }
-}
 
-/// CRC-32 with zlib's code: 6.6 GB/s where the portable one does 0.4.
-package enum FrameChecksum {
-    /// The checksum of `text` followed by `payload`.
-    package static func checksum(of text: String, _ payload: UnsafeRawBufferPointer) -> UInt32 {
-        var text = text
-        let head = text.withUTF8 { crc32(0, $0.baseAddress, UInt32($0.count)) }
-        return self.checksum(continuing: UInt32(head), payload)
-    }
+    /// CRC-32 with zlib's code: 6.6 GB/s where the portable one does 0.4.
+    package enum FrameChecksum {
+        /// The checksum of `text` followed by `payload`.
+        package static func checksum(of text: String, _ payload: UnsafeRawBufferPointer) -> UInt32 {
+            var text = text
+            let head = text.withUTF8 { crc32(0, $0.baseAddress, UInt32($0.count)) }
+            return self.checksum(continuing: UInt32(head), payload)
+        }
 
-    /// The checksum of `bytes` behind what gave `checksum` (0 for nothing).
-    package static func checksum(continuing checksum: UInt32, _ bytes: UnsafeRawBufferPointer) -> UInt32 {
-        UInt32(crc32(uLong(checksum), bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), UInt32(bytes.count)))
+        /// The checksum of `bytes` behind what gave `checksum` (0 for nothing).
+        package static func checksum(continuing checksum: UInt32, _ bytes: UnsafeRawBufferPointer) -> UInt32 {
+            UInt32(crc32(uLong(checksum), bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), UInt32(bytes.count)))
+        }
     }
-}
+#endif

@@ -43,6 +43,8 @@ struct EventView: ~Copyable {
     private var sourceBundle = ByteBuilder(capacity: 64)
     /// The event's id where it can stand in a list of ids: 1 to 64 letters, digits, `-`, `_`, `.` or `:`.
     private(set) var identifier: UnsafeRawBufferPointer?
+    /// What all characters of ``identifier`` may stand in.
+    private(set) var identifierTraits: CharacterTraits = []
     /// The object whose members are the event's fields; 0 with `hasTopLevelFields`, -1 for none.
     private var fieldsObject = -1
     /// The fields of a foreign line without `data`: every member that the schema does not know.
@@ -143,7 +145,7 @@ struct EventView: ~Copyable {
             self.sourceBundle.append(source.bundle)
             self.bundle = TextSlice(body: self.sourceBundle.bytes, isEscaped: false)
         }
-        self.identifier = self.usableIdentifier
+        self.findIdentifier()
         self.fieldsObject = self.object(.data) ?? -1
         self.hasTopLevelFields = source.isForeign && self.index(.data) == nil
     }
@@ -251,30 +253,27 @@ struct EventView: ~Copyable {
         return false
     }
 
-    private var usableIdentifier: UnsafeRawBufferPointer? {
-        guard let text = self.text(.id), !text.isEscaped, text.body.count <= 64,
-            ByteSet.identifier.containsAll(text.body)
-        else { return nil }
-        return text.body
+    private mutating func findIdentifier() {
+        self.identifier = nil
+        guard let text = self.text(.id), !text.isEscaped, text.body.count <= 64 else { return }
+        self.identifierTraits = CharacterTraits(commonTo: text.body)
+        if self.identifierTraits.contains(.identifier) { self.identifier = text.body }
     }
 
     /// The event's id, where it is a UUID.
     var uuid: UnsafeRawBufferPointer? {
-        guard let id = self.identifier, Self.isUUID(id) else { return nil }
+        guard let id = self.identifier, Self.isUUID(id, self.identifierTraits) else { return nil }
         return id
     }
 
-    /// Whether text is 32 hexadecimal digits with dashes at their four places.
-    static func isUUID(_ text: UnsafeRawBufferPointer) -> Bool {
-        guard text.count == 36 else { return false }
+    /// Whether text whose characters may stand in `traits` is 32 hexadecimal digits with dashes at their four places.
+    static func isUUID(_ text: UnsafeRawBufferPointer, _ traits: CharacterTraits) -> Bool {
+        guard traits.contains(.uuid), text.count == 36 else { return false }
         let dash = UInt8(ascii: "-")
-        guard text[8] == dash, text[13] == dash, text[18] == dash, text[23] == dash else { return false }
         // Four dashes stand where they should; a fifth would be among the digits.
         var dashCount = 0
-        for byte in text {
-            if byte == dash { dashCount &+= 1 } else if !ByteSet.hexadecimal.contains(byte) { return false }
-        }
-        return dashCount == 4
+        for byte in text { dashCount &+= byte == dash ? 1 : 0 }
+        return dashCount == 4 && text[8] == dash && text[13] == dash && text[18] == dash && text[23] == dash
     }
 
     /// How deep a value nests: 0 for a scalar, 1 for a flat list or object.

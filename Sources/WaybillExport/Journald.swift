@@ -72,7 +72,8 @@ struct Journald: Provider {
     /// Writes the time, and where it stands among the times of its writer.
     private func writeTimes(of event: borrowing EventView, into draft: inout Draft) {
         draft.appendNumber("__REALTIME_TIMESTAMP", event.facts.time.milliseconds * 1000)
-        guard let writer = event.text(.writer), !writer.isEscaped, EventView.isUUID(writer.body),
+        guard let writer = event.text(.writer), !writer.isEscaped,
+            EventView.isUUID(writer.body, CharacterTraits(commonTo: writer.body)),
             let up = event.integer(.up), 0...(Int.max / 1000) ~= up
         else { return }
         draft.appendNumber("__MONOTONIC_TIMESTAMP", Int64(up) * 1000)

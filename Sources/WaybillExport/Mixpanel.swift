@@ -93,7 +93,9 @@ struct Mixpanel: Provider {
     private func writeIdentity(
         of event: borrowing EventView, count: inout Int, into draft: inout Draft
     ) -> RefusalCause? {
-        guard let id = event.identifier, Self.isInsertID(id) else {
+        guard let id = event.identifier, id.count <= Limits.Mixpanel.insertIDByteCountMax,
+            event.identifierTraits.contains(.insertID)
+        else {
             return RefusalCause(
                 .mixpanelNoInsertID, "id is missing or not 1 to 36 letters, digits and dashes", field: "id",
                 limit: Limits.Mixpanel.insertIDByteCountMax)
@@ -147,10 +149,6 @@ struct Mixpanel: Provider {
         } else {
             draft.json.string(draft.text.bytes)
         }
-    }
-
-    private static func isInsertID(_ id: UnsafeRawBufferPointer) -> Bool {
-        id.count <= Limits.Mixpanel.insertIDByteCountMax && ByteSet.insertID.containsAll(id)
     }
 
     // MARK: Properties

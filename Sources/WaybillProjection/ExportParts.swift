@@ -117,16 +117,15 @@ struct PartStanding: Hashable {
         }
     }
 
-    mutating func add(_ record: ExportRecord) {
+    /// Counts a record; ``PartSink/settle(_:)`` adds its fixes and the last id.
+    mutating func count(_ record: ExportRecord) {
         if self.recordCount == 0 { self.firstID = String(decoding: record.firstID, as: UTF8.self) }
-        self.lastID = String(decoding: record.lastID, as: UTF8.self)
         self.recordCount += 1
         self.eventCount += record.eventCount
         self.byteCount += record.bytes.count
         self.late24HoursCount += record.late24HoursCount
         self.late48HoursCount += record.late48HoursCount
         self.oldest = min(self.oldest ?? record.oldest.milliseconds, record.oldest.milliseconds)
-        self.add(record.fixes)
     }
 
     mutating func add(_ fixes: FixCounts) {
@@ -203,9 +202,64 @@ struct PartSink: ExportSink, ~Copyable {
     struct Chunk {
         var part: PartStanding
         var records: [UInt8] = []
+        /// One line for each record, with the ids of its events, separated by commas.
         var ids: [UInt8] = []
         /// No further record goes into the part.
         var isClosed = false
+        /// Fixes that the part has not counted yet.
+        private var fixes = FixCounts()
+
+        init(part: PartStanding) {
+            self.part = part
+        }
+
+        /// Adds a record; false, and nothing added, when the part has no room for it.
+        mutating func append(
+            _ record: ExportRecord, _ description: ProviderDescription, mappingVersion: Int
+        ) -> Bool {
+            if self.part.recordCount == 0 {
+                self.part.mappingVersion = mappingVersion
+                self.append(description.header)
+            } else {
+                let byteCount = self.part.byteCount + description.separator.count + record.bytes.count
+                guard self.part.recordCount < description.recordsPerPartMax,
+                    byteCount + description.footer.count <= description.partByteCountMax
+                else { return false }
+                self.append(description.separator)
+            }
+            self.records.append(contentsOf: record.bytes)
+            self.ids.append(contentsOf: record.ids)
+            self.ids.append(0x0A)
+            self.part.count(record)
+            self.fixes.add(record.fixes)
+            return true
+        }
+
+        mutating func close(_ description: ProviderDescription) {
+            self.append(description.footer)
+            self.isClosed = true
+        }
+
+        private mutating func append(_ frame: [UInt8]) {
+            guard !frame.isEmpty else { return }
+            self.records.append(contentsOf: frame)
+            self.part.byteCount += frame.count
+        }
+
+        /// Tells the part what is not worth being told at each record.
+        mutating func settle() {
+            self.part.add(self.fixes)
+            self.fixes = FixCounts()
+            guard let end = self.ids.last.map({ _ in self.ids.count - 1 }) else { return }
+            let start = self.ids[..<end].lastIndex { $0 == 0x0A || $0 == UInt8(ascii: ",") }.map { $0 + 1 } ?? 0
+            self.part.lastID = String(decoding: self.ids[start..<end], as: UTF8.self)
+        }
+
+        /// Forgets what is written; keeps room that is not out of proportion.
+        mutating func removeAll() {
+            self.records.removeAll(keepingCapacity: self.records.capacity <= 1 << 20)
+            self.ids.removeAll(keepingCapacity: true)
+        }
     }
 
     struct Partition {
@@ -274,27 +328,13 @@ struct PartSink: ExportSink, ~Copyable {
         let index = self.index(of: Key(env: record.env, day: record.day))
         self.touch(index)
         var last = self.partitions[index].chunks.count - 1
-        let part = self.partitions[index].chunks[last].part
-        if part.recordCount >= self.description.recordsPerPartMax
-            || (part.recordCount > 0
-                && part.byteCount + self.description.separator.count + record.bytes.count
-                    + self.description.footer.count > self.description.partByteCountMax)
+        while !self.partitions[index].chunks[last].append(
+            record, self.description, mappingVersion: self.mappingVersion)
         {
-            self.partitions[index].chunks[last].records.append(contentsOf: self.description.footer)
-            self.partitions[index].chunks[last].part.byteCount += self.description.footer.count
-            self.partitions[index].chunks[last].isClosed = true
+            self.partitions[index].chunks[last].close(self.description)
             self.partitions[index].chunks.append(Chunk(part: self.partitions[index].chunks[last].part.next))
             last += 1
         }
-        let isFirst = self.partitions[index].chunks[last].part.recordCount == 0
-        if isFirst { self.partitions[index].chunks[last].part.mappingVersion = self.mappingVersion }
-        let before = isFirst ? self.description.header : self.description.separator
-        self.partitions[index].chunks[last].records.append(contentsOf: before)
-        self.partitions[index].chunks[last].part.byteCount += before.count
-        self.partitions[index].chunks[last].records.append(contentsOf: record.bytes)
-        self.partitions[index].chunks[last].ids.append(contentsOf: record.ids)
-        self.partitions[index].chunks[last].ids.append(0x0A)
-        self.partitions[index].chunks[last].part.add(record)
         self.counts.exported += record.eventCount
     }
 
@@ -343,13 +383,15 @@ struct PartSink: ExportSink, ~Copyable {
         self.counts.skips.count(reason)
     }
 
+    /// Brings the parts of a partition up to what was written into them.
+    mutating func settle(_ index: Int) {
+        for chunk in self.partitions[index].chunks.indices { self.partitions[index].chunks[chunk].settle() }
+    }
+
     /// Empties what was written to the disk, and keeps what each open part has come to.
     mutating func written(_ index: Int) {
-        let last = self.partitions[index].chunks.count - 1
-        var open = self.partitions[index].chunks[last]
-        open.records.removeAll(keepingCapacity: open.records.capacity <= 1 << 20)
-        open.ids.removeAll(keepingCapacity: true)
-        self.partitions[index].chunks = [open]
+        self.partitions[index].chunks.removeFirst(self.partitions[index].chunks.count - 1)
+        self.partitions[index].chunks[0].removeAll()
         self.partitions[index].deadLetters.removeAll()
         self.partitions[index].held.removeAll()
         self.partitions[index].isTouched = false

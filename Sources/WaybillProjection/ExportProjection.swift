@@ -418,7 +418,12 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
 
     mutating func write(_ index: Int) throws(FileSystemError) {
         self.sink.opened(index, at: self.receivedAt)
-        let partition = self.sink.partitions[index]
+        self.sink.settle(index)
+        try self.write(self.sink.partitions[index])
+        self.sink.written(index)
+    }
+
+    private mutating func write(_ partition: PartSink.Partition) throws(FileSystemError) {
         let directory = self.path(partition.key)
         self.touchedKeys.insert(partition.key)
         self.openDays.add(partition.key, partition.key.day, openedAt: self.receivedAt)
@@ -439,7 +444,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         if !partition.held.isEmpty {
             try self.set.append(partition.held, to: self.set.index(of: "\(directory)/\(HeldRecord.fileName)"))
         }
-        self.sink.written(index)
     }
 
     private mutating func close(

@@ -106,7 +106,7 @@ import WaybillCompression
 
     @Test func `a bomb is stopped at the declared length`() {
         let payload = Self.deflate([UInt8](repeating: 0, count: 8 << 20), level: 9)
-        #expect(payload.count < 9_000)
+        #expect(payload.count < 30_000)
         #expect(Self.inflate(payload, byteCount: 1000) == .failure(.tooLong))
         #expect(Self.inflate(payload, byteCount: 1) == .failure(.tooLong))
     }

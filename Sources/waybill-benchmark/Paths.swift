@@ -1,0 +1,170 @@
+import Waybill
+import WaybillCompression
+import WaybillExport
+import WaybillJSON
+import WaybillJournal
+import WaybillProjection
+import WaybillProtocol
+import WaybillSystem
+
+extension Benchmark {
+    static func codec(_ lines: UnsafeRawBufferPointer, _ bench: inout Bench) {
+        var deflater = Deflater(level: 1)
+        var inflater = Inflater()
+        let room = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: deflater.byteCountMax(of: lines.count), alignment: 64)
+        defer { room.deallocate() }
+        let raw = UnsafeMutableRawBufferPointer.allocate(byteCount: lines.count, alignment: 64)
+        defer { raw.deallocate() }
+        var wireByteCount = deflater.deflate(lines, into: room)
+        let wire = UnsafeRawBufferPointer(rebasing: room[..<wireByteCount])
+        bench.measure("deflate", items: 1, bytes: lines.count, allocationsMax: 0) {
+            wireByteCount = deflater.deflate(lines, into: room)
+        }
+        bench.measure("inflate", items: 1, bytes: lines.count, allocationsMax: 0) {
+            do throws(InflateError) {
+                try inflater.inflate(wire, into: raw)
+            } catch {
+                preconditionFailure("what was deflated inflates: \(error)")
+            }
+        }
+        bench.measure("checksum", items: 1, bytes: lines.count, allocationsMax: 0) {
+            blackHole(FrameChecksum.checksum(continuing: 0, lines))
+        }
+    }
+
+    static func json(_ lines: UnsafeRawBufferPointer, _ lineCount: Int, _ bench: inout Bench) {
+        bench.measure("split", items: lineCount, bytes: lines.count, allocationsMax: 0) {
+            var count = 0
+            lines.forEachLine { _ in count += 1 }
+            blackHole(count)
+        }
+        bench.measure("check-utf8", items: lineCount, bytes: lines.count, allocationsMax: 0) {
+            blackHole(UTF8Text.firstInvalidOffset(in: lines) == nil)
+        }
+        let reader = EventReader(source: Self.source)
+        bench.measure("judge", items: lineCount, bytes: lines.count, allocationsMax: 0) {
+            lines.forEachLine { range in
+                let line = UnsafeRawBufferPointer(rebasing: lines[range])
+                guard case .event = reader.read(line, receivedAt: Self.farAhead) else {
+                    preconditionFailure("the sample holds events")
+                }
+            }
+        }
+        var tape = JSONTape()
+        bench.measure("parse", items: lineCount, bytes: lines.count, allocationsMax: 0) {
+            lines.forEachLine { range in
+                do throws(JSONError) {
+                    try tape.parse(UnsafeRawBufferPointer(rebasing: lines[range]))
+                } catch {
+                    preconditionFailure("the sample is JSON: \(error)")
+                }
+            }
+        }
+    }
+
+    private static var source: SourceDescription { SourceDescription(env: .prod, bundle: "com.example.shop") }
+    private static var farAhead: WallTime { WallTime(milliseconds: POSIXClock().wallTime().milliseconds) }
+
+    static func exporters(_ lines: UnsafeRawBufferPointer, _ lineCount: Int, _ bench: inout Bench) {
+        let reader = EventReader(source: Self.source)
+        let now = Self.farAhead
+        for provider in ProviderID.allCases {
+            var exporter = Exporter(ExportOptions(provider: provider))
+            var sink = CountingSink()
+            bench.measure("export-\(provider)", items: lineCount, bytes: lines.count, allocationsMax: 0) {
+                lines.forEachLine { range in
+                    let line = UnsafeRawBufferPointer(rebasing: lines[range])
+                    let isEvent = exporter.export(line, reader, receivedAt: now, isAgeJudged: true, to: &sink)
+                    precondition(isEvent, "the sample holds events")
+                }
+                exporter.finishGroup(to: &sink)
+            }
+            precondition(sink.refusedCount == 0, "\(provider) refuses the sample")
+        }
+    }
+
+    static func frames(_ bench: inout Bench) {
+        let header = BatchHeader(
+            stream: StreamNumber(7), offset: StreamOffset(1_234_567), rawByteCount: 262_144, lineCount: 512,
+            wireByteCount: 61_234, checksum: 0xDEAD_BEEF)
+        let encoded = Message.batch(header).encoded
+        bench.measure("frame-encode", items: 1, allocationsMax: 8) { blackHole(Message.batch(header).encoded) }
+        encoded.withUnsafeBytes { bytes in
+            bench.measure("frame-decode", items: 1, allocationsMax: 0) {
+                do throws(WireError) {
+                    let decoded = try Message.decode(prefixOf: bytes)
+                    precondition(decoded?.byteCount == bytes.count, "a frame is read whole")
+                } catch {
+                    preconditionFailure("what was encoded decodes: \(error)")
+                }
+            }
+        }
+    }
+
+    /// Groups of four batches of 64 KiB, as a receiver with several agents makes them.
+    static func journal(_ sample: Sample, _ directory: String, _ bench: inout Bench) throws {
+        let files = POSIXFileSystem()
+        try files.createDirectory(directory)
+        guard let id = StreamID("benchmark") else { preconditionFailure("a stream id is letters") }
+        let description = StreamDescription(
+            id: id, source: "benchmark", environment: "prod", bundle: "com.example.shop", format: .waybill)
+        let payload = sample.lines.withUnsafeBytes {
+            SharedBytes(UnsafeRawBufferPointer(rebasing: $0[..<min($0.count, 64 << 10)]))
+        }
+        var journal = try Journal(directory: directory, files: files, segmentByteCountMax: 64 << 20)
+        var offset = 0
+        try bench.measure("journal-commit", items: 4, bytes: 4 * payload.count, allocationsMax: 64) {
+            for _ in 0..<4 {
+                let header = BatchHeader(
+                    stream: StreamNumber(1), offset: StreamOffset(UInt64(offset)), rawByteCount: payload.count,
+                    lineCount: 128, wireByteCount: payload.count, checksum: 0)
+                guard case .staged = journal.stage(.batch(id, header, payload: payload), of: description) else {
+                    preconditionFailure("a batch that continues its stream is staged")
+                }
+                offset += payload.count
+            }
+            _ = try journal.commit(at: Self.farAhead)
+        }
+    }
+
+    private struct Tapped: ActionEvent {
+        let index: Int
+
+        var name: String { "Product Tapped" }
+
+        func encode(into fields: inout Fields) {
+            fields.put("productName", "toaster, 2 slices")
+            fields.put("productPrice", 39_900)
+            fields.put("productPosition", "left")
+            fields.put("productIndex", self.index)
+        }
+    }
+
+    static func track(_ spool: String, _ bench: inout Bench) throws {
+        let waybill = try Waybill(
+            .init(spool: spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118"))
+        waybill.setUser("u-8812345")
+        // A segment is begun now and then.
+        bench.measure("track", items: 64, allocationsMax: 1) {
+            for index in 0..<64 { waybill.track(Tapped(index: index)) }
+        }
+    }
+}
+
+/// Counts events, and keeps nothing.
+private struct CountingSink: ExportSink {
+    private(set) var eventCount = 0
+    private(set) var refusedCount = 0
+
+    mutating func write(_ record: ExportRecord) { self.eventCount += record.eventCount }
+    mutating func refuse(_ refusal: Refusal) { self.refusedCount += 1 }
+    mutating func hold(_ event: HeldEvent) { self.eventCount += 1 }
+    mutating func skip(_ reason: WaybillExport.SkipReason) { self.eventCount += 1 }
+}
+
+/// Takes a value so that its making is not left out.
+@inline(never)
+private func blackHole(_ value: some Any) {
+    withExtendedLifetime(value) {}
+}

@@ -1,0 +1,81 @@
+"""The build with ISA-L and the one with zlib read each other's batches, journals and files.
+
+Needs both: `swift build … --traits ISAL --scratch-path .build/isal`, or its binary in $WAYBILL_ISAL.
+"""
+
+import os
+import pathlib
+import unittest
+import zlib
+
+import harness
+from harness import REPOSITORY, SiteTest, run
+from ledger import EventMaker, Ledger, stored
+
+ZLIB = "zlib"
+ISAL = "ISA-L"
+
+
+def accelerated():
+    path = pathlib.Path(os.environ.get("WAYBILL_ISAL", REPOSITORY / ".build/isal/release/waybill"))
+    if not path.exists():
+        raise unittest.SkipTest("there is no build with ISA-L; make one, or name it in $WAYBILL_ISAL")
+    return str(path)
+
+
+class CodecTests(SiteTest):
+    def setUp(self):
+        super().setUp()
+        self.binaries = {ZLIB: harness.binary(), ISAL: accelerated()}
+        self.addCleanup(setattr, harness, "binary", harness.binary)
+
+    def use(self, codec):
+        harness.binary = lambda: self.binaries[codec]
+
+    def test_they_are_two_codecs(self):
+        """The same lines have other bytes on the wire, and both inflate with Python's zlib."""
+        wires = []
+        for codec in (ZLIB, ISAL):
+            self.use(codec)
+            site = self.site.root / codec
+            spool = site / "spool"
+            spool.mkdir(parents=True)
+            EventMaker(90).spool(spool, Ledger(), 300_000)
+            receiver = self.site.receiver(exports="none", data=site / "data")
+            summary = run("agent", "--state", site / "agent", "--to", self.site.address, "--spool", spool, "--once")
+            self.assertEqual(summary.returncode, 0, summary.stderr)
+            self.assertEqual(receiver.stop(), 0)
+            journal = b"".join(path.read_bytes() for path in sorted((site / "data/journal").glob("*")))
+            wires.append(journal)
+            payload, start = b"", 0
+            while (start := journal.find(b"\nBATCH ", start)) >= 0:
+                end = journal.index(b"\n", start + 1)
+                size = int(journal[start + 1:end].split(b" ")[5])
+                payload += zlib.decompress(journal[end + 1:end + 1 + size])
+                start = end + size
+            self.assertGreater(len(payload), 299_000)
+        self.assertNotEqual(*wires)
+
+    def test_each_reads_what_the_other_wrote(self):
+        maker, ledger = EventMaker(91), Ledger()
+        for agent, before, after in ((ISAL, ZLIB, ISAL), (ZLIB, ISAL, ZLIB)):
+            maker.spool(self.site.spool, ledger, 600_000)
+            # Killed before its projections have a checkpoint, so that the other one reads its journal.
+            self.use(before)
+            receiver = self.site.receiver(exports="csv,mixpanel")
+            self.use(agent)
+            self.site.once()
+            receiver.kill()
+            self.use(after)
+            receiver = self.site.receiver(exports="csv,mixpanel")
+            self.assertEqual(receiver.stop(), 0, receiver.log())
+            comparison = ledger.compare(stored(self.site.data))
+            self.assertTrue(comparison.is_clean, str(comparison))
+        for codec in (ZLIB, ISAL):
+            self.use(codec)
+            result = run("inspect", "--verify", self.site.data)
+            self.assertEqual(result.returncode, 0, result.stdout[-1000:])
+
+
+if __name__ == "__main__":
+    unittest.main()
