@@ -1,0 +1,451 @@
+"""What the benchmarks share: events made from a seed, the ledger, processes that are watched and ended, the machine.
+
+A figure is worth something only with a clean ledger. So every run goes through `Ledger.compare`, and `figures` refuses
+to make a figure of a comparison that is not clean.
+"""
+import collections
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import platform
+import random
+import resource
+import shlex
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+BINARY = REPOSITORY / ".build/release/waybill"
+DAY = 86_400_000
+
+SCREENS = ["Home", "ShoppingList", "ProductDetail", "Cart", "Checkout", "Profile", "Settings", "로그인 화면"]
+NAMES = ["Product Tapped", "moment_like", "search", "add_to_cart", "share", "scroll_end"]
+WORDS = "alpha bravo charlie delta echo foxtrot golf hotel india juliet 토스터 사과 바나나".split()
+ENVIRONMENTS = ("prod", "internal", "dev")
+BUNDLES = ("com.example.shop", "com.example.news", "com.example.maps")
+
+
+class Failure(Exception):
+    """A run that has no figure, or a part of the suite that cannot run here; the text says why."""
+
+
+# Events
+
+def writer_id(milliseconds, bits):
+    """A UUID of version 7."""
+    return str(uuid.UUID(int=(milliseconds << 80) | (7 << 76) | (bits >> 62 & 0xFFF) << 64 | (0b10 << 62) | bits & (1 << 62) - 1))
+
+
+class Events:
+    """A seeded source of lines of about 485 bytes, 48 more with the id that GA4 wants.
+
+    The same seed and start give the same bytes. `days` spreads each segment's lines over so many days from `start` on;
+    `kinds` over so many environments times bundles, one each segment.
+    """
+
+    def __init__(self, seed, start=None, days=1, kinds=1, has_vendor_ids=False):
+        self.random = random.Random(seed)
+        # From the midnight of two days ago on: recent enough for every provider.
+        self.now = int(time.time() * 1000) // DAY * DAY - (1 + days) * DAY if start is None else start
+        self.days, self.kinds, self.has_vendor_ids = days, kinds, has_vendor_ids
+        self.segment_count = 0
+
+    def segment(self, byte_count):
+        """The writer's id, and lines of one writer, in order, that reach so many bytes or just exceed them."""
+        bits = self.random.getrandbits
+        # Long runs of equal environments, as users have them; a prime step visits every kind.
+        kind = self.segment_count % self.kinds
+        self.segment_count += 1
+        env, bundle = ENVIRONMENTS[kind % 3], BUNDLES[kind // 3 % 3]
+        now, days = self.now, self.days
+        writer, session = writer_id(now, bits(74)), writer_id(now, bits(74))
+        anon = str(uuid.UUID(int=bits(128)))
+        ids = '"ids":{"ga4":"%032x"},' % bits(128) if self.has_vendor_ids else ""
+        head = '","writer":"%s","seq":' % writer
+        names = ['","screen":"'.join((name, screen)) for name in NAMES for screen in SCREENS]
+        middle = '","session":"%s","user":"u-' % session
+        tail = (
+            '","anon":"%s",%s"app":"1.4.2","build":"118","bundle":"%s","os":"iOS","os_version":"17.0.1","tz":540,"env":"%s",'
+            '"data":{"item":"' % (anon, ids, bundle, env))
+        name_count, word_count = len(names), len(WORDS)
+        lines, size, sequence, second, stamps = [], 0, 0, -1, []
+        while size < byte_count:
+            sequence += 1
+            # One number a line; its parts are independent enough for what they choose.
+            chance = bits(160)
+            now += 1 + chance % 40
+            if now // 1000 != second:
+                second = now // 1000
+                stamps = [
+                    time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second + day * DAY // 1000)) for day in range(days)]
+            stamp = stamps[(chance >> 8) % days] if days > 1 else stamps[0]
+            text = "%040x" % chance
+            line = (
+                f'{{"v":1,"id":"{now >> 16:08x}-{now & 0xFFFF:04x}-7{text[:3]}-8{text[3:6]}-{text[6:18]}{head}{sequence},"ts":"'
+                f'{stamp}{now % 1000:03d}Z","up":{sequence * 37},"kind":"action","name":"{names[(chance >> 16) % name_count]}'
+                f'{middle}{1 + (chance >> 24) % 1_000_000}{tail}{WORDS[(chance >> 44) % word_count]}","price":'
+                f'{100 + (chance >> 48) % 99_900},"index":{(chance >> 60) % 51}}}}}\n').encode()
+            lines.append(line)
+            size += len(line)
+        self.now = now
+        return writer, lines
+
+    def backlog(self, spool, byte_count, segment_byte_count=8 << 20):
+        """Fills a spool with finished segments; returns what they hold as a ledger."""
+        ledger = Ledger()
+        while ledger.byte_count < byte_count:
+            writer, lines = self.segment(min(segment_byte_count, byte_count - ledger.byte_count))
+            with open(segment_path(spool, writer), "wb") as file:
+                file.write(b"".join(lines))
+            ledger.add(lines)
+        os.sync()
+        return ledger
+
+
+def segment_path(spool, writer, first=1):
+    return os.path.join(spool, "%s-%020d.ndjson" % (writer, first))
+
+
+# The ledger
+
+@dataclasses.dataclass
+class Comparison:
+    """Lines that are missing, that are there too often, and that nobody made."""
+    lost: int = 0
+    twice: int = 0
+    alien: int = 0
+
+    @property
+    def is_clean(self):
+        return self.lost == self.twice == self.alien == 0
+
+    @property
+    def counts(self):
+        return dataclasses.asdict(self)
+
+    def __str__(self):
+        return f"lost {self.lost}, twice {self.twice}, alien {self.alien}"
+
+
+class Ledger:
+    """How often each line must be there, byte for byte, by its 64-bit hash."""
+
+    def __init__(self):
+        self.counts = collections.Counter()
+        self.byte_count = 0
+        self.line_count = 0
+
+    def add(self, lines):
+        self.counts.update(map(hash, lines))
+        self.line_count += len(lines)
+        self.byte_count += sum(map(len, lines))
+
+    def compare(self, paths):
+        """Holds every line of these files against what was made."""
+        found = hashes(paths)
+        comparison = Comparison()
+        for line, count in (self.counts - found).items():
+            comparison.lost += count
+        for line, count in (found - self.counts).items():
+            if line in self.counts:
+                comparison.twice += count
+            else:
+                comparison.alien += count
+        return comparison
+
+
+def hashes(paths):
+    """How often each line occurs, by its hash."""
+    counts = collections.Counter()
+    for path in paths:
+        with open(path, "rb") as file:
+            counts.update(map(hash, file))
+    return counts
+
+
+def figures(comparison, measured):
+    """What a run may say: its figures when no line was lost, repeated or invented, else the counts and no figure."""
+    if comparison.is_clean:
+        return {**measured, "ledger": "clean"}
+    return {"ledger": "failed", **comparison.counts}
+
+
+def files(root, suffix):
+    return [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names if name.endswith(suffix)]
+
+
+def size_of(root, suffix=".ndjson"):
+    """Bytes in the files below; what vanishes meanwhile counts as nothing."""
+    total = 0
+    for path in files(root, suffix):
+        try:
+            total += os.stat(path).st_size
+        except FileNotFoundError:
+            pass
+    return total
+
+
+# Processes
+
+def free_port():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+class Memory(threading.Thread):
+    """Follows a process's peak resident memory; what wait4 says includes this script, which forked it."""
+
+    def __init__(self, process):
+        super().__init__(daemon=True)
+        self.path = "/proc/%d/status" % process.pid
+        self.peak = 0
+        self.start()
+
+    def run(self):
+        try:
+            while True:
+                with open(self.path) as file:
+                    line = next(line for line in file if line.startswith("VmHWM"))
+                self.peak = int(line.split()[1]) * 1024
+                time.sleep(0.01)
+        except (OSError, StopIteration):
+            return
+
+
+class Child:
+    """A process that the benchmark started; knows its CPU seconds and memory, and ends with the benchmark."""
+
+    def __init__(self, command, log, env=None, stdout=None):
+        self.command = [str(word) for word in command]
+        self.log = log
+        # Ends with this script, however that ends.
+        leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+        with open(log, "ab") as output:
+            self.process = subprocess.Popen(
+                leash + self.command, stdin=subprocess.DEVNULL, stdout=stdout or output, stderr=output,
+                env={**os.environ, **(env or {})})
+        self.pid = self.process.pid
+        self.memory = Memory(self.process)
+        self.cpu_at_end = None
+
+    @property
+    def is_running(self):
+        return self.cpu_at_end is None and self.process.returncode is None and not self.reaped(os.WNOHANG)
+
+    def reaped(self, flags):
+        if self.cpu_at_end is not None:
+            return True
+        pid, status, usage = os.wait4(self.pid, flags)
+        if pid == 0:
+            return False
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu_at_end = usage.ru_utime + usage.ru_stime
+        return True
+
+    @property
+    def cpu(self):
+        """User and system seconds so far."""
+        if self.cpu_at_end is not None:
+            return self.cpu_at_end
+        with open("/proc/%d/stat" % self.pid) as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def resident(self):
+        with open("/proc/%d/status" % self.pid) as file:
+            line = next(line for line in file if line.startswith("VmRSS"))
+        return int(line.split()[1]) * 1024
+
+    def wait(self, seconds, what):
+        """Waits for the end; returns the exit code."""
+        until(lambda: self.reaped(os.WNOHANG), seconds, what, pause=0.002)
+        return self.process.returncode
+
+    def stop(self, seconds=120):
+        """SIGTERM, the end, CPU seconds."""
+        if self.is_running:
+            os.kill(self.pid, signal.SIGTERM)
+        self.wait(seconds, "the end of " + os.path.basename(self.command[0]))
+        return self.cpu
+
+    def kill(self):
+        if self.is_running:
+            os.kill(self.pid, signal.SIGKILL)
+            self.reaped(0)
+
+    def log_end(self):
+        with open(self.log, "rb") as file:
+            return file.read()[-800:].decode("utf-8", "replace")
+
+
+def until(condition, seconds, what, pause=0.02):
+    """Returns the first true value of `condition()`; fails after so many seconds."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise Failure(f"{what}: not within {seconds} s")
+        time.sleep(pause)
+    return value
+
+
+def accepts(port):
+    with socket.socket() as client:
+        client.settimeout(5)
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Workplace:
+    """A temporary directory and the processes that work in it; both are gone when the `with` ends."""
+
+    def __init__(self, options, name):
+        self.options = options
+        self.name = name
+
+    def __enter__(self):
+        self.root = tempfile.mkdtemp(prefix="waybill-%s-" % self.name, dir=self.options.directory)
+        self.children = []
+        return self
+
+    def __exit__(self, kind, error, trace):
+        for child in self.children:
+            child.kill()
+        if isinstance(error, Failure):
+            for child in self.children:
+                print(f"--- {shlex.join(child.command)[:200]}\n{child.log_end()}", file=sys.stderr)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def path(self, *parts):
+        return os.path.join(self.root, *parts)
+
+    def folder(self, *parts):
+        path = self.path(*parts)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def start(self, command, log="log", env=None, stdout=None):
+        child = Child(command, self.path(log), env, stdout)
+        self.children.append(child)
+        return child
+
+    def await_port(self, child, port, seconds=60):
+        until(lambda: accepts(port) or not child.is_running, seconds, "something listens", pause=0.005)
+        if not child.is_running:
+            raise Failure("the receiver ended: " + child.log_end())
+
+    def receiver(self, binary=None, exports="none", data=None, env=None, arguments=()):
+        """Starts a receiver that listens; its port is `self.port`."""
+        self.port = free_port()
+        child = self.start(
+            [binary or self.options.binary, "receiver", "--data", data or self.path("data"), "--listen",
+             "127.0.0.1:%d" % self.port, "--exports", exports, *arguments], log="receiver.log", env=env)
+        self.await_port(child, self.port)
+        return child
+
+    def agent(self, *arguments, binary=None, state="agent", stdout=None, sources=None):
+        """Starts an agent for the spool, or for `sources`."""
+        sources = ["--spool", self.path("spool")] if sources is None else sources
+        return self.start(
+            [binary or self.options.binary, "agent", "--state", self.path(state), "--to", "127.0.0.1:%d" % self.port,
+             *sources, *arguments], log=state + ".log", stdout=stdout)
+
+    def once(self, *arguments, seconds=1800, **settings):
+        """Ships what there is; returns the agent and its summary."""
+        agent = self.agent("--once", *arguments, stdout=subprocess.PIPE, **settings)
+        return agent, self.summary(agent, seconds)
+
+    def summary(self, agent, seconds=1800):
+        """Waits for an agent's end; returns what it printed."""
+        code = agent.wait(seconds, "the agent's end")
+        with agent.process.stdout as output:
+            text = output.read()
+        if code != 0:
+            raise Failure(f"the agent ended with {code}: {agent.log_end()}")
+        return json.loads(text)
+
+    def archive(self):
+        return files(self.path("data/archive"), ".ndjson")
+
+    def until_archived(self, byte_count, seconds=600):
+        """Waits until the archive's files have so many bytes."""
+        until(lambda: size_of(self.path("data/archive")) >= byte_count, seconds, "every line is archived", pause=0.01)
+
+
+def idle_share(children, seconds):
+    """Per cent of a core that each of these takes, over so many seconds."""
+    before = [child.cpu for child in children]
+    started = time.monotonic()
+    time.sleep(seconds)
+    passed = time.monotonic() - started
+    return [round(100 * (child.cpu - was) / passed, 2) for child, was in zip(children, before)]
+
+
+def end_on_signal():
+    """Makes SIGTERM and SIGHUP end the script as ctrl-C does: through every `finally`."""
+    def leave(number, frame):
+        sys.exit(128 + number)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
+
+
+def raise_file_limit():
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+# Records
+
+def first_line(command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.split("\n")[0].strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def cpu_model():
+    with open("/proc/cpuinfo") as file:
+        return next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.machine())
+
+
+def machine(directory):
+    """What a figure depends on."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpu": cpu_model(), "cores": os.cpu_count(), "memory_gb": round(memory / 1e9, 1),
+        "kernel": platform.release(),
+        "filesystem": first_line(["findmnt", "-no", "FSTYPE", "-T", directory or tempfile.gettempdir()]),
+    }
+
+
+def revision():
+    """The git revision of the sources, with a mark when they were changed."""
+    return first_line(["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty", "--abbrev=10"])
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def spread(values):
+    """Median, least and greatest."""
+    return statistics.median(values), min(values), max(values)
+
+
+def common_options(parser, megabytes):
+    """The options that every program here has."""
+    parser.add_argument("--binary", default=str(BINARY))
+    parser.add_argument("--megabytes", type=int, default=megabytes)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--directory", help="where to work; a real disk, not tmpfs")
