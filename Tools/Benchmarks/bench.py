@@ -39,6 +39,9 @@ class Failure(Exception):
     """A run that has no figure, or a part of the suite that cannot run here; the text says why."""
 
 
+EXPORTS = [
+    "ga4", "mixpanel", "mixpanel-profiles", "amplitude", "segment", "posthog", "snowplow", "flurry", "csv", "syslog", "journald"]
+
 # Events
 
 def writer_id(milliseconds, bits):
@@ -49,25 +52,27 @@ def writer_id(milliseconds, bits):
 class Events:
     """A seeded source of lines of about 485 bytes, 48 more with the id that GA4 wants.
 
-    The same seed and start give the same bytes. `days` spreads each segment's lines over so many days from `start` on;
-    `kinds` over so many environments times bundles, one each segment.
+    The same seed and start give the same bytes. Segment after segment belongs to the next of so many `kinds` (environments
+    times bundles) and then to the next of so many `days` from `start` on; `is_mixed` gives each line any of the days.
     """
 
-    def __init__(self, seed, start=None, days=1, kinds=1, has_vendor_ids=False):
+    def __init__(self, seed, start=None, days=1, kinds=1, is_mixed=False, has_vendor_ids=False):
         self.random = random.Random(seed)
         # From the midnight of two days ago on: recent enough for every provider.
         self.now = int(time.time() * 1000) // DAY * DAY - (1 + days) * DAY if start is None else start
-        self.days, self.kinds, self.has_vendor_ids = days, kinds, has_vendor_ids
+        self.days, self.kinds, self.is_mixed, self.has_vendor_ids = days, kinds, is_mixed, has_vendor_ids
         self.segment_count = 0
 
     def segment(self, byte_count):
         """The writer's id, and lines of one writer, in order, that reach so many bytes or just exceed them."""
         bits = self.random.getrandbits
-        # Long runs of equal environments, as users have them; a prime step visits every kind.
         kind = self.segment_count % self.kinds
+        day = self.segment_count // self.kinds % self.days
+        days = range(self.days) if self.is_mixed else [day]
+        day_count = len(days)
         self.segment_count += 1
         env, bundle = ENVIRONMENTS[kind % 3], BUNDLES[kind // 3 % 3]
-        now, days = self.now, self.days
+        now = self.now
         writer, session = writer_id(now, bits(74)), writer_id(now, bits(74))
         anon = str(uuid.UUID(int=bits(128)))
         ids = '"ids":{"ga4":"%032x"},' % bits(128) if self.has_vendor_ids else ""
@@ -86,9 +91,8 @@ class Events:
             now += 1 + chance % 40
             if now // 1000 != second:
                 second = now // 1000
-                stamps = [
-                    time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second + day * DAY // 1000)) for day in range(days)]
-            stamp = stamps[(chance >> 8) % days] if days > 1 else stamps[0]
+                stamps = [time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second + day * DAY // 1000)) for day in days]
+            stamp = stamps[(chance >> 8) % day_count]
             text = "%040x" % chance
             line = (
                 f'{{"v":1,"id":"{now >> 16:08x}-{now & 0xFFFF:04x}-7{text[:3]}-8{text[3:6]}-{text[6:18]}{head}{sequence},"ts":"'
@@ -149,6 +153,11 @@ class Ledger:
         self.counts.update(map(hash, lines))
         self.line_count += len(lines)
         self.byte_count += sum(map(len, lines))
+
+    def join(self, other):
+        self.counts.update(other.counts)
+        self.line_count += other.line_count
+        self.byte_count += other.byte_count
 
     def compare(self, paths):
         """Holds every line of these files against what was made."""
@@ -226,14 +235,14 @@ class Memory(threading.Thread):
 class Child:
     """A process that the benchmark started; knows its CPU seconds and memory, and ends with the benchmark."""
 
-    def __init__(self, command, log, env=None, stdout=None):
+    def __init__(self, command, log, env=None, stdin=None, stdout=None):
         self.command = [str(word) for word in command]
         self.log = log
         # Ends with this script, however that ends.
         leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         with open(log, "ab") as output:
             self.process = subprocess.Popen(
-                leash + self.command, stdin=subprocess.DEVNULL, stdout=stdout or output, stderr=output,
+                leash + self.command, stdin=stdin or subprocess.DEVNULL, stdout=stdout or output, stderr=output,
                 env={**os.environ, **(env or {})})
         self.pid = self.process.pid
         self.memory = Memory(self.process)
@@ -322,9 +331,18 @@ class Workplace:
         for child in self.children:
             child.kill()
         if isinstance(error, Failure):
-            for child in self.children:
-                print(f"--- {shlex.join(child.command)[:200]}\n{child.log_end()}", file=sys.stderr)
+            self.show_logs()
         shutil.rmtree(self.root, ignore_errors=True)
+
+    def show_logs(self):
+        for child in self.children:
+            print(f"--- {child.command[0]} ... {child.log}\n{child.log_end()}", file=sys.stderr)
+
+    @property
+    def commands(self):
+        """What was started, each once, with this place as `$PLACE`."""
+        texts = [shlex.join(child.command).replace(self.root, "$PLACE") for child in self.children]
+        return list(dict.fromkeys(text.replace(str(REPOSITORY) + "/", "") for text in texts))
 
     def path(self, *parts):
         return os.path.join(self.root, *parts)
@@ -334,8 +352,8 @@ class Workplace:
         os.makedirs(path, exist_ok=True)
         return path
 
-    def start(self, command, log="log", env=None, stdout=None):
-        child = Child(command, self.path(log), env, stdout)
+    def start(self, command, log="log", **settings):
+        child = Child(command, self.path(log), **settings)
         self.children.append(child)
         return child
 
@@ -377,9 +395,36 @@ class Workplace:
     def archive(self):
         return files(self.path("data/archive"), ".ndjson")
 
-    def until_archived(self, byte_count, seconds=600):
-        """Waits until the archive's files have so many bytes."""
-        until(lambda: size_of(self.path("data/archive")) >= byte_count, seconds, "every line is archived", pause=0.01)
+    def settle(self, byte_count, folder="data/archive", is_alive=lambda: True, patience=20):
+        """Waits until the files below have so many bytes; returns when they had, or `None` if none moves for so many seconds.
+
+        Whether the bytes are the right ones is the ledger's business.
+        """
+        size, moved = -1, time.monotonic()
+        while True:
+            last, size = size, size_of(self.path(folder))
+            if size != last:
+                moved = time.monotonic()
+            if size >= byte_count:
+                return moved
+            if time.monotonic() - moved > patience:
+                return None
+            if not is_alive():
+                raise Failure("a process ended in the middle")
+            time.sleep(0.005)
+
+
+def attempt(options, labels, work):
+    """Does `work(place)` in a place of its own; returns its record, or one that says why there is no figure."""
+    with Workplace(options, labels["benchmark"]) as place:
+        record = {**labels, "date": now(), "load_before": round(os.getloadavg()[0], 2)}
+        try:
+            record.update(work(place))
+        except Failure as failure:
+            place.show_logs()
+            record["failed"] = str(failure)
+        record["commands"] = place.commands
+        return record
 
 
 def idle_share(children, seconds):
@@ -436,6 +481,20 @@ def revision():
 
 def now():
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def exported(data, name):
+    """How many events an export's records hold."""
+    count = 0
+    for path in files(os.path.join(data, "exports", name), ".ids"):
+        with open(path, "rb") as file:
+            count += sum(line.count(b",") + 1 for line in file)
+    return count
+
+
+def exportable(name, line_count):
+    """How many events an export must hold: profiles are made of user events alone, of which a backlog has none."""
+    return 0 if name == "mixpanel-profiles" else line_count
 
 
 def spread(values):

@@ -6,12 +6,12 @@ import tempfile
 import time
 import zlib
 
-import drain
+import bench
 
 
 def main(piece=256 << 10, level=1):
     with tempfile.TemporaryDirectory() as spool:
-        drain.write_backlog(spool, 60 * 10**6, seed=3)
+        bench.Events(3).backlog(spool, 60 * 10**6)
         data = b"".join(open(os.path.join(spool, name), "rb").read() for name in sorted(os.listdir(spool)))
     start = time.process_time()
     pieces = [zlib.compress(data[at:at + piece], level) for at in range(0, len(data), piece)]
