@@ -340,9 +340,9 @@ class Workplace:
 
     @property
     def commands(self):
-        """What was started, each once, with this place as `$PLACE`."""
-        texts = [shlex.join(child.command).replace(self.root, "$PLACE") for child in self.children]
-        return list(dict.fromkeys(text.replace(str(REPOSITORY) + "/", "") for text in texts))
+        """What was started, each once; this place stands as `$PLACE`, and nothing of the machine's paths."""
+        texts = [plain_words(self.options, child.command, {self.root: "$PLACE"}) for child in self.children]
+        return list(dict.fromkeys(texts))
 
     def path(self, *parts):
         return os.path.join(self.root, *parts)
@@ -412,6 +412,20 @@ class Workplace:
             if not is_alive():
                 raise Failure("a process ended in the middle")
             time.sleep(0.005)
+
+
+def plain_words(options, command, places={}):
+    """A command as one may type it elsewhere: relative to the repository, with names for what was given by options."""
+    names = {sys.executable: "python3", str(REPOSITORY) + "/": "", **places}
+    for name in ("binary", "accelerated_binary", "directory", "output"):
+        path = getattr(options, name, None)
+        # A build in the repository stands as its path there.
+        if path and not os.path.abspath(path).startswith(str(REPOSITORY)):
+            names[str(path)] = "$" + name.upper()
+    text = shlex.join(map(str, command))
+    for path, name in sorted(names.items(), key=lambda item: -len(item[0])):
+        text = text.replace(path, name)
+    return text
 
 
 def attempt(options, labels, work):
