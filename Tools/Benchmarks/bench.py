@@ -451,11 +451,13 @@ def idle_share(children, seconds):
 
 
 def end_on_signal():
-    """Makes SIGTERM and SIGHUP end the script as ctrl-C does: through every `finally`."""
+    """Makes SIGTERM, SIGHUP and ctrl-C end the script through every `finally`."""
     def leave(number, frame):
         sys.exit(128 + number)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, leave)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # What whoever started this wants ignored (nohup) stays so.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, leave)
 
 
 def raise_file_limit():

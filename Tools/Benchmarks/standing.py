@@ -34,11 +34,11 @@ def follow(place, way, source, target, rate, seconds, children, patience):
         [*program, "watch", target, str(rate * seconds), str(patience), "1"], "watcher.log", stdout=subprocess.PIPE)
     keep = place.path("written")
     before = [child.cpu for child in children]
-    started = time.monotonic()
     writer = place.start(
         [*program, "write", way, source, keep, str(rate), str(seconds)], "writer.log", stdout=subprocess.PIPE)
     written = answer(writer, seconds + 120, "the writer")
-    shares = percent(children, before, time.monotonic() - started)
+    # Of the time in which it wrote; before, while it made its lines, they rested.
+    shares = percent(children, before, written["seconds"])
     seen = answer(watcher, patience * 10 + seconds, "the watcher")
     ledger = bench.Ledger()
     with open(keep, "rb") as file:

@@ -157,7 +157,7 @@ def fan_in_agents(place, options, count, seed):
 def fan_in_crowd(place, options, count, seed):
     """So many connections of a client that sends frames made beforehand, each connection a stream of its own."""
     spool = place.folder("spool")
-    ledger = bench.Events(seed).backlog(spool, options.byte_count, options.byte_count // count + 1)
+    ledger = bench.Events(seed).backlog(spool, options.byte_count, min(8 << 20, options.byte_count // count + 1))
     receiver = place.receiver()
     crowd_ = Crowd(place, count, ["--spool", spool])
     cpu = receiver.cpu
