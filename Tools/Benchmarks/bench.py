@@ -40,20 +40,24 @@ class Failure(Exception):
 
 
 EXPORTS = [
-    "ga4", "mixpanel", "mixpanel-profiles", "amplitude", "segment", "posthog", "snowplow", "flurry", "csv", "syslog", "journald"]
+    "ga4", "mixpanel", "mixpanel-profiles", "amplitude", "segment", "posthog", "snowplow", "flurry", "csv", "syslog",
+    "journald"]
+
 
 # Events
 
 def writer_id(milliseconds, bits):
     """A UUID of version 7."""
-    return str(uuid.UUID(int=(milliseconds << 80) | (7 << 76) | (bits >> 62 & 0xFFF) << 64 | (0b10 << 62) | bits & (1 << 62) - 1))
+    high = milliseconds << 16 | 7 << 12 | bits >> 62 & 0xFFF
+    return str(uuid.UUID(int=high << 64 | 0b10 << 62 | bits & (1 << 62) - 1))
 
 
 class Events:
     """A seeded source of lines of about 485 bytes, 48 more with the id that GA4 wants.
 
-    The same seed and start give the same bytes. Segment after segment belongs to the next of so many `kinds` (environments
-    times bundles) and then to the next of so many `days` from `start` on; `is_mixed` gives each line any of the days.
+    The same seed and start give the same bytes. Segment after segment belongs to the next of so many `kinds`
+    (environments times bundles) and then to the next of so many `days` from `start` on; `is_mixed` gives each line any
+    of the days.
     """
 
     def __init__(self, seed, start=None, days=1, kinds=1, is_mixed=False, has_vendor_ids=False):
@@ -80,8 +84,8 @@ class Events:
         names = ['","screen":"'.join((name, screen)) for name in NAMES for screen in SCREENS]
         middle = '","session":"%s","user":"u-' % session
         tail = (
-            '","anon":"%s",%s"app":"1.4.2","build":"118","bundle":"%s","os":"iOS","os_version":"17.0.1","tz":540,"env":"%s",'
-            '"data":{"item":"' % (anon, ids, bundle, env))
+            '","anon":"%s",%s"app":"1.4.2","build":"118","bundle":"%s","os":"iOS","os_version":"17.0.1","tz":540,'
+            '"env":"%s","data":{"item":"' % (anon, ids, bundle, env))
         name_count, word_count = len(names), len(WORDS)
         lines, size, sequence, second, stamps = [], 0, 0, -1, []
         while size < byte_count:
@@ -95,8 +99,9 @@ class Events:
             stamp = stamps[(chance >> 8) % day_count]
             text = "%040x" % chance
             line = (
-                f'{{"v":1,"id":"{now >> 16:08x}-{now & 0xFFFF:04x}-7{text[:3]}-8{text[3:6]}-{text[6:18]}{head}{sequence},"ts":"'
-                f'{stamp}{now % 1000:03d}Z","up":{sequence * 37},"kind":"action","name":"{names[(chance >> 16) % name_count]}'
+                f'{{"v":1,"id":"{now >> 16:08x}-{now & 0xFFFF:04x}-7{text[:3]}-8{text[3:6]}-{text[6:18]}{head}{sequence}'
+                f',"ts":"{stamp}{now % 1000:03d}Z","up":{sequence * 37},"kind":"action","name":"'
+                f'{names[(chance >> 16) % name_count]}'
                 f'{middle}{1 + (chance >> 24) % 1_000_000}{tail}{WORDS[(chance >> 44) % word_count]}","price":'
                 f'{100 + (chance >> 48) % 99_900},"index":{(chance >> 60) % 51}}}}}\n').encode()
             lines.append(line)
@@ -395,10 +400,10 @@ class Workplace:
     def archive(self):
         return files(self.path("data/archive"), ".ndjson")
 
-    def settle(self, byte_count, folder="data/archive", is_alive=lambda: True, patience=20):
-        """Waits until the files below have so many bytes; returns when they had, or `None` if none moves for so many seconds.
+    def settle(self, byte_count, folder="data/archive", is_alive=lambda: True, patience=20, pause=0.005):
+        """Waits until the files below have so many bytes; returns when they had.
 
-        Whether the bytes are the right ones is the ledger's business.
+        `None` if none of them moves for `patience` seconds. Whether the bytes are the right ones is the ledger's business.
         """
         size, moved = -1, time.monotonic()
         while True:
@@ -411,7 +416,7 @@ class Workplace:
                 return None
             if not is_alive():
                 raise Failure("a process ended in the middle")
-            time.sleep(0.005)
+            time.sleep(pause)
 
 
 def plain_words(options, command, places={}):

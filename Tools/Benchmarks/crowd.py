@@ -3,8 +3,8 @@
 
     crowd.py PORT CONNECTIONS PART PARTS [--spool FOLDER]
 
-Connection i ships every segment of the spool whose index leaves i when divided by the number of all connections. It says
-HELLO and OPEN, prints a line of JSON, waits for a line on standard input, sends within the receiver's window until
+The spool's segments are dealt out to the parts, and within a part to its connections. Each says HELLO and OPEN; the
+program prints a line of JSON, waits for a line on standard input, sends within the receiver's window until
 everything is acknowledged, prints another line, and holds the connections until standard input ends. An independent
 client of `Protocol/protocol.md`; one thread, epoll.
 """
@@ -55,8 +55,7 @@ class Connection:
             stream = os.path.basename(path).removesuffix(".ndjson")
             self.queue += [(number, end, bytes_) for end, bytes_ in frames(stream, path, number)]
             self.say(f"OPEN {number}", {
-                "stream": stream, "source": path if path.isascii() else "spool", "env": "prod", "bundle": "com.example.shop",
-                "format": "waybill"})
+                "stream": stream, "source": "crowd", "env": "prod", "bundle": "com.example.shop", "format": "waybill"})
             if self.line("AT") != f"AT {number} 0":
                 raise SystemExit(f"{name}: the receiver knows this stream")
             self.acked[number] = 0

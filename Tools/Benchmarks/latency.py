@@ -4,9 +4,9 @@
     latency.py write WAY FOLDER KEEP RATE SECONDS     appends lines; writes all of them to KEEP at the end as well
     latency.py watch FOLDER COUNT PATIENCE SKIP       reads what is appended to the files below FOLDER
 
-WAY says how: `spool` as a client library does (segments of 1 MiB, locked while they grow), `file` all to one file, `files`
-each line to the next of ten. The watcher looks every half millisecond, reads whole lines, and prints the time from a line's
-writing to its being read, but for those of the first SKIP seconds; both sides use the monotonic clock.
+WAY says how: `spool` as a client library does (segments of 1 MiB, locked while they grow), `file` all to one file,
+`files` each line to the next of ten. The watcher looks every half millisecond, reads whole lines, and prints the time
+from a line's writing to its being read, but for those of the first SKIP seconds; both sides use the monotonic clock.
 """
 import fcntl
 import json

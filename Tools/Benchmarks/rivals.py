@@ -44,14 +44,14 @@ class Rival:
             with open(path, "w") as file:
                 file.write(text)
             if self.product == "rsyslog":
-                commands.append([
-                    root / "usr/sbin/rsyslogd", "-n", "-i", "NONE", "-f", path, "-M", next(root.glob("usr/lib/*/rsyslog"))])
+                modules = next(root.glob("usr/lib/*/rsyslog"))
+                commands.append([root / "usr/sbin/rsyslogd", "-n", "-i", "NONE", "-f", path, "-M", modules])
             else:
                 commands.append([
                     root / "usr/sbin/syslog-ng", "--foreground", "--no-caps", "--cfgfile", path,
                     "--module-path", root / "usr/lib/syslog-ng/3.38", "--persist-file", work + "/persist",
                     "--pidfile", work + "/pid", "--control", work + "/control"])
-        return commands, {"LD_LIBRARY_PATH": ":".join(map(str, libraries))}
+        return commands, environment(libraries)
 
 
 RIVALS = [
@@ -60,6 +60,10 @@ RIVALS = [
     Rival("rsyslog-json", "rsyslog", "rsyslog-sender-fast", "rsyslog-receiver-json"),
     Rival("syslog-ng", "syslog-ng", "syslog-ng-sender", "syslog-ng-receiver"),
 ]
+
+
+def environment(libraries):
+    return {"LD_LIBRARY_PATH": ":".join(map(str, libraries))}
 
 
 def fetch(product):
@@ -89,7 +93,7 @@ def fetched(product):
     libraries = sorted({path.parent for pattern in ("usr/lib/*/*.so.*", "lib/*/*.so.*") for path in root.glob(pattern)})
     program = root / ("usr/sbin/rsyslogd" if product == "rsyslog" else "usr/sbin/syslog-ng")
     result = subprocess.run(
-        ["ldd", program], capture_output=True, text=True, env={**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, libraries))})
+        ["ldd", program], capture_output=True, text=True, env={**os.environ, **environment(libraries)}, timeout=20)
     missing = [line.split()[0] for line in result.stdout.splitlines() if "not found" in line]
     if missing:
         raise bench.Failure(f"{product}: this machine lacks {', '.join(missing)}")

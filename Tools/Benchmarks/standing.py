@@ -56,7 +56,8 @@ def steady_waybill(place, options, binary=None):
     agent = place.agent(binary=binary)
     time.sleep(1)
     ledger, measured = follow(
-        place, "spool", spool, place.path("data/archive"), options.rate, options.seconds, [agent, receiver], options.patience)
+        place, "spool", spool, place.path("data/archive"), options.rate, options.seconds, [agent, receiver],
+        options.patience)
     agent.stop()
     receiver.stop()
     return bench.figures(ledger.compare(place.archive()), measured)
@@ -81,13 +82,15 @@ def steady(options):
     """A steady stream of events: how long until a line is in the receiver's file, and what that costs."""
     rows = [("waybill", "waybill", lambda place: steady_waybill(place, options))]
     if options.accelerated_binary:
-        rows.append(("waybill-isal", "waybill", lambda place: steady_waybill(place, options, options.accelerated_binary)))
+        rows.append((
+            "waybill-isal", "waybill", lambda place: steady_waybill(place, options, options.accelerated_binary)))
     for rival in options.rivals:
         rows.append((rival.name, rival.version(), lambda place, rival=rival: steady_rival(place, options, rival)))
     for run in range(1, options.few + 1):
         for row, version, work in rows:
             yield bench.attempt(
-                options, {"benchmark": "steady", "row": row, "version": version, "run": run, "rate": options.rate}, work)
+                options, {"benchmark": "steady", "row": row, "version": version, "run": run, "rate": options.rate},
+                work)
 
 
 def at_rest(place, options):
@@ -138,7 +141,8 @@ def idle_files(place, options, count):
     receiver.stop()
     return bench.figures(ledger.compare(place.archive()), {
         "idle_files": count, "busy_files": latency.FILES, "seconds_until_shipped": round(shipped - started, 3),
-        "agent_resident_mb": round(resident / 1e6, 1), "agent_cpu_percent": shares[0], "receiver_cpu_percent": shares[1],
+        "agent_resident_mb": round(resident / 1e6, 1), "agent_cpu_percent": shares[0],
+        "receiver_cpu_percent": shares[1],
         "p50_ms": measured["p50_ms"], "p99_ms": measured["p99_ms"], "max_ms": measured["max_ms"],
         "busy_agent_cpu_percent": measured["sender_cpu_percent"], "agent_peak_mb": measured["sender_peak_mb"],
         "receiver_peak_mb": measured["receiver_peak_mb"]})
@@ -234,5 +238,6 @@ def restart(options):
     """Starts on what there is already: an agent on a backlog, a receiver on a journal; both in the page cache."""
     for run in range(1, options.few + 1):
         yield bench.attempt(
-            options, {"benchmark": "restart", "row": f"gigabytes-{options.restart_gigabytes:g}", "version": "waybill", "run": run},
+            options, {"benchmark": "restart", "row": f"gigabytes-{options.restart_gigabytes:g}", "version": "waybill",
+                      "run": run},
             lambda place: restart_once(place, options))

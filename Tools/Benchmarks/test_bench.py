@@ -91,7 +91,8 @@ class LedgerTests(Folder):
         other.add([b"x\n"])
         self.ledger.join(other)
         self.assertEqual(self.figures(self.lines)["lost"], 1)
-        self.assertEqual((self.ledger.line_count, self.ledger.byte_count), (len(self.lines) + 1, sum(map(len, self.lines)) + 2))
+        self.assertEqual(self.ledger.line_count, len(self.lines) + 1)
+        self.assertEqual(self.ledger.byte_count, sum(map(len, self.lines)) + 2)
 
 
 class AttemptTests(Folder):

@@ -18,7 +18,7 @@ def rate(byte_count, seconds):
 
 
 def until_archived(place, ledger, started, acknowledged):
-    """Seconds until every line was in the archive; never less than until it was acknowledged, which is watched first."""
+    """Seconds until every line was in the archive; at least until all was acknowledged, which is watched first."""
     moment = place.settle(ledger.byte_count, patience=120)
     return None if moment is None else round(max(moment - started, acknowledged), 3)
 
@@ -35,7 +35,8 @@ def costs(byte_count, sender, receiver):
     }
 
 
-def drain_waybill(place, events, byte_count, binary=None, exports="none", compression=1, env=None, segment_byte_count=8 << 20):
+def drain_waybill(
+        place, events, byte_count, binary=None, exports="none", compression=1, env=None, segment_byte_count=8 << 20):
     """Backlog -> agent -> receiver -> archive and exports; every line compared."""
     ledger = events.backlog(place.folder("spool"), byte_count, segment_byte_count)
     receiver = place.receiver(binary, exports, env=env)
@@ -69,7 +70,9 @@ def drain_rival(place, rival, events, byte_count, patience=20):
     place.await_port(receiver, port)
     started = time.monotonic()
     sender = place.start(sender_command, "sender.log", env=env)
-    moment = place.settle(ledger.byte_count, "days", lambda: sender.is_running and receiver.is_running, patience)
+    # Looks seldom enough to take nothing from what it watches.
+    moment = place.settle(
+        ledger.byte_count, "days", lambda: sender.is_running and receiver.is_running, patience, pause=0.02)
     # With bytes missing the ledger is not clean, and no figure is made of this.
     seconds = (moment or time.monotonic()) - started
     sender.stop()
@@ -102,7 +105,7 @@ class Crowd:
     def __init__(self, place, connections, arguments=()):
         self.parts = [
             place.start(
-                [sys.executable, pathlib.Path(crowd.__file__), str(place.port), str(share), str(part), str(parts), *arguments],
+                [sys.executable, pathlib.Path(crowd.__file__), place.port, share, part, parts, *arguments],
                 "crowd.log", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             for parts in [min(2, connections)] for part in range(parts)
             for share in [connections // parts + (part < connections % parts)]]
@@ -216,7 +219,8 @@ def fan_out(options):
     for run in range(1, options.few + 1):
         for count in (0, 1, 5, 10):
             yield bench.attempt(
-                options, {"benchmark": "fan_out", "row": f"exports-{count}", "version": "waybill", "run": run, "providers": count},
+                options, {"benchmark": "fan_out", "row": f"exports-{count}", "version": "waybill", "run": run,
+                          "providers": count},
                 lambda place: drain_waybill(
                     place, bench.Events(options.seed + run, has_vendor_ids=True), options.byte_count // 2,
                     exports=",".join(bench.EXPORTS[:count]) or "none"))
@@ -240,9 +244,10 @@ def partitions(options):
         spreads = [(days, kinds, False) for days, kinds in ((1, 1), (30, 1), (365, 1), (1, 9), (30, 9))]
         for days, kinds, is_mixed in spreads + [(30, 1, True), (365, 1, True)]:
             byte_count = options.byte_count // (32 if is_mixed else 2)
+            row = f"days-{days}-kinds-{kinds}" + ("-mixed" if is_mixed else "")
             yield bench.attempt(
-                options, {"benchmark": "partitions", "row": f"days-{days}-kinds-{kinds}" + ("-mixed" if is_mixed else ""),
-                          "version": "waybill", "run": run, "partitions": days * kinds, "is_mixed": is_mixed},
+                options, {"benchmark": "partitions", "row": row, "version": "waybill", "run": run,
+                          "partitions": days * kinds, "is_mixed": is_mixed},
                 # Segments no larger than an app's, and so small that every partition has two.
                 lambda place: {
                     **drain_waybill(
@@ -275,7 +280,8 @@ def replay_once(place, options, data, line_count, byte_count, provider):
 def replay(options):
     """An archive is made once, then read again for each provider."""
     with bench.Workplace(options, "replay-archive") as source:
-        ledger = bench.Events(options.seed, has_vendor_ids=True).backlog(source.folder("spool"), options.byte_count // 4)
+        events = bench.Events(options.seed, has_vendor_ids=True)
+        ledger = events.backlog(source.folder("spool"), options.byte_count // 4)
         receiver = source.receiver()
         source.once()
         receiver.stop(600)
