@@ -403,7 +403,7 @@ class Workplace:
     def settle(self, byte_count, folder="data/archive", is_alive=lambda: True, patience=20, pause=0.005):
         """Waits until the files below have so many bytes; returns when they had.
 
-        `None` if none of them moves for `patience` seconds. Whether the bytes are the right ones is the ledger's business.
+        `None` if none of them moves for `patience` seconds. Whether the bytes are the right ones, the ledger says.
         """
         size, moved = -1, time.monotonic()
         while True:
