@@ -214,7 +214,8 @@ def restart_once(place, options):
     receiver, fresh = seconds_to_listen(place)
     port = bench.free_port()
     started = time.monotonic()
-    agent = place.agent("--metrics", f"127.0.0.1:{port}")
+    # Not compressed, so that the journal is as large as the backlog.
+    agent = place.agent("--metrics", f"127.0.0.1:{port}", "--compression", "0")
     bench.until(lambda: acked(port) > 0, 120, "the first acknowledgement", pause=0.005)
     first = time.monotonic() - started
     shipped = place.settle(ledger.byte_count, patience=60)
