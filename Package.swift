@@ -27,7 +27,6 @@ let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "
 let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let httpClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
-let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
 
 let package = Package(
     name: "waybill",
@@ -35,6 +34,7 @@ let package = Package(
     products: [
         .library(name: "Waybill", targets: ["Waybill"]),
         .executable(name: "waybill", targets: ["waybill-cli"]),
+        .executable(name: "waybill-deliver", targets: ["waybill-deliver"]),
     ],
     traits: [
         .trait(name: "ISAL", description: "Compress with Intel's ISA-L (libisal) in zlib's place; the same format.")
@@ -45,18 +45,20 @@ let package = Package(
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
-        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
     ],
     targets: [
-        // C: headers of the platform that Swift's own modules leave out, zlib, ISA-L, and OpenSSL's digests.
+        // C: headers of the platform that Swift's own modules leave out, zlib, ISA-L, libyaml, and
+        // OpenSSL's digests.
         .target(name: "CWaybillSystem"),
         .systemLibrary(name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CISAL", pkgConfig: "libisal", providers: [.apt(["libisal-dev"])]),
+        .systemLibrary(name: "CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
 
         // No package, no socket, no thread: each row imports only rows above it.
         module("WaybillSystem", ["CWaybillSystem"]),
         module("WaybillJSON"),
+        module("WaybillYAML", ["CYAML"]),
         module("WaybillEvent", ["WaybillJSON"]),
         module("WaybillCompression", ["CZlib", .target(name: "CISAL", condition: .when(traits: ["ISAL"]))]),
         module("WaybillProtocol", ["WaybillJSON"]),
@@ -111,6 +113,9 @@ let package = Package(
                 "WaybillSystem", httpClient, logging, nio, nioHTTP, nioPosix,
             ]),
 
+        // What the programs share.
+        module("WaybillConsole", ["WaybillExport", "WaybillJSON", "WaybillSystem", arguments, logging]),
+
         // Disks, networks and clocks that fail, and lives of the shipped code among them; no product holds it.
         module(
             "WaybillSimulation",
@@ -135,16 +140,23 @@ let package = Package(
         .executableTarget(
             name: "waybill-cli",
             dependencies: [
-                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillDelivery", "WaybillEvent", "WaybillExport",
+                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillEvent", "WaybillExport",
                 "WaybillInspect", "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillReceiver",
                 "WaybillReplay", "WaybillSystem", "WaybillTail", arguments,
-                lifecycle, logging, signals, yams,
+                lifecycle, logging, signals, "WaybillYAML",
             ],
             path: "Sources/waybill",
+            swiftSettings: settings),
+        .executableTarget(
+            name: "waybill-deliver",
+            dependencies: [
+                "WaybillConsole", "WaybillDelivery", "WaybillExport", "WaybillSystem", arguments, logging, signals,
+            ],
             swiftSettings: settings),
 
         tests("WaybillSystemTests", ["WaybillSystem"]),
         tests("WaybillJSONTests", ["WaybillJSON", "WaybillSystem"]),
+        tests("WaybillYAMLTests", ["WaybillYAML"]),
         tests("WaybillEventTests", ["WaybillEvent", "WaybillSystem"]),
         tests("WaybillCompressionTests", ["WaybillCompression", "WaybillSystem"]),
         tests(

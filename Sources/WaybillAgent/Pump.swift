@@ -513,14 +513,13 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     private mutating func outcome() -> AgentOutcome? {
         let now = self.clock.monotonicTime()
-        let isDone = self.isSettled(now)
         if let stopDeadline {
-            if isDone { return .drained(self.summary) }
+            if self.isSettled(now) { return .drained(self.summary) }
             if stopDeadline <= now || self.phase != .ready { return .stopped(self.summary) }
             return nil
         }
         guard case .once(let patience) = self.configuration.mode else { return nil }
-        if isDone { return .drained(self.summary) }
+        if self.isSettled(now) { return .drained(self.summary) }
         if !self.retries.isEmpty, self.session.isSettled, now - self.lastAdvance > patience {
             return .unreachable(self.lastFailure, self.summary)
         }
@@ -529,6 +528,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     }
 
     /// Whether nothing is left to ship, a scan has looked for more, and everything sent was answered.
+    ///
+    /// Asked by runs that end alone: it has everything looked at once more.
     private mutating func isSettled(_ now: MonotonicTime) -> Bool {
         guard self.phase == .ready, self.session.isSettled, self.retries.isEmpty, !self.streams.hasWaiting else {
             return false

@@ -21,10 +21,13 @@ package enum DataDirectoryError: Error, Hashable, Sendable, CustomStringConverti
 package struct DataDirectory<Files: FileSystem>: Sendable {
     package let root: String
     package let files: Files
+    /// How many files each projection keeps open. With more partitions than these at once, each line may cost a sync.
+    package let openFileCountMax: Int
 
-    package init(root: String, files: Files) {
+    package init(root: String, files: Files, openFileCountMax: Int = 64) {
         self.root = root
         self.files = files
+        self.openFileCountMax = openFileCountMax
     }
 
     package var journal: String { Path.join(self.root, "journal") }

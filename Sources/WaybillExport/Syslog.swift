@@ -254,18 +254,24 @@ extension Draft {
     /// Appends `="…"` with ``text``: `"`, `\` and `]` escaped, a space for each control character.
     fileprivate mutating func appendParameterValue() {
         self.json.output.append("=\"")
+        let text = self.text.bytes
         var isChanged = false
-        for byte in self.text.bytes {
-            switch byte {
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "]"):
+        var copied = 0
+        for at in text.indices {
+            let byte = text[at]
+            let isEscaped = byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") || byte == UInt8(ascii: "]")
+            guard isEscaped || byte < 0x20 || byte == 0x7F else { continue }
+            self.json.output.append(UnsafeRawBufferPointer(rebasing: text[copied..<at]))
+            if isEscaped {
                 self.json.output.append(UInt8(ascii: "\\"))
                 self.json.output.append(byte)
-            case 0x00..<0x20, 0x7F:
+            } else {
                 self.json.output.append(0x20)
                 isChanged = true
-            default: self.json.output.append(byte)
             }
+            copied = at + 1
         }
+        self.json.output.append(UnsafeRawBufferPointer(rebasing: text[copied...]))
         if isChanged { self.fixes.count(.coerce) }
         self.json.output.append(UInt8(ascii: "\""))
     }

@@ -58,7 +58,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         self.openDays = OpenDays(self.cutOff)
         self.router = ArchiveRouter(zone: zone)
         self.state = try StateStore(path: data.statePath("archive"), files: data.files)
-        self.set = FileSet(root: data.root, files: data.files)
+        self.set = FileSet(root: data.root, files: data.files, openFileCountMax: data.openFileCountMax)
     }
 
     package mutating func recover() throws(FileSystemError) -> ProjectionRecovery {

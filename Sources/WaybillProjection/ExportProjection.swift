@@ -96,7 +96,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.description = self.exporter.description
         self.sink = PartSink(self.exporter)
         self.state = try StateStore(path: statePath, files: data.files)
-        self.set = FileSet(root: data.root, files: data.files)
+        self.set = FileSet(root: data.root, files: data.files, openFileCountMax: data.openFileCountMax)
     }
 
     /// The export of a running receiver.

@@ -80,7 +80,10 @@ package final class Receiver: Service {
 
     package func run() async throws {
         let files = POSIXFileSystem()
-        let data = DataDirectory(root: self.configuration.dataDirectory, files: files)
+        // Connections, and the files of twelve projections.
+        let hasManyFiles = ProcessLimits.raiseOpenFileCount(to: 65_536) >= 16_384
+        let data = DataDirectory(
+            root: self.configuration.dataDirectory, files: files, openFileCountMax: hasManyFiles ? 512 : 64)
         let lock = try self.openData(data)
         defer { files.close(lock) }
         let journal: Journal<POSIXFileSystem>

@@ -12,8 +12,10 @@ package struct Replayer<Files: FileSystem>: Sendable {
     let options: [ExportOptions]
     let files: Files
 
-    package init(dataDirectory: String, files: Files, request: Replay.Request) throws(Replay.Failure) {
-        let data = DataDirectory(root: dataDirectory, files: files)
+    package init(
+        dataDirectory: String, files: Files, request: Replay.Request, openFileCountMax: Int = 64
+    ) throws(Replay.Failure) {
+        let data = DataDirectory(root: dataDirectory, files: files, openFileCountMax: openFileCountMax)
         self.files = files
         self.data = data
         self.request = request
@@ -88,7 +90,8 @@ package struct Replayer<Files: FileSystem>: Sendable {
 
     /// Writes into a directory of its own, which becomes a data directory with exports alone.
     private func write(to output: String, _ observer: Replay.Observer) throws(Replay.Failure) -> Replay.Report {
-        let target = DataDirectory(root: output, files: self.files)
+        let target = DataDirectory(
+            root: output, files: self.files, openFileCountMax: self.data.openFileCountMax)
         let lock = try Replay.onDisk { () throws(FileSystemError) in
             try self.files.status(at: Path.join(output, "state/lock"))
         }

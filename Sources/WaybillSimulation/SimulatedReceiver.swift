@@ -335,6 +335,8 @@ final class ReceiverProcess: @unchecked Sendable {
         self.sides = []
         // What is still to be done on the loop finds its connection gone.
         self.loop.advanceTime(to: .distantFuture)
+        // What was handed over and never committed holds the connections that wait for it.
+        _ = self.committer.takeSubmitted()
     }
 
     func lost() {

@@ -3,6 +3,7 @@ import Logging
 import ServiceLifecycle
 import UnixSignals
 import WaybillAgent
+import WaybillConsole
 import WaybillExport
 import WaybillSystem
 import WaybillTail

@@ -1,8 +1,9 @@
 import ArgumentParser
 import WaybillAgent
+import WaybillConsole
 import WaybillExport
 import WaybillReceiver
-import Yams
+import WaybillYAML
 
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -34,7 +35,7 @@ struct CheckCommand: ParsableCommand {
     private var isMapping: Bool {
         do throws(ConfigurationFile.Problem) {
             let root = try ConfigurationFile.compose(try ConfigurationFile.contents(of: self.file), hint: "")
-            let keys = root.mapping?.keys.compactMap(\.string) ?? []
+            let keys = root.mapping?.compactMap { $0.key.string } ?? []
             return keys.contains("version") && !keys.contains("receiver") && !keys.contains("agent")
         } catch {
             return false

@@ -1,11 +1,12 @@
 import ArgumentParser
 import WaybillAgent
+import WaybillConsole
 import WaybillExport
 import WaybillProjection
 import WaybillReceiver
 import WaybillSystem
 import WaybillTail
-import Yams
+import WaybillYAML
 
 /// The configuration file of receiver and agent.
 ///
@@ -85,14 +86,12 @@ struct ConfigurationFile {
     /// The mapping that a file's text is.
     ///
     /// - Parameter hint: what to do about a text that is none.
-    static func compose(_ yaml: String, hint: String) throws(Problem) -> Node {
-        let root: Node?
-        do {
-            root = try Yams.compose(yaml: yaml)
-        } catch let error as YamlError {
-            throw Self.problem(of: error)
+    static func compose(_ yaml: String, hint: String) throws(Problem) -> YAMLNode {
+        let root: YAMLNode?
+        do throws(YAMLError) {
+            root = try YAMLNode.document(yaml)
         } catch {
-            throw Problem(line: 1, key: "file", text: "\(error)")
+            throw Self.problem(of: error)
         }
         guard let root, root.mapping != nil else { throw Problem(line: 1, key: "file", text: hint) }
         return root
@@ -104,7 +103,7 @@ struct ConfigurationFile {
 
     /// - Parameter directory: where the files are that `yaml` names.
     init(yaml: String, directory: String) {
-        let root: Node
+        let root: YAMLNode
         do throws(Problem) {
             root = try Self.compose(yaml, hint: "holds nothing; give it a section receiver: or agent:")
         } catch {
@@ -124,17 +123,12 @@ struct ConfigurationFile {
         self.problems = section.problems.sorted { ($0.file ?? "", $0.line) < ($1.file ?? "", $1.line) }
     }
 
-    private static func problem(of error: YamlError) -> Problem {
-        let line: Int
-        switch error {
-        case .scanner(_, _, let mark, _), .parser(_, _, let mark, _), .composer(_, _, let mark, _): line = mark.line
-        case .duplicatedKeysInMapping(let keys, let context):
-            return Problem(
-                line: context.mark.line, key: keys.first ?? "file", text: "is given twice in one section; remove one")
-        default: line = 1
+    private static func problem(of error: YAMLError) -> Problem {
+        if let key = error.duplicateKey {
+            return Problem(line: error.line, key: key, text: "is given twice in one section; remove one")
         }
-        let text = "\(error)".split(separator: "\n").first.map(String.init) ?? "cannot be read"
-        return Problem(line: line, key: "file", text: "is no YAML: \(text); mind indentation and quotes")
+        return Problem(
+            line: error.line, key: "file", text: "is no YAML: \(error.description); mind indentation and quotes")
     }
 
     // MARK: Sections

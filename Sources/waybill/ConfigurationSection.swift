@@ -4,7 +4,7 @@ import WaybillJSON
 import WaybillProjection
 import WaybillSystem
 import WaybillTail
-import Yams
+import WaybillYAML
 
 /// One mapping of a configuration file: values are taken by key, what is left over or wrong becomes a problem.
 struct ConfigurationSection {
@@ -12,12 +12,12 @@ struct ConfigurationSection {
 
     private let path: String
     private let line: Int
-    private var values: [String: Node] = [:]
+    private var values: [String: YAMLNode] = [:]
     private var lines: [String: Int] = [:]
 
-    init(_ node: Node, path: String) {
+    init(_ node: YAMLNode, path: String) {
         self.path = path
-        self.line = node.mark?.line ?? 1
+        self.line = node.line
         guard let mapping = node.mapping else {
             self.problems = [
                 ConfigurationFile.Problem(line: self.line, key: path, text: "is a section; indent key: value below it")
@@ -28,7 +28,7 @@ struct ConfigurationSection {
             guard let name = key.string else { continue }
             if self.values[name] != nil { self.complain(name, "is given twice; remove one") }
             self.values[name] = value
-            self.lines[name] = key.mark?.line ?? self.line
+            self.lines[name] = key.line
         }
     }
 
@@ -162,10 +162,10 @@ struct ConfigurationSection {
     }
 
     /// The elements of a list, or the one value that stands in its place; an empty list is a problem.
-    private mutating func nodes(_ key: String) -> [Node] {
+    private mutating func nodes(_ key: String) -> [YAMLNode] {
         guard let node = self.values.removeValue(forKey: key) else { return [] }
-        if node.scalar != nil { return [node] }
-        let nodes = node.sequence.map(Array.init) ?? []
+        if node.isScalar { return [node] }
+        let nodes = node.sequence ?? []
         if nodes.isEmpty { self.complain(key, "is a text or a list of texts; remove it if it says nothing") }
         return nodes
     }
@@ -207,7 +207,7 @@ struct ConfigurationSection {
     /// What a column has where an event has nothing: text for strings and times, JSON for others.
     mutating func defaultValue(_ key: String, of type: CustomOptions.ColumnType) -> String? {
         guard let node = self.values.removeValue(forKey: key) else { return nil }
-        let text = node.scalar?.string
+        let text = node.string
         let json = Self.json(node)
         switch type {
         case .string where text != nil: return text
@@ -221,7 +221,7 @@ struct ConfigurationSection {
         }
     }
 
-    private mutating func pairs(_ key: String) -> [(name: String, value: Node)] {
+    private mutating func pairs(_ key: String) -> [(name: String, value: YAMLNode)] {
         guard let node = self.values.removeValue(forKey: key) else { return [] }
         guard let mapping = node.mapping, !mapping.isEmpty else {
             self.complain(key, "is a section; indent NAME: VALUE below it")
@@ -230,10 +230,10 @@ struct ConfigurationSection {
         return mapping.compactMap { key, value in key.string.map { ($0, value) } }
     }
 
-    private mutating func complain(_ key: String, at node: Node, _ text: String) {
+    private mutating func complain(_ key: String, at node: YAMLNode, _ text: String) {
         self.problems.append(
             ConfigurationFile.Problem(
-                line: node.mark?.line ?? self.lines[key] ?? self.line, key: self.full(key), text: text))
+                line: node.line, key: self.full(key), text: text))
     }
 
     /// 1 to 1024 bytes without control characters.
@@ -242,17 +242,17 @@ struct ConfigurationSection {
     }
 
     /// A scalar as compact JSON; plain `true`, `false` and numbers are no texts.
-    private static func json(_ node: Node) -> String? {
-        guard let scalar = node.scalar else { return nil }
-        if scalar.style == .plain {
-            if scalar.string.isEmpty || ["null", "~", "Null", "NULL"].contains(scalar.string) { return nil }
-            switch Self.jsonKind(scalar.string) {
-            case .true, .false, .number: return scalar.string
+    private static func json(_ node: YAMLNode) -> String? {
+        guard let text = node.string else { return nil }
+        if node.isPlain {
+            if text.isEmpty || ["null", "~", "Null", "NULL"].contains(text) { return nil }
+            switch Self.jsonKind(text) {
+            case .true, .false, .number: return text
             case .null, .string, .array, .object, nil: break
             }
         }
         var json = JSONWriter()
-        json.string(scalar.string)
+        json.string(text)
         return String(decoding: json.output.bytes, as: UTF8.self)
     }
 
@@ -324,7 +324,7 @@ struct ConfigurationSection {
     mutating func cutOff(_ key: String) -> Int {
         guard let node = self.values.removeValue(forKey: key) else { return CutOff.usualSecondOfDay }
         // Without quotes YAML 1.1 reads 04:00 as the number 240; the node still has the text.
-        let text = node.scalar?.string ?? ""
+        let text = node.string ?? ""
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 2, parts.allSatisfy({ $0.utf8.count == 2 }), let hour = Int(parts[0]),
             let minute = Int(parts[1]), (0..<24).contains(hour), (0..<60).contains(minute)

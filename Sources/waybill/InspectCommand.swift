@@ -1,5 +1,6 @@
 import ArgumentParser
 import WaybillArchive
+import WaybillConsole
 import WaybillExport
 import WaybillInspect
 import WaybillJSON
@@ -88,11 +89,6 @@ struct InspectCommand: ParsableCommand {
         }
         if report.isIncomplete { throw ExitCode.noInput }
     }
-}
-
-extension ExitCode {
-    /// The input cannot be read or is not there (`EX_NOINPUT`).
-    static let noInput = ExitCode(66)
 }
 
 /// Prints what an inspection says.

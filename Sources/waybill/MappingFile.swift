@@ -1,7 +1,7 @@
 import WaybillExport
 import WaybillJSON
 import WaybillSystem
-import Yams
+import WaybillYAML
 
 /// A mapping file, or the file of a custom provider, which is a mapping with columns.
 ///
@@ -32,7 +32,7 @@ struct MappingFile {
     private init() {}
 
     init(yaml: String, path: String) {
-        let root: Node
+        let root: YAMLNode
         do throws(ConfigurationFile.Problem) {
             root = try ConfigurationFile.compose(yaml, hint: "holds nothing; begin it with version: 1")
         } catch {

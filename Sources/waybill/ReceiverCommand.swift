@@ -4,6 +4,7 @@ import ServiceLifecycle
 import UnixSignals
 import WaybillArchive
 import WaybillAgent
+import WaybillConsole
 import WaybillExport
 import WaybillReceiver
 import WaybillSystem

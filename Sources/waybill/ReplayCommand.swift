@@ -1,5 +1,6 @@
 import ArgumentParser
 import WaybillArchive
+import WaybillConsole
 import WaybillExport
 import WaybillJSON
 import WaybillProjection
@@ -115,7 +116,10 @@ struct ReplayCommand: ParsableCommand {
             },
             isStopped: { StopSignals.received != 0 })
         do throws(Replay.Failure) {
-            let replayer = try Replayer(dataDirectory: self.data, files: POSIXFileSystem(), request: request)
+            let hasManyFiles = ProcessLimits.raiseOpenFileCount(to: 16_384) >= 2_048
+            let replayer = try Replayer(
+                dataDirectory: self.data, files: POSIXFileSystem(), request: request,
+                openFileCountMax: hasManyFiles ? 512 : 64)
             if self.rollback {
                 for path in try replayer.rollBack() { print(path) }
                 return

@@ -1,4 +1,5 @@
 import ArgumentParser
+import WaybillConsole
 import WaybillExport
 import WaybillJSON
 import WaybillReplay

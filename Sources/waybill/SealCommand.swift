@@ -1,5 +1,6 @@
 import ArgumentParser
 import WaybillArchive
+import WaybillConsole
 import WaybillExport
 import WaybillProjection
 import WaybillReceiver

@@ -1,5 +1,4 @@
-public import ArgumentParser
-public import Logging
+import ArgumentParser
 import WaybillAgent
 import WaybillExport
 import WaybillProtocol
@@ -7,20 +6,12 @@ import WaybillReceiver
 import WaybillSystem
 import WaybillTail
 
-/// How much a service tells.
-struct LogOptions: ParsableArguments {
-    @Option(help: "How much to log: debug, info, notice, warning or error.")
-    var logLevel: Logger.Level = .info
-}
-
-extension Logger.Level: @retroactive ExpressibleByArgument {}
 extension CalendarDay: ExpressibleByArgument {
     /// Reads `YYYY-MM-DD`.
     public init?(argument: String) {
         self.init(argument)
     }
 }
-extension DeploymentEnvironment: ExpressibleByArgument {}
 extension NetworkAddress: ExpressibleByArgument {
     /// Reads `HOST:PORT`.
     public init?(argument: String) {

@@ -1,11 +1,11 @@
 import ArgumentParser
 
-/// `waybill`: one binary, one subcommand for each part.
+/// `waybill`: one program, one subcommand for each part.
 ///
 ///     waybill receiver … ◀── TCP ── waybill agent …        long-running services
 ///     waybill replay, transform                             exports again, from what was kept or as a filter
 ///     waybill requeue                                       what was set aside, for an agent once more
-///     waybill deliver ── HTTPS ──▶ providers                closed parts of exports, on demand alone
+///     waybill deliver ── HTTPS ──▶ providers                closed parts of exports: `waybill-deliver`
 ///     waybill check, demo                                   a configuration's problems; the whole way in a minute
 ///
 ///     waybill inspect                                       what is in files and folders, and whether they hold together
@@ -29,19 +29,4 @@ struct WaybillCommand: AsyncParsableCommand {
             DeliverCommand.self, InspectCommand.self, TransformCommand.self, CheckCommand.self, DemoCommand.self,
             DemoAppCommand.self,
         ])
-}
-
-extension ExitCode {
-    /// The input is not what it should be (`EX_DATAERR`).
-    static let badInput = ExitCode(65)
-    /// No receiver or provider took what was to be sent (`EX_UNAVAILABLE`).
-    static let unreachable = ExitCode(69)
-    /// Stopped by a signal in a state that the same command goes on from (`EX_TEMPFAIL`).
-    static let interrupted = ExitCode(75)
-    /// Files or directories cannot be used (`EX_IOERR`).
-    static let files = ExitCode(74)
-    /// Whoever was asked refuses the credentials (`EX_NOPERM`).
-    static let noPermission = ExitCode(77)
-    /// The configuration is wrong (`EX_CONFIG`).
-    static let badConfiguration = ExitCode(78)
 }

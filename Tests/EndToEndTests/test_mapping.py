@@ -307,7 +307,7 @@ class CheckTests(FileTest):
             ["nowhere.yaml", "line 1", "file"]])
 
     def test_what_is_no_yaml_is_said_with_its_line(self):
-        for text, line in (("version: 1\ntake: {kinds: [screen\n", 3), ("version: 1\nversion: 2\n", 1),
+        for text, line in (("version: 1\ntake: {kinds: [screen\n", 3), ("version: 1\nversion: 2\n", 2),
                            ("version: 1\nrename:\n  a: b\n c: d\n", 4)):
             problems = self.problems(self.write("m.yaml", text))
             self.assertEqual(len(problems), 1)

@@ -1,26 +1,26 @@
-import Logging
-import WaybillJSON
-import WaybillSystem
+package import Logging
+internal import WaybillJSON
+internal import WaybillSystem
 
 #if canImport(Glibc)
-    import Glibc
+    internal import Glibc
 #elseif canImport(Darwin)
-    import Darwin
+    internal import Darwin
 #endif
 
 /// Standard output and error.
-enum Console {
+package enum Console {
     /// Whether a person watches standard error.
-    static var isTerminal: Bool {
+    package static var isTerminal: Bool {
         isatty(STDERR_FILENO) == 1
     }
 
-    static func printError(_ text: String) {
+    package static func printError(_ text: String) {
         self.write("waybill: \(text)\n", to: STDERR_FILENO)
     }
 
     /// Writes all of `text`; a closed pipe ends the process as it does for every filter.
-    static func write(_ text: String, to descriptor: Int32) {
+    package static func write(_ text: String, to descriptor: Int32) {
         var text = text
         text.withUTF8 { bytes in
             var rest = UnsafeRawBufferPointer(bytes)
@@ -38,7 +38,7 @@ enum Console {
     }
 
     /// A logger for people on a terminal, and for machines (one JSON object a line) otherwise.
-    static func logger(_ label: String, level: Logger.Level) -> Logger {
+    package static func logger(_ label: String, level: Logger.Level) -> Logger {
         Logger(label: label) { label in
             ConsoleLogHandler(label: label, logLevel: level, isJSON: !Self.isTerminal)
         }
@@ -123,20 +123,20 @@ struct ConsoleLogHandler: LogHandler {
 }
 
 /// Progress of what takes longer than two seconds: a bar on a terminal, a line each ten seconds otherwise.
-struct ProgressBar {
+package struct ProgressBar {
     private let label: String
     private let isQuiet: Bool
     private let started = POSIXClock().monotonicTime()
     private var lastShown = POSIXClock().monotonicTime()
     private var isDrawn = false
 
-    init(_ label: String, isQuiet: Bool) {
+    package init(_ label: String, isQuiet: Bool) {
         self.label = label
         self.isQuiet = isQuiet
     }
 
     /// Shows that `done` of `total` bytes are done.
-    mutating func show(_ done: Int, of total: Int) {
+    package mutating func show(_ done: Int, of total: Int) {
         guard !self.isQuiet else { return }
         let now = POSIXClock().monotonicTime()
         guard now - self.started > .seconds(2),
@@ -158,7 +158,7 @@ struct ProgressBar {
     }
 
     /// Ends the line.
-    mutating func finish() {
+    package mutating func finish() {
         if self.isDrawn { Console.write("\n", to: STDERR_FILENO) }
         self.isDrawn = false
     }

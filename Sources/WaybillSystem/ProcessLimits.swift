@@ -1,0 +1,29 @@
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
+/// What the system lets this process have.
+package enum ProcessLimits {
+    /// Raises how many files may be open at once, as far as it goes without privileges.
+    ///
+    /// - Returns: how many may be open now.
+    @discardableResult
+    package static func raiseOpenFileCount(to wanted: Int) -> Int {
+        var limit = rlimit()
+        #if canImport(Glibc)
+            let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        #else
+            let resource = RLIMIT_NOFILE
+        #endif
+        guard getrlimit(resource, &limit) == 0 else { return 256 }
+        let raised = min(rlim_t(wanted), limit.rlim_max)
+        if limit.rlim_cur < raised {
+            var new = limit
+            new.rlim_cur = raised
+            if setrlimit(resource, &new) == 0 { limit = new }
+        }
+        return Int(clamping: limit.rlim_cur)
+    }
+}

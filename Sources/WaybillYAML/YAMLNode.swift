@@ -1,0 +1,194 @@
+internal import CYAML
+
+/// What is wrong with a text that should be YAML, and where.
+package struct YAMLError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// Counted from 1.
+    package let line: Int
+    /// The key that stands twice in one mapping; `nil` for any other problem.
+    package let duplicateKey: String?
+    package let description: String
+}
+
+/// A value in a YAML document, read by libyaml; it knows its line, and keeps the document it points into.
+///
+///     text ─▶ libyaml's tree, checked for keys given twice ─▶ nodes that look things up in it
+///
+/// An alias is the node that its anchor names. A document may name a node inside itself: walk only as deep as expected.
+package struct YAMLNode: Sendable {
+    /// Larger inputs are none of ours.
+    private static let byteCountMax = 16 << 20
+
+    private let document: YAMLDocument
+    private let index: Int32
+
+    private init(_ document: YAMLDocument, _ index: Int32) {
+        self.document = document
+        self.index = index
+    }
+
+    /// Reads the one document of `text`; `nil` when it holds none.
+    package static func document(_ text: String) throws(YAMLError) -> YAMLNode? {
+        guard text.utf8.count <= Self.byteCountMax else {
+            throw YAMLError(line: 1, duplicateKey: nil, description: "more than \(Self.byteCountMax >> 20) MiB")
+        }
+        // A pointer of its own: the parser keeps it from one call to the next.
+        let input = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: max(text.utf8.count, 1))
+        defer { input.deallocate() }
+        let (_, end) = input.initialize(from: text.utf8)
+        let parser = YAMLParser(input: UnsafeBufferPointer(rebasing: input[..<end]))
+        guard let root = try parser.next() else { return nil }
+        if let second = try parser.next() {
+            throw YAMLError(line: second.line, duplicateKey: nil, description: "a second document begins")
+        }
+        try root.document.checkKeys()
+        return root
+    }
+
+    /// Where it begins, counted from 1.
+    package var line: Int {
+        self.document.line(self.index)
+    }
+
+    /// The text of a scalar; for one without quotes as it stands.
+    package var string: String? {
+        self.document.scalar(self.index)?.text
+    }
+
+    /// Whether it is a scalar without quotes, which may be a number, a boolean or nothing.
+    package var isPlain: Bool {
+        self.document.scalar(self.index)?.isPlain ?? false
+    }
+
+    package var isScalar: Bool {
+        self.document.scalar(self.index) != nil
+    }
+
+    /// A whole number in decimal; `_` may stand between digits.
+    package var int: Int? {
+        guard let scalar = self.document.scalar(self.index), scalar.isPlain else { return nil }
+        let digits = scalar.text.hasPrefix("_") || scalar.text.hasSuffix("_") ? "" : scalar.text.filter { $0 != "_" }
+        return Int(digits)
+    }
+
+    /// `true`, `yes`, `on`, or `false`, `no`, `off`, in any case.
+    package var bool: Bool? {
+        guard let scalar = self.document.scalar(self.index), scalar.isPlain else { return nil }
+        switch scalar.text.lowercased() {
+        case "true", "yes", "on": return true
+        case "false", "no", "off": return false
+        default: return nil
+        }
+    }
+
+    /// The elements of a sequence, in order.
+    package var sequence: [YAMLNode]? {
+        self.document.elements(self.index)?.map { YAMLNode(self.document, $0) }
+    }
+
+    /// The keys and values of a mapping, in order.
+    package var mapping: [(key: YAMLNode, value: YAMLNode)]? {
+        self.document.pairs(self.index)?.map { (YAMLNode(self.document, $0), YAMLNode(self.document, $1)) }
+    }
+
+    fileprivate static func root(of document: YAMLDocument) -> YAMLNode {
+        YAMLNode(document, 1)
+    }
+}
+
+/// libyaml's parser over bytes that outlive it.
+private final class YAMLParser {
+    private let parser: UnsafeMutablePointer<yaml_parser_t>
+
+    init(input: UnsafeBufferPointer<UInt8>) {
+        self.parser = .allocate(capacity: 1)
+        precondition(yaml_parser_initialize(self.parser) == 1, "libyaml found no memory")
+        yaml_parser_set_encoding(self.parser, YAML_UTF8_ENCODING)
+        yaml_parser_set_input_string(self.parser, input.baseAddress, input.count)
+    }
+
+    deinit {
+        yaml_parser_delete(self.parser)
+        self.parser.deallocate()
+    }
+
+    /// The root of the next document; `nil` behind the last.
+    func next() throws(YAMLError) -> YAMLNode? {
+        let document = YAMLDocument()
+        guard yaml_parser_load(self.parser, document.pointer) == 1 else { throw self.error }
+        return document.isEmpty ? nil : .root(of: document)
+    }
+
+    private var error: YAMLError {
+        let state = self.parser.pointee
+        let problem = state.problem.map { String(cString: $0) } ?? "cannot be read"
+        let context = state.context.map { String(cString: $0) + ", " } ?? ""
+        return YAMLError(
+            line: Int(state.problem_mark.line) + 1, duplicateKey: nil, description: context + problem)
+    }
+}
+
+/// One document as libyaml keeps it; read only once it is loaded, so any thread may look.
+private final class YAMLDocument: @unchecked Sendable {
+    let pointer: UnsafeMutablePointer<yaml_document_t>
+
+    init() {
+        self.pointer = .allocate(capacity: 1)
+        self.pointer.initialize(to: yaml_document_t())
+    }
+
+    deinit {
+        yaml_document_delete(self.pointer)
+        self.pointer.deallocate()
+    }
+
+    var isEmpty: Bool { yaml_document_get_root_node(self.pointer) == nil }
+
+    /// Nodes are counted from 1.
+    private func node(_ index: Int32) -> yaml_node_t {
+        guard let node = yaml_document_get_node(self.pointer, index) else {
+            preconditionFailure("node \(index) is not of this document")
+        }
+        return node.pointee
+    }
+
+    func line(_ index: Int32) -> Int {
+        Int(self.node(index).start_mark.line) + 1
+    }
+
+    func scalar(_ index: Int32) -> (text: String, isPlain: Bool)? {
+        let node = self.node(index)
+        guard node.type == YAML_SCALAR_NODE else { return nil }
+        let bytes = UnsafeBufferPointer(start: node.data.scalar.value, count: node.data.scalar.length)
+        return (String(decoding: bytes, as: UTF8.self), node.data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+    }
+
+    func elements(_ index: Int32) -> [Int32]? {
+        let node = self.node(index)
+        guard node.type == YAML_SEQUENCE_NODE else { return nil }
+        let items = node.data.sequence.items
+        guard let start = items.start, let top = items.top else { return [] }
+        return (0..<(top - start)).map { start[$0] }
+    }
+
+    func pairs(_ index: Int32) -> [(Int32, Int32)]? {
+        let node = self.node(index)
+        guard node.type == YAML_MAPPING_NODE else { return nil }
+        let pairs = node.data.mapping.pairs
+        guard let start = pairs.start, let top = pairs.top else { return [] }
+        return (0..<(top - start)).map { (start[$0].key, start[$0].value) }
+    }
+
+    /// Finds keys that stand twice in one mapping, of which one would be lost without a word.
+    func checkKeys() throws(YAMLError) {
+        var index: Int32 = 1
+        while yaml_document_get_node(self.pointer, index) != nil {
+            var seen: Set<String> = []
+            for (key, _) in self.pairs(index) ?? [] {
+                guard let name = self.scalar(key)?.text, !seen.insert(name).inserted else { continue }
+                throw YAMLError(
+                    line: self.line(key), duplicateKey: name, description: "the key \(name) is given twice")
+            }
+            index += 1
+        }
+    }
+}

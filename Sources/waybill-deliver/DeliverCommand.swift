@@ -1,0 +1,224 @@
+import ArgumentParser
+import Logging
+import UnixSignals
+import WaybillConsole
+import WaybillDelivery
+import WaybillExport
+import WaybillSystem
+
+/// `waybill deliver`: closed parts of exports, over HTTPS to providers.
+///
+/// A program of its own, so that what an HTTP client brings along weighs on no receiver and no agent.
+@main
+struct DeliverCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "waybill deliver",
+        abstract: "Send the closed parts of an export to the provider.",
+        discussion: """
+            Examples:
+              waybill deliver --data /var/lib/waybill --provider mixpanel --env prod --credentials /etc/waybill/keys
+              waybill deliver --data /var/lib/waybill --provider ga4 --region eu --follow
+              waybill deliver --data /var/lib/waybill --provider ga4 --dry-run | less
+              waybill deliver --data /var/lib/waybill --provider snowplow --endpoint https://collector.example.com
+
+            Credentials come from variables or from lines NAME=value of a file that its owner alone may read, one set
+            for each environment, as in WAYBILL_GA4_API_SECRET_PROD:
+              ga4                 GA4_API_SECRET, GA4_FIREBASE_APP_ID
+              mixpanel            MIXPANEL_PROJECT_ID, MIXPANEL_SERVICE_ACCOUNT, MIXPANEL_SERVICE_SECRET
+              mixpanel-profiles   MIXPANEL_TOKEN
+              amplitude           AMPLITUDE_API_KEY
+              segment             SEGMENT_WRITE_KEY
+              posthog             POSTHOG_API_KEY
+              snowplow            none
+            An environment without credentials is left out. Proxies: HTTPS_PROXY, HTTP_PROXY, NO_PROXY.
+
+            What was sent is remembered record by record, so that it can be stopped, killed and run again. What the
+            provider refuses goes to dead/delivery-….ndjson beside the part. The last line is a summary as JSON. The
+            exit code is 77 when the credentials are refused, 69 when the provider cannot be reached, 65 when something
+            could not be sent for another reason.
+            """)
+
+    @Option(help: "A receiver's data directory.")
+    var data: String
+
+    @Option(help: "Which export: \(DeliverableProvider.allCases.map(\.rawValue).joined(separator: ", ")).")
+    var provider: String
+
+    @Option(help: "Only this environment: dev, internal or prod.")
+    var env: DeploymentEnvironment?
+
+    @Option(help: "The provider's data centre: us or eu. (default: us)")
+    var region: ProviderRegion?
+
+    @Option(help: "Send to this address and not to the provider's own.")
+    var endpoint: String?
+
+    @Option(help: "A file with credentials. (default: this process's variables)")
+    var credentials: String?
+
+    @Option(
+        help: """
+            What becomes of a GA4 request of which nobody knows whether it arrived: skip (to the dead letters) or resend.
+            """)
+    var ambiguous: AmbiguityPolicy = .skip
+
+    @Option(help: "At most so many events a second. (default: what the provider documents)")
+    var rate: Double?
+
+    @Option(help: "Seconds that one request may take.")
+    var timeout: Double = 30
+
+    @Option(help: "The longest wait between two tries, in seconds.")
+    var backoffMax: Double = 60
+
+    @Option(help: "Without --follow: leave after so many seconds in which nothing could be sent.")
+    var patience: Double = 300
+
+    @Flag(help: "Go on with parts that are closed later, until SIGTERM.")
+    var follow = false
+
+    @Flag(help: "Also send days that were made again after something of them was sent.")
+    var force = false
+
+    @Flag(help: "Print the requests, without credentials, and send nothing.")
+    var dryRun = false
+
+    @Flag(
+        name: .customLong("validate"),
+        help: "GA4: let the debug endpoint judge what is not sent yet; nothing is recorded there or here.")
+    var isValidation = false
+
+    @OptionGroup var log: LogOptions
+
+    func validate() throws {
+        let provider = try self.deliverable()
+        for (name, value) in [("rate", self.rate ?? 1), ("timeout", self.timeout), ("patience", self.patience)] {
+            guard value > 0, value <= 86_400_000 else { throw ValidationError("--\(name) is a number above 0") }
+        }
+        guard (0...3600).contains(self.backoffMax) else { throw ValidationError("--backoff-max is 0 to 3600 seconds") }
+        if self.isValidation, provider != .ga4 { throw ValidationError("--validate goes with --provider ga4 alone") }
+        if self.isValidation, self.dryRun { throw ValidationError("--validate and --dry-run exclude each other") }
+    }
+
+    private func deliverable() throws -> DeliverableProvider {
+        do {
+            return try DeliverableProvider(try ProviderID(named: self.provider))
+        } catch {
+            throw ValidationError("\(error)")
+        }
+    }
+
+    func run() async throws {
+        var configuration = DeliveryConfiguration(dataDirectory: self.data, provider: try self.deliverable())
+        configuration.env = self.env
+        configuration.region = self.region
+        configuration.endpoint = self.endpoint
+        configuration.ambiguity = self.ambiguous
+        configuration.eventsPerSecond = self.rate
+        configuration.isForced = self.force
+        configuration.isFollowing = self.follow
+        configuration.patience = .seconds(self.patience)
+        configuration.backoffLongest = .seconds(self.backoffMax)
+        do {
+            if self.dryRun {
+                let preview = DeliveryPreview(
+                    configuration, files: POSIXFileSystem(), now: POSIXClock().wallTime())
+                let count = try preview.run { print($0, terminator: "") }
+                Console.printError("\(count) requests; nothing was sent")
+            } else {
+                try await self.deliver(configuration)
+            }
+        } catch let error as DeliveryError {
+            throw Self.exitCode(for: error)
+        }
+    }
+
+    private func deliver(_ configuration: DeliveryConfiguration) async throws {
+        let files = POSIXFileSystem()
+        let source: CredentialSource
+        let proxy: ProxyAddress?
+        do {
+            source = try self.credentials.map { try CredentialSource(file: $0, files: files) } ?? CredentialSource()
+            proxy = try ProxyAddress.find(for: try configuration.address(), in: { ProcessEnvironment[$0] })
+        } catch {
+            Console.printError("\(error)")
+            throw ExitCode.badConfiguration
+        }
+        let transport = HTTPTransport(timeout: .seconds(self.timeout), proxy: proxy)
+        let logger = Console.logger("deliver", level: self.log.logLevel)
+        let isValidation = self.isValidation
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
+        let work = Task {
+            let deliverer = try Deliverer(
+                configuration, credentials: source, files: files, clock: POSIXClock(), transport: transport,
+                logger: logger)
+            return isValidation
+                ? try await Self.validate(deliverer) : Self.exitCode(for: try await deliverer.run(), configuration)
+        }
+        let watch = Task {
+            for await _ in signals { work.cancel() }
+        }
+        let result = await work.result
+        watch.cancel()
+        try await transport.shutDown()
+        let code = try result.get()
+        if code != .success { throw code }
+    }
+
+    private static func validate(
+        _ deliverer: Deliverer<POSIXFileSystem, POSIXClock, HTTPTransport>
+    ) async throws(DeliveryError) -> ExitCode {
+        let (requestCount, complaintCount) = try await deliverer.validate { print($0, terminator: "") }
+        print("{\"judged\":\(requestCount),\"complaints\":\(complaintCount)}")
+        return complaintCount == 0 ? .success : .badInput
+    }
+
+    /// Prints what it came to.
+    private static func exitCode(for report: DeliveryReport, _ configuration: DeliveryConfiguration) -> ExitCode {
+        print(report.json(configuration.provider))
+        for env in report.envsWithoutCredentials {
+            Console.printError(
+                "\(env.rawValue) has no credentials and was left out: set "
+                    + configuration.provider.credentialNames.map { $0.variable(env) }.joined(separator: ", "))
+        }
+        if !report.remadeDays.isEmpty {
+            Console.printError(
+                "\(report.remadeDays.count) days were made again after something of them was sent, "
+                    + "\(report.remadeDays[0]) first; --force sends them again")
+        }
+        if !report.damagedParts.isEmpty {
+            Console.printError(
+                "\(report.damagedParts.count) parts are damaged and were left out, \(report.damagedParts[0]) first; "
+                    + "waybill replay makes them again")
+        }
+        switch report.outcome {
+        case .stopped(let reason):
+            Console.printError(reason.description)
+            switch reason {
+            case .credentials: return .noPermission
+            case .endpoint: return .badConfiguration
+            case .quota: return .unreachable
+            case .everythingRefused: return .badInput
+            }
+        case .unreachable(let detail):
+            Console.printError("nothing could be sent for too long: \(detail); nothing is lost, run it again")
+            return .unreachable
+        case .finished, .interrupted:
+            return report.damagedParts.isEmpty && report.remadeDays.isEmpty ? .success : .badInput
+        }
+    }
+
+    private static func exitCode(for error: DeliveryError) -> ExitCode {
+        Console.printError("\(error)")
+        switch error {
+        case .locked, .credentials, .endpoint, .missingCredentials: return .badConfiguration
+        case .noExport: return .noInput
+        case .damagedState: return .badInput
+        case .disk: return .files
+        case .notValidated: return .unreachable
+        }
+    }
+}
+
+extension AmbiguityPolicy: ExpressibleByArgument {}
+extension ProviderRegion: ExpressibleByArgument {}
