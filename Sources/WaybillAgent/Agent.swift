@@ -8,7 +8,7 @@ internal import WaybillMetrics
 internal import WaybillSystem
 internal import WaybillTail
 
-/// The agent as a service: one thread that works (``Pump``), one event loop that carries bytes.
+/// The agent as a service: one thread that decides (``Pump``), threads that compress, one event loop that carries bytes.
 ///
 /// Graceful shutdown asks the pump to drain; what is not acknowledged by the deadline is still on disk.
 package final class Agent: Service {
@@ -111,10 +111,19 @@ package final class Agent: Service {
                 fileSystem: files, registry: registry, agent: configuration.name, sources: sources,
                 quarantineDirectory: self.quarantine, limits: configuration.tailLimits)
             self.telemetry.registryEntriesUnreadable(tail.recovery.unreadableKeys)
+            let compressor = BatchCompressor(
+                threadCount: configuration.compressionThreadCount, rawByteCountMax: configuration.rawByteCountMax
+            ) { inbox.post(.bufferFreed, generation: 0) }
+            let workers = compressor.start(
+                threadCount: configuration.compressionThreadCount, level: configuration.compressionLevel)
+            defer {
+                compressor.close()
+                for worker in workers { worker.join() }
+            }
             var pump = Pump(
-                configuration: configuration, files: files, tail: tail, hints: DirectoryWatcher(), clock: POSIXClock(),
-                telemetry: self.telemetry, seed: SystemRandom.seed()
-            ) { Link(to: $0, group: group, inbox: inbox, generation: $1) }
+                configuration: configuration, files: files, tail: tail, hints: DirectoryWatcher(),
+                buffers: compressor, clock: POSIXClock(), telemetry: self.telemetry, seed: SystemRandom.seed()
+            ) { Link(to: $0, group: group, compressor: compressor, inbox: inbox, generation: $1) }
             while true {
                 if let outcome = pump.step(inbox.drain()) { return outcome }
                 if inbox.wake.wait(for: pump.hintFile, timeout: pump.restingTime()) { pump.filesChanged() }

@@ -47,8 +47,12 @@ package struct AgentConfiguration: Sendable {
     package var token: Secret?
     /// zlib's level, 0–9.
     package var compressionLevel = 1
+    /// Threads that compress; more than one where a single agent must fill a fast network.
+    package var compressionThreadCount = 1
     /// Bytes of a source in one batch.
     package var batchByteCountMax = 256 << 10
+    /// A line longer than a batch is a batch.
+    package var rawByteCountMax: Int { max(self.batchByteCountMax, self.tailLimits.lineByteCountMax) }
     /// How long new lines may gather before they are sent.
     package var linger = Duration.milliseconds(5)
     /// How long a stop may take to ship what is there.

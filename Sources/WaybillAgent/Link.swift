@@ -52,11 +52,24 @@ final class PumpInbox: Sendable {
     }
 }
 
-/// One connection to a receiver: bytes both ways, nothing else.
+/// One connection to a receiver: messages and batches in the order in which the pump gave them, bytes back.
+///
+/// A batch has its place in the order before it is compressed; what stands behind it waits.
 final class Link: AgentLink {
+    /// Something to be sent, at its place.
+    private enum Slot {
+        case compressing
+        case ready(ByteBuffer)
+        case pong(ByteBuffer)
+    }
+
     private struct State {
         var channel: (any Channel)?
         var isClosed = false
+        /// From the first batch on that is not compressed yet.
+        var slots = CircularBuffer<Slot>()
+        /// The ticket of the first slot.
+        var firstTicket = 0
         var unwrittenPongCount = 0
         /// Whether a read waits for PONGs to be written.
         var isReadHeld = false
@@ -66,11 +79,16 @@ final class Link: AgentLink {
     private static let unwrittenPongCountMax = 1024
 
     private let group: any EventLoopGroup
+    private let compressor: BatchCompressor
     private let state = Mutex(State())
 
     /// Connects in the background; what happens is posted with `generation`.
-    init(to address: NetworkAddress, group: any EventLoopGroup, inbox: PumpInbox, generation: Int) {
+    init(
+        to address: NetworkAddress, group: any EventLoopGroup, compressor: BatchCompressor, inbox: PumpInbox,
+        generation: Int
+    ) {
         self.group = group
+        self.compressor = compressor
         let bootstrap = ClientBootstrap(group: group)
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelOption(.socketOption(.so_keepalive), value: 1)
@@ -96,16 +114,62 @@ final class Link: AgentLink {
         }
     }
 
-    /// Sends a message, and the payload behind it when it is a batch.
-    func send(_ message: Message, payload: UnsafeRawBufferPointer?) {
-        guard let channel = self.state.withLock({ $0.channel }) else { return }
-        let line = message.encoded
-        var buffer = channel.allocator.buffer(capacity: line.count + (payload?.count ?? 0))
-        buffer.writeBytes(line)
-        if let payload { buffer.writeBytes(payload) }
-        guard case .pong = message else { return channel.writeAndFlush(buffer, promise: nil) }
-        self.state.withLock { $0.unwrittenPongCount += 1 }
-        channel.writeAndFlush(buffer).whenComplete { _ in self.pongWritten(channel) }
+    func send(_ message: Message) {
+        self.state.withLock { state in
+            guard let channel = state.channel else { return }
+            let buffer = channel.allocator.buffer(bytes: message.encoded)
+            var slot = Slot.ready(buffer)
+            if case .pong = message {
+                slot = .pong(buffer)
+                state.unwrittenPongCount += 1
+            }
+            state.slots.append(slot)
+            self.write(&state)
+        }
+    }
+
+    func send(_ batch: RawBatch) {
+        let ticket = self.state.withLock { state in
+            state.slots.append(.compressing)
+            return state.firstTicket + state.slots.count - 1
+        }
+        self.compressor.compress(batch, for: self, ticket: ticket)
+    }
+
+    /// Puts a compressed batch at its place.
+    func compressed(_ header: BatchHeader, _ payload: UnsafeRawBufferPointer, ticket: Int) {
+        self.state.withLock { state in
+            guard let channel = state.channel, !state.isClosed else { return }
+            let line = Message.batch(header).encoded
+            var buffer = channel.allocator.buffer(capacity: line.count + payload.count)
+            buffer.writeBytes(line)
+            buffer.writeBytes(payload)
+            state.slots[offset: ticket - state.firstTicket] = .ready(buffer)
+            self.write(&state)
+        }
+    }
+
+    /// Writes what is ready at the head of the order.
+    ///
+    /// Under the lock, so that two threads keep the order: off its event loop a channel only takes note.
+    private func write(_ state: inout State) {
+        guard let channel = state.channel else { return }
+        var isWritten = false
+        while let slot = state.slots.first {
+            switch slot {
+            case .compressing:
+                if isWritten { channel.flush() }
+                return
+            case .ready(let buffer):
+                channel.write(buffer, promise: nil)
+            case .pong(let buffer):
+                channel.write(buffer).whenComplete { _ in self.pongWritten(channel) }
+            }
+            isWritten = true
+            state.slots.removeFirst()
+            state.firstTicket += 1
+        }
+        if isWritten { channel.flush() }
     }
 
     private func pongWritten(_ channel: any Channel) {
@@ -132,6 +196,7 @@ final class Link: AgentLink {
     func close() {
         let channel = self.state.withLock { state in
             state.isClosed = true
+            state.slots = CircularBuffer()
             return state.channel
         }
         channel?.close(promise: nil)

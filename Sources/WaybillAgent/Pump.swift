@@ -1,19 +1,17 @@
-internal import WaybillCompression
 internal import WaybillProtocol
 package import WaybillSystem
 package import WaybillTail
 
-/// The agent's one working thread: files → batches → zlib → connection, and answers → registry.
+/// The agent's one deciding thread: files → batches → connection, and answers → registry.
 ///
-///     inotify, scan ─▶ Tail.nextReady ─▶ OPEN … AT ─▶ Tail.nextBatch ─▶ Deflater ─▶ BATCH ─▶ ACK ─▶ registry
+///     inotify, scan ─▶ Tail.nextReady ─▶ OPEN … AT ─▶ Tail.nextBatch ─▶ AgentLink (zlib) ─▶ BATCH ─▶ ACK ─▶ registry
 ///
-/// Life of one line: its file is found by a hint or a scan → one large `pread` brings it into the batch buffer with
-/// its neighbours → deflated from there into the wire buffer, framed, handed to the event loop → the receiver's ACK
-/// moves the registry. Nothing is read that the window has no room for, so memory does not depend on the backlog.
+/// Life of one line: its file is found by a hint or a scan → one large `pread` brings it into a batch buffer with its
+/// neighbours → the link has it compressed from there, framed and sent at its place among the messages → the receiver's
+/// ACK moves the registry. Nothing is read that the window or the buffers have no room for, so memory does not depend on
+/// the backlog.
 ///
-/// Budget per batch (256 KiB): one `pread` of it, two small ones, one deflate, one copy of the compressed bytes, one
-/// hop to the event loop, one `send`. Memory: batch buffer (as long as the longest line), wire buffer, zlib's state,
-/// and the compressed bytes in flight.
+/// Budget per batch (256 KiB): one `pread` of it, two small ones, one hop to the link.
 ///
 /// No socket, no wait: connections and hints about files come through seams, and whoever drives it calls ``step(_:)``
 /// when something happened or ``restingTime()`` has passed.
@@ -33,11 +31,11 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     private var tail: Tail<Files>
     private var hints: Hints
-    private var deflater: Deflater
     private var session = SenderSession()
     private var streams = StreamNumbers()
-    private let batchBuffer: UnsafeMutableRawBufferPointer
-    private let wireBuffer: UnsafeMutableRawBufferPointer
+    private let buffers: any BatchBuffers
+    /// A buffer that was taken and holds no batch.
+    private var buffer: BatchBuffer?
     private var received: [UInt8] = []
 
     private var link: (any AgentLink)?
@@ -80,7 +78,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     package init(
         configuration: AgentConfiguration, files: Files, tail: consuming Tail<Files>, hints: consuming Hints,
-        clock: any SystemClock, telemetry: AgentTelemetry, seed: UInt64, connect: @escaping Connect
+        buffers: any BatchBuffers, clock: any SystemClock, telemetry: AgentTelemetry, seed: UInt64,
+        connect: @escaping Connect
     ) {
         self.configuration = configuration
         self.files = files
@@ -91,10 +90,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.telemetry = telemetry
         self.instance = Hexadecimal.text(seed, digitCount: 16)
         self.batchByteCountMax = configuration.batchByteCountMax
-        self.deflater = Deflater(level: configuration.compressionLevel)
-        let rawByteCountMax = max(configuration.batchByteCountMax, configuration.tailLimits.lineByteCountMax)
-        self.batchBuffer = .allocate(byteCount: rawByteCountMax, alignment: 4096)
-        self.wireBuffer = .allocate(byteCount: self.deflater.byteCountMax(of: rawByteCountMax), alignment: 4096)
+        self.buffers = buffers
         let now = clock.monotonicTime()
         self.phase = .disconnected(retryAt: now)
         self.backoff = Backoff(seed: seed)
@@ -106,11 +102,6 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.lastScan = now
         self.started = now
         self.unreadySince = now
-    }
-
-    deinit {
-        self.batchBuffer.deallocate()
-        self.wireBuffer.deallocate()
     }
 
     private var now: TailTime {
@@ -261,7 +252,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
                 mayRead = true
             case .closed(let reason):
                 self.disconnect(reason)
-            case .stop, .measure:
+            case .stop, .measure, .bufferFreed:
                 break
             }
         }
@@ -378,9 +369,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.tail.connectionLost()
     }
 
-    private mutating func send(_ message: Message, payload: UnsafeRawBufferPointer? = nil) {
+    private mutating func send(_ message: Message) {
         self.lastSent = self.clock.monotonicTime()
-        self.link?.send(message, payload: payload)
+        self.link?.send(message)
     }
 
     /// How long the receiver lets a connection say nothing; a day is as good as any more, and fits into every clock.
@@ -418,7 +409,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         // Answers are taken in between, so that a long backlog does not hold up the registry.
         for _ in 0..<16 {
             guard self.phase == .ready, self.session.admits(rawByteCount: self.batchByteCountMax),
-                self.streams.openingCount < StreamNumbers.openingCountMax
+                self.streams.openingCount < StreamNumbers.openingCountMax, self.hasBuffer
             else { return }
             guard let stream = self.tail.nextReady() else { return self.makeRoomForStreams() }
             switch self.streams.state(of: stream) {
@@ -429,6 +420,14 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             }
         }
         self.hasMore = true
+    }
+
+    /// Whether a batch can be read; where not, an event comes when it can.
+    private var hasBuffer: Bool {
+        mutating get {
+            if self.buffer == nil { self.buffer = self.buffers.take() }
+            return self.buffer != nil
+        }
     }
 
     /// Connects again when streams that never end keep others from being opened; numbers are free again then.
@@ -471,11 +470,15 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     }
 
     private mutating func shipNext(of stream: StreamKey, _ number: StreamNumber) {
+        guard let buffer = self.buffer else { return }
         let read = self.tail.nextBatch(
-            for: stream, byteCountMax: self.batchByteCountMax, into: self.batchBuffer, self.now)
+            for: stream, byteCountMax: self.batchByteCountMax, into: buffer.bytes, self.now)
         switch read {
         case .batch(let offset, let rawByteCount, let lineCount, _):
-            self.shipBatch(of: stream, number, offset: offset, rawByteCount: rawByteCount, lineCount: lineCount)
+            let header = BatchHeader(
+                stream: number, offset: StreamOffset(UInt64(offset)), rawByteCount: rawByteCount,
+                lineCount: lineCount, wireByteCount: 0, checksum: 0)
+            self.shipBatch(of: stream, header, buffer)
         case .skip(let offset, let length, let reason):
             self.summary.skippedByteCount += length
             self.perform(
@@ -489,24 +492,16 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         }
     }
 
-    private mutating func shipBatch(
-        of stream: StreamKey, _ number: StreamNumber, offset: Int, rawByteCount: Int, lineCount: Int
-    ) {
+    private mutating func shipBatch(of stream: StreamKey, _ header: BatchHeader, _ buffer: BatchBuffer) {
         guard let id = WaybillProtocol.StreamID(self.tail.id(of: stream).description) else { return }
-        let raw = UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self.batchBuffer)[..<rawByteCount])
-        let wireByteCount = self.deflater.deflate(raw, into: self.wireBuffer)
-        let wire = UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self.wireBuffer)[..<wireByteCount])
-        var header = BatchHeader(
-            stream: number, offset: StreamOffset(UInt64(offset)), rawByteCount: rawByteCount, lineCount: lineCount,
-            wireByteCount: wireByteCount, checksum: 0)
-        header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: id), wire)
+        self.buffer = nil
         self.session.batchSent(header)
-        self.send(.batch(header), payload: wire)
+        self.lastSent = self.clock.monotonicTime()
+        self.link?.send(RawBatch(id: id, header: header, buffer: buffer))
         if self.shipped.insert(stream).inserted { self.summary.streamCount += 1 }
-        self.summary.rawByteCount += rawByteCount
-        self.summary.lineCount += lineCount
+        self.summary.rawByteCount += header.rawByteCount
+        self.summary.lineCount += header.lineCount
         self.summary.batchCount += 1
-        self.summary.wireByteCount += wireByteCount
     }
 
     // MARK: The end
@@ -551,6 +546,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     private var standing: AgentStanding {
         var standing = AgentStanding()
         standing.summary = self.summary
+        standing.summary.wireByteCount = self.buffers.wireByteCount
         standing.summary.lostByteCount = self.tail.loss.byteCount
         standing.isConnected = self.phase == .ready
         standing.inFlightByteCount = self.session.inFlightByteCount
@@ -568,6 +564,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         if self.phase == .ready { self.send(.bye) }
         self.link?.close()
         self.summary.lostByteCount = self.tail.loss.byteCount
+        self.summary.wireByteCount = self.buffers.wireByteCount
         self.summary.duration = self.clock.monotonicTime() - self.started
         for stream in self.tail.streams {
             let position = self.tail.position(of: stream)

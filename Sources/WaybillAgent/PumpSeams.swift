@@ -8,14 +8,19 @@ package enum LinkEvent: Sendable {
     case closed(reason: String)
     /// The process is told to stop.
     case stop
+    /// There is a buffer again for somebody who got none.
+    case bufferFreed
     /// Somebody wants to know where the agent stands; `nil` is the answer of one that has stopped.
     case measure(reply: @Sendable (AgentStanding?) -> Void)
 }
 
-/// One connection to a receiver, as the pump sees it: bytes out; what comes in are ``LinkEvent``s.
+/// One connection to a receiver, as the pump sees it: messages out, in the order in which they are given; what comes in
+/// are ``LinkEvent``s.
 package protocol AgentLink: Sendable {
-    /// Sends a message, and the payload behind it when it is a batch; nothing, once the connection is gone.
-    func send(_ message: Message, payload: UnsafeRawBufferPointer?)
+    /// Sends a message that is no batch; nothing, once the connection is gone.
+    func send(_ message: Message)
+    /// Compresses a batch and sends it; its buffer goes back to where it came from.
+    func send(_ batch: RawBatch)
     /// Lets the next bytes come; none come before the first call, and none in between.
     func read()
     func close()
@@ -41,3 +46,35 @@ package protocol ChangeHints: ~Copyable {
 }
 
 extension DirectoryWatcher: ChangeHints {}
+
+/// Whole lines of one stream as they were read, on their way to be compressed.
+package struct RawBatch: Sendable {
+    package let id: WaybillProtocol.StreamID
+    /// Without what compression tells: length on the wire and checksum.
+    package let header: BatchHeader
+    /// The lines are its first `header.rawByteCount` bytes.
+    package let buffer: BatchBuffer
+}
+
+/// Room for the lines of one batch.
+///
+/// `@unchecked Sendable`: one at a time has it, the pump that fills it or the thread that compresses it.
+package final class BatchBuffer: @unchecked Sendable {
+    package let bytes: UnsafeMutableRawBufferPointer
+
+    package init(byteCount: Int) {
+        self.bytes = .allocate(byteCount: byteCount, alignment: 4096)
+    }
+
+    deinit {
+        self.bytes.deallocate()
+    }
+}
+
+/// The buffers that there are: so many batches are read ahead of their compression.
+package protocol BatchBuffers: Sendable {
+    /// `nil` while all of them are under way; ``LinkEvent/bufferFreed`` comes when one is back.
+    func take() -> BatchBuffer?
+    /// Compressed bytes so far.
+    var wireByteCount: Int { get }
+}

@@ -21,6 +21,7 @@ final class SimulatedAgent: @unchecked Sendable {
     /// What a receiver has acknowledged, as the registry may know it; for planted bugs.
     private var acknowledged: [WaybillProtocol.StreamID: UInt64] = [:]
     private var stepCount = 0
+    private var encoder: BatchEncoder
 
     /// With its LF.
     static let lineByteCountMax = 2048
@@ -34,6 +35,7 @@ final class SimulatedAgent: @unchecked Sendable {
         self.disk = SimulatedDisk(site.dice, self.clock)
         self.disk.failsAfterWrites = false
         self.tally = Tally(trace: site.trace.map { trace in { trace("agent: \($0)") } })
+        self.encoder = BatchEncoder(level: 1, rawByteCountMax: max(site.batchByteCountMax, Self.lineByteCountMax))
         let files = SimulatedFiles(self.disk)
         do throws(FileSystemError) {
             for path in [Self.spool, Self.logs] { try files.createDirectories(path) }
@@ -89,10 +91,12 @@ final class SimulatedAgent: @unchecked Sendable {
             let tail = Tail(
                 fileSystem: files, registry: registry, agent: configuration.name, sources: sources,
                 quarantineDirectory: quarantine, limits: configuration.tailLimits)
-            let process = AgentProcess(files)
+            let buffers = SimulatedBuffers(byteCount: configuration.rawByteCountMax)
+            let process = AgentProcess(files, buffers)
             let pump = Pump(
                 configuration: configuration, files: files, tail: tail, hints: SimulatedHints(store: self.hints),
-                clock: self.clock, telemetry: AgentTelemetry(logger: Logger(label: "agent") { _ in self.tally }),
+                buffers: buffers, clock: self.clock,
+                telemetry: AgentTelemetry(logger: Logger(label: "agent") { _ in self.tally }),
                 seed: self.site.dice.bits()
             ) { [unowned process, site] _, generation in
                 let connection = Connection(site, agent: self, generation: generation)
@@ -183,6 +187,20 @@ final class SimulatedAgent: @unchecked Sendable {
         self.wake(after: max(20_000, pump.value.restingTime().nanoseconds))
     }
 
+    /// What a batch becomes on the wire; its buffer is free again a little later.
+    func encoded(_ batch: RawBatch) -> [UInt8] {
+        let (header, payload) = self.encoder.encode(batch)
+        let bytes = Message.batch(header).encoded + payload
+        if let process {
+            process.buffers.wireByteCount += payload.count
+            self.site.schedule.after(Int64(self.site.dice.int(0...2_000)) * 1000) {
+                guard process.buffers.giveBack(batch.buffer), self.process === process else { return }
+                self.post(.bufferFreed, 0)
+            }
+        }
+        return bytes
+    }
+
     /// Something was written at, or happened to, a path.
     func changed(_ path: String) {
         guard self.process != nil, self.hints.isComplete else { return }
@@ -219,12 +237,39 @@ final class SimulatedAgent: @unchecked Sendable {
 /// One run of an agent.
 final class AgentProcess {
     let files: SimulatedFiles
+    let buffers: SimulatedBuffers
     var pump: Box?
     /// Its present connection.
     var connection: Connection?
 
-    init(_ files: SimulatedFiles) {
+    init(_ files: SimulatedFiles, _ buffers: SimulatedBuffers) {
         self.files = files
+        self.buffers = buffers
+    }
+}
+
+/// Two buffers, as scarce as they can be.
+///
+/// `@unchecked Sendable`: a life runs on one thread.
+final class SimulatedBuffers: BatchBuffers, @unchecked Sendable {
+    private var free: [BatchBuffer]
+    private var isAwaited = false
+    var wireByteCount = 0
+
+    init(byteCount: Int) {
+        self.free = (0..<2).map { _ in BatchBuffer(byteCount: byteCount) }
+    }
+
+    func take() -> BatchBuffer? {
+        if self.free.isEmpty { self.isAwaited = true }
+        return self.free.popLast()
+    }
+
+    /// - Returns: whether somebody waits for it.
+    func giveBack(_ buffer: BatchBuffer) -> Bool {
+        self.free.append(buffer)
+        defer { self.isAwaited = false }
+        return self.isAwaited
     }
 }
 

@@ -131,13 +131,17 @@ final class Connection: AgentLink, @unchecked Sendable {
         }
     }
 
-    func send(_ message: Message, payload: UnsafeRawBufferPointer?) {
+    func send(_ message: Message) {
         guard !self.isOver, self.agent.isAlive else { return }
         if case .open(let number, let description) = message { self.ids[number] = description.id }
-        var bytes = message.encoded
-        if let payload { bytes.append(contentsOf: payload) }
-        if case .batch(let header) = message, self.site.has(.ackBeforeCommit) {
-            self.toAgent.send(Message.ack(header.stream, header.end).encoded)
+        self.toReceiver.send(message.encoded)
+    }
+
+    func send(_ batch: RawBatch) {
+        guard !self.isOver, self.agent.isAlive else { return }
+        let bytes = self.agent.encoded(batch)
+        if self.site.has(.ackBeforeCommit) {
+            self.toAgent.send(Message.ack(batch.header.stream, batch.header.end).encoded)
         }
         self.toReceiver.send(bytes)
     }

@@ -53,6 +53,9 @@ struct AgentCommand: AsyncParsableCommand {
     @Option(help: "zlib's level, 0 to 9. (default: 1)")
     var compression: Int?
 
+    @Option(help: "Threads that compress, 1 to 64. (default: 1)")
+    var compressionThreads: Int?
+
     @Flag(help: "Ship what there is, wait until it is durable, print a summary, leave.")
     var once = false
 
@@ -136,6 +139,12 @@ struct AgentCommand: AsyncParsableCommand {
         if let compression {
             guard (0...9).contains(compression) else { throw ValidationError("--compression is 0 to 9") }
             configuration.compressionLevel = compression
+        }
+        if let compressionThreads {
+            guard (1...64).contains(compressionThreads) else {
+                throw ValidationError("--compression-threads is 1 to 64")
+            }
+            configuration.compressionThreadCount = compressionThreads
         }
         if let metrics { configuration.metrics = metrics }
         if self.once { configuration.mode = .once(patience: .seconds(self.patience)) }

@@ -179,6 +179,9 @@ struct ConfigurationFile {
             receivers: section.addresses("to"), sources: [])
         configuration.metrics = section.address("metrics")
         if let level = section.integer("compression", in: 0...9) { configuration.compressionLevel = level }
+        if let count = section.integer("compression_threads", in: 1...64) {
+            configuration.compressionThreadCount = count
+        }
         if let size = section.integer("batch_kib", in: 4...2048) { configuration.batchByteCountMax = size << 10 }
         if let count = section.integer("batch_lines", in: 1...1_000_000) {
             configuration.tailLimits.batchLineCountMax = count

@@ -47,6 +47,33 @@ class LoadTest(SiteTest):
         until(lambda: not any(self.site.spool.glob("*.ndjson")), seconds, "the spool is empty")
 
 
+class CompressionThreadTests(LoadTest):
+    """Several threads compress; what they make leaves in the order in which it was read."""
+
+    def setUp(self):
+        super().setUp()
+        for _ in range(6):
+            self.maker.spool(self.site.spool, self.ledger, 4_000_000)
+
+    def test_batches_keep_their_order(self):
+        receiver = self.site.receiver(exports="none")
+        summary = self.site.once("--compression-threads", "4")
+        self.assertGreater(summary["bytes"], 23_000_000)
+        self.assertLess(summary["wire_bytes"], summary["bytes"])
+        self.assert_stored(receiver)
+        # A batch out of order would have been.
+        self.assertIn('"refused_batches":"0"', receiver.log())
+
+    def test_kills_while_they_work(self):
+        receiver = self.site.receiver(exports="none")
+        for _ in range(6):
+            agent = self.site.agent("--compression-threads", "4")
+            time.sleep(self.chance.uniform(0.02, 0.15))
+            agent.kill()
+        self.site.once("--compression-threads", "4")
+        self.assert_stored(receiver)
+
+
 class Witness(threading.Thread):
     """A client of its own that ships batches without pause and writes down what was acknowledged to it."""
 

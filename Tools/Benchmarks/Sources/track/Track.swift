@@ -55,7 +55,7 @@ struct Track {
         }
         let total = Self.now(CLOCK_MONOTONIC) - started
         let spent = Self.now(CLOCK_PROCESS_CPUTIME_ID) - processor
-        let sorted = UnsafeMutableBufferPointer(start: nanoseconds, count: calls)
+        var sorted = UnsafeMutableBufferPointer(start: nanoseconds, count: calls)
         sorted.sort()
         let counters = waybill.counters
         let mean = sorted.reduce(UInt64(0)) { $0 + UInt64($1) } / UInt64(calls)
