@@ -1,7 +1,9 @@
 internal import WaybillCompression
 package import WaybillProtocol
 
-/// Makes of lines what goes over the wire: header and compressed payload. One owner, one zlib state, reused.
+/// Makes of lines what goes over the wire: header and compressed payload.
+///
+/// One owner, one zlib state, reused.
 package struct BatchEncoder: ~Copyable {
     private var deflater: Deflater
     private let wire: UnsafeMutableRawBufferPointer

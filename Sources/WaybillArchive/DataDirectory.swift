@@ -21,7 +21,9 @@ package enum DataDirectoryError: Error, Hashable, Sendable, CustomStringConverti
 package struct DataDirectory<Files: FileSystem>: Sendable {
     package let root: String
     package let files: Files
-    /// How many files each projection keeps open. With more partitions than these at once, each line may cost a sync.
+    /// How many files each projection keeps open.
+    ///
+    /// With more partitions than these at once, each line may cost a sync.
     package let openFileCountMax: Int
 
     package init(root: String, files: Files, openFileCountMax: Int = 64) {

@@ -54,7 +54,7 @@ package final class AdmissionBudget: Sendable {
     }
 
     /// Gives bytes back.
-    func release(_ byteCount: Int) {
+    package func release(_ byteCount: Int) {
         let resumed = self.state.withLock { state in
             state.free += byteCount
             var resumed: [Waiter] = []

@@ -47,12 +47,13 @@ class CodecTests(SiteTest):
             self.assertEqual(receiver.stop(), 0)
             journal = b"".join(path.read_bytes() for path in sorted((site / "data/journal").glob("*")))
             wires.append(journal)
-            payload, start = b"", 0
-            while (start := journal.find(b"\nBATCH ", start)) >= 0:
-                end = journal.index(b"\n", start + 1)
-                size = int(journal[start + 1:end].split(b" ")[5])
-                payload += zlib.decompress(journal[end + 1:end + 1 + size])
-                start = end + size
+            payload, position = b"", 0
+            while position < len(journal):
+                end = journal.index(b"\n", position) + 1
+                words = journal[position:end].split()
+                position = end + (int(words[5]) if words[0] == b"BATCH" else 0)
+                if words[0] == b"BATCH":
+                    payload += zlib.decompress(journal[end:position])
             self.assertGreater(len(payload), 299_000)
         self.assertNotEqual(*wires)
 

@@ -17,6 +17,7 @@ PLACE = bench.REPOSITORY / ".build/rivals"
 PACKAGES = {
     "rsyslog": ["rsyslog", "rsyslog-relp", "librelp0", "libestr0", "libfastjson4", "liblognorm5"],
     "syslog-ng": ["syslog-ng-core", "libivykis0", "libjson-c5", "libnet1", "libwrap0", "libpcre3"],
+    "libdeflate": ["libdeflate0"],
 }
 
 
