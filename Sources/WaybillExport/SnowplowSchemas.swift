@@ -1,4 +1,5 @@
 internal import WaybillJSON
+internal import WaybillSystem
 
 /// Draft JSON Schemas of the events in parts of Snowplow records, one for each event and log version.
 ///
@@ -26,13 +27,21 @@ package struct SnowplowSchemas {
     package mutating func add(part: [UInt8]) {
         part.withUnsafeBytes { part in
             var tape = JSONTape()
-            for line in part.split(separator: 0x0A) { self.add(UnsafeRawBufferPointer(rebasing: line), &tape) }
+            var envelope = ByteBuilder()
+            var start = 0
+            while start < part.count {
+                let end = part.firstNewline(from: start) ?? part.count
+                self.add(UnsafeRawBufferPointer(rebasing: part[start..<end]), &tape, &envelope)
+                start = end + 1
+            }
         }
     }
 
-    private mutating func add(_ line: UnsafeRawBufferPointer, _ tape: inout JSONTape) {
+    private mutating func add(
+        _ line: UnsafeRawBufferPointer, _ tape: inout JSONTape, _ envelope: inout ByteBuilder
+    ) {
         guard Self.parse(line, &tape), let index = tape.firstValue(of: "ue_pr", in: 0) else { return }
-        var envelope = ByteBuilder()
+        envelope.removeAll()
         JSONText.unescape(tape.bytes(of: index), into: &envelope)
         guard Self.parse(envelope.bytes, &tape), let data = tape.firstValue(of: "data", in: 0),
             let schema = tape.firstValue(of: "schema", in: data), let members = tape.firstValue(of: "data", in: data),

@@ -344,9 +344,13 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         schemas.add(part: try self.files.contents(of: part) ?? [])
         for name in schemas.paths {
             let target = Path.join(Path.parent(of: part), "schemas/\(name)")
-            if let draft = try self.files.contents(of: target) { schemas.add(draft: draft, at: name) }
+            let old = try self.files.contents(of: target)
+            if let old { schemas.add(draft: old, at: name) }
+            let draft = schemas.draft(at: name)
+            // Nearly always: most parts show nothing new.
+            if draft == old { continue }
             try self.files.createDirectories(Path.parent(of: target))
-            try self.files.replace(target, with: schemas.draft(at: name))
+            try self.files.replace(target, with: draft)
         }
     }
 
