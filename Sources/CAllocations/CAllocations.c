@@ -1,7 +1,14 @@
 // Stands before the C library's allocator in the one program that links it, and counts what passes.
 #include "CAllocations.h"
 
-#if defined(__GLIBC__) || defined(__linux__)
+// A sanitizer has an allocator of its own there.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define WAYBILL_IS_SANITIZED
+#endif
+#endif
+
+#if defined(__linux__) && !defined(WAYBILL_IS_SANITIZED)
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
