@@ -112,10 +112,10 @@ package final class Agent: Service {
                 quarantineDirectory: self.quarantine, limits: configuration.tailLimits)
             self.telemetry.registryEntriesUnreadable(tail.recovery.unreadableKeys)
             let compressor = BatchCompressor(
-                threadCount: configuration.compressionThreadCount, rawByteCountMax: configuration.rawByteCountMax
+                threadCount: configuration.compressionThreadCount, level: configuration.compressionLevel,
+                rawByteCountMax: configuration.rawByteCountMax
             ) { inbox.post(.bufferFreed, generation: 0) }
-            let workers = compressor.start(
-                threadCount: configuration.compressionThreadCount, level: configuration.compressionLevel)
+            let workers = compressor.start()
             defer {
                 compressor.close()
                 for worker in workers { worker.join() }

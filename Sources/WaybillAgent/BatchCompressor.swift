@@ -29,21 +29,23 @@ final class BatchCompressor: BatchBuffers {
     }
 
     private let state = Monitor(State())
-    private let bufferCountMax: Int
+    private let threadCount: Int
+    private let level: Int
     private let rawByteCountMax: Int
     private let onBufferFreed: @Sendable () -> Void
 
     /// - Parameter onBufferFreed: is called when a buffer is back after ``take()`` had none.
-    init(threadCount: Int, rawByteCountMax: Int, onBufferFreed: @escaping @Sendable () -> Void) {
-        self.bufferCountMax = threadCount + 2
+    init(threadCount: Int, level: Int, rawByteCountMax: Int, onBufferFreed: @escaping @Sendable () -> Void) {
+        self.threadCount = threadCount
+        self.level = level
         self.rawByteCountMax = rawByteCountMax
         self.onBufferFreed = onBufferFreed
     }
 
     /// Starts the threads, which end after ``close()``.
-    func start(threadCount: Int, level: Int) -> [Worker] {
-        (0..<threadCount).map { index in
-            Worker(name: "waybill-zip-\(index)") { self.work(level: level) }
+    func start() -> [Worker] {
+        (0..<self.threadCount).map { index in
+            Worker(name: "waybill-zip-\(index)") { self.work() }
         }
     }
 
@@ -52,13 +54,13 @@ final class BatchCompressor: BatchBuffers {
     }
 
     var wireByteCount: Int {
-        self.state.update { $0.wireByteCount }
+        self.state.withLock { $0.wireByteCount }
     }
 
     func take() -> BatchBuffer? {
-        self.state.update { state in
+        self.state.withLock { state in
             if let buffer = state.free.popLast() { return buffer }
-            guard state.bufferCount < self.bufferCountMax else {
+            guard state.bufferCount < self.threadCount + 2 else {
                 state.isAwaited = true
                 return nil
             }
@@ -72,12 +74,12 @@ final class BatchCompressor: BatchBuffers {
         self.state.update { $0.jobs.append(Job(batch: batch, link: link, ticket: ticket)) }
     }
 
-    private func work(level: Int) {
-        var encoder = BatchEncoder(level: level, rawByteCountMax: self.rawByteCountMax)
+    private func work() {
+        var encoder = BatchEncoder(level: self.level, rawByteCountMax: self.rawByteCountMax)
         while let job = self.nextJob() {
             let (header, payload) = encoder.encode(job.batch)
             job.link.compressed(header, payload, ticket: job.ticket)
-            let isAwaited = self.state.update { state in
+            let isAwaited = self.state.withLock { state in
                 state.wireByteCount += payload.count
                 state.free.append(job.batch.buffer)
                 defer { state.isAwaited = false }

@@ -57,10 +57,10 @@ final class PumpInbox: Sendable {
 /// A batch has its place in the order before it is compressed; what stands behind it waits.
 final class Link: AgentLink {
     /// Something to be sent, at its place.
-    private enum Slot {
-        case compressing
-        case ready(ByteBuffer)
-        case pong(ByteBuffer)
+    private struct Slot {
+        /// `nil` while it is compressed.
+        var bytes: ByteBuffer?
+        var isPong = false
     }
 
     private struct State {
@@ -115,14 +115,11 @@ final class Link: AgentLink {
     }
 
     func send(_ message: Message) {
+        var slot = Slot(bytes: ByteBuffer(bytes: message.encoded))
+        if case .pong = message { slot.isPong = true }
         self.state.withLock { state in
-            guard let channel = state.channel else { return }
-            let buffer = channel.allocator.buffer(bytes: message.encoded)
-            var slot = Slot.ready(buffer)
-            if case .pong = message {
-                slot = .pong(buffer)
-                state.unwrittenPongCount += 1
-            }
+            guard state.channel != nil else { return }
+            if slot.isPong { state.unwrittenPongCount += 1 }
             state.slots.append(slot)
             self.write(&state)
         }
@@ -130,7 +127,7 @@ final class Link: AgentLink {
 
     func send(_ batch: RawBatch) {
         let ticket = self.state.withLock { state in
-            state.slots.append(.compressing)
+            state.slots.append(Slot())
             return state.firstTicket + state.slots.count - 1
         }
         self.compressor.compress(batch, for: self, ticket: ticket)
@@ -138,38 +135,34 @@ final class Link: AgentLink {
 
     /// Puts a compressed batch at its place.
     func compressed(_ header: BatchHeader, _ payload: UnsafeRawBufferPointer, ticket: Int) {
+        let line = Message.batch(header).encoded
+        var bytes = ByteBuffer()
+        bytes.reserveCapacity(line.count + payload.count)
+        bytes.writeBytes(line)
+        bytes.writeBytes(payload)
         self.state.withLock { state in
-            guard let channel = state.channel, !state.isClosed else { return }
-            let line = Message.batch(header).encoded
-            var buffer = channel.allocator.buffer(capacity: line.count + payload.count)
-            buffer.writeBytes(line)
-            buffer.writeBytes(payload)
-            state.slots[offset: ticket - state.firstTicket] = .ready(buffer)
+            guard !state.isClosed else { return }
+            state.slots[offset: ticket - state.firstTicket].bytes = bytes
             self.write(&state)
         }
     }
 
-    /// Writes what is ready at the head of the order.
+    /// Writes what is ready at the head of the order, with one flush behind it.
     ///
     /// Under the lock, so that two threads keep the order: off its event loop a channel only takes note.
     private func write(_ state: inout State) {
         guard let channel = state.channel else { return }
-        var isWritten = false
-        while let slot = state.slots.first {
-            switch slot {
-            case .compressing:
-                if isWritten { channel.flush() }
-                return
-            case .ready(let buffer):
-                channel.write(buffer, promise: nil)
-            case .pong(let buffer):
-                channel.write(buffer).whenComplete { _ in self.pongWritten(channel) }
-            }
-            isWritten = true
+        while let slot = state.slots.first, let bytes = slot.bytes {
             state.slots.removeFirst()
             state.firstTicket += 1
+            let promise = slot.isPong ? channel.eventLoop.makePromise(of: Void.self) : nil
+            promise?.futureResult.whenComplete { _ in self.pongWritten(channel) }
+            if state.slots.first?.bytes == nil {
+                channel.writeAndFlush(bytes, promise: promise)
+            } else {
+                channel.write(bytes, promise: promise)
+            }
         }
-        if isWritten { channel.flush() }
     }
 
     private func pongWritten(_ channel: any Channel) {

@@ -208,6 +208,8 @@ struct PartSink: ExportSink, ~Copyable {
         var isClosed = false
         /// Fixes that the part has not counted yet.
         private var fixes = FixCounts()
+        /// How long the last id in ``ids`` is.
+        private var lastIDByteCount = 0
 
         init(part: PartStanding) {
             self.part = part
@@ -232,6 +234,7 @@ struct PartSink: ExportSink, ~Copyable {
             self.ids.append(0x0A)
             self.part.count(record)
             self.fixes.add(record.fixes)
+            self.lastIDByteCount = record.lastID.count
             return true
         }
 
@@ -250,9 +253,8 @@ struct PartSink: ExportSink, ~Copyable {
         mutating func settle() {
             self.part.add(self.fixes)
             self.fixes = FixCounts()
-            guard let end = self.ids.last.map({ _ in self.ids.count - 1 }) else { return }
-            let start = self.ids[..<end].lastIndex { $0 == 0x0A || $0 == UInt8(ascii: ",") }.map { $0 + 1 } ?? 0
-            self.part.lastID = String(decoding: self.ids[start..<end], as: UTF8.self)
+            guard !self.ids.isEmpty else { return }
+            self.part.lastID = String(decoding: self.ids.dropLast().suffix(self.lastIDByteCount), as: UTF8.self)
         }
 
         /// Forgets what is written; keeps room that is not out of proportion.

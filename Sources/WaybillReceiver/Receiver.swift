@@ -81,9 +81,9 @@ package final class Receiver: Service {
     package func run() async throws {
         let files = POSIXFileSystem()
         // Connections, and the files of twelve projections.
-        let hasManyFiles = ProcessLimits.raiseOpenFileCount(to: 65_536) >= 16_384
+        let fileCount = ProcessLimits.projectionFileCount(ofOpenFiles: 65_536, needed: 16_384)
         let data = DataDirectory(
-            root: self.configuration.dataDirectory, files: files, openFileCountMax: hasManyFiles ? 512 : 64)
+            root: self.configuration.dataDirectory, files: files, openFileCountMax: fileCount)
         let lock = try self.openData(data)
         defer { files.close(lock) }
         let journal: Journal<POSIXFileSystem>

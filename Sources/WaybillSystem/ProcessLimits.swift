@@ -6,11 +6,19 @@
 
 /// What the system lets this process have.
 package enum ProcessLimits {
-    /// Raises how many files may be open at once, as far as it goes without privileges.
+    /// Raises how many files may be open at once, and says how many of them each projection may keep.
+    ///
+    /// - Parameters:
+    ///   - wanted: for the whole process.
+    ///   - needed: with fewer than these for the whole process, each projection has few.
+    package static func projectionFileCount(ofOpenFiles wanted: Int, needed: Int) -> Int {
+        self.raiseOpenFileCount(to: wanted) >= needed ? 512 : 64
+    }
+
+    /// Goes as far as it can without privileges.
     ///
     /// - Returns: how many may be open now.
-    @discardableResult
-    package static func raiseOpenFileCount(to wanted: Int) -> Int {
+    private static func raiseOpenFileCount(to wanted: Int) -> Int {
         var limit = rlimit()
         #if canImport(Glibc)
             let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

@@ -39,11 +39,16 @@ package final class Monitor<State>: @unchecked Sendable {
 
     /// Runs `body` alone, then wakes whoever waits.
     package func update<Result>(_ body: (inout State) -> Result) -> Result {
-        pthread_mutex_lock(self.mutex)
-        defer {
-            pthread_cond_broadcast(self.condition)
-            pthread_mutex_unlock(self.mutex)
+        self.withLock { state in
+            defer { pthread_cond_broadcast(self.condition) }
+            return body(&state)
         }
+    }
+
+    /// Runs `body` alone and wakes nobody: for what nobody waits for.
+    package func withLock<Result>(_ body: (inout State) -> Result) -> Result {
+        pthread_mutex_lock(self.mutex)
+        defer { pthread_mutex_unlock(self.mutex) }
         return body(&self.state)
     }
 

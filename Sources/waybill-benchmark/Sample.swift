@@ -1,3 +1,5 @@
+import WaybillExport
+import WaybillJSON
 import WaybillSystem
 
 /// Events as apps write them, about 530 bytes each, the same for the same seed.
@@ -13,7 +15,7 @@ struct Sample {
 
     /// Makes as many whole lines as fit into `byteCount`.
     init(byteCount: Int, from start: WallTime, seed: UInt64 = 1) {
-        var random = SplitMix(state: seed)
+        var random = SeededGenerator(seed: seed)
         var lines: [UInt8] = []
         var lineCount = 0
         var time = start
@@ -28,12 +30,12 @@ struct Sample {
                 + "0000\(id.suffix(8))"
             let line =
                 #"{"v":1,"id":"\#(uuid)","writer":"\#(writer)","seq":\#(lineCount),"ts":"\#(Self.text(time))","#
-                + #""up":\#(lineCount * 37),"kind":"action","name":"\#(Self.names[random.index(6)])","#
-                + #""screen":"\#(Self.screens[random.index(6)])","session":"\#(writer)","#
-                + #""user":"u-\#(random.index(1_000_000))","anon":"\#(writer)","ids":{"ga4":"\#(id)"},"app":"1.4.2","#
+                + #""up":\#(lineCount * 37),"kind":"action","name":"\#(Self.names[Int(random.next() % 6)])","#
+                + #""screen":"\#(Self.screens[Int(random.next() % 6)])","session":"\#(writer)","#
+                + #""user":"u-\#(Int(random.next() % 1_000_000))","anon":"\#(writer)","ids":{"ga4":"\#(id)"},"app":"1.4.2","#
                 + #""build":"118","bundle":"com.example.shop","os":"iOS","os_version":"17.0.1","tz":540,"#
-                + #""env":"prod","data":{"item":"\#(Self.words[random.index(7)])","price":\#(random.index(99_999)),"#
-                + #""index":\#(random.index(50))}}"# + "\n"
+                + #""env":"prod","data":{"item":"\#(Self.words[Int(random.next() % 7)])","price":\#(Int(random.next() % 99_999)),"#
+                + #""index":\#(Int(random.next() % 50))}}"# + "\n"
             guard lines.count + line.utf8.count <= byteCount else { break }
             lines.append(contentsOf: line.utf8)
         }
@@ -42,30 +44,8 @@ struct Sample {
     }
 
     private static func text(_ time: WallTime) -> String {
-        let day = CalendarDay(daysSince1970: Int32(time.milliseconds / 86_400_000))
-        let rest = time.milliseconds % 86_400_000
-        func digits(_ value: Int64, _ count: Int) -> String {
-            let text = String(value)
-            return String(repeating: "0", count: count - text.count) + text
-        }
-        return "\(day)T\(digits(rest / 3_600_000, 2)):\(digits(rest / 60_000 % 60, 2)):"
-            + "\(digits(rest / 1000 % 60, 2)).\(digits(rest % 1000, 3))Z"
-    }
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014).
-struct SplitMix {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        self.state &+= 0x9E37_79B9_7F4A_7C15
-        var z = self.state
-        z = (z ^ (z &>> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z &>> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z &>> 31)
-    }
-
-    mutating func index(_ count: Int) -> Int {
-        Int(self.next() % UInt64(count))
+        var text = ByteBuilder(capacity: 32)
+        Timestamp.append(time, to: &text)
+        return String(decoding: text.bytes, as: UTF8.self)
     }
 }

@@ -20,13 +20,22 @@ struct ChildProcess {
         posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_APPEND, 0o644)
         posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO)
         let program = Self.program
-        var argv: [UnsafeMutablePointer<CChar>?] = ([program] + arguments).map { strdup($0) }
-        argv.append(nil)
-        defer { for argument in argv { free(argument) } }
         var identifier = pid_t()
-        let status = posix_spawn(&identifier, program, &actions, nil, argv, environ)
+        let status = Self.withVector([program] + arguments) {
+            posix_spawn(&identifier, program, &actions, nil, $0, environ)
+        }
         guard status == 0 else { throw FileSystemError("spawn", path: program, errno: status) }
         self.identifier = identifier
+    }
+
+    /// A command line as C has it.
+    static func withVector<Result>(
+        _ words: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
+    ) -> Result {
+        var vector: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) }
+        vector.append(nil)
+        defer { for word in vector { free(word) } }
+        return body(vector)
     }
 
     private static var program: String {

@@ -19,12 +19,11 @@ struct DeliverCommand: ParsableCommand {
 
     func run() throws {
         let program = Self.directory + "waybill-deliver"
-        var argv: [UnsafeMutablePointer<CChar>?] = ([program] + self.arguments).map { strdup($0) }
-        argv.append(nil)
-        execv(program, argv)
         // Only a failure comes back.
-        let reason = String(cString: strerror(errno))
-        for argument in argv { free(argument) }
+        let reason = ChildProcess.withVector([program] + self.arguments) { vector in
+            execv(program, vector)
+            return String(cString: strerror(errno))
+        }
         Console.printError(
             "\(program) cannot be run: \(reason); install it beside waybill (swift build --product waybill-deliver)")
         throw ExitCode.badConfiguration

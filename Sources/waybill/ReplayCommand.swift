@@ -116,10 +116,9 @@ struct ReplayCommand: ParsableCommand {
             },
             isStopped: { StopSignals.received != 0 })
         do throws(Replay.Failure) {
-            let hasManyFiles = ProcessLimits.raiseOpenFileCount(to: 16_384) >= 2_048
             let replayer = try Replayer(
                 dataDirectory: self.data, files: POSIXFileSystem(), request: request,
-                openFileCountMax: hasManyFiles ? 512 : 64)
+                openFileCountMax: ProcessLimits.projectionFileCount(ofOpenFiles: 16_384, needed: 2_048))
             if self.rollback {
                 for path in try replayer.rollBack() { print(path) }
                 return

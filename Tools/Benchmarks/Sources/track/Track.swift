@@ -1,4 +1,5 @@
 import Dispatch
+import Foundation
 import Waybill
 
 #if canImport(Glibc)
@@ -31,6 +32,7 @@ struct Track {
         var template = Array("/tmp/waybill-track-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { fatalError("no temporary directory") }
         let spool = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+        defer { try? FileManager.default.removeItem(atPath: spool) }
         let waybill = try Waybill(
             Waybill.Configuration(
                 spool: spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118"))
