@@ -44,10 +44,15 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Sendable 
                 spool: spool, writer: writer, origin: configuration.origin, install: start.install,
                 generator: generator, at: now, zone: zone)
             if start.written != start.install { state.installFailed() }
+            for subscription in configuration.observers { state.observe(Observation(subscription)) }
             self.state = Mutex(state)
         } catch {
             throw WaybillError(error)
         }
+    }
+
+    deinit {
+        self.state.withLock { $0.cancelObservations() }
     }
 
     private struct InstallStart {
@@ -121,6 +126,12 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Sendable 
         let outcome = self.state.withLock { $0.setUser(id, box.parts, at: self.now()) }
         self.saveInstall()
         return outcome
+    }
+
+    package func observe(_ subscription: ObserverSubscription) -> Observation {
+        let observation = Observation(subscription)
+        self.state.withLock { $0.observe(observation) }
+        return observation
     }
 
     package func setVendorID(_ id: String?, for provider: ProviderID) {

@@ -44,6 +44,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     private let report = EventPartsBox()
     private var reportCount: UInt64 = 0
     private(set) var counters = Counters()
+    private var observations: [Observation] = []
 
     init(
         spool: consuming SpoolWriter<Files>, writer: UniqueID, origin: EventOrigin, install: Install,
@@ -127,7 +128,19 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         }
         self.lastStored = now.monotonic
         self.counters.count(storedByteCount: self.line.count)
+        if !self.observations.isEmpty { self.show(parts, sequence) }
         return .stored(seq: sequence)
+    }
+
+    /// Hands the line that was just stored to whoever watches.
+    private mutating func show(_ parts: borrowing EventParts, _ sequence: UInt64) {
+        self.observations.removeAll(where: \.isCancelled)
+        var event: EventView?
+        for observation in self.observations where observation.includes(parts.type, parts.kind) {
+            let seen = event ?? EventView(sequence: sequence, kind: parts.kind, line: Array(self.line.bytes))
+            observation.take(seen)
+            event = seen
+        }
     }
 
     private mutating func drop(_ drop: Drop) -> TrackOutcome {
@@ -158,6 +171,15 @@ struct ClientState<Files: FileSystem>: ~Copyable {
 }
 
 extension ClientState {
+    mutating func observe(_ observation: Observation) {
+        self.observations.append(observation)
+    }
+
+    /// No event comes any more.
+    mutating func cancelObservations() {
+        for observation in self.observations { observation.cancel() }
+    }
+
     mutating func setUser(_ id: String?, _ parts: borrowing EventParts, at now: Moment) -> TrackOutcome {
         guard self.isAllowed else { return self.drop(.optedOut) }
         if let id, id.isEmpty || id.utf8.count > EventLimits.userByteCountMax { return self.drop(.invalid) }

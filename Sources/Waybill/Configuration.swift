@@ -19,13 +19,15 @@ extension Waybill {
         public var language = Device.currentLanguage
         /// Which provider gets which events; none given: every provider of the receiver gets all.
         public var providers: [Subscription]
+        /// Who in the app sees which events once they are stored.
+        public var observers: [ObserverSubscription]
         /// What stored events survive.
         public var durability = Durability.process
 
         /// An app's description of itself.
         public init(
             spool: String, environment: DeploymentEnvironment, bundle: String, version: String, build: String,
-            providers: [Subscription] = []
+            providers: [Subscription] = [], observers: [ObserverSubscription] = []
         ) {
             self.spool = spool
             self.environment = environment
@@ -33,6 +35,7 @@ extension Waybill {
             self.version = version
             self.build = build
             self.providers = providers
+            self.observers = observers
         }
     }
 

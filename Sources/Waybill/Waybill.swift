@@ -71,6 +71,12 @@ public final class Waybill: Sendable {
         self.core.setUser(id, traits: traits)
     }
 
+    /// Shows an observer the events that are stored from now on.
+    @discardableResult
+    public func observe(_ subscription: ObserverSubscription) -> Observation {
+        self.core.observe(subscription)
+    }
+
     /// Gives events an id that only a vendor's SDK can issue, as GA4's app instance id; `nil` removes it.
     public func setVendorID(_ id: String?, for provider: ProviderID) {
         self.core.setVendorID(id, for: provider)

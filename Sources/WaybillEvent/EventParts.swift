@@ -11,6 +11,8 @@ package final class EventPartsBox: @unchecked Sendable {
 package struct EventParts: ~Copyable {
     package private(set) var kind = EventKind.event
     package private(set) var hasName = false
+    /// The type that the app gave the event; ``untyped`` when it gave none.
+    package private(set) var type = EventParts.untyped
     /// The event's name as a JSON string.
     private(set) var name = LineBuffer(capacity: 64)
     /// The members `,"screen":…,"screen_class":…,"screen_id":…`; empty: the current screen.
@@ -23,6 +25,9 @@ package struct EventParts: ~Copyable {
     private var overrides = Overrides()
     /// The members `,"providers":…,"overrides":…`.
     private(set) var routing = LineBuffer(capacity: 64)
+
+    /// Stands for events that have no type of their own.
+    private static let untyped = ObjectIdentifier(EventPartsBox.self)
 
     package init() {}
 
@@ -56,7 +61,7 @@ package struct EventParts: ~Copyable {
     ) {
         self.begin(kind, name, screen, logVersion: nil)
         body(&self.fields)
-        self.route(ObjectIdentifier(EventPartsBox.self), subscriptions)
+        self.route(Self.untyped, subscriptions)
     }
 
     private mutating func begin(_ kind: EventKind, _ name: String, _ screen: ScreenRef?, logVersion: String?) {
@@ -96,6 +101,7 @@ package struct EventParts: ~Copyable {
     }
 
     private mutating func route(_ type: ObjectIdentifier, _ subscriptions: [Subscription]) {
+        self.type = type
         self.routing.removeAll()
         Subscription.append(subscriptions, for: type, self.kind, to: &self.routing)
         self.overrides.append(to: &self.routing)

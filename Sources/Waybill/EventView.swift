@@ -1,0 +1,138 @@
+internal import WaybillEvent
+internal import WaybillJSON
+
+/// An event that was stored, as observers see it.
+///
+///     event.name                          "moment_like"
+///     event["user"]                       "u-8812345"
+///     event.fields                        [momentID: m-17]
+///     event.delivery(to: .ga4)?.name      "select_content"
+///
+/// It holds the line of the spool, byte for byte, and reads it when it is asked.
+public struct EventView: Sendable {
+    /// The writer's number of the event, from 1 on.
+    public let sequence: UInt64
+    /// What the event is about.
+    public let kind: EventKind
+    /// The event's line as it is in the spool, with its LF.
+    public let line: [UInt8]
+
+    init(sequence: UInt64, kind: EventKind, line: [UInt8]) {
+        self.sequence = sequence
+        self.kind = kind
+        self.line = line
+    }
+
+    /// What reports count the event under.
+    public var name: String {
+        self["name"] ?? ""
+    }
+
+    /// The text of a member of the line, as "screen", "user" or "session"; `nil` when there is none.
+    public subscript(member: String) -> String? {
+        self.reading { tape in
+            Self.value(of: member, in: 0, tape).map { StoredField.text(of: $0, tape) }
+        }
+    }
+
+    /// The event's fields, or the user's traits, in their order.
+    public var fields: [StoredField] {
+        self.reading { tape in
+            guard let object = tape.firstValue(of: "data", in: 0) ?? tape.firstValue(of: "traits", in: 0) else {
+                return []
+            }
+            return StoredField.members(of: object, tape)
+        }
+    }
+
+    /// What a provider is to get of the event: its subscriptions and overrides applied; `nil` for nothing.
+    public func delivery(to provider: ProviderID) -> Delivery? {
+        self.reading { tape in
+            if let providers = tape.firstValue(of: "providers", in: 0),
+                !Self.contains(provider.description, providers, tape)
+            {
+                return nil
+            }
+            var delivery = Delivery(name: self.name, fields: self.fields)
+            guard let overrides = tape.firstValue(of: "overrides", in: 0),
+                let override = Self.value(of: provider.description, in: overrides, tape)
+            else { return delivery }
+            if let skip = tape.firstValue(of: "skip", in: override), tape[skip].kind == .true { return nil }
+            if let name = tape.firstValue(of: "name", in: override) {
+                delivery.name = StoredField.text(of: name, tape)
+            }
+            if let data = tape.firstValue(of: "data", in: override) {
+                delivery.fields = StoredField.members(of: data, tape)
+            }
+            return delivery
+        }
+    }
+
+    /// What one provider gets of an event.
+    public struct Delivery: Hashable, Sendable {
+        /// The event's name there.
+        public var name: String
+        /// Its fields there, in order.
+        public var fields: [StoredField]
+    }
+
+    private func reading<Result>(_ body: (borrowing JSONTape) -> Result) -> Result {
+        self.line.withUnsafeBytes { bytes in
+            var tape = JSONTape()
+            do throws(JSONError) {
+                try tape.parse(bytes)
+            } catch {
+                preconditionFailure("the client wrote a line that is no JSON: \(error)")
+            }
+            return body(tape)
+        }
+    }
+
+    private static func value(of name: String, in object: Int, _ tape: borrowing JSONTape) -> Int? {
+        var name = name
+        return name.withUTF8 { tape.firstValue(of: UnsafeRawBufferPointer($0), in: object) }
+    }
+
+    private static func contains(_ text: String, _ array: Int, _ tape: borrowing JSONTape) -> Bool {
+        var index = array + 1
+        while index < Int(tape[array].next) {
+            if StoredField.text(of: index, tape) == text { return true }
+            index = Int(tape[index].next)
+        }
+        return false
+    }
+}
+
+/// A field of a stored event.
+public struct StoredField: Hashable, Sendable {
+    /// The field's name.
+    public let name: String
+    /// Its value as it is in the line, as in `"토스터"`, `39900` or `[1,2]`.
+    public let json: String
+    /// Its value as text: a string without quotes and escapes, anything else as in ``json``.
+    public let text: String
+
+    static func members(of object: Int, _ tape: borrowing JSONTape) -> [StoredField] {
+        var fields: [StoredField] = []
+        var members = tape.members(of: object)
+        while let (key, value) = members.next(in: tape) {
+            let text = Self.text(of: value, tape)
+            fields.append(
+                StoredField(
+                    name: JSONText.string(tape.bytes(of: key)), json: Self.json(of: value, tape), text: text))
+        }
+        return fields
+    }
+
+    static func text(of index: Int, _ tape: borrowing JSONTape) -> String {
+        switch tape[index].kind {
+        case .string: JSONText.string(tape.bytes(of: index))
+        default: self.json(of: index, tape)
+        }
+    }
+
+    private static func json(of index: Int, _ tape: borrowing JSONTape) -> String {
+        let text = String(decoding: tape.bytes(of: index), as: UTF8.self)
+        return tape[index].kind == .string ? "\"\(text)\"" : text
+    }
+}

@@ -1,0 +1,150 @@
+import Synchronization
+import Testing
+import Waybill
+import WaybillEvent
+import WaybillSystem
+
+/// Keeps what it sees.
+private final class Witness: EventObserver {
+    private let seen = Mutex<[EventView]>([])
+
+    var events: [EventView] { self.seen.withLock { $0 } }
+    var names: [String] { self.events.map(\.name) }
+
+    func saw(_ event: EventView) { self.seen.withLock { $0.append(event) } }
+}
+
+/// Does not come back from the first event until it is let go.
+private final class Sleeper: EventObserver {
+    private let isAwake = Monitor(false)
+    private let seenCount = Mutex(0)
+
+    var count: Int { self.seenCount.withLock { $0 } }
+
+    func wake() { self.isAwake.update { $0 = true } }
+
+    func saw(_ event: EventView) {
+        _ = self.isAwake.wait { $0 ? true : nil }
+        self.seenCount.withLock { $0 += 1 }
+    }
+}
+
+private struct Liked: ActionEvent {
+    var name: String { "moment_like" }
+
+    func encode(into fields: inout Fields) {
+        fields.put("momentID", "m-\"17\"")
+        fields.put("rating", 4.5)
+        fields.put("tags", ["a", "b"])
+    }
+
+    func customize(_ overrides: inout Overrides) {
+        overrides[.ga4].name = "select_content"
+        overrides[.ga4].fields.put("item_id", "moment-17")
+        overrides[.flurry].skip = true
+        overrides[.mixpanel].name = "Moment Liked"
+    }
+}
+
+private struct Home: ScreenEvent {}
+
+@Test
+func `observers see what is stored, in order, and by type`() throws {
+    let all = Witness()
+    let some = Witness()
+    let client = try Client()
+    let observations = [client.core.observe(.all(all)), client.core.observe(.only(some, Liked.self))]
+    client.track(Home())
+    client.track(Liked())
+    client.track("free")
+    #expect(client.track("") == .dropped(.invalid))
+    for observation in observations { observation.drain() }
+    #expect(all.names == ["screen_view", "moment_like", "free"])
+    #expect(all.events.map(\.sequence) == [1, 2, 3])
+    #expect(all.events.map { String(decoding: $0.line, as: UTF8.self) } == client.lines)
+    #expect(some.names == ["moment_like"])
+    _ = client.core.setUser("u-1", traits: ["plan": "pro"])
+    for observation in observations { observation.drain() }
+    #expect(some.names == ["moment_like", "set_user"])
+    #expect(some.events.last?.fields.map(\.text) == ["pro"])
+}
+
+@Test
+func `an observer sees an event as one provider gets it`() throws {
+    let witness = Witness()
+    let providers: [Subscription] = [.all(.ga4), .only(.mixpanel, Liked.self), .all(.flurry), .only(.csv, Home.self)]
+    let client = try Client(providers: providers)
+    let observation = client.core.observe(.all(witness))
+    client.track(Liked())
+    observation.drain()
+    let event = try #require(witness.events.first)
+    #expect(event["name"] == "moment_like")
+    #expect(event["env"] == "prod")
+    #expect(event["nothing"] == nil)
+    #expect(event.fields.map(\.name) == ["momentID", "rating", "tags"])
+    #expect(event.fields.map(\.text) == ["m-\"17\"", "4.5", "[\"a\",\"b\"]"])
+    #expect(event.fields.map(\.json) == ["\"m-\\\"17\\\"\"", "4.5", "[\"a\",\"b\"]"])
+    #expect(event.delivery(to: .ga4)?.name == "select_content")
+    #expect(event.delivery(to: .ga4)?.fields.map(\.text) == ["moment-17"])
+    #expect(event.delivery(to: .mixpanel)?.name == "Moment Liked")
+    #expect(event.delivery(to: .mixpanel)?.fields == event.fields)
+    #expect(event.delivery(to: .flurry) == nil)
+    #expect(event.delivery(to: .csv) == nil)
+    #expect(event.delivery(to: .posthog) == nil)
+}
+
+@Test
+func `an observer that hangs holds nobody up, and what it misses is counted`() throws {
+    let sleeper = Sleeper()
+    let witness = Witness()
+    let client = try Client()
+    let asleep = client.core.observe(.all(sleeper))
+    let awake = client.core.observe(.all(witness))
+    let count = ObserverSubscription.waitingCountMax + 100
+    for index in 0..<count {
+        client.track("e\(index)")
+        if index % 1000 == 0 { awake.drain() }
+    }
+    awake.drain()
+    #expect(witness.names == (0..<count).map { "e\($0)" })
+    // The first may be in the observer's hands already, and with it those that came before it took them.
+    #expect(asleep.missedCount > 0 && asleep.missedCount <= 100)
+    sleeper.wake()
+    asleep.drain()
+    #expect(sleeper.count + Int(asleep.missedCount) == count)
+}
+
+@Test
+func `a cancelled observation ends after what was stored before`() throws {
+    let witness = Witness()
+    let client = try Client()
+    let observation = client.core.observe(.all(witness))
+    client.track("before")
+    observation.cancel()
+    client.track("after")
+    observation.drain()
+    #expect(witness.names == ["before"])
+}
+
+@Test
+func `observers that come while threads track see every later event once`() throws {
+    let client = try Client()
+    let witnesses = (0..<8).map { _ in Witness() }
+    let observations = Mutex<[Observation]>([])
+    let trackers = (0..<4).map { thread in
+        Worker(name: "tracker") { for index in 0..<400 { client.track("t\(thread)-\(index)") } }
+    }
+    let watcher = Worker(name: "watcher") {
+        for witness in witnesses {
+            let observation = client.core.observe(.all(witness))
+            observations.withLock { $0.append(observation) }
+        }
+    }
+    for worker in trackers + [watcher] { worker.join() }
+    for observation in observations.withLock({ $0 }) { observation.drain() }
+    for witness in witnesses {
+        let sequences = witness.events.map(\.sequence)
+        guard let first = sequences.first else { continue }
+        #expect(sequences == Array(first...1600))
+    }
+}
