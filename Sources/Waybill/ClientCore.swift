@@ -3,89 +3,118 @@ package import WaybillEvent
 internal import WaybillSpool
 package import WaybillSystem
 
-/// The client over any disk and clock: locks, the pool of parts, and the install file.
-package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Sendable {
+/// What ``Waybill`` asks of its core, whatever disk and clock that has.
+package protocol Client: Sendable {
+    var installOrigin: InstallOrigin { get }
+    var counters: Counters { get }
+    func track(_ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void) -> TrackOutcome
+    func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?>) -> TrackOutcome
+    func setVendorID(_ id: String?, for provider: ProviderID)
+    func register(_ body: (inout Fields) -> Void) -> Bool
+    func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome
+    func observe(_ subscription: ObserverSubscription) -> Observation
+    func enter(_ phase: AppPhase)
+    func reset() throws(WaybillError)
+    func purge() throws(WaybillError)
+    func flush() throws(WaybillError)
+    func usage() throws(WaybillError) -> Usage
+}
+
+/// The client over any disk and clock: locks, the pool of drafts, the install file, and the spool's quota.
+package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
+    private struct Pool {
+        /// Drafts that no call uses now.
+        var boxes: [EventDraftBox] = []
+        var salt: PrivacySalt?
+    }
+
     private let files: Files
     private let clock: Clock
     private let directory: String
-    private let subscriptions: [Subscription]
+    private let rules: EventRules
+    private let version: String
+    private let build: String
+    private let environment: DeploymentEnvironment
+    private let lifecycle: Waybill.Lifecycle
+    private let quota: SpoolQuota
+    private let writer: String
+    private let makeSalt: @Sendable () -> PrivacySalt
     package let installOrigin: InstallOrigin
     private let state: Mutex<ClientState<Files>>
-    /// Parts that no call uses now; never locked together with `state`.
-    private let pool = Mutex<[EventPartsBox]>([])
+    /// Never locked together with `state`.
+    private let pool: Mutex<Pool>
     /// The install as written last; `nil` when it could not be read, and is overwritten by a reset alone.
     ///
     /// Locked before `state`.
     private let written: Mutex<Install?>
+    /// Held by the thread that looks after the quota.
+    private let upkeep = Mutex(())
+    private let power: PowerKeeper?
+    private let phase: Mutex<(phase: AppPhase, since: MonotonicTime)>
 
     /// As many threads as track at the same time without allocating.
     private static var pooledCountMax: Int { 16 }
 
     package init(
         _ configuration: Waybill.Configuration, on files: Files, clock: Clock, seed: UInt64,
-        zone: @escaping @Sendable (WallTime) -> Int, segmentByteCountMax: Int = SpoolLimits.segmentByteCountMax
+        zone: @escaping @Sendable (WallTime) -> Int, segmentByteCountMax: Int = SpoolLimits.segmentByteCountMax,
+        makeSalt: @escaping @Sendable () -> PrivacySalt = ClientCore.randomSalt
     ) throws(WaybillError) {
         try configuration.check()
         self.files = files
         self.clock = clock
         self.directory = configuration.spool
-        self.subscriptions = configuration.providers
+        self.rules = EventRules(
+            subscriptions: configuration.providers, filters: configuration.filters, sampling: configuration.sampling)
+        self.version = configuration.version
+        self.build = configuration.build
+        self.environment = configuration.environment
+        self.lifecycle = configuration.lifecycle
+        self.quota = configuration.quota.spool
+        self.makeSalt = makeSalt
         let now = Moment(wall: clock.wallTime(), monotonic: clock.monotonicTime())
+        self.phase = Mutex((.foreground, now.monotonic))
         var generator = SeededGenerator(seed: seed)
         let writer = UniqueID.timed(now.wall.milliseconds, &generator)
+        self.writer = writer.text
+        let start: InstallStart
         do throws(FileSystemError) {
             let spool = try SpoolWriter(
                 directory: configuration.spool, writer: writer.text, on: files,
-                segmentByteCountMax: segmentByteCountMax)
-            let start = try Self.startInstall(in: configuration.spool, on: files, &generator)
+                segmentByteCountMax: segmentByteCountMax, freeByteCountMin: self.quota.freeByteCountMin)
+            start = try InstallStart.begin(configuration, on: files, makeSalt, &generator)
             self.installOrigin = start.origin
             self.written = Mutex(start.written)
+            self.pool = Mutex(Pool(salt: start.install.salt))
             var state = ClientState(
                 spool: spool, writer: writer, origin: configuration.origin, install: start.install,
-                generator: generator, at: now, zone: zone)
+                generator: generator, at: now, gathering: configuration.durability.gathering, zone: zone)
             if start.written != start.install { state.installFailed() }
             for subscription in configuration.observers { state.observe(Observation(subscription)) }
             self.state = Mutex(state)
         } catch {
             throw WaybillError(error)
         }
+        self.power = configuration.durability.interval.map { PowerKeeper(every: $0) }
+        if let foreign = start.foreignEnvironment { throw WaybillError(environment: foreign, configuration) }
+        self.keepUp()
+        self.power?.start { [weak self] in self?.syncForPower() ?? true }
+        self.recordStart(after: start.previous, start.origin)
+    }
+
+    /// A salt that nobody can guess.
+    @Sendable
+    package static func randomSalt() -> PrivacySalt {
+        var generator = SystemRandomNumberGenerator()
+        return PrivacySalt(&generator)
     }
 
     deinit {
-        self.state.withLock { $0.cancelObservations() }
-    }
-
-    private struct InstallStart {
-        var install: Install
-        var origin: InstallOrigin
-        /// What the file holds; `nil` when that is unknown.
-        var written: Install?
-    }
-
-    /// Reads the install, or makes one, and saves it with the session that begins now.
-    ///
-    /// A disk that is full or failing now does not stop the app: the install is saved with a later session.
-    private static func startInstall(
-        in directory: String, on files: Files, _ generator: inout SeededGenerator
-    ) throws(FileSystemError) -> InstallStart {
-        var start = InstallStart(
-            install: Install(anonymous: UniqueID.random(&generator).text, sessionNumber: 0), origin: .created)
-        var isRead = false
-        do throws(FileSystemError) {
-            let found = try Install.read(in: directory, on: files)
-            start.origin = found.origin
-            if let install = found.install { start.install = install }
-            isRead = true
-            let before = start.install
-            start.install.sessionNumber += 1
-            start.written = before
-            try start.install.write(in: directory, on: files)
-            start.written = start.install
-        } catch {
-            guard error.isTransient || error.errno == SystemErrorText.noEntry else { throw error }
-            if !isRead { start.install.sessionNumber += 1 }
+        self.power?.stop()
+        self.state.withLock { state in
+            state.closeSegment()
+            state.cancelObservations()
         }
-        return start
     }
 
     private func now() -> Moment {
@@ -93,38 +122,39 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Sendable 
     }
 
     /// Encodes without the lock, stores under it.
-    package func track(_ take: (inout EventParts, [Subscription]) -> Void) -> TrackOutcome {
-        let box = self.pool.withLock { $0.popLast() } ?? EventPartsBox()
-        take(&box.parts, self.subscriptions)
-        let (outcome, isWorthSaving) = self.state.withLock { state in
-            let mark = state.saveMark
-            let outcome = state.store(box.parts, at: self.now())
-            return (outcome, state.saveMark != mark)
+    package func track(
+        _ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void
+    ) -> TrackOutcome {
+        let (pooled, salt) = self.pool.withLock { ($0.boxes.popLast(), $0.salt) }
+        let box = pooled ?? EventDraftBox()
+        take(&box.draft, self.rules, salt)
+        let (outcome, needsUpkeep) = self.state.withLock { state in
+            let mark = state.upkeepMark
+            let outcome = state.store(box.draft, at: self.now())
+            return (outcome, state.upkeepMark != mark)
         }
         self.giveBack(box)
-        if isWorthSaving { self.saveInstall() }
+        if needsUpkeep { self.lookAfter() }
+        self.power?.dirtied()
         return outcome
     }
 
-    private func giveBack(_ box: EventPartsBox) {
+    private func giveBack(_ box: EventDraftBox) {
         self.pool.withLock { pool in
-            if pool.count < Self.pooledCountMax { pool.append(box) }
+            if pool.boxes.count < Self.pooledCountMax { pool.boxes.append(box) }
         }
     }
 
+    private var salt: PrivacySalt? {
+        self.pool.withLock { $0.salt }
+    }
+
     package func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?>) -> TrackOutcome {
-        let box = EventPartsBox()
-        box.parts.take(.user, "set_user", nil, self.subscriptions) { fields in
-            for (key, value) in traits {
-                if let value {
-                    fields.put(key, value)
-                } else {
-                    fields.putNull(key)
-                }
-            }
-        }
-        let outcome = self.state.withLock { $0.setUser(id, box.parts, at: self.now()) }
-        self.saveInstall()
+        let box = EventDraftBox()
+        box.draft.take(.user, "set_user", nil, self.rules, self.salt) { $0.put(traits) }
+        let outcome = self.state.withLock { $0.setUser(id, box.draft, at: self.now()) }
+        self.lookAfter()
+        self.power?.dirtied()
         return outcome
     }
 
@@ -139,33 +169,127 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Sendable 
     }
 
     package func register(_ body: (inout Fields) -> Void) -> Bool {
-        let common = EventPartsBox()
-        common.parts.take(.event, "common", nil, [], adding: body)
-        guard !common.parts.isOverflowing else { return false }
+        let common = EventDraftBox()
+        common.draft.take(.event, "common", nil, self.rules, self.salt, adding: body)
+        guard !common.draft.isOverflowing else { return false }
         self.state.withLock { $0.register(common) }
         return true
     }
 
     package func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome {
-        let box = EventPartsBox()
-        box.parts.take(.meta, "wb.consent", nil, []) { fields in
-            fields.put("analytics", analytics)
-            fields.put("ads", ads)
-        }
-        let outcome = self.state.withLock {
-            $0.setConsent(analytics: analytics, ads: ads, box.parts, at: self.now())
-        }
-        self.saveInstall()
+        let outcome = self.state.withLock { $0.setConsent(analytics: analytics, ads: ads, at: self.now()) }
+        self.lookAfter()
+        self.power?.dirtied()
         return outcome
     }
 
     package func reset() throws(WaybillError) {
+        let salt = self.makeSalt()
+        self.pool.withLock { $0.salt = salt }
         self.state.withLock { $0.reset(at: self.now()) }
         do throws(FileSystemError) {
             try self.written.withLock { written throws(FileSystemError) in try self.save(&written) }
         } catch {
             throw WaybillError(error)
         }
+    }
+
+    package func flush() throws(WaybillError) {
+        if let failure = self.sync() { throw WaybillError(failure) }
+    }
+
+    private func sync() -> FileSystemError? {
+        let flush = self.state.withLock { state in
+            _ = state.release()
+            return state.flush
+        }
+        var failure: FileSystemError?
+        do throws(FileSystemError) {
+            try flush.perform(on: self.files)
+        } catch {
+            failure = error
+        }
+        self.state.withLock { [failure] in $0.flushEnded(flush, failure) }
+        return failure
+    }
+
+    /// `true` when nothing is left to make durable.
+    private func syncForPower() -> Bool {
+        self.sync() == nil
+    }
+
+    package var counters: Counters {
+        self.state.withLock { $0.counters }
+    }
+}
+
+// MARK: The install file
+
+/// How a process found the install.
+private struct InstallStart {
+    var install: Install
+    var origin: InstallOrigin
+    /// What the file holds; `nil` when that is unknown.
+    var written: Install?
+    /// What the last process left.
+    var previous: Install?
+    /// What the spool's events are of, when that is another than this app's.
+    var foreignEnvironment: DeploymentEnvironment?
+
+    /// Reads the install, or makes one, and saves it with the session that begins now.
+    ///
+    /// A disk that is full or failing now does not stop the app: the install is saved with a later session.
+    static func begin(
+        _ configuration: Waybill.Configuration, on files: some FileSystem, _ makeSalt: () -> PrivacySalt,
+        _ generator: inout SeededGenerator
+    ) throws(FileSystemError) -> InstallStart {
+        var start = InstallStart(
+            install: Install(anonymous: UniqueID.random(&generator).text, sessionNumber: 0), origin: .created)
+        var isRead = false
+        let directory = configuration.spool
+        do throws(FileSystemError) {
+            try Install.withLock(in: directory, on: files) { () throws(FileSystemError) in
+                let found = try Install.read(in: directory, on: files)
+                start.origin = found.origin
+                if let install = found.install { start.install = install }
+                start.previous = found.install
+                if let environment = start.install.environment, environment != configuration.environment {
+                    start.foreignEnvironment = environment
+                    return
+                }
+                isRead = true
+                let before = start.install
+                start.complete(configuration, makeSalt)
+                start.written = before
+                try start.install.write(in: directory, on: files)
+                start.written = start.install
+            }
+        } catch {
+            guard error.isTransient || error.errno == SystemErrorText.noEntry else { throw error }
+            if !isRead { start.complete(configuration, makeSalt) }
+        }
+        return start
+    }
+
+    private mutating func complete(_ configuration: Waybill.Configuration, _ makeSalt: () -> PrivacySalt) {
+        self.install.sessionNumber += 1
+        self.install.environment = configuration.environment
+        self.install.version = configuration.version
+        self.install.build = configuration.build
+        self.install.salt = self.install.salt ?? makeSalt()
+    }
+}
+
+extension ClientCore {
+    private var install: Install {
+        var install = self.state.withLock { state in
+            Install(anonymous: state.anonymous, sessionNumber: state.sessionNumber)
+        }
+        install.environment = self.environment
+        install.version = self.version
+        install.build = self.build
+        install.salt = self.salt
+        return install
     }
 
     /// Saves the install when the file says something else; a failure is counted, and the next session tries again.
@@ -181,26 +305,132 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Sendable 
     }
 
     private func save(_ written: inout Install?) throws(FileSystemError) {
-        let install = self.state.withLock { $0.install }
+        let install = self.install
         guard install != written else { return }
-        try install.write(in: self.directory, on: self.files)
+        try Install.withLock(in: self.directory, on: self.files) { () throws(FileSystemError) in
+            try install.write(in: self.directory, on: self.files)
+        }
         written = install
     }
+}
 
-    package func flush() throws(WaybillError) {
-        let flush = self.state.withLock { $0.flush }
-        var failure: FileSystemError?
-        do throws(FileSystemError) {
-            try flush.perform(on: self.files)
-        } catch {
-            failure = error
-        }
-        self.state.withLock { [failure] in $0.flushEnded(flush, failure) }
-        if let failure { throw WaybillError(failure) }
+// MARK: The quota
+
+extension ClientCore {
+    private var keeper: SpoolKeeper<Files> {
+        SpoolKeeper(directory: self.directory, on: self.files)
     }
 
-    package var counters: Counters {
-        self.state.withLock { $0.counters }
+    /// What is due now and then, on the tracking thread that found it due, without the lock.
+    private func lookAfter() {
+        self.saveInstall()
+        self.keepUp()
+    }
+
+    /// Brings the spool within its quota; returns at once while another thread does.
+    private func keepUp() {
+        let now = self.now()
+        let result: Result<[Eviction], FileSystemError>? = self.upkeep.withLockIfAvailable { _ in
+            do throws(FileSystemError) {
+                return .success(
+                    try self.keeper.evict(beyond: self.quota, now: now.wall, writer: self.writer) {
+                        self.state.withLock { $0.newSegmentName(at: now) }
+                    })
+            } catch {
+                return .failure(error)
+            }
+        }
+        switch result {
+        case .success(let evictions): self.record(evictions)
+        case .failure: self.state.withLock { $0.upkeepFailed() }
+        case nil: break
+        }
+    }
+
+    private func record(_ evictions: [Eviction]) {
+        guard !evictions.isEmpty else { return }
+        self.state.withLock { state in
+            for eviction in evictions { state.evicted(eviction, at: self.now()) }
+        }
+    }
+
+    package func purge() throws(WaybillError) {
+        self.state.withLock { $0.purge() }
+        do throws(FileSystemError) {
+            let result: Result<[Eviction], FileSystemError> = self.upkeep.withLock { _ in
+                do throws(FileSystemError) {
+                    return .success(try self.keeper.purge())
+                } catch {
+                    return .failure(error)
+                }
+            }
+            self.record(try result.get())
+        } catch {
+            throw WaybillError(error)
+        }
+    }
+
+    package func usage() throws(WaybillError) -> Usage {
+        do throws(FileSystemError) {
+            let usage = try self.keeper.usage()
+            return Usage(
+                byteCount: usage.byteCount, segmentCount: usage.segmentCount, unacknowledgedCount: usage.lineCount)
+        } catch {
+            throw WaybillError(error)
+        }
+    }
+}
+
+// MARK: The app's life
+
+extension ClientCore {
+    /// Records the install, the update and the start, when the app asked for it.
+    private func recordStart(after previous: Install?, _ origin: InstallOrigin) {
+        guard self.lifecycle == .recorded else { return }
+        if previous == nil, origin == .created {
+            self.record("app_installed")
+        } else if let previous, previous.version != self.version || previous.build != self.build {
+            self.record("app_updated") { fields in
+                fields.put("previous_app", previous.version)
+                fields.put("previous_build", previous.build)
+            }
+        }
+        self.record("app_opened")
+    }
+
+    package func enter(_ phase: AppPhase) {
+        let now = self.now()
+        let before = self.phase.withLock { current in
+            defer { if current.phase != phase { current = (phase, now.monotonic) } }
+            return current
+        }
+        if before.phase != phase, self.lifecycle == .recorded {
+            switch phase {
+            case .background:
+                self.record("app_backgrounded") { $0.put("foreground_ms", now.milliseconds(since: before.since)) }
+            case .foreground:
+                self.record("app_foregrounded") { $0.put("background_ms", now.milliseconds(since: before.since)) }
+            }
+        }
+        // A suspended process must hold no lock on a file that other processes share.
+        if phase == .background { self.state.withLock { $0.closeSegment() } }
+    }
+
+    private func record(_ name: String, adding body: (inout Fields) -> Void = { _ in }) {
+        _ = self.track { draft, rules, salt in draft.take(.event, name, nil, rules, salt, adding: body) }
+    }
+}
+
+extension Fields {
+    /// Puts the traits of a user; `nil` removes one.
+    mutating func put(_ traits: KeyValuePairs<String, Scalar?>) {
+        for (key, value) in traits {
+            if let value {
+                self.put(key, value)
+            } else {
+                self.putNull(key)
+            }
+        }
     }
 }
 
@@ -241,5 +471,13 @@ extension WaybillError {
 
     fileprivate init(missing field: String, _ remedy: String) {
         self.init(code: "configuration", message: "`\(field)` is empty; \(remedy)", errno: 0)
+    }
+
+    fileprivate init(environment: DeploymentEnvironment, _ configuration: Waybill.Configuration) {
+        self.init(
+            code: "configuration",
+            message: "the spool \(configuration.spool) holds events of \(environment.rawValue); give "
+                + "\(configuration.environment.rawValue) a folder of its own",
+            errno: 0)
     }
 }

@@ -18,6 +18,12 @@ struct Moment: Hashable, Sendable {
             || .milliseconds(self.wall.milliseconds - earlier.wall.milliseconds) >= Self.sessionIdle
     }
 
+    /// Milliseconds by which the wall clock went ahead of the other since an earlier moment; below 0 when it fell back.
+    func jump(since earlier: Moment) -> Int64 {
+        self.wall.milliseconds - earlier.wall.milliseconds
+            - (self.monotonic.nanoseconds - earlier.monotonic.nanoseconds) / 1_000_000
+    }
+
     /// What ends a session: 30 minutes, as with Segment, PostHog, Snowplow and Firebase.
     private static let sessionIdle = Duration.seconds(30 * 60)
 }
@@ -27,9 +33,15 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     private var spool: SpoolWriter<Files>
     private var context: EventContext
     private var line = LineBuffer(capacity: 2048)
+    /// Lines that wait for the disk, or for company.
+    private var held = HeldLines()
+    /// When lines in memory are written; `nil`: at once.
+    private let gathering: Duration?
+    private var gatheringSince: MonotonicTime?
     private var ids = UniqueIDSequence()
     private var generator: SeededGenerator
     private var identity: EventIdentity
+    private var personHash: UInt64 = 0
     private var isAllowed = true
     private let start: MonotonicTime
     /// The last event, or the start before the first.
@@ -41,14 +53,16 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     /// Drops that no `wb.dropped` event tells of yet.
     private var unreported = [UInt64](repeating: 0, count: Drop.Reason.allCases.count)
     private var hasUnreported = false
-    private let report = EventPartsBox()
+    /// Waybill's own events.
+    private let own = EventDraftBox()
     private var reportCount: UInt64 = 0
-    private(set) var counters = Counters()
     private var observations: [Observation] = []
+    private(set) var counters = Counters()
 
     init(
         spool: consuming SpoolWriter<Files>, writer: UniqueID, origin: EventOrigin, install: Install,
-        generator: SeededGenerator, at now: Moment, zone: @escaping @Sendable (WallTime) -> Int
+        generator: SeededGenerator, at now: Moment, gathering: Duration?,
+        zone: @escaping @Sendable (WallTime) -> Int
     ) {
         self.spool = spool
         self.context = EventContext(writer: writer, origin: origin)
@@ -56,41 +70,52 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         self.identity = EventIdentity(
             session: .timed(now.wall.milliseconds, &self.generator), sessionNumber: install.sessionNumber, user: nil,
             anonymous: install.anonymous)
-        self.context.setIdentity(self.identity)
         self.start = now.monotonic
         self.activity = now
         self.screenEntered = now.monotonic
+        self.gathering = gathering
         self.zone = zone
+        self.identityChanged()
     }
 
-    /// What the next process must know.
-    var install: Install {
-        Install(anonymous: self.identity.anonymous, sessionNumber: self.identity.sessionNumber)
+    /// Number of the last session of this process.
+    var sessionNumber: UInt64 { self.identity.sessionNumber }
+    var anonymous: String { self.identity.anonymous }
+
+    /// Rises when there is something to do beside the lock: a new session, a new segment, a disk that works again.
+    var upkeepMark: UInt64 {
+        self.identity.sessionNumber + self.reportCount + UInt64(self.spool.segmentCount)
     }
 
-    /// Rises when the install is worth saving: with a new session, and when a disk that refused writes again.
-    var saveMark: UInt64 {
-        self.identity.sessionNumber + self.reportCount
-    }
-
-    mutating func store(_ parts: borrowing EventParts, at now: Moment) -> TrackOutcome {
+    /// Stores an event of the app.
+    mutating func store(_ draft: borrowing EventDraft, at now: Moment) -> TrackOutcome {
         guard self.isAllowed else { return self.drop(.optedOut) }
-        return self.write(parts, at: now)
+        guard !draft.isDropped else { return self.drop(.filtered) }
+        return self.write(draft, at: now)
     }
 
-    private mutating func write(_ parts: borrowing EventParts, at now: Moment) -> TrackOutcome {
-        self.counters.repairs += parts.repairs
-        guard parts.hasName else { return self.drop(.invalid) }
+    private mutating func write(_ draft: borrowing EventDraft, at now: Moment) -> TrackOutcome {
+        self.counters.repairs += draft.repairs
+        guard draft.isValid else { return self.drop(.invalid) }
         self.advance(to: now)
-        if self.hasUnreported, let drop = self.reportDrops(at: now) { return self.drop(drop) }
-        let outcome = self.append(parts, at: now)
-        if case .dropped(let drop) = outcome { return self.drop(drop) }
-        return outcome
+        if self.hasUnreported, self.release() { self.reportDrops(at: now) }
+        let id = self.ids.next(at: now.wall.milliseconds, random: self.generator.next())
+        if let sampling = draft.sampling, !self.keeps(draft, id, sampling) { return self.drop(.sampled) }
+        guard let sequence = self.encode(draft, id, at: now) else { return self.drop(.tooLarge) }
+        return self.place(draft, sequence, at: now)
     }
 
-    /// Begins a session after a long silence, and keeps the zone current.
+    private func keeps(_ draft: borrowing EventDraft, _ id: UniqueID, _ sampling: Sampling) -> Bool {
+        switch sampling.unit {
+        case .user: sampling.keeps(draft.personHash ?? self.personHash)
+        case .event: sampling.keeps(Sampling.hash(id))
+        }
+    }
+
+    /// Begins a session after a long silence, tells of a clock that jumped, and keeps the zone current.
     private mutating func advance(to now: Moment) {
-        if now.isIdle(since: self.activity) { self.beginSession(at: now) }
+        let before = self.activity
+        if now.isIdle(since: before) { self.beginSession(at: now) }
         self.activity = now
         // Zones change their offset at quarters of an hour only.
         let quarter = now.wall.milliseconds / 900_000
@@ -98,75 +123,157 @@ struct ClientState<Files: FileSystem>: ~Copyable {
             self.zoneQuarter = quarter
             self.context.zoneMinutes = self.zone(now.wall)
         }
+        let jump = now.jump(since: before)
+        if jump.magnitude > Self.jumpMillisecondsMax { self.reportJump(jump, at: now) }
     }
+
+    /// Smaller ones are corrections by network time.
+    private static var jumpMillisecondsMax: UInt64 { 2000 }
 
     private mutating func beginSession(at now: Moment) {
         self.identity.session = .timed(now.wall.milliseconds, &self.generator)
         self.identity.sessionNumber += 1
-        self.context.setIdentity(self.identity)
+        self.identityChanged()
     }
 
-    private mutating func append(_ parts: borrowing EventParts, at now: Moment) -> TrackOutcome {
-        let sequence = self.spool.nextSequence
+    private mutating func identityChanged() {
+        self.context.setIdentity(self.identity)
+        self.personHash = Sampling.hash(self.identity.user ?? self.identity.anonymous)
+    }
+
+    /// Makes the event's line; returns the number in it, `nil` when it is too long.
+    private mutating func encode(_ draft: borrowing EventDraft, _ id: UniqueID, at now: Moment) -> UInt64? {
+        let sequence = self.spool.nextSequence + UInt64(self.held.count)
         let stamp = EventStamp(
-            id: self.ids.next(at: now.wall.milliseconds, random: self.generator.next()),
-            sequence: sequence,
-            wallMilliseconds: now.wall.milliseconds,
+            id: id, sequence: sequence, wallMilliseconds: now.wall.milliseconds,
             upMilliseconds: now.milliseconds(since: self.start),
             sincePreviousMilliseconds: self.lastStored.map { now.milliseconds(since: $0) },
             onScreenMilliseconds: now.milliseconds(since: self.screenEntered))
-        self.context.encode(parts, stamp, into: &self.line)
-        if parts.kind == .screen {
-            self.context.enterScreen(of: parts)
+        self.context.encode(draft, stamp, into: &self.line)
+        if draft.kind == .screen {
+            self.context.enterScreen(of: draft)
             self.screenEntered = now.monotonic
         }
-        guard !self.line.isOverflowing else { return .dropped(.tooLarge) }
-        do throws(FileSystemError) {
-            try self.spool.append(UnsafeRawBufferPointer(self.line.bytes))
-        } catch {
-            return .dropped(error.isDiskFull ? .diskFull : .diskError)
-        }
+        return self.line.isOverflowing ? nil : sequence
+    }
+
+    /// Writes the line, or holds it when the disk refuses or lines are gathered.
+    private mutating func place(
+        _ draft: borrowing EventDraft, _ sequence: UInt64, at now: Moment
+    ) -> TrackOutcome {
         self.lastStored = now.monotonic
-        self.counters.count(storedByteCount: self.line.count)
-        if !self.observations.isEmpty { self.show(parts, sequence) }
+        guard self.gathering == nil, self.release() else { return self.hold(draft, sequence, at: now) }
+        if let failure = self.append() {
+            self.counters.diskFailed(failure)
+            return self.hold(draft, sequence, at: now)
+        }
+        if !self.observations.isEmpty {
+            self.show(Array(self.line.bytes), sequence, draft.kind, draft.type)
+        }
         return .stored(seq: sequence)
     }
 
-    /// Hands the line that was just stored to whoever watches.
-    private mutating func show(_ parts: borrowing EventParts, _ sequence: UInt64) {
-        self.observations.removeAll(where: \.isCancelled)
-        var event: EventView?
-        for observation in self.observations where observation.includes(parts.type, parts.kind) {
-            let seen = event ?? EventView(sequence: sequence, kind: parts.kind, line: Array(self.line.bytes))
-            observation.take(seen)
-            event = seen
+    private mutating func append() -> FileSystemError? {
+        do throws(FileSystemError) {
+            try self.spool.append(UnsafeRawBufferPointer(self.line.bytes))
+        } catch {
+            return error
         }
+        self.counters.count(storedByteCount: self.line.count)
+        return nil
+    }
+
+    private mutating func hold(_ draft: borrowing EventDraft, _ sequence: UInt64, at now: Moment) -> TrackOutcome {
+        let lostCount = self.held.append(
+            self.line.bytes, number: self.context.sequenceDigits, sequence, draft)
+        self.counters.heldCount = self.held.count
+        for _ in 0..<lostCount { _ = self.drop(self.counters.isDiskFull ? .diskFull : .diskError) }
+        guard let gathering else { return .held }
+        let since = self.gatheringSince ?? now.monotonic
+        self.gatheringSince = since
+        if self.held.byteCount >= Self.gatheredByteCountMax || now.monotonic - since >= gathering { _ = self.release() }
+        return .held
+    }
+
+    /// Bytes that are written together.
+    private static var gatheredByteCountMax: Int { 64 << 10 }
+
+    /// Writes what is held; `false` when the disk refuses some of it.
+    mutating func release() -> Bool {
+        guard !self.held.isEmpty else { return true }
+        self.held.renumber(from: self.spool.nextSequence)
+        var stored: [(line: [UInt8], sequence: UInt64, kind: EventKind, type: ObjectIdentifier)] = []
+        var failure: FileSystemError?
+        let isWatched = !self.observations.isEmpty
+        var byteCount = 0
+        var storedCount = 0
+        self.held.release { lines, byteCounts in
+            let result = self.spool.append(lines: lines, byteCounts: byteCounts)
+            failure = result.failure
+            return result.storedCount
+        } stored: { line, sequence, kind, type in
+            byteCount += line.count
+            storedCount += 1
+            if isWatched { stored.append((Array(line), sequence, kind, type)) }
+        }
+        self.counters.count(storedByteCount: byteCount, count: storedCount)
+        self.counters.heldCount = self.held.count
+        self.gatheringSince = nil
+        for event in stored { self.show(event.line, event.sequence, event.kind, event.type) }
+        if let failure { self.counters.diskFailed(failure) }
+        return failure == nil
+    }
+
+    /// Hands a line that was just stored to whoever watches.
+    private mutating func show(_ line: [UInt8], _ sequence: UInt64, _ kind: EventKind, _ type: ObjectIdentifier) {
+        self.observations.removeAll(where: \.isCancelled)
+        let event = EventView(sequence: sequence, kind: kind, line: line)
+        for observation in self.observations where observation.includes(type, kind) { observation.take(event) }
     }
 
     private mutating func drop(_ drop: Drop) -> TrackOutcome {
         self.counters.count(drop)
-        if drop != .optedOut {
+        if drop.isReported {
             self.unreported[drop.reason.rawValue] += 1
             self.hasUnreported = true
         }
         return .dropped(drop)
     }
 
-    /// Stores `wb.dropped` with the numbers; returns why it could not.
-    private mutating func reportDrops(at now: Moment) -> Drop? {
+    /// Writes an event of Waybill's own into ``line``; returns its number.
+    private mutating func encodeOwn(
+        _ name: StaticString, at now: Moment, adding body: (inout Fields) -> Void
+    ) -> UInt64? {
+        self.own.draft.take(own: name, adding: body)
+        let own = self.own
+        return self.encode(
+            own.draft, self.ids.next(at: now.wall.milliseconds, random: self.generator.next()), at: now)
+    }
+
+    /// Stores `wb.dropped` with the numbers, or keeps them for the next time.
+    private mutating func reportDrops(at now: Moment) {
         let counts = self.unreported
-        self.report.parts.take(.meta, "wb.dropped", nil, []) { fields in
+        let sequence = self.encodeOwn("wb.dropped", at: now) { fields in
             fields.put("count", counts.reduce(0, +))
             for reason in Drop.Reason.allCases where counts[reason.rawValue] > 0 {
                 fields.put(Drop(reason: reason).description, counts[reason.rawValue])
             }
         }
-        let report = self.report
-        if case .dropped(let drop) = self.append(report.parts, at: now) { return drop }
+        guard let sequence, self.append() == nil else { return }
+        self.lastStored = now.monotonic
+        let own = self.own
+        if !self.observations.isEmpty { self.show(Array(self.line.bytes), sequence, .meta, own.draft.type) }
         for index in self.unreported.indices { self.unreported[index] = 0 }
         self.hasUnreported = false
         self.reportCount += 1
-        return nil
+    }
+
+    private mutating func reportJump(_ milliseconds: Int64, at now: Moment) {
+        let sequence = self.encodeOwn("wb.clock", at: now) { fields in
+            fields.put("jump_ms", milliseconds)
+        }
+        let own = self.own
+        if let sequence { _ = self.place(own.draft, sequence, at: now) }
     }
 }
 
@@ -175,35 +282,38 @@ extension ClientState {
         self.observations.append(observation)
     }
 
-    /// No event comes any more.
     mutating func cancelObservations() {
         for observation in self.observations { observation.cancel() }
     }
 
-    mutating func setUser(_ id: String?, _ parts: borrowing EventParts, at now: Moment) -> TrackOutcome {
+    mutating func setUser(_ id: String?, _ draft: borrowing EventDraft, at now: Moment) -> TrackOutcome {
         guard self.isAllowed else { return self.drop(.optedOut) }
         if let id, id.isEmpty || id.utf8.count > EventLimits.userByteCountMax { return self.drop(.invalid) }
         self.identity.user = id
-        self.context.setIdentity(self.identity)
-        return self.write(parts, at: now)
+        self.identityChanged()
+        return self.write(draft, at: now)
     }
 
     mutating func setVendorID(_ id: String?, for provider: ProviderID) {
         self.identity.vendor.removeAll { $0.provider == provider }
         if let id { self.identity.vendor.append(EventIdentity.VendorID(provider: provider, id: id)) }
-        self.context.setIdentity(self.identity)
+        self.identityChanged()
     }
 
-    mutating func register(_ common: EventPartsBox) {
+    mutating func register(_ common: EventDraftBox) {
         self.context.common = common
-        self.counters.repairs += common.parts.repairs
+        self.counters.repairs += common.draft.repairs
     }
 
-    mutating func setConsent(analytics: Bool, ads: Bool, _ parts: borrowing EventParts, at now: Moment) -> TrackOutcome
-    {
+    mutating func setConsent(analytics: Bool, ads: Bool, at now: Moment) -> TrackOutcome {
         self.isAllowed = analytics
         self.context.setConsent(analytics: analytics, ads: ads)
-        return self.write(parts, at: now)
+        self.own.draft.take(own: "wb.consent") { fields in
+            fields.put("analytics", analytics)
+            fields.put("ads", ads)
+        }
+        let own = self.own
+        return self.write(own.draft, at: now)
     }
 
     mutating func reset(at now: Moment) {
@@ -215,8 +325,50 @@ extension ClientState {
         self.activity = now
     }
 
+    /// Says what was taken out of the spool.
+    mutating func evicted(_ eviction: Eviction, at now: Moment) {
+        self.counters.count(eviction)
+        let sequence = self.encodeOwn("wb.evicted", at: now) { fields in
+            fields.put("count", eviction.evictedCount)
+            fields.put("reason", eviction.reason.rawValue)
+            fields.put("kept", eviction.keptCount)
+            if let last = eviction.lastSequence {
+                fields.put("writer", eviction.segment.writer)
+                fields.put("first_seq", eviction.segment.firstSequence)
+                fields.put("last_seq", last)
+            }
+        }
+        let own = self.own
+        if let sequence { _ = self.place(own.draft, sequence, at: now) }
+    }
+
+    /// Forgets what is held in memory, and leaves no segment open.
+    mutating func purge() {
+        for _ in 0..<self.held.count { self.counters.count(.purged) }
+        self.held = HeldLines()
+        self.counters.heldCount = 0
+        self.spool.closeSegment()
+    }
+
+    mutating func closeSegment() {
+        _ = self.release()
+        self.spool.closeSegment()
+    }
+
+    mutating func newSegmentName(at now: Moment) -> String {
+        UniqueID.timed(now.wall.milliseconds, &self.generator).text
+    }
+
+    mutating func newSalt() -> PrivacySalt {
+        PrivacySalt(&self.generator)
+    }
+
     mutating func installFailed() {
         self.counters.installFailures += 1
+    }
+
+    mutating func upkeepFailed() {
+        self.counters.upkeepFailures += 1
     }
 
     var flush: SpoolFlush {
@@ -227,6 +379,7 @@ extension ClientState {
         if error == nil {
             self.spool.flushed(flush)
         } else {
+            self.counters.flushFailures += 1
             self.spool.flushFailed(flush)
         }
     }

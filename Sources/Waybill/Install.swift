@@ -1,21 +1,47 @@
 internal import WaybillEvent
+internal import WaybillJSON
 internal import WaybillSystem
 
 /// What an install remembers from one process to the next, in `install.json` of its spool.
 ///
-///     {"v":1,"anon":"b5372db0-c21e-41e4-8dfc-aa07a5b093db","session_n":7}
+///     {"v":1,"anon":"b5372db0-…","env":"prod","app":"1.4.2","build":"118","salt":"9f…","session_n":7}
 struct Install: Hashable, Sendable {
     /// The resettable id of the install.
     var anonymous: String
     /// The number of the last session.
     var sessionNumber: UInt64
+    /// What the spool's events are of; `nil` in files of older versions.
+    var environment: DeploymentEnvironment?
+    /// The app's version and build that last ran; `nil` in files of older versions.
+    var version: String?
+    var build: String?
+    /// What private values are hashed with; `nil` in files of older versions.
+    var salt: PrivacySalt?
 
     static let fileName = "install.json"
+    /// Held exclusively for as long as it takes to read the file and write it anew.
+    static let lockName = "install.lock"
     /// Longer ones are not ours.
-    private static let byteCountMax = 4096
+    private static let byteCountMax = 16_384
 
     var bytes: [UInt8] {
-        Array("{\"v\":1,\"anon\":\"\(self.anonymous)\",\"session_n\":\(self.sessionNumber)}\n".utf8)
+        var line = LineBuffer(capacity: 512)
+        line.append("{\"v\":1,\"anon\":")
+        line.appendString(self.anonymous)
+        for (key, value) in [
+            ("env", self.environment?.rawValue), ("app", self.version), ("build", self.build),
+            ("salt", self.salt?.hexadecimal),
+        ] {
+            guard let value else { continue }
+            line.append(UInt8(ascii: ","))
+            line.appendString(key)
+            line.append(UInt8(ascii: ":"))
+            line.appendString(value)
+        }
+        line.append(",\"session_n\":")
+        line.appendDecimal(self.sessionNumber)
+        line.append("}\n")
+        return Array(line.bytes)
     }
 
     init(anonymous: String, sessionNumber: UInt64) {
@@ -23,20 +49,32 @@ struct Install: Hashable, Sendable {
         self.sessionNumber = sessionNumber
     }
 
-    /// `nil` for bytes that ``bytes`` did not write.
+    /// `nil` for bytes that are no install's.
     init?(parsing bytes: [UInt8]) {
-        guard let text = String(validating: bytes, as: UTF8.self) else { return nil }
-        let head = "{\"v\":1,\"anon\":\""
-        let middle = "\",\"session_n\":"
-        guard text.hasPrefix(head), text.hasSuffix("}\n") else { return nil }
-        let rest = text.dropFirst(head.count).dropLast(2)
-        let anonymous = rest.prefix(36)
-        guard anonymous.utf8.count == 36, anonymous.allSatisfy({ $0.isASCII && ($0.isHexDigit || $0 == "-") })
+        let members: [String: String]? = bytes.withUnsafeBytes { buffer in
+            var tape = JSONTape()
+            do throws(JSONError) {
+                try tape.parse(buffer)
+            } catch {
+                return nil
+            }
+            var members: [String: String] = [:]
+            var rest = tape.members(of: 0)
+            while let (key, value) = rest.next(in: tape) {
+                members[JSONText.string(tape.bytes(of: key))] = StoredField.text(of: value, tape)
+            }
+            return members
+        }
+        guard let members, members["v"] == "1", let anonymous = members["anon"], anonymous.utf8.count == 36,
+            anonymous.allSatisfy({ $0.isASCII && ($0.isHexDigit || $0 == "-") }),
+            let sessionNumber = members["session_n"].flatMap(UInt64.init),
+            sessionNumber <= EventLimits.integerMagnitudeMax
         else { return nil }
-        let tail = rest.dropFirst(36)
-        guard tail.hasPrefix(middle), let number = UInt64(tail.dropFirst(middle.count)) else { return nil }
-        guard number <= EventLimits.integerMagnitudeMax else { return nil }
-        self.init(anonymous: String(anonymous), sessionNumber: number)
+        self.init(anonymous: anonymous, sessionNumber: sessionNumber)
+        self.environment = members["env"].flatMap(DeploymentEnvironment.init)
+        self.version = members["app"]
+        self.build = members["build"]
+        self.salt = members["salt"].flatMap { PrivacySalt(hexadecimal: $0) }
     }
 
     /// Reads the install of a spool; `nil` when there is none.
@@ -55,9 +93,28 @@ struct Install: Hashable, Sendable {
         return (nil, .setAside(path: aside))
     }
 
-    /// Saves the install durably; makes the folder when it is missing.
+    /// Saves the install durably.
     func write(in directory: String, on files: some FileSystem) throws(FileSystemError) {
-        try files.createDirectories(directory)
         try files.replace(Path.join(directory, Self.fileName), with: self.bytes)
+    }
+
+    /// Runs `body` while no other process of the spool reads or writes the install; makes the folder when it is missing.
+    static func withLock<Result>(
+        in directory: String, on files: some FileSystem, _ body: () throws(FileSystemError) -> Result
+    ) throws(FileSystemError) -> Result {
+        try files.createDirectories(directory)
+        let lock = try files.open(Path.join(directory, Self.lockName), .append)
+        defer { files.close(lock) }
+        let patience = POSIXClock().monotonicTime() + .seconds(2)
+        while try !files.lock(lock, .exclusive), POSIXClock().monotonicTime() < patience {
+            // Whoever has it writes one small file.
+            Self.pause()
+        }
+        return try body()
+    }
+
+    private static func pause() {
+        let nothing: Void? = Monitor(()).wait(until: POSIXClock().monotonicTime() + .milliseconds(2)) { _ in nil }
+        _ = nothing
     }
 }

@@ -1,7 +1,15 @@
+internal import WaybillSpool
+internal import WaybillSystem
+
 /// What became of an event.
 public enum TrackOutcome: Hashable, Sendable {
     /// It is on the disk, under this sequence number, and survives the death of the process.
     case stored(seq: UInt64)
+    /// It is in memory and follows as soon as it can: the disk refuses, or lines are gathered (``Waybill/Durability/memory``).
+    ///
+    /// The death of the process loses it. While a disk refuses, the newest 256 KiB wait; older ones are dropped and
+    /// counted.
+    case held
     /// It is nowhere, and counted.
     case dropped(Drop)
 }
@@ -9,26 +17,43 @@ public enum TrackOutcome: Hashable, Sendable {
 /// Why an event was not stored; more reasons may come.
 public struct Drop: Hashable, Sendable, CustomStringConvertible {
     enum Reason: Int, CaseIterable {
-        case optedOut, invalid, tooLarge, diskFull, diskError
+        case optedOut, sampled, filtered, invalid, tooLarge, diskFull, diskError, purged
     }
 
     let reason: Reason
 
     /// The user does not allow analytics.
     public static let optedOut = Drop(reason: .optedOut)
-    /// It has no name, or a user id beyond 256 bytes.
+    /// A share of such events or users is kept, and this one is not in it.
+    public static let sampled = Drop(reason: .sampled)
+    /// A filter dropped it.
+    public static let filtered = Drop(reason: .filtered)
+    /// It was in memory when the app purged.
+    public static let purged = Drop(reason: .purged)
+    /// It has no name, a user id beyond 256 bytes, or a visitor that cannot be said.
     public static let invalid = Drop(reason: .invalid)
     /// Its line would be beyond 32 KiB.
     public static let tooLarge = Drop(reason: .tooLarge)
-    /// The file system is full; later events are stored again as soon as there is room.
+    /// The file system is full, or has less room than ``Waybill/Quota`` leaves to others, and memory for held events too.
     public static let diskFull = Drop(reason: .diskFull)
-    /// The file system refuses to write; every later event tries again.
+    /// The file system refuses to write, and memory for held events is full; every later event tries again.
     public static let diskError = Drop(reason: .diskError)
+
+    /// Whether a `wb.dropped` event tells of it; the others are what the app asked for.
+    var isReported: Bool {
+        switch self.reason {
+        case .optedOut, .sampled, .filtered, .purged: false
+        case .invalid, .tooLarge, .diskFull, .diskError: true
+        }
+    }
 
     /// A word for metrics and logs.
     public var description: String {
         switch self.reason {
         case .optedOut: "opted_out"
+        case .sampled: "sampled"
+        case .filtered: "filtered"
+        case .purged: "purged"
         case .invalid: "invalid"
         case .tooLarge: "too_large"
         case .diskFull: "disk_full"
@@ -45,8 +70,20 @@ public struct Counters: Hashable, Sendable {
     public internal(set) var storedByteCount: UInt64 = 0
     /// Fields and names that could not be written as they were.
     public internal(set) var repairs = FieldRepairs()
+    /// Events in memory that wait for the disk.
+    public internal(set) var heldCount = 0
+    /// Events that were stored and taken out of the spool again, for the quota or by a purge.
+    public internal(set) var evicted: UInt64 = 0
+    /// Bytes of their lines.
+    public internal(set) var evictedByteCount: UInt64 = 0
+    /// Times that looking after the quota failed.
+    public internal(set) var upkeepFailures: UInt64 = 0
+    /// Times that stored events could not be made to survive a power cut.
+    public internal(set) var flushFailures: UInt64 = 0
     /// Times that the install file could not be written.
     public internal(set) var installFailures: UInt64 = 0
+    /// Whether the disk was full when it refused last.
+    private(set) var isDiskFull = false
     private var drops = [UInt64](repeating: 0, count: Drop.Reason.allCases.count)
 
     init() {}
@@ -61,14 +98,41 @@ public struct Counters: Hashable, Sendable {
         self.drops.reduce(0, +)
     }
 
-    mutating func count(storedByteCount: Int) {
-        self.stored += 1
+    mutating func count(storedByteCount: Int, count: Int = 1) {
+        self.stored += UInt64(count)
         self.storedByteCount += UInt64(storedByteCount)
+    }
+
+    mutating func count(_ eviction: Eviction) {
+        self.evicted += UInt64(eviction.evictedCount)
+        self.evictedByteCount += UInt64(eviction.evictedByteCount)
+    }
+
+    mutating func diskFailed(_ error: FileSystemError) {
+        self.isDiskFull = error.isDiskFull
     }
 
     mutating func count(_ drop: Drop) {
         self.drops[drop.reason.rawValue] += 1
     }
+}
+
+/// What waits in a spool.
+public struct Usage: Hashable, Sendable {
+    /// Bytes of its segments.
+    public let byteCount: Int
+    /// Its files.
+    public let segmentCount: Int
+    /// Events that nobody said are durable elsewhere; those of a segment that is being shipped all count.
+    public let unacknowledgedCount: Int
+}
+
+/// Where an app is.
+public enum AppPhase: Hashable, Sendable {
+    /// The user sees it.
+    case foreground
+    /// It may be suspended at any time.
+    case background
 }
 
 /// Where the anonymous id of an install came from.

@@ -4,17 +4,20 @@
 /// a sync, a network or another thread's disk; no heap allocation after the first events; ids, sequence and order
 /// are those of the calls. Promised to apps: at most 2 µs a call in the mean.
 ///
-///     app ── Event ──▶ EventParts ──▶ │ lock │ session, screen, sequence, time ──▶ line ──▶ write(2) │ ──▶ outcome
+///     app ── Event ──▶ EventDraft ──▶ │ lock │ session, screen, sequence, time ──▶ line ──▶ write(2) │ ──▶ outcome
 ///             app code, no lock       │                                                              │
 ///
-/// One event's life: its fields are encoded into memory from a pool; under the one lock it gets its place in the
-/// order and is written; the outcome says `stored` or why not. What could not be stored is counted, and the next
-/// event that can be is preceded by a `wb.dropped` event with the numbers. Sequence numbers are given to stored
-/// events alone, so a gap in them proves a loss.
+/// One event's life: its fields are encoded into memory from a pool, and pass the app's filters; under the one lock it
+/// gets its place in the order and is written; the outcome says `stored`, or why not. While the disk refuses, lines
+/// wait in memory; what had to be dropped is counted, and the next event that can be stored is preceded by a
+/// `wb.dropped` event with the numbers. Sequence numbers are given to stored events alone, so a gap in them proves a
+/// loss. Observers get the stored line in a queue of their own.
+///
+/// Now and then (a new segment, a new session) the tracking thread that met it looks after the rest, without the lock:
+/// the install file, and the spool's quota.
 ///
 /// Make it after `fork()`, never before: two processes with one writer id would number their events alike.
 @_exported public import WaybillEvent
-internal import WaybillSpool
 internal import WaybillSystem
 
 /// Records an app's analytics events in its spool, from which the agent ships them.
@@ -25,7 +28,7 @@ internal import WaybillSystem
 ///
 /// Safe to use from any thread. One instance per process and spool is enough.
 public final class Waybill: Sendable {
-    private let core: ClientCore<POSIXFileSystem, POSIXClock>
+    private let core: any Client
 
     /// Opens the spool, making the folder when it is missing.
     ///
@@ -36,12 +39,26 @@ public final class Waybill: Sendable {
             zone: SystemZone.minutesEast)
     }
 
+    package init(core: any Client) {
+        self.core = core
+    }
+
     /// Stores an event, with the fields that `body` adds to its own.
     ///
     /// When it returns `stored`, the event survives the death of the process.
     @discardableResult
     public func track<E: Event>(_ event: E, adding body: (inout Fields) -> Void = { _ in }) -> TrackOutcome {
-        self.core.track { parts, subscriptions in parts.take(event, subscriptions, adding: body) }
+        self.core.track { draft, rules, salt in draft.take(event, rules, salt, adding: body) }
+    }
+
+    /// Stores an event of one of a server's many visitors, with the fields that `body` adds to its own.
+    ///
+    /// A visitor that cannot be said (``Visitor``) is ``Drop/invalid``.
+    @discardableResult
+    public func track<E: Event>(
+        _ event: E, by visitor: Visitor, adding body: (inout Fields) -> Void = { _ in }
+    ) -> TrackOutcome {
+        self.core.track { draft, rules, salt in draft.take(event, rules, salt, by: visitor, adding: body) }
     }
 
     /// Stores an event that has no type of its own; `only` subscriptions leave it out.
@@ -49,7 +66,7 @@ public final class Waybill: Sendable {
     public func track(
         _ name: String, _ kind: EventKind = .event, adding body: (inout Fields) -> Void = { _ in }
     ) -> TrackOutcome {
-        self.core.track { parts, subscriptions in parts.take(kind, name, nil, subscriptions, adding: body) }
+        self.core.track { draft, rules, salt in draft.take(kind, name, nil, rules, salt, adding: body) }
     }
 
     /// Stores that a screen appeared; the following events happen on it.
@@ -58,8 +75,8 @@ public final class Waybill: Sendable {
         _ name: String, type: String? = nil, id: String? = nil, adding body: (inout Fields) -> Void = { _ in }
     ) -> TrackOutcome {
         let screen = ScreenRef(name, type: type, id: id)
-        return self.core.track { parts, subscriptions in
-            parts.take(.screen, "screen_view", screen, subscriptions, adding: body)
+        return self.core.track { draft, rules, salt in
+            draft.take(.screen, "screen_view", screen, rules, salt, adding: body)
         }
     }
 
@@ -69,6 +86,14 @@ public final class Waybill: Sendable {
     @discardableResult
     public func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?> = [:]) -> TrackOutcome {
         self.core.setUser(id, traits: traits)
+    }
+
+    /// Says what changed about one of a server's many visitors; `nil` removes a trait.
+    @discardableResult
+    public func setTraits(_ traits: KeyValuePairs<String, Scalar?>, of visitor: Visitor) -> TrackOutcome {
+        self.core.track { draft, rules, salt in
+            draft.take(.user, "set_user", nil, rules, salt, by: visitor) { $0.put(traits) }
+        }
     }
 
     /// Shows an observer the events that are stored from now on.
@@ -98,7 +123,23 @@ public final class Waybill: Sendable {
         self.core.setConsent(analytics: analytics, ads: ads)
     }
 
-    /// Forgets the user: a new anonymous id, a new session, no user, no current screen.
+    /// Deletes every event that waits in the spool, but those of other processes that are writing now.
+    ///
+    /// For users who take their consent back: what was delivered before is not undone. A `wb.evicted` event, which
+    /// holds numbers alone, says how many went.
+    public func purge() throws(WaybillError) {
+        try self.core.purge()
+    }
+
+    /// Says that the app comes to the foreground, or leaves it.
+    ///
+    /// In the background it holds no file locked, as systems that suspend processes demand of files that an app
+    /// shares with its extensions; the next event begins a new segment.
+    public func enter(_ phase: AppPhase) {
+        self.core.enter(phase)
+    }
+
+    /// Forgets the user: a new anonymous id, a new session, no user, no current screen, other hashes.
     ///
     /// It holds for this process in any case; the error says that the old id would come back after a restart.
     public func reset() throws(WaybillError) {
@@ -113,6 +154,11 @@ public final class Waybill: Sendable {
     /// What was stored, dropped and repaired so far.
     public var counters: Counters {
         self.core.counters
+    }
+
+    /// What waits in the spool; reads a part of it.
+    public func usage() throws(WaybillError) -> Usage {
+        try self.core.usage()
     }
 
     /// Where the anonymous id came from.

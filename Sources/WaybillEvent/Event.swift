@@ -4,11 +4,11 @@
 /// after the first few, apart from what the app's own code allocates; no lock, clock, file or random number here.
 ///
 ///     {"v":1,"id":…,"writer":…,"seq":…,"ts":…,"up":…  ,"dt":…  ,"kind":…,"name":…,"screen":…  ,"prev":…
-///     |<- written for each event ------------------>|           |<- EventParts ------------>|
+///     |<- written for each event ------------------>|           |<- EventDraft ------------>|
 ///     ,"session":…,"anon":…  ,"traits":…  ,"app":…,"os":…,"tz":…,"env":…  ,"log":…,"data":…,"providers":…,"overrides":…}
-///     |<- EventContext ---->|             |<- EventContext, copied ---->| |<- EventParts ------------------------->|
+///     |<- EventContext ---->|             |<- EventContext, copied ---->| |<- EventDraft ------------------------->|
 ///
-/// One event's life: the app's ``Event`` writes its fields into an ``EventParts`` (no lock held: app code runs
+/// One event's life: the app's ``Event`` writes its fields into an ``EventDraft`` (no lock held: app code runs
 /// here); under the client's lock ``EventContext`` assembles the line around them, where id, sequence and time come
 /// in as arguments; the line goes to the spool. Both reuse their memory.
 ///

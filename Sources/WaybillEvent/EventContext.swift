@@ -54,6 +54,29 @@ package struct EventIdentity: Hashable, Sendable {
     }
 }
 
+extension EventIdentity {
+    /// Appends the members `,"user":…,"anon":…,"ids":…`.
+    static func append(user: String?, anonymous: String, vendor: [VendorID], to line: inout LineBuffer) {
+        self.append(",\"user\":", user, to: &line)
+        self.append(",\"anon\":", anonymous, to: &line)
+        guard !vendor.isEmpty else { return }
+        line.append(",\"ids\":{")
+        for (index, vendor) in vendor.enumerated() {
+            if index > 0 { line.append(UInt8(ascii: ",")) }
+            line.appendString(vendor.provider.description)
+            line.append(UInt8(ascii: ":"))
+            line.appendString(vendor.id)
+        }
+        line.append(UInt8(ascii: "}"))
+    }
+
+    fileprivate static func append(_ key: StaticString, _ value: String?, to line: inout LineBuffer) {
+        guard let value else { return }
+        line.append(key)
+        line.appendString(value)
+    }
+}
+
 /// Where the app runs, as events say it.
 package struct EventOrigin: Hashable, Sendable {
     package var app: String
@@ -84,8 +107,12 @@ package struct EventOrigin: Hashable, Sendable {
 package struct EventContext: ~Copyable {
     /// From the id's last quote to the sequence: `","writer":"…","seq":`.
     private var writer = LineBuffer()
-    /// The members `,"session":…,"session_n":…,"user":…,"anon":…,"ids":…`.
-    private var identity = LineBuffer()
+    /// The member `,"session":…`.
+    private var session = LineBuffer()
+    /// The member `,"session_n":…`.
+    private var sessionNumber = LineBuffer()
+    /// The members `,"user":…,"anon":…,"ids":…`.
+    private var person = LineBuffer()
     /// From `,"app":…` over `"build"`, `"bundle"`, `"os"`, `"os_version"`, `"model"` and `"lang"` to `,"tz":`.
     private var origin = LineBuffer()
     /// The member `,"env":…`.
@@ -96,8 +123,10 @@ package struct EventContext: ~Copyable {
     private var screen = LineBuffer()
     private var screenName = 0..<0
     private var timestamp = Timestamp()
+    /// Where the last line has its sequence number.
+    package private(set) var sequenceDigits = 0..<0
     /// Fields of every screen, action and event.
-    package var common: EventPartsBox?
+    package var common: EventDraftBox?
     /// Minutes east of UTC.
     package var zoneMinutes = 0
 
@@ -105,35 +134,29 @@ package struct EventContext: ~Copyable {
         self.writer.append("\",\"writer\":\"")
         self.writer.append(writer)
         self.writer.append("\",\"seq\":")
-        Self.append(",\"app\":", origin.app, to: &self.origin)
-        Self.append(",\"build\":", origin.build, to: &self.origin)
-        Self.append(",\"bundle\":", origin.bundle, to: &self.origin)
-        Self.append(",\"os\":", origin.os, to: &self.origin)
-        Self.append(",\"os_version\":", origin.osVersion, to: &self.origin)
-        Self.append(",\"model\":", origin.model, to: &self.origin)
-        Self.append(",\"lang\":", origin.language, to: &self.origin)
+        EventIdentity.append(",\"app\":", origin.app, to: &self.origin)
+        EventIdentity.append(",\"build\":", origin.build, to: &self.origin)
+        EventIdentity.append(",\"bundle\":", origin.bundle, to: &self.origin)
+        EventIdentity.append(",\"os\":", origin.os, to: &self.origin)
+        EventIdentity.append(",\"os_version\":", origin.osVersion, to: &self.origin)
+        EventIdentity.append(",\"model\":", origin.model, to: &self.origin)
+        EventIdentity.append(",\"lang\":", origin.language, to: &self.origin)
         self.origin.append(",\"tz\":")
-        Self.append(",\"env\":", origin.environment.rawValue, to: &self.environment)
+        EventIdentity.append(",\"env\":", origin.environment.rawValue, to: &self.environment)
     }
 
     /// Says who uses the app from the next line on.
     package mutating func setIdentity(_ identity: EventIdentity) {
-        self.identity.removeAll()
-        self.identity.append(",\"session\":\"")
-        self.identity.append(identity.session)
-        self.identity.append("\",\"session_n\":")
-        self.identity.appendDecimal(identity.sessionNumber)
-        Self.append(",\"user\":", identity.user, to: &self.identity)
-        Self.append(",\"anon\":", identity.anonymous, to: &self.identity)
-        guard !identity.vendor.isEmpty else { return }
-        self.identity.append(",\"ids\":{")
-        for (index, vendor) in identity.vendor.enumerated() {
-            if index > 0 { self.identity.append(UInt8(ascii: ",")) }
-            self.identity.appendString(vendor.provider.description)
-            self.identity.append(UInt8(ascii: ":"))
-            self.identity.appendString(vendor.id)
-        }
-        self.identity.append(UInt8(ascii: "}"))
+        self.session.removeAll()
+        self.session.append(",\"session\":\"")
+        self.session.append(identity.session)
+        self.session.append("\"")
+        self.sessionNumber.removeAll()
+        self.sessionNumber.append(",\"session_n\":")
+        self.sessionNumber.appendDecimal(identity.sessionNumber)
+        self.person.removeAll()
+        EventIdentity.append(
+            user: identity.user, anonymous: identity.anonymous, vendor: identity.vendor, to: &self.person)
     }
 
     /// Says what the user allowed, from the next line on.
@@ -151,10 +174,10 @@ package struct EventContext: ~Copyable {
     }
 
     /// Makes the event's screen the one that following events happen on.
-    package mutating func enterScreen(of parts: borrowing EventParts) {
+    package mutating func enterScreen(of draft: borrowing EventDraft) {
         self.screen.removeAll()
-        self.screen.append(parts.screen)
-        self.screenName = parts.screenName
+        self.screen.append(draft.screen)
+        self.screenName = draft.screenName
     }
 
     /// Forgets the current screen.
@@ -162,43 +185,56 @@ package struct EventContext: ~Copyable {
         self.screen.removeAll()
     }
 
-    private static func append(_ key: StaticString, _ value: String?, to buffer: inout LineBuffer) {
-        guard let value else { return }
-        buffer.append(key)
-        buffer.appendString(value)
-    }
-
     /// Replaces `line` by the event's line with its LF; `line.isOverflowing` when it is too long.
-    package mutating func encode(_ parts: borrowing EventParts, _ stamp: EventStamp, into line: inout LineBuffer) {
+    package mutating func encode(_ draft: borrowing EventDraft, _ stamp: EventStamp, into line: inout LineBuffer) {
         line.removeAll()
         self.encodeStamp(stamp, into: &line)
         line.append(",\"kind\":\"")
-        line.append(parts.kind.text)
+        line.append(draft.kind.text)
         line.append("\",\"name\":")
-        line.append(parts.name)
-        self.encodeScreen(parts, stamp, into: &line)
-        line.append(self.identity)
-        if parts.kind == .user {
+        line.append(draft.encodedName)
+        self.encodeScreen(draft, stamp, into: &line)
+        self.encodeIdentity(draft, into: &line)
+        if draft.kind == .user {
             line.append(",\"traits\":{")
-            line.append(parts.fields.buffer)
+            line.append(draft.fields.buffer)
             line.append(UInt8(ascii: "}"))
         }
         line.append(self.origin)
         if self.zoneMinutes < 0 { line.append(UInt8(ascii: "-")) }
         line.appendDecimal(UInt64(self.zoneMinutes.magnitude))
         line.append(self.environment)
-        line.append(parts.log)
-        self.encodeFields(parts, into: &line)
-        line.append(parts.routing)
+        line.append(draft.log)
+        self.encodeFields(draft, into: &line)
+        line.append(draft.routing)
         line.append(self.consent)
+        if let sampling = draft.sampling, sampling.rate < 1 {
+            sampling.member.withUnsafeBufferPointer { line.append($0) }
+        }
         line.append("}\n")
+    }
+
+    private func encodeIdentity(_ draft: borrowing EventDraft, into line: inout LineBuffer) {
+        if draft.session.isEmpty {
+            line.append(self.session)
+        } else {
+            line.append(draft.session)
+        }
+        line.append(self.sessionNumber)
+        if draft.person.isEmpty {
+            line.append(self.person)
+        } else {
+            line.append(draft.person)
+        }
     }
 
     private mutating func encodeStamp(_ stamp: EventStamp, into line: inout LineBuffer) {
         line.append("{\"v\":1,\"id\":\"")
         line.append(stamp.id)
         line.append(self.writer)
+        let start = line.count
         line.appendDecimal(stamp.sequence)
+        self.sequenceDigits = start..<line.count
         line.append(",\"ts\":\"")
         self.timestamp.append(stamp.wallMilliseconds, to: &line)
         line.append("\",\"up\":")
@@ -209,26 +245,26 @@ package struct EventContext: ~Copyable {
         }
     }
 
-    private func encodeScreen(_ parts: borrowing EventParts, _ stamp: EventStamp, into line: inout LineBuffer) {
-        if parts.screen.isEmpty {
+    private func encodeScreen(_ draft: borrowing EventDraft, _ stamp: EventStamp, into line: inout LineBuffer) {
+        if draft.screen.isEmpty {
             line.append(self.screen)
         } else {
-            line.append(parts.screen)
+            line.append(draft.screen)
         }
-        guard parts.kind == .screen, self.hasScreen else { return }
+        guard draft.kind == .screen, self.hasScreen else { return }
         line.append(",\"prev\":")
         line.append(self.screen, self.screenName)
         line.append(",\"prev_ms\":")
         line.appendDecimal(stamp.onScreenMilliseconds)
     }
 
-    private func encodeFields(_ parts: borrowing EventParts, into line: inout LineBuffer) {
-        guard parts.kind != .user else { return }
-        let common = parts.kind == .meta ? nil : self.common
-        guard !parts.fields.isEmpty || common?.parts.fields.isEmpty == false else { return }
+    private func encodeFields(_ draft: borrowing EventDraft, into line: inout LineBuffer) {
+        guard draft.kind != .user else { return }
+        let common = draft.kind == .meta ? nil : self.common
+        guard !draft.fields.isEmpty || common?.draft.fields.isEmpty == false else { return }
         line.append(",\"data\":{")
-        line.append(parts.fields.buffer)
-        common?.parts.fields.appendMembers(to: &line, without: parts.fields)
+        line.append(draft.fields.buffer)
+        common?.draft.fields.appendMembers(to: &line, without: draft.fields)
         line.append(UInt8(ascii: "}"))
     }
 }

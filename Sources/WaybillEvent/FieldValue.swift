@@ -71,6 +71,8 @@ public enum Scalar: Hashable, Sendable {
     case double(Double)
     /// A truth value.
     case boolean(Bool)
+    /// Text that must not reach the disk: its salted hash stands for it.
+    case hashed(String)
 }
 
 extension Scalar: ScalarFieldValue {
@@ -78,7 +80,7 @@ extension Scalar: ScalarFieldValue {
     public var isFinite: Bool {
         switch self {
         case .double(let value): value.isFinite
-        case .string, .integer, .boolean: true
+        case .string, .integer, .boolean, .hashed: true
         }
     }
 
@@ -89,6 +91,7 @@ extension Scalar: ScalarFieldValue {
         case .integer(let value): value.append(to: &fields)
         case .double(let value): value.append(to: &fields)
         case .boolean(let value): value.append(to: &fields)
+        case .hashed(let value): fields.hash(of: value.utf8).append(to: &fields)
         }
     }
 }

@@ -1,3 +1,5 @@
+internal import WaybillJSON
+
 /// What was left out of an event, or cut, because no reader could take it.
 public struct FieldRepairs: Hashable, Sendable {
     /// Fields left out because their value was NaN or infinite.
@@ -31,7 +33,7 @@ public struct FieldRepairs: Hashable, Sendable {
 public struct Fields: ~Copyable {
     private struct Key {
         let hash: UInt32
-        let start: Int
+        var start: Int
         /// Of the key as written, with its quotes.
         let byteCount: Int
     }
@@ -43,6 +45,8 @@ public struct Fields: ~Copyable {
     private var scopeStart = 0
     private var isScopeEmpty = true
     package internal(set) var repairs = FieldRepairs()
+    /// What private values are hashed with.
+    var salt: PrivacySalt?
 
     package init(capacity: Int = 256) {
         self.buffer = LineBuffer(capacity: capacity)
@@ -73,6 +77,18 @@ public struct Fields: ~Copyable {
     public mutating func put<Value: FieldValue>(_ key: StaticString, _ value: Value?) {
         guard let value, self.admits(isFinite: value.isFinite), self.begin(key) else { return }
         value.append(to: &self)
+    }
+
+    /// Puts a text that must not reach the disk: its salted hash, 32 hexadecimal digits, stands for it.
+    ///
+    /// Equal texts of one install have equal hashes, those of two installs do not; nothing when `text` is `nil`.
+    public mutating func put(_ key: String, private text: String?) {
+        guard let text else { return }
+        self.put(key, self.hash(of: text.utf8))
+    }
+
+    func hash(of text: some Sequence<UInt8>) -> String {
+        self.salt?.hash(text) ?? "private"
     }
 
     /// Puts a field whose value is JSON's `null`.
@@ -197,6 +213,71 @@ public struct Fields: ~Copyable {
             if needsComma { line.append(UInt8(ascii: ",")) }
             needsComma = true
             line.append(self.buffer, key.start..<end)
+        }
+    }
+
+    // MARK: Filters
+
+    /// The fields' names, in order.
+    var names: [String] {
+        self.keys.map { key in
+            JSONText.string(UnsafeRawBufferPointer(self.text(key.start + 1..<key.start + key.byteCount - 1)))
+        }
+    }
+
+    func json(of name: String) -> String? {
+        self.index(of: name).map { String(decoding: self.text(self.value(at: $0)), as: UTF8.self) }
+    }
+
+    mutating func remove(_ name: String) {
+        guard let index = self.index(of: name) else { return }
+        let start = self.keys[index].start
+        let end = index + 1 < self.keys.count ? self.keys[index + 1].start : self.buffer.count
+        // The comma before the last member goes with it.
+        let isLast = index + 1 == self.keys.count
+        self.replace((isLast && index > 0 ? start - 1 : start)..<end, with: [])
+        self.keys.remove(at: index)
+        self.isScopeEmpty = self.keys.isEmpty
+    }
+
+    /// Replaces a value by the hash of its text, that of a string without quotes and escapes.
+    mutating func hash(_ name: String) {
+        guard let index = self.index(of: name) else { return }
+        let range = self.value(at: index)
+        let text = self.text(range)
+        let isString = text.first == UInt8(ascii: "\"")
+        let inside = isString ? UnsafeBufferPointer(rebasing: text[1..<text.count - 1]) : text
+        let plain = isString ? JSONText.string(UnsafeRawBufferPointer(inside)) : String(decoding: inside, as: UTF8.self)
+        self.replace(range, with: Array("\"\(self.hash(of: plain.utf8))\"".utf8))
+    }
+
+    private func index(of name: String) -> Int? {
+        var key = LineBuffer(capacity: 64)
+        key.appendString(name)
+        let hash = Self.hash(key.bytes)
+        for (index, candidate) in self.keys.enumerated() where self.isEqual(candidate, hash, key.bytes) {
+            return index
+        }
+        return nil
+    }
+
+    private func value(at index: Int) -> Range<Int> {
+        let key = self.keys[index]
+        let end = index + 1 < self.keys.count ? self.keys[index + 1].start - 1 : self.buffer.count
+        return key.start + key.byteCount + 1..<end
+    }
+
+    private func text(_ range: Range<Int>) -> UnsafeBufferPointer<UInt8> {
+        UnsafeBufferPointer(rebasing: self.buffer.bytes[range])
+    }
+
+    private mutating func replace(_ range: Range<Int>, with bytes: [UInt8]) {
+        let rest = Array(self.buffer.bytes[range.upperBound...])
+        self.buffer.truncate(to: range.lowerBound)
+        bytes.withUnsafeBufferPointer { self.buffer.append($0) }
+        rest.withUnsafeBufferPointer { self.buffer.append($0) }
+        for index in self.keys.indices where self.keys[index].start >= range.upperBound {
+            self.keys[index].start += bytes.count - range.count
         }
     }
 

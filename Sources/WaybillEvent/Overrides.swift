@@ -69,6 +69,8 @@ public struct Overrides: ~Copyable {
         }
     }
 
+    /// What private values are hashed with.
+    var salt: PrivacySalt?
     private var slots: [Slot] = []
     /// Slots beyond are left from earlier events.
     private var count = 0
@@ -99,6 +101,7 @@ public struct Overrides: ~Copyable {
         } else {
             self.slots[index].provider = provider
         }
+        self.slots[index].override.fields.salt = self.salt
         self.count += 1
         return index
     }
@@ -106,6 +109,10 @@ public struct Overrides: ~Copyable {
     mutating func removeAll() {
         for slot in self.slots[..<self.count] { slot.override.removeAll() }
         self.count = 0
+    }
+
+    func forEachFields(_ body: (inout Fields) -> Void) {
+        for slot in self.slots[..<self.count] { body(&slot.override.fields) }
     }
 
     var repairs: FieldRepairs {

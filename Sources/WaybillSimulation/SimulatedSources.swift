@@ -24,10 +24,15 @@ final class SimulatedApp {
             build: "118")
         configuration.device = Waybill.Device(os: "iOS", osVersion: "17.0.1", model: "iPhone16,2")
         configuration.language = "ko-KR"
+        let seed = self.site.dice.bits()
         do throws(WaybillError) {
             self.core = try ClientCore(
-                configuration, on: files, clock: self.agent.clock, seed: self.site.dice.bits(), zone: { _ in 540 },
-                segmentByteCountMax: self.site.spoolSegmentByteCount)
+                configuration, on: files, clock: self.agent.clock, seed: seed, zone: { _ in 540 },
+                segmentByteCountMax: self.site.spoolSegmentByteCount
+            ) {
+                var generator = SeededGenerator(seed: seed)
+                return PrivacySalt(&generator)
+            }
             self.core?.setVendorID("7B2F1E0C9D8A4B5C6D7E8F9012345678", for: .ga4)
             self.files = files
         } catch {
@@ -48,8 +53,8 @@ final class SimulatedApp {
         let token = self.site.nextToken()
         files.record()
         let filler = String(repeating: "y", count: self.site.dice.int(0...120))
-        let outcome = core.track { parts, subscriptions in
-            parts.take(.action, "tap", nil, subscriptions) { fields in
+        let outcome = core.track { draft, rules, salt in
+            draft.take(.action, "tap", nil, rules, salt) { fields in
                 fields.put("n", token)
                 fields.put("filler", filler)
             }

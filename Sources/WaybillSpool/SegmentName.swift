@@ -12,6 +12,14 @@ package struct SegmentName: Hashable, Comparable, Sendable, CustomStringConverti
     package let firstSequence: UInt64
 
     package static let suffix = ".ndjson"
+    /// In place of a first sequence, in the names of segments that hold what was kept of evicted ones: 2^53, which no
+    /// line's number reaches.
+    package static let keptSequence: UInt64 = 1 << 53
+
+    /// Whether the lines are another writer's, kept from a segment that was evicted.
+    package var isKept: Bool {
+        self.firstSequence == Self.keptSequence
+    }
 
     package init(writer: String, firstSequence: UInt64) {
         precondition(Self.isUUID(writer.utf8[...]), "\(writer) is not a lower-case UUID")

@@ -41,10 +41,13 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     /// 36 lower-case characters of a UUID that no other process has.
     package let writer: String
     private let segmentByteCountMax: Int
+    /// Room that no new segment takes from the file system.
+    private let freeByteCountMin: Int
     /// The number that the next line must carry.
     package private(set) var nextSequence: UInt64 = 1
     /// Lines that a failed write left unfinished in a segment.
     package private(set) var tornLineCount = 0
+    package private(set) var segmentCount = 0
     private var segment: Segment?
     /// The first sequence of the oldest segment with lines that may not be durable.
     private var firstNotDurable: UInt64 = 1
@@ -55,13 +58,14 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     ///   or failing disk is met again, and reported, at the first line.
     package init(
         directory: String, writer: String, on files: Files,
-        segmentByteCountMax: Int = SpoolLimits.segmentByteCountMax
+        segmentByteCountMax: Int = SpoolLimits.segmentByteCountMax, freeByteCountMin: Int = 0
     ) throws(FileSystemError) {
         precondition(segmentByteCountMax > 0, "a segment of \(segmentByteCountMax) bytes holds no line")
         self.files = files
         self.directory = directory
         self.writer = SegmentName(writer: writer, firstSequence: 1).writer
         self.segmentByteCountMax = segmentByteCountMax
+        self.freeByteCountMin = freeByteCountMin
         do throws(FileSystemError) {
             try files.createDirectories(directory)
             _ = try files.list(directory)
@@ -83,34 +87,84 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         precondition(
             line.count <= SpoolLimits.lineByteCountMax && line.last == UInt8(ascii: "\n"),
             "a line of \(line.count) bytes does not end in LF or is beyond \(SpoolLimits.lineByteCountMax)")
-        let tornLineCount = self.tornLineCount
-        do throws(FileSystemError) {
-            try self.appendOnce(line)
-        } catch {
-            guard self.tornLineCount > tornLineCount else { throw error }
-            try self.appendOnce(line)
-        }
-        self.nextSequence += 1
+        if let failure = self.append(lines: line, byteCounts: CollectionOfOne(line.count)).failure { throw failure }
     }
 
-    private mutating func appendOnce(_ line: UnsafeRawBufferPointer) throws(FileSystemError) {
-        let file = try self.prepareSegment(byteCount: line.count)
-        var rest = line
-        while !rest.isEmpty {
+    /// Stores lines in their order, as many as it can, with one write for all that fit a segment.
+    ///
+    /// - Parameters:
+    ///   - lines: one behind the other; the first carries ``nextSequence``, each next one more.
+    ///   - byteCounts: of each line, with its LF.
+    /// - Returns: how many are stored, and why not all.
+    package mutating func append(
+        lines: UnsafeRawBufferPointer, byteCounts: some Collection<Int>
+    ) -> (storedCount: Int, failure: FileSystemError?) {
+        var rest = lines
+        var counts = byteCounts[...]
+        var hasTorn = false
+        while let first = counts.first {
+            let tornLineCount = self.tornLineCount
+            do throws(FileSystemError) {
+                let file = try self.prepareSegment(byteCount: first)
+                let stored = try self.write(rest, counts, to: file)
+                counts = counts.dropFirst(stored.lineCount)
+                rest = UnsafeRawBufferPointer(rebasing: rest[stored.byteCount...])
+                guard let failure = stored.failure else { continue }
+                // What tore goes whole to another segment, once.
+                if self.tornLineCount == tornLineCount || hasTorn {
+                    return (byteCounts.count - counts.count, failure)
+                }
+                hasTorn = true
+            } catch {
+                return (byteCounts.count - counts.count, error)
+            }
+        }
+        return (byteCounts.count, nil)
+    }
+
+    private struct Written {
+        var lineCount = 0
+        var byteCount = 0
+        var failure: FileSystemError?
+    }
+
+    /// Writes the lines that fit the segment, at least the first.
+    private mutating func write(
+        _ lines: UnsafeRawBufferPointer, _ byteCounts: some Collection<Int>, to file: FileID
+    ) throws(FileSystemError) -> Written {
+        let room = max(0, self.segmentByteCountMax - (self.segment?.byteCount ?? 0))
+        var chunkByteCount = 0
+        for count in byteCounts {
+            guard chunkByteCount == 0 || chunkByteCount + count <= room else { break }
+            chunkByteCount += count
+        }
+        var rest = UnsafeRawBufferPointer(rebasing: lines[..<chunkByteCount])
+        var written = Written()
+        while !rest.isEmpty, written.failure == nil {
             do throws(FileSystemError) {
                 let count = try self.files.write(file, rest)
                 rest = UnsafeRawBufferPointer(rebasing: rest[count...])
             } catch {
-                self.writeFailed(storedByteCount: line.count - rest.count, error)
-                throw error
+                written.failure = error
             }
         }
-        self.segment?.byteCount += line.count
+        let bytesInFile = chunkByteCount - rest.count
+        for count in byteCounts where written.byteCount + count <= bytesInFile {
+            written.lineCount += 1
+            written.byteCount += count
+            if written.byteCount == chunkByteCount { break }
+        }
+        self.segment?.byteCount += written.byteCount
+        self.nextSequence += UInt64(written.lineCount)
+        if let failure = written.failure {
+            self.writeFailed(tornByteCount: bytesInFile - written.byteCount, failure)
+        }
+        return written
     }
 
-    private mutating func writeFailed(storedByteCount: Int, _ error: FileSystemError) {
+    private mutating func writeFailed(tornByteCount: Int, _ error: FileSystemError) {
         // A full disk refuses whole; after any other error nobody knows what the file ends in.
-        if storedByteCount == 0, error.isDiskFull { return }
+        if tornByteCount == 0, error.isDiskFull { return }
         self.tornLineCount += 1
         if let segment = self.segment, segment.byteCount == 0 {
             self.segment?.isTorn = true
@@ -134,13 +188,15 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         return segment.file
     }
 
-    private mutating func closeSegment() {
+    /// Ends the segment, and its lock; the next line begins another.
+    package mutating func closeSegment() {
         guard let segment = self.segment else { return }
         self.files.close(segment.file)
         self.segment = nil
     }
 
     private mutating func openSegment() throws(FileSystemError) -> FileID {
+        try self.checkRoom()
         let name = SegmentName(writer: self.writer, firstSequence: self.nextSequence)
         let path = Path.join(self.directory, name.description)
         let file: FileID
@@ -153,7 +209,22 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
             file = try self.makeSegment(path)
         }
         self.segment = Segment(file: file, firstSequence: self.nextSequence, byteCount: 0, isTorn: false)
+        self.segmentCount += 1
         return file
+    }
+
+    /// Refuses as a full disk does when the file system has less room than the app leaves to others.
+    private func checkRoom() throws(FileSystemError) {
+        guard self.freeByteCountMin > 0 else { return }
+        let space: DiskSpace
+        do throws(FileSystemError) {
+            space = try self.files.space(at: self.directory)
+        } catch {
+            // A folder that is gone is made again, and a file system that cannot say is as good as any.
+            return
+        }
+        guard space.freeByteCount < self.freeByteCountMin else { return }
+        throw FileSystemError("space", path: self.directory, errno: SystemErrorText.noSpace)
     }
 
     /// Makes a file that is locked before anybody can see it under its name.

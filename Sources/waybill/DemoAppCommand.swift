@@ -70,13 +70,13 @@ struct DemoAppCommand: ParsableCommand {
                 let outcome =
                     switch step.event {
                     case .screen(let name):
-                        core.track { $0.take(ShopScreen(app: self.app, number: number, title: name), $1) { _ in } }
+                        core.track { $0.take(ShopScreen(app: self.app, number: number, title: name), $1, $2) { _ in } }
                     case .product(let price):
                         core.track {
-                            $0.take(ProductTapped(app: self.app, number: number, price: price), $1) { _ in }
+                            $0.take(ProductTapped(app: self.app, number: number, price: price), $1, $2) { _ in }
                         }
                     case .signUp:
-                        core.track { $0.take(SignUpTapped(app: self.app, number: number), $1) { _ in } }
+                        core.track { $0.take(SignUpTapped(app: self.app, number: number), $1, $2) { _ in } }
                     }
                 try self.write(outcome, number, to: ledger)
                 if step.signsUp { _ = core.setUser(visitor.user, traits: ["tier": "FREE"]) }

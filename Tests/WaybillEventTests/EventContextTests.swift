@@ -28,14 +28,14 @@ private struct MomentLiked: ActionEvent {
     }
 }
 
-/// The context, parts and line of one writer, as the client holds them.
+/// The context, draft and line of one writer, as the client holds them.
 private struct Writer: ~Copyable {
     var context = EventContext(
         writer: UniqueID(high: 0x0195_505E_AAAA_7000, low: 0x8000_0000_0000_00AA),
         origin: EventOrigin(
             app: "1.4.2", build: "118", bundle: "com.example.shop", os: "iOS", osVersion: "17.0.1",
             model: "iPhone16,2", language: "ko-KR", environment: .prod))
-    var parts = EventParts()
+    var draft = EventDraft()
     var line = LineBuffer()
 
     init(user: String? = nil) {
@@ -55,7 +55,7 @@ private struct Writer: ~Copyable {
         let stamp = EventStamp(
             id: UniqueID(high: id, low: 0x82D3_0000_0000_0000 + sequence - 40), sequence: sequence,
             wallMilliseconds: wall, upMilliseconds: up, sincePreviousMilliseconds: since, onScreenMilliseconds: 2150)
-        self.context.encode(self.parts, stamp, into: &self.line)
+        self.context.encode(self.draft, stamp, into: &self.line)
         return String(decoding: self.line.bytes, as: UTF8.self)
     }
 }
@@ -63,17 +63,17 @@ private struct Writer: ~Copyable {
 @Test func `the encoder gives the golden lines byte for byte`() throws {
     var writer = Writer()
     var lines: [String] = []
-    writer.parts.take(.screen, "screen_view", ScreenRef("Splash"), []) { _ in }
-    writer.context.enterScreen(of: writer.parts)
-    writer.parts.take(Login(), []) { _ in }
+    writer.draft.take(.screen, "screen_view", ScreenRef("Splash"), EventRules(), nil) { _ in }
+    writer.context.enterScreen(of: writer.draft)
+    writer.draft.take(Login(), EventRules(), nil) { _ in }
     lines.append(writer.write(41, at: 1_740_820_455_926, up: 61_250, since: nil, id: 0x0195_50FC_21F6_7B1C))
     writer.identify("u-8812345")
-    writer.parts.take(ProductTapped(), []) { $0.put("productIndex", 7) }
+    writer.draft.take(ProductTapped(), EventRules(), nil) { $0.put("productIndex", 7) }
     lines.append(writer.write(42, at: 1_740_820_459_003, up: 64_327, since: 3077, id: 0x0195_50FC_2DFB_7B1C))
-    writer.parts.take(MomentLiked(), []) { _ in }
+    writer.draft.take(MomentLiked(), EventRules(), nil) { _ in }
     lines.append(writer.write(43, at: 1_740_820_461_500, up: 66_824, since: 2497, id: 0x0195_50FC_37BC_7B1C))
     writer.context.leaveScreen()
-    writer.parts.take(.user, "set_user", nil, []) { fields in
+    writer.draft.take(.user, "set_user", nil, EventRules(), nil) { fields in
         fields.put("tier", "PREMIUM")
         fields.putNull("age_band")
     }
@@ -84,23 +84,23 @@ private struct Writer: ~Copyable {
 /// What stands between the environment and the end of an event's line.
 private func tail(
     _ subscriptions: [Subscription] = [], common: ((inout Fields) -> Void)? = nil,
-    _ take: (inout EventParts, [Subscription]) -> Void
+    _ take: (inout EventDraft, [Subscription]) -> Void
 ) -> String {
     var writer = Writer()
     if let common {
-        let box = EventPartsBox()
-        box.parts.take(.event, "common", nil, [], adding: common)
+        let box = EventDraftBox()
+        box.draft.take(.event, "common", nil, EventRules(), nil, adding: common)
         writer.context.common = box
     }
-    take(&writer.parts, subscriptions)
+    take(&writer.draft, subscriptions)
     let line = writer.write(41, at: 0, up: 0, since: nil, id: 0)
     return String(line[line.firstRange(of: "\"env\":\"prod\"")!.upperBound...].dropLast(2))
 }
 
 @Test func `an event without fields has no data and a user event always has traits`() {
-    #expect(tail { parts, _ in parts.take(.event, "e", nil, []) { _ in } } == "")
+    #expect(tail { draft, _ in draft.take(.event, "e", nil, EventRules(), nil) { _ in } } == "")
     var writer = Writer()
-    writer.parts.take(.user, "set_user", nil, []) { _ in }
+    writer.draft.take(.user, "set_user", nil, EventRules(), nil) { _ in }
     #expect(writer.write(41, at: 0, up: 0, since: nil, id: 0).contains(",\"traits\":{},\"app\""))
 }
 
@@ -111,22 +111,28 @@ private func tail(
         fields.put("at", object: { $0.put("a", 1) })
     }
     #expect(
-        tail(common: common) { parts, _ in parts.take(.event, "e", nil, []) { $0.put("tags", 1) } }
+        tail(common: common) { draft, _ in draft.take(.event, "e", nil, EventRules(), nil) { $0.put("tags", 1) } }
             == #","data":{"tags":1,"plan":"pro","at":{"a":1}}"#)
     #expect(
-        tail(common: common) { parts, _ in parts.take(.event, "e", nil, []) { _ in } }
+        tail(common: common) { draft, _ in draft.take(.event, "e", nil, EventRules(), nil) { _ in } }
             == #","data":{"plan":"pro","tags":["x","y"],"at":{"a":1}}"#)
-    #expect(tail(common: common) { parts, _ in parts.take(.meta, "wb.dropped", nil, []) { _ in } } == "")
+    #expect(tail(common: common) { draft, _ in draft.take(.meta, "wb.dropped", nil, EventRules(), nil) { _ in } } == "")
 }
 
 @Test func `providers are those that subscribed to the type`() {
     let subscriptions: [Subscription] = [.only(.ga4, Login.self, MomentLiked.self), .all(.mixpanel)]
     #expect(
-        tail(subscriptions) { $0.take(Login(), $1) { _ in } }
+        tail(subscriptions) { $0.take(Login(), EventRules(subscriptions: $1), nil) { _ in } }
             == #","log":"1.0","data":{"method":"email"},"providers":["ga4","mixpanel"]"#)
-    #expect(tail(subscriptions) { $0.take(.event, "e", nil, $1) { _ in } } == #","providers":["mixpanel"]"#)
-    #expect(tail([.only(.ga4, Login.self)]) { $0.take(.event, "e", nil, $1) { _ in } } == #","providers":[]"#)
-    #expect(tail([.only(.ga4, Login.self)]) { $0.take(.meta, "wb.x", nil, $1) { _ in } } == "")
+    #expect(
+        tail(subscriptions) { $0.take(.event, "e", nil, EventRules(subscriptions: $1), nil) { _ in } }
+            == #","providers":["mixpanel"]"#)
+    #expect(
+        tail([.only(.ga4, Login.self)]) { $0.take(.event, "e", nil, EventRules(subscriptions: $1), nil) { _ in } }
+            == #","providers":[]"#)
+    #expect(
+        tail([.only(.ga4, Login.self)]) { $0.take(.meta, "wb.x", nil, EventRules(subscriptions: $1), nil) { _ in } }
+            == "")
 }
 
 private struct Skipping: Event {
@@ -142,38 +148,38 @@ private struct Skipping: Event {
 }
 
 @Test func `overrides of one event are gone in the next`() {
-    let skipped = tail { parts, _ in parts.take(Skipping(skips: true), []) { _ in } }
+    let skipped = tail { draft, _ in draft.take(Skipping(skips: true), EventRules(), nil) { _ in } }
     #expect(
         skipped
             == #","log":"1.0","overrides":{"own \"one\"":{"skip":true},"csv":{"data":{"a":1},"skip":true}}"#)
-    let after = tail { parts, _ in
-        parts.take(Skipping(skips: true), []) { _ in }
-        parts.take(Skipping(skips: false), []) { _ in }
+    let after = tail { draft, _ in
+        draft.take(Skipping(skips: true), EventRules(), nil) { _ in }
+        draft.take(Skipping(skips: false), EventRules(), nil) { _ in }
     }
     #expect(after == #","log":"1.0""#)
 }
 
 @Test func `a name beyond 255 bytes is cut between characters and counted`() {
-    var parts = EventParts()
-    parts.take(.event, String(repeating: "토", count: 86), nil, []) { _ in }
-    let repairs = parts.repairs
+    var draft = EventDraft()
+    draft.take(.event, String(repeating: "토", count: 86), nil, EventRules(), nil) { _ in }
+    let repairs = draft.repairs
     #expect(repairs.cutName == 1)
     var writer = Writer()
-    writer.parts.take(.event, String(repeating: "토", count: 86), nil, []) { _ in }
+    writer.draft.take(.event, String(repeating: "토", count: 86), nil, EventRules(), nil) { _ in }
     let line = writer.write(41, at: 0, up: 0, since: nil, id: 0)
     #expect(line.contains("\"name\":\"\(String(repeating: "토", count: 85))\","))
-    writer.parts.take(.event, "a" + String(repeating: "토", count: 85), nil, []) { _ in }
+    writer.draft.take(.event, "a" + String(repeating: "토", count: 85), nil, EventRules(), nil) { _ in }
     let other = writer.write(41, at: 0, up: 0, since: nil, id: 0)
     #expect(other.contains("\"name\":\"a\(String(repeating: "토", count: 84))\","))
 }
 
 @Test func `a line beyond 32 KiB says so and the next one is whole`() {
     var writer = Writer()
-    writer.parts.take(.event, "e", nil, []) { $0.put("text", String(repeating: "x", count: 40_000)) }
+    writer.draft.take(.event, "e", nil, EventRules(), nil) { $0.put("text", String(repeating: "x", count: 40_000)) }
     _ = writer.write(41, at: 0, up: 0, since: nil, id: 0)
     let isOverflowing = writer.line.isOverflowing
     #expect(isOverflowing)
-    writer.parts.take(.event, "e", nil, []) { $0.put("text", "short") }
+    writer.draft.take(.event, "e", nil, EventRules(), nil) { $0.put("text", "short") }
     let line = writer.write(41, at: 0, up: 0, since: nil, id: 0)
     #expect(line.hasSuffix(",\"data\":{\"text\":\"short\"}}\n"))
     let isOverflowingStill = writer.line.isOverflowing

@@ -3,15 +3,15 @@ import WaybillEvent
 import WaybillSystem
 
 private func text(_ body: (inout Fields) -> Void) -> String {
-    let box = EventPartsBox()
-    box.parts.take(.event, "e", nil, [], adding: body)
-    return String(decoding: box.parts.fields.buffer.bytes, as: UTF8.self)
+    let box = EventDraftBox()
+    box.draft.take(.event, "e", nil, EventRules(), nil, adding: body)
+    return String(decoding: box.draft.fields.buffer.bytes, as: UTF8.self)
 }
 
 private func repairs(_ body: (inout Fields) -> Void) -> [Int] {
-    let box = EventPartsBox()
-    box.parts.take(.event, "e", nil, [], adding: body)
-    let repairs = box.parts.repairs
+    let box = EventDraftBox()
+    box.draft.take(.event, "e", nil, EventRules(), nil, adding: body)
+    let repairs = box.draft.repairs
     return [repairs.nonFinite, repairs.duplicate, repairs.nested, repairs.cutName]
 }
 
@@ -162,13 +162,13 @@ func `random fields are what the slow writer writes`(seed: UInt64) {
     var expected: [String] = []
     var seen: Set<String> = []
     var duplicateCount = 0
-    let box = EventPartsBox()
+    let box = EventDraftBox()
     // Twice: the second event uses the memory of the first.
     for _ in 0..<2 {
         expected = []
         seen = []
         duplicateCount = 0
-        box.parts.take(.event, "e", nil, []) { fields in
+        box.draft.take(.event, "e", nil, EventRules(), nil) { fields in
             for _ in 0..<(generator.next() % 40) {
                 let key = randomText(&generator)
                 let value = randomText(&generator)
@@ -195,9 +195,9 @@ func `random fields are what the slow writer writes`(seed: UInt64) {
             }
         }
     }
-    let text = String(decoding: box.parts.fields.buffer.bytes, as: UTF8.self)
+    let text = String(decoding: box.draft.fields.buffer.bytes, as: UTF8.self)
     #expect(text == expected.joined(separator: ","))
     #expect(!text.utf8.contains(10))
-    let repairs = box.parts.repairs
+    let repairs = box.draft.repairs
     #expect(repairs.duplicate == duplicateCount)
 }

@@ -18,8 +18,10 @@ final class FaultyFileSystem: FileSystem {
     private struct Node {
         var bytes: [UInt8] = []
         var isDirectory = false
-        var isLocked = false
+        /// By the files that hold it.
+        var locks: [Int32: LockMode] = [:]
         var durableByteCount = 0
+        var modified: Int64 = 0
     }
 
     private struct Disk {
@@ -30,6 +32,8 @@ final class FaultyFileSystem: FileSystem {
         var nextFile: Int32 = 3
         var callCount = 0
         var openedCount = 0
+        var time: Int64 = 0
+        var freeByteCount = 1 << 30
         var fault: (Int) -> Fault? = { _ in nil }
         var pending: Fault?
     }
@@ -67,7 +71,18 @@ final class FaultyFileSystem: FileSystem {
     }
 
     func isLocked(_ path: String) -> Bool {
-        self.box.withLock { box in box.disk.names[path].flatMap { box.disk.nodes[$0]?.isLocked } ?? false }
+        self.box.withLock { box in
+            box.disk.names[path].flatMap { box.disk.nodes[$0]?.locks.isEmpty == false } ?? false
+        }
+    }
+
+    /// Says what time files are written at from now on, in nanoseconds since 1970.
+    func setTime(_ time: Int64) {
+        self.box.withLock { $0.disk.time = time }
+    }
+
+    func setFreeByteCount(_ byteCount: Int) {
+        self.box.withLock { $0.disk.freeByteCount = byteCount }
     }
 
     func put(_ path: String, _ bytes: [UInt8]) {
@@ -130,7 +145,7 @@ final class FaultyFileSystem: FileSystem {
     func close(_ file: FileID) {
         self.box.withLock { box in
             guard let node = box.disk.files.removeValue(forKey: file.rawValue) else { return }
-            if !box.disk.files.values.contains(node) { box.disk.nodes[node]?.isLocked = false }
+            box.disk.nodes[node]?.locks[file.rawValue] = nil
         }
     }
 
@@ -149,6 +164,7 @@ final class FaultyFileSystem: FileSystem {
             let node = disk.files[file.rawValue]!
             let part = fault == nil ? bytes[...] : bytes.prefix(max(1, bytes.count / 2))
             disk.nodes[node]!.bytes += part
+            disk.nodes[node]!.modified = disk.time
             switch fault {
             case .short(let errno): disk.pending = .error(errno)
             case .dirty(let errno): throw FileSystemError("write", path: "\(file)", errno: errno)
@@ -188,12 +204,15 @@ final class FaultyFileSystem: FileSystem {
         let found = disk.nodes[node]!
         return FileStatus(
             identity: FileIdentity(device: 1, inode: node), kind: found.isDirectory ? .directory : .regular,
-            byteCount: found.bytes.count, modified: 0, birth: 0)
+            byteCount: found.bytes.count, modified: found.modified, birth: 0)
     }
 
     func lock(_ file: FileID, _ mode: LockMode) throws(FileSystemError) -> Bool {
         try self.call("lock", "\(file)") { disk, _ in
-            disk.nodes[disk.files[file.rawValue]!]!.isLocked = true
+            let node = disk.files[file.rawValue]!
+            let others = disk.nodes[node]!.locks.filter { $0.key != file.rawValue }
+            guard others.isEmpty || mode == .shared && !others.values.contains(.exclusive) else { return false }
+            disk.nodes[node]!.locks[file.rawValue] = mode
             return true
         }
     }
@@ -216,7 +235,11 @@ final class FaultyFileSystem: FileSystem {
     }
 
     func unlink(_ path: String) throws(FileSystemError) {
-        try self.call("unlink", path) { disk, _ in disk.names[path] = nil }
+        try self.call("unlink", path) { disk, _ throws(FileSystemError) in
+            guard disk.names.removeValue(forKey: path) != nil else {
+                throw FileSystemError("unlink", path: path, errno: SystemErrorText.noEntry)
+            }
+        }
     }
 
     func createDirectory(_ path: String) throws(FileSystemError) {
@@ -243,6 +266,8 @@ final class FaultyFileSystem: FileSystem {
     }
 
     func space(at path: String) throws(FileSystemError) -> DiskSpace {
-        try self.call("space", path) { _, _ in DiskSpace(freeByteCount: 1 << 30, totalByteCount: 1 << 30) }
+        try self.call("space", path) { disk, _ in
+            DiskSpace(freeByteCount: disk.freeByteCount, totalByteCount: 1 << 30)
+        }
     }
 }

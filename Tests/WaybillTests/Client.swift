@@ -9,6 +9,11 @@ import WaybillSystem
 final class ManualClock: SystemClock {
     private let times = Mutex((wall: Int64(1_740_820_455_926), monotonic: Int64(1_000_000_000)))
 
+    /// Starts `milliseconds` after 2025-03-01T09:14:15.926Z.
+    init(after milliseconds: Int64 = 0) {
+        self.advance(milliseconds: milliseconds)
+    }
+
     func wallTime() -> WallTime { self.times.withLock { WallTime(milliseconds: $0.wall) } }
     func monotonicTime() -> MonotonicTime { self.times.withLock { MonotonicTime(nanoseconds: $0.monotonic) } }
 
@@ -27,17 +32,26 @@ final class ManualClock: SystemClock {
 /// A client over a disk in memory.
 struct Client {
     let disk: FaultyFileSystem
-    let clock = ManualClock()
+    let clock: ManualClock
     let core: ClientCore<FaultyFileSystem, ManualClock>
 
     init(
         on disk: FaultyFileSystem = FaultyFileSystem(), providers: [Subscription] = [], seed: UInt64 = 1,
-        zone: @escaping @Sendable (WallTime) -> Int = { _ in 540 }
+        segmentByteCountMax: Int = 1 << 20, clock: ManualClock = ManualClock(),
+        zone: @escaping @Sendable (WallTime) -> Int = { _ in 540 },
+        adjusting adjust: (inout Waybill.Configuration) -> Void = { _ in }
     ) throws {
         self.disk = disk
+        self.clock = clock
+        var configuration = Self.configuration(providers)
+        adjust(&configuration)
         self.core = try ClientCore(
-            Self.configuration(providers), on: disk, clock: self.clock, seed: seed, zone: zone)
+            configuration, on: disk, clock: self.clock, seed: seed, zone: zone,
+            segmentByteCountMax: segmentByteCountMax)
     }
+
+    /// The client as apps hold it.
+    var waybill: Waybill { Waybill(core: self.core) }
 
     static func configuration(_ providers: [Subscription] = []) -> Waybill.Configuration {
         var configuration = Waybill.Configuration(
@@ -53,12 +67,12 @@ struct Client {
         _ name: String, _ kind: EventKind = .event, on screen: ScreenRef? = nil,
         adding body: (inout Fields) -> Void = { _ in }
     ) -> TrackOutcome {
-        self.core.track { $0.take(kind, name, screen, $1, adding: body) }
+        self.core.track { $0.take(kind, name, screen, $1, $2, adding: body) }
     }
 
     @discardableResult
     func track(_ event: some Event) -> TrackOutcome {
-        self.core.track { $0.take(event, $1) { _ in } }
+        self.core.track { $0.take(event, $1, $2) { _ in } }
     }
 
     @discardableResult
@@ -71,8 +85,8 @@ struct Client {
         var lines: [String] = []
         for name in self.disk.names("/spool") where SegmentName(parsing: name) != nil {
             let bytes = self.disk.bytes("/spool/\(name)") ?? []
-            let parts = bytes.split(separator: 10, omittingEmptySubsequences: false).dropLast()
-            lines += parts.map { String(decoding: $0, as: UTF8.self) + "\n" }
+            let draft = bytes.split(separator: 10, omittingEmptySubsequences: false).dropLast()
+            lines += draft.map { String(decoding: $0, as: UTF8.self) + "\n" }
         }
         return lines
     }

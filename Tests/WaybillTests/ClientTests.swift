@@ -56,7 +56,7 @@ private struct MomentsScreen: ScreenEvent {}
     client.screen("A")
     client.clock.advance(milliseconds: 1500)
     client.track("tap", .action)
-    client.clock.jump(milliseconds: -100_000)
+    client.clock.jump(milliseconds: -2000)
     client.clock.advance(milliseconds: 500)
     client.screen("B")
     client.track("elsewhere", .action, on: ScreenRef("C"))
@@ -150,28 +150,46 @@ func `a damaged install file is set aside and the start goes on`(text: String) t
     #expect(client.core.counters.droppedCount == 3)
 }
 
-@Test func `a full disk drops, recovers by itself and says how many`() throws {
+@Test func `a full disk holds events in memory and takes them as soon as there is room`() throws {
     let client = try Client()
     client.track("a")
     client.disk.setFaults { _ in .error(SystemErrorText.noSpace) }
-    for _ in 0..<3 { #expect(client.track("lost") == .dropped(.diskFull)) }
+    for index in 0..<12 { #expect(client.track("held\(index)") == .held) }
     client.disk.setFaults { _ in .error(SystemErrorText.inputOutput) }
-    #expect(client.track("lost") == .dropped(.diskError))
+    #expect(client.track("held12") == .held)
+    #expect(client.core.counters.heldCount == 13)
     client.disk.clearFaults()
-    #expect(client.track("b") == .stored(seq: 3))
-    #expect(client.members("name") == ["\"a\"", "\"wb.dropped\"", "\"b\""])
-    #expect(client.members("seq") == ["1", "2", "3"])
-    #expect(client.lines[1].contains(#""kind":"meta","#))
-    #expect(client.lines[1].contains(#""data":{"count":4,"disk_full":3,"disk_error":1}"#))
-    #expect(client.core.counters.dropped(.diskFull) == 3)
+    #expect(client.track("b") == .stored(seq: 15))
+    #expect(client.members("name") == ["\"a\""] + (0..<13).map { "\"held\($0)\"" } + ["\"b\""])
+    #expect(client.members("seq") == (1...15).map { "\($0)" })
+    #expect(client.core.counters.heldCount == 0)
+    #expect(client.core.counters.stored == 15)
+    #expect(client.core.counters.droppedCount == 0)
+}
+
+@Test func `a disk that stays full costs the oldest events, which are counted and told of`() throws {
+    let client = try Client()
+    client.track("a")
+    client.disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+    let filler = String(repeating: "x", count: 10_000)
+    for index in 0..<100 { #expect(client.track("e\(index)") { $0.put("x", filler) } == .held) }
+    let droppedCount = client.core.counters.dropped(.diskFull)
+    #expect(droppedCount > 70 && droppedCount < 85)
+    #expect(client.core.counters.heldCount == 100 - Int(droppedCount))
+    client.disk.clearFaults()
+    #expect(client.track("b") == .stored(seq: UInt64(client.lines.count)))
+    let kept = (Int(droppedCount)..<100).map { "\"e\($0)\"" }
+    #expect(client.members("name") == ["\"a\""] + kept + ["\"wb.dropped\"", "\"b\""])
+    #expect(client.members("seq") == client.lines.indices.map { "\($0 + 1)" })
+    #expect(client.lines[kept.count + 1].contains("\"data\":{\"count\":\(droppedCount),\"disk_full\":\(droppedCount)}"))
 }
 
 @Test func `an install that began on a full disk is saved as soon as there is room`() throws {
     let disk = FaultyFileSystem()
-    // The folder is made and found without an install file in six calls.
-    disk.setFaults { $0 >= 6 ? .error(SystemErrorText.noSpace) : nil }
+    // The folder is made, locked, and found without an install file in ten calls.
+    disk.setFaults { $0 >= 10 ? .error(SystemErrorText.noSpace) : nil }
     let client = try Client(on: disk)
-    #expect(client.track("lost") == .dropped(.diskFull))
+    #expect(client.track("held") == .held)
     #expect(client.core.counters.installFailures == 1)
     disk.clearFaults()
     client.track("a")

@@ -1,0 +1,96 @@
+internal import WaybillEvent
+internal import WaybillSystem
+
+/// Encoded lines in memory that the disk has not taken yet, the newest 256 KiB of them.
+///
+/// Lines carry the sequence numbers that they will have if all before them are stored; when older ones had to go, the
+/// numbers are written anew before the lines are.
+struct HeldLines: ~Copyable {
+    private struct Line {
+        let byteCount: Int
+        /// Where the number is in the line.
+        var number: Range<Int>
+        let kind: EventKind
+        let type: ObjectIdentifier
+    }
+
+    static let byteCountMax = 256 << 10
+
+    private var bytes: [UInt8] = []
+    private var lines: [Line] = []
+    /// The number of the first line.
+    private var firstSequence: UInt64 = 0
+
+    var count: Int { self.lines.count }
+    var byteCount: Int { self.bytes.count }
+    var isEmpty: Bool { self.lines.isEmpty }
+
+    /// Takes a line; returns how many old ones had to go for it.
+    ///
+    /// - Parameter sequence: the number in the line, one more than that of the last line held.
+    mutating func append(
+        _ line: UnsafeBufferPointer<UInt8>, number: Range<Int>, _ sequence: UInt64, _ draft: borrowing EventDraft
+    ) -> Int {
+        if self.lines.isEmpty { self.firstSequence = sequence }
+        self.lines.append(Line(byteCount: line.count, number: number, kind: draft.kind, type: draft.type))
+        self.bytes.append(contentsOf: line)
+        guard self.bytes.count > Self.byteCountMax else { return 0 }
+        // A quarter goes at once, so that the rest is not moved for each.
+        var lostCount = 0
+        var lostByteCount = 0
+        while self.bytes.count - lostByteCount > Self.byteCountMax / 4 * 3 {
+            lostByteCount += self.lines[lostCount].byteCount
+            lostCount += 1
+        }
+        self.dropFirst(lostCount, byteCount: lostByteCount)
+        return lostCount
+    }
+
+    /// Makes `sequence` the number of the first line, and numbers the others on from it.
+    mutating func renumber(from sequence: UInt64) {
+        guard sequence != self.firstSequence else { return }
+        self.firstSequence = sequence
+        var renumbered: [UInt8] = []
+        renumbered.reserveCapacity(self.bytes.count)
+        var start = 0
+        for index in self.lines.indices {
+            let line = self.lines[index]
+            let digits = Array(String(sequence + UInt64(index)).utf8)
+            renumbered += self.bytes[start..<start + line.number.lowerBound]
+            renumbered += digits
+            renumbered += self.bytes[start + line.number.upperBound..<start + line.byteCount]
+            start += line.byteCount
+            self.lines[index] = Line(
+                byteCount: line.byteCount + digits.count - line.number.count,
+                number: line.number.lowerBound..<line.number.lowerBound + digits.count, kind: line.kind,
+                type: line.type)
+        }
+        self.bytes = renumbered
+    }
+
+    /// Hands the lines to a writer, and forgets those it stored.
+    ///
+    /// - Parameters:
+    ///   - store: gets the lines and the byte count of each; says how many it stored.
+    ///   - stored: gets each that was, with its number.
+    mutating func release(
+        _ store: (UnsafeRawBufferPointer, [Int]) -> Int,
+        stored: (_ line: ArraySlice<UInt8>, _ sequence: UInt64, EventKind, ObjectIdentifier) -> Void
+    ) {
+        let storedCount = self.bytes.withUnsafeBytes { store($0, self.lines.map(\.byteCount)) }
+        var start = 0
+        for index in 0..<storedCount {
+            let line = self.lines[index]
+            stored(
+                self.bytes[start..<start + line.byteCount], self.firstSequence + UInt64(index), line.kind, line.type)
+            start += line.byteCount
+        }
+        self.dropFirst(storedCount, byteCount: start)
+    }
+
+    private mutating func dropFirst(_ count: Int, byteCount: Int) {
+        self.lines.removeFirst(count)
+        self.bytes.removeFirst(byteCount)
+        self.firstSequence += UInt64(count)
+    }
+}

@@ -1,0 +1,111 @@
+/// SHA-256 (FIPS 180-4) of short texts: the client pulls in no package, and this one function is all it needs.
+package enum SHA256 {
+    /// The 32 bytes of the digest.
+    package static func digest(_ message: [UInt8]) -> [UInt8] {
+        var padded = message
+        padded.append(0x80)
+        padded.append(contentsOf: repeatElement(0, count: (120 - padded.count % 64) % 64))
+        let bitCount = UInt64(message.count) * 8
+        for shift in stride(from: 56, through: 0, by: -8) {
+            padded.append(UInt8(truncatingIfNeeded: bitCount >> shift))
+        }
+        var state = self.start
+        var words = [UInt32](repeating: 0, count: 64)
+        for block in stride(from: 0, to: padded.count, by: 64) {
+            for index in 0..<16 {
+                let at = block + index * 4
+                words[index] =
+                    UInt32(padded[at]) << 24 | UInt32(padded[at + 1]) << 16 | UInt32(padded[at + 2]) << 8
+                    | UInt32(padded[at + 3])
+            }
+            for index in 16..<64 {
+                words[index] =
+                    words[index - 16] &+ self.sigma(words[index - 15], 7, 18, shift: 3) &+ words[index - 7]
+                    &+ self.sigma(words[index - 2], 17, 19, shift: 10)
+            }
+            self.compress(words, into: &state)
+        }
+        return state.flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> UInt32(24 - 8 * $0)) } }
+    }
+
+    private static func compress(_ words: [UInt32], into state: inout [UInt32]) {
+        var (a, b, c, d) = (state[0], state[1], state[2], state[3])
+        var (e, f, g, h) = (state[4], state[5], state[6], state[7])
+        for index in 0..<64 {
+            let choice = (e & f) ^ (~e & g)
+            let first = h &+ self.rotations(e, 6, 11, 25) &+ choice &+ self.constants[index] &+ words[index]
+            let majority = (a & b) ^ (a & c) ^ (b & c)
+            let second = self.rotations(a, 2, 13, 22) &+ majority
+            (h, g, f, e, d, c, b, a) = (g, f, e, d &+ first, c, b, a, first &+ second)
+        }
+        for (index, word) in [a, b, c, d, e, f, g, h].enumerated() { state[index] &+= word }
+    }
+
+    private static func rotate(_ word: UInt32, _ count: UInt32) -> UInt32 {
+        word >> count | word << (32 - count)
+    }
+
+    private static func rotations(_ word: UInt32, _ first: UInt32, _ second: UInt32, _ third: UInt32) -> UInt32 {
+        self.rotate(word, first) ^ self.rotate(word, second) ^ self.rotate(word, third)
+    }
+
+    private static func sigma(_ word: UInt32, _ first: UInt32, _ second: UInt32, shift: UInt32) -> UInt32 {
+        self.rotate(word, first) ^ self.rotate(word, second) ^ word >> shift
+    }
+
+    private static let start: [UInt32] = [
+        0x6A09_E667, 0xBB67_AE85, 0x3C6E_F372, 0xA54F_F53A, 0x510E_527F, 0x9B05_688C, 0x1F83_D9AB, 0x5BE0_CD19,
+    ]
+
+    private static let constants: [UInt32] = [
+        0x428A_2F98, 0x7137_4491, 0xB5C0_FBCF, 0xE9B5_DBA5, 0x3956_C25B, 0x59F1_11F1, 0x923F_82A4, 0xAB1C_5ED5,
+        0xD807_AA98, 0x1283_5B01, 0x2431_85BE, 0x550C_7DC3, 0x72BE_5D74, 0x80DE_B1FE, 0x9BDC_06A7, 0xC19B_F174,
+        0xE49B_69C1, 0xEFBE_4786, 0x0FC1_9DC6, 0x240C_A1CC, 0x2DE9_2C6F, 0x4A74_84AA, 0x5CB0_A9DC, 0x76F9_88DA,
+        0x983E_5152, 0xA831_C66D, 0xB003_27C8, 0xBF59_7FC7, 0xC6E0_0BF3, 0xD5A7_9147, 0x06CA_6351, 0x1429_2967,
+        0x27B7_0A85, 0x2E1B_2138, 0x4D2C_6DFC, 0x5338_0D13, 0x650A_7354, 0x766A_0ABB, 0x81C2_C92E, 0x9272_2C85,
+        0xA2BF_E8A1, 0xA81A_664B, 0xC24B_8B70, 0xC76C_51A3, 0xD192_E819, 0xD699_0624, 0xF40E_3585, 0x106A_A070,
+        0x19A4_C116, 0x1E37_6C08, 0x2748_774C, 0x34B0_BCB5, 0x391C_0CB3, 0x4ED8_AA4A, 0x5B9C_CA4F, 0x682E_6FF3,
+        0x748F_82EE, 0x78A5_636F, 0x84C8_7814, 0x8CC7_0208, 0x90BE_FFFA, 0xA450_6CEB, 0xBEF9_A3F7, 0xC671_78F2,
+    ]
+}
+
+/// What makes private values of one install unlike those of any other: 32 random bytes that never leave it.
+package struct PrivacySalt: Hashable, Sendable {
+    package let bytes: [UInt8]
+
+    /// `nil` unless there are 32 bytes.
+    package init?(_ bytes: [UInt8]) {
+        guard bytes.count == 32 else { return nil }
+        self.bytes = bytes
+    }
+
+    package init(_ generator: inout some RandomNumberGenerator) {
+        self.bytes = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+    }
+
+    /// 32 hexadecimal digits that stand for `text`: equal texts of one install have equal ones.
+    package func hash(_ text: some Sequence<UInt8>) -> String {
+        Self.hexadecimal(SHA256.digest(self.bytes + text).prefix(16))
+    }
+
+    /// 64 hexadecimal digits.
+    package var hexadecimal: String {
+        Self.hexadecimal(self.bytes[...])
+    }
+
+    /// `nil` for anything but ``hexadecimal``.
+    package init?(hexadecimal text: String) {
+        let digits = Array(text.utf8)
+        guard digits.count == 64 else { return nil }
+        let bytes = stride(from: 0, to: 64, by: 2).compactMap { index in
+            UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16)
+        }
+        self.init(bytes)
+    }
+
+    private static func hexadecimal(_ bytes: ArraySlice<UInt8>) -> String {
+        var buffer = LineBuffer(capacity: 64)
+        for byte in bytes { buffer.appendHexadecimal(UInt32(byte), digitCount: 2) }
+        return String(decoding: buffer.bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,153 @@
+import Testing
+import Waybill
+import WaybillEvent
+import WaybillSystem
+
+private struct Scrolled: ActionEvent { var name: String { "list_scrolled" } }
+private struct Bought: ActionEvent { var name: String { "bought" } }
+
+@Test func `sampled events say their rate, the others are counted and leave no gap`() throws {
+    let client = try Client(adjusting: { $0.sampling = [.events(0.25, Scrolled.self)] })
+    for _ in 0..<400 {
+        client.track(Scrolled())
+        client.track(Bought())
+    }
+    let scrolled = client.lines.filter { $0.contains("list_scrolled") }
+    #expect(scrolled.count > 50 && scrolled.count < 150)
+    #expect(scrolled.allSatisfy { $0.hasSuffix(",\"sample_rate\":0.25}\n") })
+    #expect(client.lines.count { $0.contains("bought") && !$0.contains("sample_rate") } == 400)
+    #expect(client.core.counters.dropped(.sampled) == UInt64(400 - scrolled.count))
+    #expect(client.members("seq") == client.lines.indices.map { "\($0 + 1)" })
+    #expect(!client.lines.contains { $0.contains("wb.dropped") })
+}
+
+@Test func `users are sampled whole, what is said about them is not`() throws {
+    let client = try Client(adjusting: { $0.sampling = [.users(0.5)] })
+    var kept = 0
+    for user in 0..<100 {
+        #expect(client.core.setUser("u-\(user)", traits: [:]) != .dropped(.sampled))
+        let outcomes = (0..<3).map { _ in client.track(Bought()) }
+        let storedCount = outcomes.count { $0 != .dropped(.sampled) }
+        #expect(storedCount == 0 || storedCount == 3)
+        kept += storedCount / 3
+    }
+    #expect(kept > 25 && kept < 75)
+    #expect(client.lines.count { $0.contains("set_user") } == 100)
+}
+
+@Test func `filters see every event, registered fields and traits, and nothing of Waybill's own`() throws {
+    let client = try Client(adjusting: { configuration in
+        configuration.filters = [
+            .removing("email"), .hashing("phone"),
+            EventFilter { if $0.name == "noise" || $0.isOf(Scrolled.self) { $0.drop() } },
+        ]
+    })
+    _ = client.core.register { fields in
+        fields.put("email", "a@example.com")
+        fields.put("plan", "pro")
+    }
+    _ = client.core.setUser("u", traits: ["email": "a@example.com", "phone": "1"])
+    #expect(client.track("noise") == .dropped(.filtered))
+    #expect(client.track(Scrolled()) == .dropped(.filtered))
+    #expect(client.track("kept") { $0.put("email", "a@example.com") } == .stored(seq: 2))
+    #expect(client.core.counters.dropped(.filtered) == 2)
+    #expect(!client.lines.joined().contains("example.com"))
+    #expect(client.members("plan") == ["-", "\"pro\""])
+    #expect(member("phone", of: client.lines[0]).count == 34)
+}
+
+@Test func `hashes of one install are equal until a reset`() throws {
+    let disk = FaultyFileSystem()
+    let client = try Client(on: disk)
+    client.track("a") { $0.put("email", private: "a@example.com") }
+    client.core.enter(.background)
+    let next = try Client(on: disk, seed: 2)
+    next.track("b") { $0.put("email", private: "a@example.com") }
+    try next.core.reset()
+    next.track("c") { $0.put("email", private: "a@example.com") }
+    let hashes = next.members("email")
+    #expect(hashes[0] == hashes[1])
+    #expect(hashes[1] != hashes[2])
+    #expect(!next.lines.joined().contains("example.com"))
+}
+
+@Test func `a server says with each event whose it is`() throws {
+    let client = try Client()
+    let waybill = client.waybill
+    let session = "0195505e-aaaa-7000-8000-0000000000aa"
+    var visitor = Visitor(user: "u-1", anonymous: "cookie-1", session: session)
+    visitor.vendorIDs = [.ga4: "7B2F1E0C9D8A4B5C6D7E8F9012345678"]
+    waybill.track(Bought(), by: visitor)
+    waybill.track(Bought(), by: Visitor(user: "u-2"))
+    waybill.track(Bought(), by: Visitor(user: "u-2"))
+    waybill.setTraits(["tier": "PREMIUM", "old": nil], of: visitor)
+    waybill.track(Bought())
+    #expect(client.members("user") == ["\"u-1\"", "\"u-2\"", "\"u-2\"", "\"u-1\"", "-"])
+    let anonymous = client.members("anon")
+    #expect(anonymous[0] == "\"cookie-1\"" && anonymous[3] == "\"cookie-1\"")
+    #expect(anonymous[1] == anonymous[2] && anonymous[1] != anonymous[4] && anonymous[1].count == 34)
+    #expect(client.members("session")[0] == "\"\(session)\"")
+    #expect(client.members("session")[1] == client.members("session")[4])
+    #expect(client.lines[0].contains(#""ids":{"ga4":"7B2F1E0C9D8A4B5C6D7E8F9012345678"}"#))
+    #expect(client.lines[3].contains(#""traits":{"tier":"PREMIUM","old":null}"#))
+}
+
+@Test(arguments: [
+    Visitor(), Visitor(user: ""), Visitor(user: String(repeating: "u", count: 257)), Visitor(anonymous: "abcd"),
+    Visitor(user: "u", session: "not-a-session"), Visitor(user: "u", session: "0195505E-AAAA-7000-8000-0000000000AA"),
+])
+func `a visitor that cannot be said is refused`(visitor: Visitor) throws {
+    let client = try Client()
+    #expect(client.waybill.track(Bought(), by: visitor) == .dropped(.invalid))
+}
+
+@Test func `visitors are sampled by what they are, not by whose process it is`() throws {
+    let client = try Client(adjusting: { $0.sampling = [.users(0.5)] })
+    let waybill = client.waybill
+    let outcomes = (0..<100).map { waybill.track(Bought(), by: Visitor(user: "u-\($0)")) != .dropped(.sampled) }
+    #expect(outcomes == (0..<100).map { waybill.track(Bought(), by: Visitor(user: "u-\($0)")) != .dropped(.sampled) })
+    #expect(Set(outcomes).count == 2)
+}
+
+@Test func `the app's life is recorded when it wants that`() throws {
+    let disk = FaultyFileSystem()
+    let first = try Client(on: disk, adjusting: { $0.lifecycle = .recorded })
+    first.clock.advance(milliseconds: 5000)
+    first.core.enter(.background)
+    first.core.enter(.background)
+    first.clock.advance(milliseconds: 2000)
+    first.core.enter(.foreground)
+    #expect(
+        first.members("name")
+            == ["\"app_installed\"", "\"app_opened\"", "\"app_backgrounded\"", "\"app_foregrounded\""])
+    #expect(first.members("foreground_ms")[2] == "5000")
+    #expect(first.members("background_ms")[3] == "2000")
+    first.core.enter(.background)
+    let updated = try Client(
+        on: disk, seed: 2,
+        adjusting: { configuration in
+            configuration.lifecycle = .recorded
+            configuration.version = "1.5.0"
+        })
+    let line = try #require(updated.lines.first { $0.contains("app_updated") })
+    #expect(line.contains(#""data":{"previous_app":"1.4.2","previous_build":"118"}"#))
+    updated.core.enter(.background)
+    let silent = try Client(on: disk, seed: 3)
+    let count = silent.lines.count
+    silent.core.enter(.background)
+    #expect(silent.lines.count == count)
+}
+
+@Test(arguments: [(2000, false), (2001, true), (-2000, false), (-2001, true), (-40_000_000, true)])
+func `a wall clock that jumps by more than two seconds is told of`(milliseconds: Int64, isTold: Bool) throws {
+    let client = try Client()
+    client.track("a")
+    client.clock.jump(milliseconds: milliseconds)
+    client.clock.advance(milliseconds: 60_000)
+    client.track("b")
+    client.track("c")
+    let told = isTold ? ["\"wb.clock\""] : []
+    #expect(client.members("name") == ["\"a\""] + told + ["\"b\"", "\"c\""])
+    if isTold { #expect(client.members("jump_ms")[1] == "\(milliseconds)") }
+    #expect(client.members("seq") == client.lines.indices.map { "\($0 + 1)" })
+}
