@@ -64,6 +64,7 @@ let package = Package(
         module("WaybillProtocol", ["WaybillJSON"]),
         module("WaybillSpool", ["WaybillSystem"]),
         module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
+        module("WaybillPresentation", ["Waybill"]),
         module("WaybillTail", ["WaybillSpool", "WaybillSystem"]),
         module("WaybillJournal", ["WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
         module(
@@ -163,6 +164,7 @@ let package = Package(
             "WaybillProtocolTests", ["WaybillProtocol", "WaybillCompression", "WaybillJSON", "WaybillSystem"]),
         tests("WaybillSpoolTests", ["WaybillSpool", "WaybillSystem"]),
         tests("WaybillTests", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem"]),
+        tests("WaybillPresentationTests", ["WaybillPresentation", "Waybill", "WaybillSystem"]),
         tests("WaybillTailTests", ["WaybillTail", "WaybillSpool", "WaybillSystem"]),
         tests(
             "WaybillJournalTests",
