@@ -33,6 +33,7 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
     products: [
         .library(name: "Waybill", targets: ["Waybill"]),
+        .library(name: "WaybillUI", targets: ["WaybillUI"]),
         .executable(name: "waybill", targets: ["waybill-cli"]),
         .executable(name: "waybill-deliver", targets: ["waybill-deliver"]),
     ],
@@ -65,6 +66,7 @@ let package = Package(
         module("WaybillSpool", ["WaybillSystem"]),
         module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
         module("WaybillPresentation", ["Waybill"]),
+        module("WaybillUI", ["Waybill", "WaybillPresentation"]),
         module("WaybillTail", ["WaybillSpool", "WaybillSystem"]),
         module("WaybillJournal", ["WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
         module(

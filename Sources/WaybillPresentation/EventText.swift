@@ -16,7 +16,7 @@ enum EventText {
             if let text = event[member] { lines.append("\(member): \(self.cut(text))") }
         }
         lines += event.fields.map { "\($0.name): \(self.cut($0.text))" }
-        return self.cut(lines, "more")
+        return self.cut(lines)
     }
 
     /// The name, and for screens which one.
@@ -25,9 +25,9 @@ enum EventText {
         return "\(event.name) \(self.cut(screen))"
     }
 
-    private static func cut(_ lines: [String], _ rest: String) -> [String] {
+    private static func cut(_ lines: [String]) -> [String] {
         if lines.count <= self.lineCountMax { return lines }
-        return lines.prefix(self.lineCountMax) + ["and \(lines.count - self.lineCountMax) \(rest)"]
+        return lines.prefix(self.lineCountMax) + ["and \(lines.count - self.lineCountMax) more"]
     }
 
     private static func cut(_ text: String) -> String {

@@ -1,0 +1,74 @@
+#if canImport(SwiftUI)
+    internal import Foundation  // `CGFloat` can be a literal there.
+    public import SwiftUI
+
+    /// A list of the latest events, as they are stored: searched, paused and cleared by the user.
+    ///
+    ///     let live = LiveFeed()
+    ///     waybill.observe(.all(live))
+    ///     …
+    ///     HomeView().waybillOverlay(live)
+    ///
+    /// For debug builds.
+    public struct WaybillOverlay: View {
+        private let feed: LiveFeed
+        @State private var shown = LiveFeed.Snapshot()
+        @State private var filter = ""
+
+        /// A list of the events of a feed.
+        public init(_ feed: LiveFeed) {
+            self.feed = feed
+        }
+
+        /// The controls, and the events below them.
+        public var body: some View {
+            VStack(alignment: .leading) {
+                HStack {
+                    TextField("Filter", text: self.$filter)
+                    self.motionButton
+                    Button("Clear") { self.feed.clear() }
+                }
+                List(self.shown.events) { event in
+                    LiveEventRow(event)
+                }
+            }
+            .task {
+                for await _ in self.feed.arrivals() { self.shown = self.feed.snapshot }
+            }
+            .onChange(of: self.filter) { self.feed.setFilter(self.filter) }
+        }
+
+        @ViewBuilder private var motionButton: some View {
+            switch self.shown.motion {
+            case .running:
+                Button("Pause") { self.feed.pause() }
+            case .paused(let hiddenCount):
+                Button("Resume (\(hiddenCount))") { self.feed.resume() }
+            }
+        }
+    }
+
+    private struct LiveEventRow: View {
+        private let event: LiveEvent
+
+        init(_ event: LiveEvent) {
+            self.event = event
+        }
+
+        var body: some View {
+            VStack(alignment: .leading) {
+                Text(verbatim: "\(self.event.time) \(self.event.label)").font(.caption)
+                Text(verbatim: self.event.lines.joined(separator: "\n")).font(.caption2)
+            }
+        }
+    }
+
+    extension View {
+        /// Lays the latest events over the lower part of this view.
+        public func waybillOverlay(_ feed: LiveFeed) -> some View {
+            self.overlay(alignment: .bottom) {
+                WaybillOverlay(feed).frame(maxHeight: 320)
+            }
+        }
+    }
+#endif
