@@ -5,7 +5,21 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+
+static _Thread_local char thread_name[16];
+static _Thread_local int thread_mark;
+
+static void remember_name(const char *name) { snprintf(thread_name, sizeof thread_name, "%s", name); }
+
+int waybill_is_thread_named(const char *name) { return strncmp(thread_name, name, sizeof thread_name - 1) == 0; }
+
+int waybill_mark_thread(int mark) {
+    int before = thread_mark;
+    thread_mark = mark;
+    return before;
+}
 
 #if defined(__linux__)
 #include <sys/random.h>
@@ -33,7 +47,10 @@ int waybill_random(void *buffer, unsigned long byte_count) {
     return 0;
 }
 
-void waybill_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
+void waybill_name_thread(const char *name) {
+    remember_name(name);
+    pthread_setname_np(pthread_self(), name);
+}
 #else
 #include <stdlib.h>
 
@@ -52,5 +69,8 @@ int waybill_random(void *buffer, unsigned long byte_count) {
     return 0;
 }
 
-void waybill_name_thread(const char *name) { pthread_setname_np(name); }
+void waybill_name_thread(const char *name) {
+    remember_name(name);
+    pthread_setname_np(name);
+}
 #endif

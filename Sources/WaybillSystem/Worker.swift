@@ -134,4 +134,19 @@ package final class Worker: Sendable {
     package func join() {
         _ = self.isDone.wait { $0 ? true : nil }
     }
+
+    /// Whether the calling thread is a worker of this name.
+    package static func isCurrent(named name: String) -> Bool {
+        waybill_is_thread_named(name) != 0
+    }
+}
+
+/// What the calling thread is in the middle of; tells a call that came back to where it started.
+package enum ThreadMark {
+    /// Runs `body` with the thread marked; `nil`, with nothing run, when it is marked already.
+    package static func once<Result>(_ body: () -> Result) -> Result? {
+        guard waybill_mark_thread(1) == 0 else { return nil }
+        defer { _ = waybill_mark_thread(0) }
+        return body()
+    }
 }

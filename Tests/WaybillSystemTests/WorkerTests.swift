@@ -92,4 +92,26 @@ import WaybillSystem
         disk.crash(seed: 1)
         #expect(disk.bytes(of: "/file") == [0, 0, 0])
     }
+
+    @Test func `a thread knows its own name and no other`() {
+        let names = Monitor<[Bool]>([])
+        let worker = Worker(name: "fifteen-letters") {
+            let found = ["fifteen-letters", "fifteen", "test"].map { Worker.isCurrent(named: $0) }
+            names.update { $0 = found }
+        }
+        worker.join()
+        #expect(names.withLock { $0 } == [true, false, false])
+        #expect(!Worker.isCurrent(named: "fifteen-letters"))
+    }
+
+    @Test func `a mark is set once on each thread, and again when the first is gone`() {
+        let other = Monitor<Int?>(nil)
+        let result = ThreadMark.once {
+            Worker(name: "other") { other.update { $0 = ThreadMark.once { 2 } } }.join()
+            return ThreadMark.once { 1 }
+        }
+        #expect(result == .some(nil))
+        #expect(other.withLock { $0 } == 2)
+        #expect(ThreadMark.once { 3 } == 3)
+    }
 }

@@ -17,4 +17,10 @@ int waybill_random(void *buffer, unsigned long byte_count);
 /// Names the calling thread; at most 15 bytes count on Linux.
 void waybill_name_thread(const char *name);
 
+/// Returns whether `waybill_name_thread` gave the calling thread this name.
+int waybill_is_thread_named(const char *name);
+
+/// Sets the calling thread's mark and returns the one before; 0 on a thread that was never marked.
+int waybill_mark_thread(int mark);
+
 #endif
