@@ -34,6 +34,7 @@ let package = Package(
     products: [
         .library(name: "Waybill", targets: ["Waybill"]),
         .library(name: "WaybillUI", targets: ["WaybillUI"]),
+        .library(name: "WaybillSystemLog", targets: ["WaybillSystemLog"]),
         .executable(name: "waybill", targets: ["waybill-cli"]),
         .executable(name: "waybill-deliver", targets: ["waybill-deliver"]),
     ],
@@ -67,6 +68,7 @@ let package = Package(
         module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
         module("WaybillPresentation", ["Waybill"]),
         module("WaybillUI", ["Waybill", "WaybillPresentation"]),
+        module("WaybillSystemLog", ["CWaybillSystem", "Waybill", "WaybillSystem"]),
         module("WaybillTail", ["WaybillSpool", "WaybillSystem"]),
         module("WaybillJournal", ["WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
         module(
@@ -167,6 +169,7 @@ let package = Package(
         tests("WaybillSpoolTests", ["WaybillSpool", "WaybillSystem"]),
         tests("WaybillTests", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem"]),
         tests("WaybillPresentationTests", ["WaybillPresentation", "Waybill", "WaybillSystem"]),
+        tests("WaybillSystemLogTests", ["WaybillSystemLog", "Waybill", "WaybillSystem"]),
         tests("WaybillTailTests", ["WaybillTail", "WaybillSpool", "WaybillSystem"]),
         tests(
             "WaybillJournalTests",

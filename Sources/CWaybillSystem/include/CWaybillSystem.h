@@ -23,4 +23,21 @@ int waybill_is_thread_named(const char *name);
 /// Sets the calling thread's mark and returns the one before; 0 on a thread that was never marked.
 int waybill_mark_thread(int mark);
 
+#if defined(__linux__)
+/// Opens a socket that sends datagrams within the machine and never waits. Returns it, or -1 with `errno` set.
+int waybill_open_datagrams(int send_buffer_byte_count);
+
+/// Connects to the stream socket at `path`; what is sent there never waits. Returns it, or -1 with `errno` set.
+int waybill_connect_stream(const char *path);
+
+/// Sends one datagram to the socket at `path`. Returns 0, or the error's number.
+int waybill_send_datagram(int socket, const char *path, const void *bytes, unsigned long byte_count);
+
+/// Sends bytes to a connected socket, all or none. Returns 0, or the error's number; `EMSGSIZE` when some were sent.
+int waybill_send_stream(int socket, const void *bytes, unsigned long byte_count);
+
+/// Sends an empty datagram with the descriptor of sealed memory that holds the bytes. Returns 0, or the error's number.
+int waybill_send_sealed(int socket, const char *path, const void *bytes, unsigned long byte_count);
+#endif
+
 #endif

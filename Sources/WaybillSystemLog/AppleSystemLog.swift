@@ -1,0 +1,50 @@
+#if canImport(os)
+    internal import Waybill
+    internal import WaybillSystem
+    internal import os
+
+    /// Hands events to the unified log: subsystem is the app's bundle, category the event's kind.
+    struct SystemLogSender: ~Copyable {
+        private let privacy: SystemLogObserver.Privacy
+        private(set) var counters = SystemLogCounters()
+
+        init(_ privacy: SystemLogObserver.Privacy) {
+            self.privacy = privacy
+        }
+
+        mutating func send(_ event: EventView, at now: MonotonicTime) {
+            let logger = Logger(subsystem: event["bundle"] ?? "waybill", category: event.kind.rawValue)
+            let name = event.name
+            let sequence = event.sequence
+            let screen = event["screen"] ?? "-"
+            let level = Self.level(of: Severity(of: event))
+            switch self.privacy.kind {
+            case .namesOnly:
+                logger.log(
+                    level: level,
+                    "\(name, privacy: .public) #\(sequence, privacy: .public) on \(screen, privacy: .public)")
+            case .fields:
+                let user = event["user"] ?? "-"
+                let fields = event.fields.map { "\($0.name)=\($0.json)" }.joined(separator: " ")
+                logger.log(
+                    level: level,
+                    """
+                    \(name, privacy: .public) #\(sequence, privacy: .public) on \(screen, privacy: .public) \
+                    user \(user, privacy: .private) \(fields, privacy: .private)
+                    """)
+            }
+            self.counters.sent += 1
+        }
+
+        /// `.info` is kept in memory only; `.default` is what notices and warnings are there.
+        private static func level(of severity: Severity) -> OSLogType {
+            switch severity {
+            case .critical: .fault
+            case .error: .error
+            case .warning, .notice: .default
+            case .informational: .info
+            case .debug: .debug
+            }
+        }
+    }
+#endif
