@@ -35,6 +35,7 @@ let package = Package(
         .library(name: "Waybill", targets: ["Waybill"]),
         .library(name: "WaybillUI", targets: ["WaybillUI"]),
         .library(name: "WaybillSystemLog", targets: ["WaybillSystemLog"]),
+        .library(name: "WaybillLogging", targets: ["WaybillLogging"]),
         .executable(name: "waybill", targets: ["waybill-cli"]),
         .executable(name: "waybill-deliver", targets: ["waybill-deliver"]),
     ],
@@ -88,6 +89,9 @@ let package = Package(
                 "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
                 "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
             ]),
+
+        // The app's own logs as events; a product of its own, so that the client pulls in no package.
+        module("WaybillLogging", ["Waybill", "WaybillSystem", logging]),
 
         // Drivers: sockets, threads, clocks, signals.
         module("WaybillMetrics", ["WaybillSystem", nio, nioHTTP, nioPosix]),
@@ -170,6 +174,7 @@ let package = Package(
         tests("WaybillTests", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem"]),
         tests("WaybillPresentationTests", ["WaybillPresentation", "Waybill", "WaybillSystem"]),
         tests("WaybillSystemLogTests", ["WaybillSystemLog", "Waybill", "WaybillSystem"]),
+        tests("WaybillLoggingTests", ["WaybillLogging", "Waybill", "WaybillSystem", logging]),
         tests("WaybillTailTests", ["WaybillTail", "WaybillSpool", "WaybillSystem"]),
         tests(
             "WaybillJournalTests",
