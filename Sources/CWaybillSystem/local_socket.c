@@ -22,9 +22,10 @@ static int address_of(const char *path, struct sockaddr_un *address) {
     return 0;
 }
 
+/// The sockets were opened not to wait.
 static int send_without_waiting(int socket, const struct msghdr *message, unsigned long byte_count) {
     ssize_t count;
-    do count = sendmsg(socket, message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    do count = sendmsg(socket, message, MSG_NOSIGNAL);
     while (count < 0 && errno == EINTR);
     if (count < 0) return errno;
     return (unsigned long)count == byte_count ? 0 : EMSGSIZE;

@@ -301,6 +301,23 @@ func `metadata beyond the room of an event is left out and counted, and the even
     }
 }
 
+@Test
+func `metadata in eight dictionaries is kept, in nine it is left out`() throws {
+    try withFolder { folder in
+        let site = try Site(folder)
+        let bridge = LogBridge(site.waybill)
+        func nested(_ depth: Int) -> Logger.MetadataValue {
+            (0..<depth).reduce("x") { value, _ in ["n": value] }
+        }
+        site.logger(bridge).info("m", metadata: ["a": nested(8), "b": nested(9)])
+        #expect(
+            try site.fields() == [
+                #"{"level":"info","message":"m","logger":"shop.http","a.n.n.n.n.n.n.n.n":"x","log.left_out":1}"#
+            ])
+        #expect(bridge.counters.leftOutFields == 1)
+    }
+}
+
 /// Logs each event that it sees.
 private final class Chatterer: EventObserver {
     private let logger: Logger

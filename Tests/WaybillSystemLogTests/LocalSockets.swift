@@ -95,15 +95,18 @@ final class LocalSocket {
         return (bytes, fcntl(descriptor, 1034))
     }
 
-    /// What the next connection has sent so far, and whether it was closed behind it.
+    /// What the next connection has sent so far; closes it.
     func acceptAndRead() throws -> [UInt8] {
         let connection = accept(self.descriptor, nil, nil)
         try #require(connection >= 0, "accept: \(errno)")
         defer { close(connection) }
-        var bytes = [UInt8](repeating: 0, count: 1 << 16)
-        let count = recv(connection, &bytes, bytes.count, Int32(MSG_DONTWAIT))
-        try #require(count >= 0, "recv: \(errno)")
-        return Array(bytes[..<count])
+        var bytes: [UInt8] = []
+        var part = [UInt8](repeating: 0, count: 1 << 16)
+        while true {
+            let count = recv(connection, &part, part.count, Int32(MSG_DONTWAIT))
+            guard count > 0 else { return bytes }
+            bytes += part[..<count]
+        }
     }
 }
 

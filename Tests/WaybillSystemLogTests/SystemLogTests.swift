@@ -375,6 +375,26 @@ func `a journald that reads nothing holds nobody up, and what it misses is count
 }
 
 @Test
+func `a syslog that reads nothing from its stream gets whole lines only`() throws {
+    try withFolder { folder in
+        let site = try Site(folder)
+        let syslog = try LocalSocket(site.sockets.syslog, .stream)
+        let log = SystemLogObserver(privacy: .fields, sockets: site.sockets)
+        let count = 500
+        let events = site.events { waybill in
+            for _ in 0..<count { waybill.track("long") { $0.put("text", String(repeating: "x", count: 1500)) } }
+        }
+        for event in events { log.saw(event, at: at(0)) }
+        let counters = log.counters
+        #expect(counters.sent > 0 && counters.full > 0)
+        #expect(counters.sent + counters.full == UInt64(count))
+        let lines = try syslog.acceptAndRead().split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
+        #expect(lines.count == Int(counters.sent))
+        #expect(lines.allSatisfy { $0.hasPrefix("<134>") && $0.hasSuffix("xxx\"") })
+    }
+}
+
+@Test
 func `a client shows its events to the system's log by itself`() throws {
     try withFolder { folder in
         let site = try Site(folder)
