@@ -1,6 +1,6 @@
 /// A backend for swift-log: log calls become events, beside what the app tracks itself.
 ///
-/// Constraints: a log call costs what `track` costs and the text of its values; at most 16 KiB of a line are its
+/// Constraints: a log call costs about twice a `track` of the same fields; at most 16 KiB of a line are its
 /// fields; no value that is marked private is stored in clear; a log call never leads to another.
 ///
 ///     Logger ──▶ WaybillLogHandler ──▶ metadata of handler, provider, call ──▶ Waybill.track ──▶ one line
