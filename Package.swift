@@ -22,6 +22,8 @@ let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
 let nioHTTP: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
+let nioTLS: Target.Dependency = .product(name: "NIOTLS", package: "swift-nio")
+let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
@@ -44,6 +46,7 @@ let package = Package(
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
@@ -99,14 +102,15 @@ let package = Package(
             "WaybillAgent",
             [
                 "WaybillTail", "WaybillSpool", "WaybillProtocol", "WaybillCompression", "WaybillJSON",
-                "WaybillMetrics", "WaybillSystem", nio, nioPosix, logging, lifecycle,
+                "WaybillMetrics", "WaybillSystem", nio, nioPosix, nioSSL, nioTLS, logging,
+                lifecycle,
             ]),
         module(
             "WaybillReceiver",
             [
                 "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
-                "WaybillMetrics", "WaybillProjection", "WaybillProtocol", "WaybillSystem", nio, nioPosix, logging,
-                lifecycle,
+                "WaybillMetrics", "WaybillProjection", "WaybillProtocol", "WaybillSystem", nio, nioPosix, nioSSL,
+                nioTLS, logging, lifecycle,
             ]),
         module(
             "WaybillReplay",

@@ -30,20 +30,26 @@ package final class Agent: Service {
     package func run() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let outcome: AgentOutcome
-        do throws(FileSystemError) {
-            let inbox = try PumpInbox()
-            let lock = try self.prepareState()
-            outcome = await self.serve(inbox, group)
-            POSIXFileSystem().close(lock)
+        do throws(TLSSetupError) {
+            let tls = try self.configuration.tls.map { configuration throws(TLSSetupError) in
+                try TLSClient(configuration)
+            }
+            outcome = await self.serve(Network(group: group, tls: tls))
         } catch {
-            outcome = .failed(error)
+            outcome = .unsecurable(error)
         }
         self.result.withLock { $0 = outcome }
         switch outcome {
         case .drained(let summary), .stopped(let summary), .unreachable(_, let summary): self.telemetry.stopped(summary)
-        case .failed, .unmeasurable: break
+        case .failed, .unsecurable, .unmeasurable: break
         }
         try await group.shutdownGracefully()
+    }
+
+    /// What connections are made with.
+    private struct Network {
+        let group: MultiThreadedEventLoopGroup
+        let tls: TLSClient?
     }
 
     private var quarantine: String { Path.join(self.configuration.stateDirectory, "quarantine") }
@@ -62,12 +68,23 @@ package final class Agent: Service {
         return lock
     }
 
+    private func serve(_ network: Network) async -> AgentOutcome {
+        do throws(FileSystemError) {
+            let inbox = try PumpInbox()
+            let lock = try self.prepareState()
+            defer { POSIXFileSystem().close(lock) }
+            return await self.serve(inbox, network)
+        } catch {
+            return .failed(error)
+        }
+    }
+
     /// Ships, and answers whoever asks for metrics meanwhile.
-    private func serve(_ inbox: PumpInbox, _ group: MultiThreadedEventLoopGroup) async -> AgentOutcome {
+    private func serve(_ inbox: PumpInbox, _ network: Network) async -> AgentOutcome {
         var server: MetricsServer?
         if let address = self.configuration.metrics {
             do throws(MetricsServer.Failure) {
-                server = try await MetricsServer.start(on: address, group: group) { eventLoop in
+                server = try await MetricsServer.start(on: address, group: network.group) { eventLoop in
                     let page = eventLoop.makePromise(of: MetricsPage.self)
                     inbox.post(.measure { page.completeWith(Self.page($0)) }, generation: 0)
                     return page.futureResult
@@ -77,17 +94,17 @@ package final class Agent: Service {
             }
         }
         if let server { self.telemetry.metricsServed(on: server.address) }
-        let outcome = await self.pump(inbox, group)
+        let outcome = await self.pump(inbox, network)
         server?.stop()
         inbox.close()
         return outcome
     }
 
-    private func pump(_ inbox: PumpInbox, _ group: MultiThreadedEventLoopGroup) async -> AgentOutcome {
+    private func pump(_ inbox: PumpInbox, _ network: Network) async -> AgentOutcome {
         await withGracefulShutdownHandler {
             await withCheckedContinuation { continuation in
                 _ = Worker(name: "waybill-pump") {
-                    continuation.resume(returning: self.work(inbox, group))
+                    continuation.resume(returning: self.work(inbox, network))
                 }
             }
         } onGracefulShutdown: {
@@ -96,7 +113,7 @@ package final class Agent: Service {
     }
 
     /// The pump thread's body.
-    private func work(_ inbox: PumpInbox, _ group: MultiThreadedEventLoopGroup) -> AgentOutcome {
+    private func work(_ inbox: PumpInbox, _ network: Network) -> AgentOutcome {
         let files = POSIXFileSystem()
         let configuration = self.configuration
         do throws(FileSystemError) {
@@ -123,7 +140,11 @@ package final class Agent: Service {
             var pump = Pump(
                 configuration: configuration, files: files, tail: tail, hints: DirectoryWatcher(),
                 buffers: compressor, clock: POSIXClock(), telemetry: self.telemetry, seed: SystemRandom.seed()
-            ) { Link(to: $0, group: group, compressor: compressor, inbox: inbox, generation: $1) }
+            ) {
+                Link(
+                    to: $0, group: network.group, tls: network.tls, compressor: compressor, inbox: inbox,
+                    generation: $1)
+            }
             while true {
                 if let outcome = pump.step(inbox.drain()) { return outcome }
                 if inbox.wake.wait(for: pump.hintFile, timeout: pump.restingTime()) { pump.filesChanged() }

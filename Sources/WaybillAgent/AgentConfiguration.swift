@@ -45,6 +45,8 @@ package struct AgentConfiguration: Sendable {
     package var sources: [AgentSource]
     package var mode = AgentMode.continuous
     package var token: Secret?
+    /// How receivers are spoken to by TLS; `nil`: they are not.
+    package var tls: TLSClientConfiguration?
     /// zlib's level, 0–9.
     package var compressionLevel = 1
     /// Threads that compress; more than one where a single agent must fill a fast network.
@@ -122,6 +124,8 @@ package enum AgentOutcome: Hashable, Sendable {
     case unreachable(String, AgentSummary)
     /// The state directory or the registry cannot be used.
     case failed(FileSystemError)
+    /// The files for TLS cannot be used.
+    case unsecurable(TLSSetupError)
     /// The address for metrics cannot be used.
     case unmeasurable(MetricsServer.Failure)
 }

@@ -18,7 +18,7 @@ package struct AgentTelemetry: Sendable {
             metadata: [
                 "name": "\(configuration.name)", "state": "\(configuration.stateDirectory)",
                 "to": "\(configuration.receivers.map(\.description).joined(separator: ","))",
-                "registry_entries": "\(entryCount)",
+                "tls": "\(configuration.tls == nil ? "off" : "on")", "registry_entries": "\(entryCount)",
             ])
     }
 

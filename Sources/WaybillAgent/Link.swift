@@ -1,5 +1,7 @@
 internal import NIOCore
 internal import NIOPosix
+internal import NIOSSL
+internal import NIOTLS
 internal import Synchronization
 internal import WaybillProtocol
 internal import WaybillSystem
@@ -83,9 +85,11 @@ final class Link: AgentLink {
     private let state = Mutex(State())
 
     /// Connects in the background; what happens is posted with `generation`.
+    ///
+    /// With TLS it is connected once the receiver has proven its name: nothing of the protocol is said before.
     init(
-        to address: NetworkAddress, group: any EventLoopGroup, compressor: BatchCompressor, inbox: PumpInbox,
-        generation: Int
+        to address: NetworkAddress, group: any EventLoopGroup, tls: TLSClient?, compressor: BatchCompressor,
+        inbox: PumpInbox, generation: Int
     ) {
         self.group = group
         self.compressor = compressor
@@ -97,7 +101,10 @@ final class Link: AgentLink {
             .channelOption(.autoRead, value: false)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(LinkHandler(inbox: inbox, generation: generation))
+                    let pipeline = channel.pipeline.syncOperations
+                    if let tls { try pipeline.addHandler(tls.handler(for: address)) }
+                    let peer = tls.map { TLSPeer(client: $0, address: address) }
+                    try pipeline.addHandler(LinkHandler(inbox: inbox, generation: generation, peer: peer))
                 }
             }
         bootstrap.connect(host: address.host, port: address.port).whenComplete { result in
@@ -107,7 +114,14 @@ final class Link: AgentLink {
                     state.channel = channel
                     return state.isClosed
                 }
-                if isClosed { channel.close(promise: nil) } else { inbox.post(.connected, generation: generation) }
+                if isClosed {
+                    channel.close(promise: nil)
+                } else if tls == nil {
+                    inbox.post(.connected, generation: generation)
+                } else {
+                    // The handshake's first bytes; those behind them it asks for itself.
+                    channel.read()
+                }
             case .failure(let error):
                 inbox.post(.closed(reason: "\(error)"), generation: generation)
             }
@@ -202,11 +216,16 @@ private final class LinkHandler: ChannelInboundHandler {
 
     private let inbox: PumpInbox
     private let generation: Int
-    private var reason = "the receiver closed the connection"
+    /// Who the receiver must prove to be; `nil` without TLS.
+    private let peer: TLSPeer?
+    private var isEstablished = false
+    /// What went wrong first.
+    private var reason: String?
 
-    init(inbox: PumpInbox, generation: Int) {
+    init(inbox: PumpInbox, generation: Int, peer: TLSPeer?) {
         self.inbox = inbox
         self.generation = generation
+        self.peer = peer
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -214,13 +233,44 @@ private final class LinkHandler: ChannelInboundHandler {
         self.inbox.post(.received(Array(buffer.readableBytesView)), generation: self.generation)
     }
 
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if let peer, case .handshakeCompleted = event as? TLSUserEvent {
+            if peer.isNamed(by: Self.certificate(context)) {
+                self.isEstablished = true
+                self.inbox.post(.connected, generation: self.generation)
+            } else {
+                self.reason = peer.wrongHost
+                context.close(promise: nil)
+            }
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        self.reason = "\(error)"
+        if let peer {
+            self.reason =
+                self.reason
+                ?? peer.reason(
+                    of: error, certificate: Self.certificate(context), isEstablished: self.isEstablished)
+        } else {
+            self.reason = "\(error)"
+        }
         context.close(promise: nil)
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        self.inbox.post(.closed(reason: self.reason), generation: self.generation)
+        self.inbox.post(
+            .closed(reason: self.reason ?? "the receiver closed the connection"), generation: self.generation)
         context.fireChannelInactive()
+    }
+
+    /// What the receiver has shown, good or not.
+    private static func certificate(_ context: ChannelHandlerContext) -> NIOSSLCertificate? {
+        do {
+            return try context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self).peerCertificate
+        } catch {
+            // The handler has left the pipeline, and what it knew went with it.
+            return nil
+        }
     }
 }

@@ -574,7 +574,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         case .drained: return .drained(self.summary)
         case .stopped: return .stopped(self.summary)
         case .unreachable(let reason, _): return .unreachable(reason, self.summary)
-        case .failed, .unmeasurable: return outcome
+        case .failed, .unsecurable, .unmeasurable: return outcome
         }
     }
 

@@ -169,6 +169,12 @@ package final class ConnectionHandler: ChannelInboundHandler {
 
     private func readMessage(_ context: ChannelHandlerContext) -> Bool {
         guard let buffer else { return false }
+        if !self.session.isReady, buffer.readableBytesView.first == TLSRecord.handshake {
+            let text =
+                "this is TLS, which this port does not speak; start the agent without TLS, or the receiver with it"
+            self.perform(self.session.refuse(.syntax, text: text), context)
+            return false
+        }
         let decoded: (message: Message, byteCount: Int)?
         do throws(WireError) {
             decoded = try Self.decode(buffer)

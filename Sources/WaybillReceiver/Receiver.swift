@@ -30,6 +30,7 @@ package final class Receiver: Service {
     package enum Failure: Error, CustomStringConvertible {
         case data(DataDirectoryError)
         case disk(FileSystemError)
+        case tls(TLSSetupError)
         case listen(address: String, cause: String)
         case metrics(MetricsServer.Failure)
         /// Exports that cannot go on with their options.
@@ -39,6 +40,7 @@ package final class Receiver: Service {
             switch self {
             case .data(let error): error.description
             case .disk(let error): "the receiver's files cannot be used: \(error)"
+            case .tls(let error): error.description
             case .listen(let address, let cause):
                 "cannot listen on \(address): \(cause); choose another address with --listen"
             case .metrics(let failure): failure.description
@@ -79,6 +81,7 @@ package final class Receiver: Service {
     }
 
     package func run() async throws {
+        let tls = try self.tlsServer()
         let files = POSIXFileSystem()
         // Connections, and the files of twelve projections.
         let fileCount = ProcessLimits.projectionFileCount(ofOpenFiles: 65_536, needed: 16_384)
@@ -121,7 +124,7 @@ package final class Receiver: Service {
         do {
             let metrics = try await self.serveMetrics(shared, feed, group)
             defer { metrics?.stop() }
-            try await self.serve(shared, group, recovery)
+            try await self.serve(shared, tls, group, recovery)
             result = .success(())
         } catch {
             result = .failure(error)
@@ -135,6 +138,17 @@ package final class Receiver: Service {
         for worker in workers { worker.join() }
         self.telemetry.stopped()
         try result.get()
+    }
+
+    private func tlsServer() throws(Failure) -> TLSServer? {
+        do throws(TLSSetupError) {
+            guard let configuration = self.configuration.tls else { return nil }
+            let server = try TLSServer(configuration)
+            self.telemetry.tlsServed(until: server.expiry, now: POSIXClock().wallTime(), asksAgents: server.asksAgents)
+            return server
+        } catch {
+            throw .tls(error)
+        }
     }
 
     private func openData(_ data: DataDirectory<POSIXFileSystem>) throws(Failure) -> FileID {
@@ -167,7 +181,8 @@ package final class Receiver: Service {
 
     /// Accepts connections until the service is asked to stop, then closes them; agents send again what has no ack.
     private func serve(
-        _ shared: ReceiverShared, _ group: MultiThreadedEventLoopGroup, _ recovery: JournalRecovery
+        _ shared: ReceiverShared, _ tls: TLSServer?, _ group: MultiThreadedEventLoopGroup,
+        _ recovery: JournalRecovery
     ) async throws {
         let address = "\(self.configuration.host):\(self.configuration.port)"
         let quiescing = OpenConnections()
@@ -185,8 +200,10 @@ package final class Receiver: Service {
                 .childChannelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
                         guard quiescing.add(channel, countMax: shared.connectionCountMax) else {
-                            return try channel.pipeline.syncOperations.addHandler(FullHouseHandler())
+                            let handler = FullHouseHandler(hasTLS: tls != nil)
+                            return try channel.pipeline.syncOperations.addHandler(handler)
                         }
+                        try tls?.addHandlers(to: channel, shared)
                         try channel.pipeline.syncOperations.addHandler(ConnectionHandler(shared: shared))
                     }
                 }
@@ -284,12 +301,19 @@ private final class Handover<Value: ~Copyable>: @unchecked Sendable {
     }
 }
 
-/// Tells one agent too many to come back later.
+/// Tells one agent too many to come back later; over TLS it would take a handshake to say so, and it only closes.
 private final class FullHouseHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
+    private let hasTLS: Bool
+
+    init(hasTLS: Bool) {
+        self.hasTLS = hasTLS
+    }
+
     func channelActive(context: ChannelHandlerContext) {
+        guard !self.hasTLS else { return context.close(promise: nil) }
         let message = Message.err(
             .unavailable, text: "this receiver has as many connections as it may; come back later")
         context.writeAndFlush(self.wrapOutboundOut(ByteBuffer(bytes: message.encoded)), promise: nil)

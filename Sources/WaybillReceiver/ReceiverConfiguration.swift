@@ -14,6 +14,8 @@ package struct ReceiverConfiguration: Sendable {
     package var name = "waybill"
     /// What agents must show; `nil` lets every agent in.
     package var token: Secret?
+    /// How agents are spoken to by TLS; `nil`: they are not.
+    package var tls: TLSServerConfiguration?
     /// The zone whose days the archive's folders are.
     package var archiveZone = TimeZoneRules.utc
     /// When its days are over, in seconds after midnight of the next day.
@@ -46,6 +48,7 @@ package struct ReceiverConfiguration: Sendable {
         var keys: [String] = []
         if self.dataDirectory != other.dataDirectory { keys.append("data") }
         if self.host != other.host || self.port != other.port { keys.append("listen") }
+        if self.tls != other.tls { keys.append("tls") }
         if self.metrics != other.metrics { keys.append("metrics") }
         if self.name != other.name { keys.append("name") }
         if self.archiveZone.name != other.archiveZone.name { keys.append("archive.zone") }

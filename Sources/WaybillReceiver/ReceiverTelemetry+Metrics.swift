@@ -9,6 +9,7 @@ extension ReceiverTelemetry {
     func page(_ shared: ReceiverShared, journalEnd: JournalPosition) -> MetricsPage {
         var page = MetricsPage()
         self.addReceived(shared, to: &page)
+        self.addTLS(to: &page)
         self.addJournal(journalEnd, to: &page)
         // One copy, so that a projection's lines and its position are of the same checkpoint.
         let projections = self.projections.withLock { $0 }.sorted { $0.key < $1.key }
@@ -41,6 +42,21 @@ extension ReceiverTelemetry {
         page.add("waybill_reloads_total", .counter, "Configurations read anew on SIGHUP.") { family in
             family.sample(self.reloads.load(ordering: .relaxed), [("outcome", "taken")])
             family.sample(self.refusedReloads.load(ordering: .relaxed), [("outcome", "refused")])
+        }
+    }
+
+    private func addTLS(to page: inout MetricsPage) {
+        let expiry = self.certificateExpiry.load(ordering: .relaxed)
+        guard expiry != 0 else { return }
+        page.add(
+            "waybill_tls_certificate_expiry_seconds", .gauge, "When the receiver's certificate ends, since 1970.",
+            expiry)
+        let refusals = self.tlsRefusals.withLock { $0 }
+        page.add("waybill_tls_refused_connections_total", .counter, "Connections that ended before TLS was set up.") {
+            family in
+            for refusal in TLSRefusal.allCases {
+                family.sample(refusals[refusal] ?? 0, [("reason", refusal.rawValue)])
+            }
         }
     }
 

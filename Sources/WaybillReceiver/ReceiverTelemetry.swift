@@ -29,6 +29,9 @@ package final class ReceiverTelemetry: Sendable {
     let retiredSegments = Atomic(0)
     let reloads = Atomic(0)
     let refusedReloads = Atomic(0)
+    let tlsRefusals = Mutex<[TLSRefusal: Int]>([:])
+    /// When the receiver's certificate ends, in seconds since 1970; 0 without TLS.
+    let certificateExpiry = Atomic(0)
     let projections = Mutex<[String: ProjectionStanding]>([:])
 
     package init(logger: Logger) {
@@ -127,6 +130,29 @@ package final class ReceiverTelemetry: Sendable {
 
     func metricsServed(on address: String) {
         self.logger.info("metrics are served", metadata: ["address": "\(address)"])
+    }
+
+    /// - Parameter asksAgents: whether agents must show a certificate.
+    func tlsServed(until expiry: WallTime, now: WallTime, asksAgents: Bool) {
+        self.certificateExpiry.store(Int(expiry.milliseconds / 1000), ordering: .relaxed)
+        self.logger.log(
+            level: expiry <= now ? .error : .info,
+            expiry <= now
+                ? "the certificate is no longer valid and agents will refuse it; renew it and start the receiver again"
+                : "agents are spoken to by TLS",
+            metadata: ["valid_until": "\(expiry.text)", "client_certificates": "\(asksAgents ? "required" : "none")"])
+    }
+
+    /// - Parameter detail: the library's own words.
+    func tlsRefused(_ refusal: TLSRefusal, detail: String, peer: String) {
+        self.tlsRefusals.withLock { $0[refusal, default: 0] += 1 }
+        // Whoever only looks whether the port is open does this all day.
+        self.logger.log(
+            level: refusal == .closed ? .debug : .warning, "a connection has no TLS and is closed",
+            metadata: [
+                "peer": "\(peer)", "code": "\(refusal.rawValue)", "cause": "\(refusal.description)",
+                "detail": "\(detail)",
+            ])
     }
 
     func groupCommitted(batchCount: Int, lineCount: Int, rawByteCount: Int, took: Duration) {

@@ -18,6 +18,7 @@ struct AgentCommand: AsyncParsableCommand {
               waybill agent --state ./agent --to 127.0.0.1:4390 --glob '/var/log/nginx/*.json' \\
                   --env prod --bundle com.example.web --time-member time
               waybill agent --state ./agent --to 127.0.0.1:4390 --spool ./spool --once
+              waybill agent --state ./agent --to collect.example.com:4390 --tls --spool ./spool
 
             --once ships everything there is, waits until it is durable, and prints one line of JSON.
             SIGTERM ships what is there and leaves; what is not acknowledged by then is still on disk.
@@ -46,6 +47,8 @@ struct AgentCommand: AsyncParsableCommand {
 
     @Option(help: "The member that holds the name of a line in files given by --glob.")
     var nameMember: String?
+
+    @OptionGroup var tls: AgentTLSOptions
 
     @Option(help: "This agent's name, which must not change. (default: from this machine's id)")
     var name: String?
@@ -104,6 +107,9 @@ struct AgentCommand: AsyncParsableCommand {
         case .failed(let error):
             Console.printError("the state directory cannot be used: \(error)")
             throw error.errno == SystemErrorText.inUse ? ExitCode.badConfiguration : ExitCode.files
+        case .unsecurable(let error):
+            Console.printError("\(error)")
+            throw ExitCode.badConfiguration
         case .unmeasurable(let failure):
             Console.printError("\(failure)")
             throw ExitCode.files
@@ -148,6 +154,7 @@ struct AgentCommand: AsyncParsableCommand {
         }
         if let metrics { configuration.metrics = metrics }
         if self.once { configuration.mode = .once(patience: .seconds(self.patience)) }
+        try self.tls.apply(to: &configuration.tls)
         configuration.token = OptionReader.token
         guard !configuration.stateDirectory.isEmpty else {
             throw ValidationError("name the state directory: --state DIR")

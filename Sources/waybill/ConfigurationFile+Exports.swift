@@ -78,7 +78,8 @@ extension ConfigurationFile {
         return options
     }
 
-    private static func path(_ name: String, in directory: String) -> String {
+    /// A path that the configuration file names.
+    static func path(_ name: String, in directory: String) -> String {
         name.hasPrefix("/") || directory == "." ? name : Path.join(directory, name)
     }
 

@@ -116,7 +116,7 @@ struct ConfigurationFile {
             section.take(&receiver)
         }
         if var agent = section.section("agent") {
-            self.agent = Self.agent(&agent)
+            self.agent = Self.agent(&agent, directory: directory)
             section.take(&agent)
         }
         section.finish()
@@ -142,6 +142,7 @@ struct ConfigurationFile {
             configuration.port = address.port
         }
         configuration.metrics = section.address("metrics")
+        configuration.tls = Self.receiverTLS(&section, directory: directory)
         if let name = section.text("name") { configuration.name = name }
         if var archive = section.section("archive") {
             configuration.archiveZone = archive.zone("zone")
@@ -173,11 +174,12 @@ struct ConfigurationFile {
         return configuration
     }
 
-    private static func agent(_ section: inout ConfigurationSection) -> AgentConfiguration {
+    private static func agent(_ section: inout ConfigurationSection, directory: String) -> AgentConfiguration {
         var configuration = AgentConfiguration(
             name: section.agentName("name") ?? DefaultAgentName.value, stateDirectory: section.requiredText("state"),
             receivers: section.addresses("to"), sources: [])
         configuration.metrics = section.address("metrics")
+        configuration.tls = Self.agentTLS(&section, directory: directory)
         if let level = section.integer("compression", in: 0...9) { configuration.compressionLevel = level }
         if let count = section.integer("compression_threads", in: 1...64) {
             configuration.compressionThreadCount = count

@@ -118,6 +118,11 @@ struct ConfigurationSection {
         self.values[key] != nil
     }
 
+    /// Whether the key has one value, no section and no list.
+    func isScalar(_ key: String) -> Bool {
+        self.values[key]?.isScalar ?? false
+    }
+
     func isText(_ key: String, _ text: String) -> Bool {
         self.values[key]?.string == text
     }

@@ -17,6 +17,7 @@ struct ReceiverCommand: AsyncParsableCommand {
             Examples:
               waybill receiver --data /var/lib/waybill
               waybill receiver --data ./data --listen 0.0.0.0:4390 --exports ga4,mixpanel --zone Asia/Seoul
+              waybill receiver --data ./data --listen 0.0.0.0:4390 --tls-certificate receiver.pem --tls-key receiver.key
               waybill receiver --config /etc/waybill/waybill.yaml
 
             SIGHUP reads the configuration file anew: mappings and options of exports hold from the next batch on, a file
@@ -47,6 +48,8 @@ struct ReceiverCommand: AsyncParsableCommand {
     @Option(help: "Answer GET /metrics (Prometheus) at this address, e.g. 127.0.0.1:4391.")
     var metrics: NetworkAddress?
 
+    @OptionGroup var tls: ReceiverTLSOptions
+
     @OptionGroup var log: LogOptions
 
     func run() async throws {
@@ -68,7 +71,7 @@ struct ReceiverCommand: AsyncParsableCommand {
         } catch let failure as Receiver.Failure {
             Console.printError("\(failure)")
             switch failure {
-            case .data(.locked), .exports: throw ExitCode.badConfiguration
+            case .data(.locked), .exports, .tls: throw ExitCode.badConfiguration
             case .data(.unusable), .disk, .listen, .metrics: throw ExitCode.files
             }
         }
@@ -111,6 +114,7 @@ struct ReceiverCommand: AsyncParsableCommand {
         if let zone = try self.zone.map(OptionReader.zone) {
             for index in configuration.exports.indices { configuration.exports[index].zone = zone }
         }
+        try self.tls.apply(to: &configuration.tls)
         configuration.token = OptionReader.token
         return configuration
     }

@@ -7,10 +7,12 @@ import zlib
 
 
 class Peer:
-    """One connection. Reads are whole lines; `None` is the end of the connection."""
+    """One connection, with an `ssl` context over TLS. Reads are whole lines; `None` is the end of the connection."""
 
-    def __init__(self, port, timeout=20):
+    def __init__(self, port, timeout=20, tls=None):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout)
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.reader = self.socket.makefile("rb")
 
     def __enter__(self):
