@@ -35,6 +35,8 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
     products: [
         .library(name: "Waybill", targets: ["Waybill"]),
+        .library(name: "WaybillDispatch", targets: ["WaybillDispatch"]),
+        .library(name: "WaybillTesting", targets: ["WaybillTesting"]),
         .library(name: "WaybillUI", targets: ["WaybillUI"]),
         .library(name: "WaybillSystemLog", targets: ["WaybillSystemLog"]),
         .library(name: "WaybillLogging", targets: ["WaybillLogging"]),
@@ -70,6 +72,7 @@ let package = Package(
         module("WaybillProtocol", ["WaybillJSON"]),
         module("WaybillSpool", ["WaybillSystem"]),
         module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
+        module("WaybillTesting", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem"]),
         module("WaybillPresentation", ["Waybill"]),
         module("WaybillUI", ["Waybill", "WaybillPresentation"]),
         module("WaybillSystemLog", ["CWaybillSystem", "Waybill", "WaybillSystem"]),
@@ -105,6 +108,8 @@ let package = Package(
                 "WaybillMetrics", "WaybillSystem", nio, nioPosix, nioSSL, nioTLS, logging,
                 lifecycle,
             ]),
+        // The agent's core as a product, for apps that no agent can run beside.
+        module("WaybillDispatch", ["WaybillAgent", "WaybillSystem", "WaybillTail", logging]),
         module(
             "WaybillReceiver",
             [
@@ -174,8 +179,9 @@ let package = Package(
         tests("WaybillCompressionTests", ["WaybillCompression", "WaybillSystem"]),
         tests(
             "WaybillProtocolTests", ["WaybillProtocol", "WaybillCompression", "WaybillJSON", "WaybillSystem"]),
-        tests("WaybillSpoolTests", ["WaybillSpool", "WaybillSystem"]),
-        tests("WaybillTests", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem"]),
+        tests("WaybillSpoolTests", ["WaybillSpool", "WaybillSystem", "WaybillTesting"]),
+        tests("WaybillTests", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem", "WaybillTesting"]),
+        tests("WaybillTestingTests", ["Waybill", "WaybillTesting"]),
         tests("WaybillPresentationTests", ["WaybillPresentation", "Waybill", "WaybillSystem"]),
         tests("WaybillSystemLogTests", ["WaybillSystemLog", "Waybill", "WaybillSystem"]),
         tests("WaybillLoggingTests", ["WaybillLogging", "Waybill", "WaybillSystem", logging]),
@@ -202,6 +208,9 @@ let package = Package(
             "WaybillDeliveryTests",
             ["WaybillDelivery", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillSystem", logging]),
         tests("WaybillMetricsTests", ["WaybillMetrics"]),
+        tests(
+            "WaybillDispatchTests",
+            ["WaybillDispatch", "Waybill", "WaybillAgent", "WaybillReceiver", "WaybillSystem", lifecycle, logging]),
         tests("WaybillReceiverTests", ["WaybillReceiver", "WaybillJournal", "WaybillSystem"]),
         tests(
             "WaybillInspectTests",

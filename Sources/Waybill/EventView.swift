@@ -23,6 +23,24 @@ public struct EventView: Sendable {
         self.line = line
     }
 
+    /// Reads a line of a spool; `nil` for anything else.
+    package init?(line: [UInt8]) {
+        var sequence: UInt64?
+        var kind: EventKind?
+        line.withUnsafeBytes { bytes in
+            var tape = JSONTape()
+            do throws(JSONError) {
+                try tape.parse(bytes)
+            } catch {
+                return
+            }
+            sequence = tape.firstValue(of: "seq", in: 0).flatMap { UInt64(StoredField.text(of: $0, tape)) }
+            kind = tape.firstValue(of: "kind", in: 0).flatMap { EventKind(rawValue: StoredField.text(of: $0, tape)) }
+        }
+        guard let sequence, let kind else { return nil }
+        self.init(sequence: sequence, kind: kind, line: line)
+    }
+
     /// What reports count the event under.
     public var name: String {
         self["name"] ?? ""

@@ -10,7 +10,7 @@ internal import WaybillTail
 
 /// The agent as a service: one thread that decides (``Pump``), threads that compress, one event loop that carries bytes.
 ///
-/// Graceful shutdown asks the pump to drain; what is not acknowledged by the deadline is still on disk.
+/// Graceful shutdown, or cancelling the task, asks the pump to drain; what is not acknowledged by the deadline is still on disk.
 package final class Agent: Service {
     private let configuration: AgentConfiguration
     private let telemetry: AgentTelemetry
@@ -101,13 +101,13 @@ package final class Agent: Service {
     }
 
     private func pump(_ inbox: PumpInbox, _ network: Network) async -> AgentOutcome {
-        await withGracefulShutdownHandler {
+        await withTaskCancellationOrGracefulShutdownHandler {
             await withCheckedContinuation { continuation in
                 _ = Worker(name: "waybill-pump") {
                     continuation.resume(returning: self.work(inbox, network))
                 }
             }
-        } onGracefulShutdown: {
+        } onCancelOrGracefulShutdown: {
             inbox.post(.stop, generation: 0)
         }
     }

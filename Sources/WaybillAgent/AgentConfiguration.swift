@@ -26,6 +26,16 @@ package struct AgentSource: Hashable, Sendable {
     }
 }
 
+extension AgentSource {
+    /// The spool that it is; `nil` for files of others.
+    var spool: String? {
+        switch self.files {
+        case .spool(let directory): directory
+        case .files: nil
+        }
+    }
+}
+
 /// When an agent is done.
 package enum AgentMode: Hashable, Sendable {
     /// Never: it ships what comes until it is told to stop.
@@ -62,6 +72,8 @@ package struct AgentConfiguration: Sendable {
     package var tailLimits = TailLimits()
     /// Where `GET /metrics` is answered; `nil`: nowhere.
     package var metrics: NetworkAddress?
+    /// Whether a run says how many lines became durable, and how many of its spools are not; that reads what is left.
+    package var countsLines = false
     /// Is told now and then, with `--once`, how many bytes were sent and how many there are.
     package var progress: (@Sendable (_ done: Int, _ total: Int) -> Void)?
 
@@ -84,12 +96,18 @@ package struct AgentSummary: Hashable, Sendable {
     package var sealedStreamCount = 0
     /// Bytes that receivers said they hold, given up ones among them, and that this run did not know they held.
     package var ackedByteCount = 0
+    /// Lines that became durable, where they are counted.
+    package var ackedLineCount = 0
+    /// Whole lines that are not durable, where they are counted.
+    package var remainingLineCount = 0
     package var connectionCount = 0
     /// Bytes of last lines without LF that wait for their end.
     package var heldByteCount = 0
     /// Bytes that had been seen and were cut away or deleted before they could be shipped.
     package var lostByteCount = 0
     package var duration = Duration.zero
+
+    package init() {}
 
     /// One line of JSON.
     package var json: String {
@@ -122,7 +140,7 @@ package enum AgentOutcome: Hashable, Sendable {
     case stopped(AgentSummary)
     /// No receiver could be reached, or none took this agent.
     case unreachable(String, AgentSummary)
-    /// The state directory or the registry cannot be used.
+    /// The state directory, the registry or a spool cannot be used.
     case failed(FileSystemError)
     /// The files for TLS cannot be used.
     case unsecurable(TLSSetupError)

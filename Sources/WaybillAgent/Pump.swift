@@ -60,6 +60,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     /// Since when no receiver has taken this agent; `nil` while one has.
     private var unreadySince: MonotonicTime?
     private var summary = AgentSummary()
+    private var lines: LineLedger
+    private var claims: SpoolClaims<Files>
     private var shipped: Set<StreamKey> = []
     /// Whether a scan that was asked for when all seemed settled has found nothing more.
     private var hasSettledScan = false
@@ -70,6 +72,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     private var lastProgress: MonotonicTime
     /// When a receiver last acknowledged something.
     private var lastAdvance: MonotonicTime
+    /// Why nothing more can be done.
+    private var failure: FileSystemError?
     /// Whether the last step left something to do at once.
     private var hasMore = false
 
@@ -91,6 +95,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.instance = Hexadecimal.text(seed, digitCount: 16)
         self.batchByteCountMax = configuration.batchByteCountMax
         self.buffers = buffers
+        self.lines = LineLedger(isKept: configuration.countsLines)
+        self.claims = SpoolClaims(configuration.sources.compactMap(\.spool), on: files)
         let now = clock.monotonicTime()
         self.phase = .disconnected(retryAt: now)
         self.backoff = Backoff(seed: seed)
@@ -114,6 +120,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     package mutating func step(_ events: [(generation: Int, event: LinkEvent)]) -> AgentOutcome? {
         self.take(events)
         self.look()
+        if let failure { return self.finish(.failed(failure)) }
         self.connectIfDue()
         self.ship()
         self.reportProgress()
@@ -156,6 +163,12 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     }
 
     private mutating func scan(_ now: TailTime) {
+        do throws(FileSystemError) {
+            try self.claims.claim()
+        } catch {
+            self.failure = error
+            return
+        }
         self.tail.scan(now)
         self.lastScan = now.monotonic
         self.hasSettledScan = self.isSettlingScanAsked
@@ -309,6 +322,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             self.receiver = ready.receiver
         case .seek(let number, let offset):
             guard let stream = self.streams.positioned(number) else { return }
+            self.lines.resumed(stream, at: Int(offset.rawValue))
             self.tail.positionLearned(stream, at: Int(offset.rawValue))
         case .advance(let number, let offset):
             guard let stream = self.streams.stream(number) else { return }
@@ -338,6 +352,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         guard self.tail.contains(stream) else { return }
         let before = self.tail.position(of: stream).acked
         self.tail.acked(stream, upTo: offset)
+        self.lines.acked(stream, upTo: offset)
         self.summary.ackedByteCount += self.tail.position(of: stream).acked - before
     }
 
@@ -499,6 +514,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.lastSent = self.clock.monotonicTime()
         self.link?.send(RawBatch(id: id, header: header, buffer: buffer))
         if self.shipped.insert(stream).inserted { self.summary.streamCount += 1 }
+        self.lines.sent(
+            stream, from: Int(header.offset.rawValue), byteCount: header.rawByteCount, lineCount: header.lineCount)
         self.summary.rawByteCount += header.rawByteCount
         self.summary.lineCount += header.lineCount
         self.summary.batchCount += 1
@@ -569,7 +586,12 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         for stream in self.tail.streams {
             let position = self.tail.position(of: stream)
             self.summary.heldByteCount += max(0, position.byteCount - position.cursor)
+            if self.configuration.countsLines {
+                self.summary.remainingLineCount += LineLedger.lineCount(
+                    of: position.path, from: position.acked, on: self.files)
+            }
         }
+        self.summary.ackedLineCount = self.lines.ackedCount
         switch outcome {
         case .drained: return .drained(self.summary)
         case .stopped: return .stopped(self.summary)

@@ -1,6 +1,7 @@
 import Testing
 import WaybillSpool
 import WaybillSystem
+import WaybillTesting
 
 private let writerID = "0195505e-aaaa-7000-8000-0000000000aa"
 

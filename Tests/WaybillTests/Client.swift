@@ -1,33 +1,9 @@
-import Synchronization
 import Testing
 import Waybill
 import WaybillEvent
 import WaybillSpool
 import WaybillSystem
-
-/// A clock that tests move.
-final class ManualClock: SystemClock {
-    private let times = Mutex((wall: Int64(1_740_820_455_926), monotonic: Int64(1_000_000_000)))
-
-    /// Starts `milliseconds` after 2025-03-01T09:14:15.926Z.
-    init(after milliseconds: Int64 = 0) {
-        self.advance(milliseconds: milliseconds)
-    }
-
-    func wallTime() -> WallTime { self.times.withLock { WallTime(milliseconds: $0.wall) } }
-    func monotonicTime() -> MonotonicTime { self.times.withLock { MonotonicTime(nanoseconds: $0.monotonic) } }
-
-    /// Moves both clocks.
-    func advance(milliseconds: Int64) {
-        self.jump(milliseconds: milliseconds)
-        self.times.withLock { $0.monotonic += milliseconds * 1_000_000 }
-    }
-
-    /// Moves the wall clock alone.
-    func jump(milliseconds: Int64) {
-        self.times.withLock { $0.wall += milliseconds }
-    }
-}
+import WaybillTesting
 
 /// A client over a disk in memory.
 struct Client {

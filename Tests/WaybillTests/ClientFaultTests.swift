@@ -4,6 +4,7 @@ import Testing
 import Waybill
 import WaybillEvent
 import WaybillSystem
+import WaybillTesting
 
 private typealias Fault = FaultyFileSystem.Fault
 

@@ -2,6 +2,7 @@ import Testing
 import Waybill
 import WaybillEvent
 import WaybillSystem
+import WaybillTesting
 
 private struct MomentLiked: ActionEvent {
     let momentID: String

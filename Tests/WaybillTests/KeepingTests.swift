@@ -4,6 +4,7 @@ import Waybill
 import WaybillEvent
 import WaybillSpool
 import WaybillSystem
+import WaybillTesting
 
 /// A client whose segments hold a few lines of 1 KB each.
 private func smallClient(

@@ -2,6 +2,7 @@ import Testing
 import Waybill
 import WaybillEvent
 import WaybillSystem
+import WaybillTesting
 
 private struct Scrolled: ActionEvent { var name: String { "list_scrolled" } }
 private struct Bought: ActionEvent { var name: String { "bought" } }

@@ -1,10 +1,10 @@
-import Synchronization
-import WaybillSystem
+internal import Synchronization
+package import WaybillSystem
 
 /// A disk in memory whose calls fail on demand: the n-th call, whichever it is, or each with a probability.
-final class FaultyFileSystem: FileSystem {
+package final class FaultyFileSystem: FileSystem {
     /// What a call does instead of its work.
-    enum Fault: Hashable {
+    package enum Fault: Hashable, Sendable {
         /// Nothing but the error.
         case error(Int32)
         /// A write stores half of its bytes and says so; the next call works. Other calls: work.
@@ -45,47 +45,49 @@ final class FaultyFileSystem: FileSystem {
 
     private let box = Mutex(Box())
 
+    package init() {}
+
     // MARK: For tests
 
     /// Asks `fault` before every call, with the number of the call.
-    func setFaults(_ fault: sending @escaping (Int) -> Fault?) {
+    package func setFaults(_ fault: sending @escaping (Int) -> Fault?) {
         self.box.withLock { $0.disk.fault = fault }
     }
 
-    func clearFaults() {
+    package func clearFaults() {
         self.box.withLock {
             $0.disk.fault = { _ in nil }
             $0.disk.pending = nil
         }
     }
 
-    var callCount: Int { self.box.withLock { $0.disk.callCount } }
-    var openCount: Int { self.box.withLock { $0.disk.files.count } }
+    package var callCount: Int { self.box.withLock { $0.disk.callCount } }
+    package var openCount: Int { self.box.withLock { $0.disk.files.count } }
 
-    func bytes(_ path: String) -> [UInt8]? {
+    package func bytes(_ path: String) -> [UInt8]? {
         self.box.withLock { box in box.disk.names[path].flatMap { box.disk.nodes[$0]?.bytes } }
     }
 
-    func durableByteCount(_ path: String) -> Int? {
+    package func durableByteCount(_ path: String) -> Int? {
         self.box.withLock { box in box.disk.names[path].flatMap { box.disk.nodes[$0]?.durableByteCount } }
     }
 
-    func isLocked(_ path: String) -> Bool {
+    package func isLocked(_ path: String) -> Bool {
         self.box.withLock { box in
             box.disk.names[path].flatMap { box.disk.nodes[$0]?.locks.isEmpty == false } ?? false
         }
     }
 
     /// Says what time files are written at from now on, in nanoseconds since 1970.
-    func setTime(_ time: Int64) {
+    package func setTime(_ time: Int64) {
         self.box.withLock { $0.disk.time = time }
     }
 
-    func setFreeByteCount(_ byteCount: Int) {
+    package func setFreeByteCount(_ byteCount: Int) {
         self.box.withLock { $0.disk.freeByteCount = byteCount }
     }
 
-    func put(_ path: String, _ bytes: [UInt8]) {
+    package func put(_ path: String, _ bytes: [UInt8]) {
         self.box.withLock { box in
             box.disk.nodes[box.disk.nextNode] = Node(bytes: bytes)
             box.disk.names[path] = box.disk.nextNode
@@ -94,7 +96,7 @@ final class FaultyFileSystem: FileSystem {
     }
 
     /// Names in a directory, without asking for a fault.
-    func names(_ directory: String) -> [String] {
+    package func names(_ directory: String) -> [String] {
         self.box.withLock { box in
             box.disk.names.keys.filter { Path.parent(of: $0) == directory && $0 != "/" }.map(Path.name).sorted()
         }
@@ -122,7 +124,7 @@ final class FaultyFileSystem: FileSystem {
         }
     }
 
-    func open(_ path: String, _ mode: OpenMode) throws(FileSystemError) -> FileID {
+    package func open(_ path: String, _ mode: OpenMode) throws(FileSystemError) -> FileID {
         try self.call("open", path) { disk, _ throws(FileSystemError) in
             if disk.names[path] == nil {
                 guard mode != .read, disk.names[Path.parent(of: path)] != nil else {
@@ -142,14 +144,14 @@ final class FaultyFileSystem: FileSystem {
         }
     }
 
-    func close(_ file: FileID) {
+    package func close(_ file: FileID) {
         self.box.withLock { box in
             guard let node = box.disk.files.removeValue(forKey: file.rawValue) else { return }
             box.disk.nodes[node]?.locks[file.rawValue] = nil
         }
     }
 
-    func read(
+    package func read(
         _ file: FileID, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
     ) throws(FileSystemError) -> Int {
         let bytes = try self.call("read", "\(file)") { disk, _ in disk.nodes[disk.files[file.rawValue]!]!.bytes }
@@ -158,7 +160,7 @@ final class FaultyFileSystem: FileSystem {
         return part.count
     }
 
-    func write(_ file: FileID, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) -> Int {
+    package func write(_ file: FileID, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) -> Int {
         let bytes = Array(bytes)
         return try self.call("write", "\(file)") { disk, fault throws(FileSystemError) in
             let node = disk.files[file.rawValue]!
@@ -174,29 +176,29 @@ final class FaultyFileSystem: FileSystem {
         }
     }
 
-    func write(_ file: FileID, vector: [UnsafeRawBufferPointer]) throws(FileSystemError) -> Int {
+    package func write(_ file: FileID, vector: [UnsafeRawBufferPointer]) throws(FileSystemError) -> Int {
         try self.write(file, vector.first ?? UnsafeRawBufferPointer(start: nil, count: 0))
     }
 
-    func synchronize(_ file: FileID) throws(FileSystemError) {
+    package func synchronize(_ file: FileID) throws(FileSystemError) {
         try self.call("synchronize", "\(file)") { disk, _ in
             let node = disk.files[file.rawValue]!
             disk.nodes[node]!.durableByteCount = disk.nodes[node]!.bytes.count
         }
     }
 
-    func truncate(_ file: FileID, to byteCount: Int) throws(FileSystemError) {
+    package func truncate(_ file: FileID, to byteCount: Int) throws(FileSystemError) {
         try self.call("truncate", "\(file)") { disk, _ in
             let node = disk.files[file.rawValue]!
             disk.nodes[node]!.bytes.removeLast(disk.nodes[node]!.bytes.count - byteCount)
         }
     }
 
-    func status(_ file: FileID) throws(FileSystemError) -> FileStatus {
+    package func status(_ file: FileID) throws(FileSystemError) -> FileStatus {
         try self.call("status", "\(file)") { disk, _ in Self.status(disk, disk.files[file.rawValue]!) }
     }
 
-    func status(at path: String) throws(FileSystemError) -> FileStatus? {
+    package func status(at path: String) throws(FileSystemError) -> FileStatus? {
         try self.call("status", path) { disk, _ in disk.names[path].map { Self.status(disk, $0) } }
     }
 
@@ -207,7 +209,7 @@ final class FaultyFileSystem: FileSystem {
             byteCount: found.bytes.count, modified: found.modified, birth: 0)
     }
 
-    func lock(_ file: FileID, _ mode: LockMode) throws(FileSystemError) -> Bool {
+    package func lock(_ file: FileID, _ mode: LockMode) throws(FileSystemError) -> Bool {
         try self.call("lock", "\(file)") { disk, _ in
             let node = disk.files[file.rawValue]!
             let others = disk.nodes[node]!.locks.filter { $0.key != file.rawValue }
@@ -217,7 +219,7 @@ final class FaultyFileSystem: FileSystem {
         }
     }
 
-    func rename(_ path: String, to newPath: String) throws(FileSystemError) {
+    package func rename(_ path: String, to newPath: String) throws(FileSystemError) {
         try self.call("rename", path) { disk, _ throws(FileSystemError) in
             guard let node = disk.names.removeValue(forKey: path) else {
                 throw FileSystemError("rename", path: path, errno: SystemErrorText.noEntry)
@@ -226,7 +228,7 @@ final class FaultyFileSystem: FileSystem {
         }
     }
 
-    func exchange(_ path: String, with otherPath: String) throws(FileSystemError) {
+    package func exchange(_ path: String, with otherPath: String) throws(FileSystemError) {
         try self.call("exchange", path) { disk, _ in
             let node = disk.names[path]
             disk.names[path] = disk.names[otherPath]
@@ -234,7 +236,7 @@ final class FaultyFileSystem: FileSystem {
         }
     }
 
-    func unlink(_ path: String) throws(FileSystemError) {
+    package func unlink(_ path: String) throws(FileSystemError) {
         try self.call("unlink", path) { disk, _ throws(FileSystemError) in
             guard disk.names.removeValue(forKey: path) != nil else {
                 throw FileSystemError("unlink", path: path, errno: SystemErrorText.noEntry)
@@ -242,7 +244,7 @@ final class FaultyFileSystem: FileSystem {
         }
     }
 
-    func createDirectory(_ path: String) throws(FileSystemError) {
+    package func createDirectory(_ path: String) throws(FileSystemError) {
         try self.call("createDirectory", path) { disk, _ in
             guard disk.names[path] == nil else { return }
             disk.nodes[disk.nextNode] = Node(isDirectory: true)
@@ -251,21 +253,21 @@ final class FaultyFileSystem: FileSystem {
         }
     }
 
-    func removeDirectory(_ path: String) throws(FileSystemError) {
+    package func removeDirectory(_ path: String) throws(FileSystemError) {
         try self.call("removeDirectory", path) { disk, _ in disk.names[path] = nil }
     }
 
-    func list(_ path: String) throws(FileSystemError) -> [String] {
+    package func list(_ path: String) throws(FileSystemError) -> [String] {
         try self.call("list", path) { disk, _ in
             disk.names.keys.filter { Path.parent(of: $0) == path && $0 != "/" }.map(Path.name).sorted()
         }
     }
 
-    func synchronizeDirectory(_ path: String) throws(FileSystemError) {
+    package func synchronizeDirectory(_ path: String) throws(FileSystemError) {
         try self.call("synchronizeDirectory", path) { _, _ in }
     }
 
-    func space(at path: String) throws(FileSystemError) -> DiskSpace {
+    package func space(at path: String) throws(FileSystemError) -> DiskSpace {
         try self.call("space", path) { disk, _ in
             DiskSpace(freeByteCount: disk.freeByteCount, totalByteCount: 1 << 30)
         }

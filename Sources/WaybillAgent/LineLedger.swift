@@ -1,0 +1,71 @@
+internal import WaybillSystem
+internal import WaybillTail
+
+/// Which lines of a run became durable, batch by batch; nothing where nobody asks.
+struct LineLedger {
+    private struct Batch {
+        /// The offset behind it.
+        let end: Int
+        let lineCount: Int
+    }
+
+    private let isKept: Bool
+    private var batches: [StreamKey: [Batch]] = [:]
+    private(set) var ackedCount = 0
+
+    init(isKept: Bool) {
+        self.isKept = isKept
+    }
+
+    mutating func sent(_ stream: StreamKey, from offset: Int, byteCount: Int, lineCount: Int) {
+        guard self.isKept else { return }
+        self.batches[stream, default: []].append(Batch(end: offset + byteCount, lineCount: lineCount))
+    }
+
+    mutating func acked(_ stream: StreamKey, upTo offset: Int) {
+        guard let batches = self.batches[stream] else { return }
+        let acked = batches.prefix { $0.end <= offset }
+        self.ackedCount += acked.reduce(0) { $0 + $1.lineCount }
+        self.batches[stream] = acked.count == batches.count ? nil : Array(batches.dropFirst(acked.count))
+    }
+
+    /// A connection begins the stream at `offset`: what lies before it is durable, what lies behind is sent again.
+    mutating func resumed(_ stream: StreamKey, at offset: Int) {
+        self.acked(stream, upTo: offset)
+        self.batches[stream] = nil
+    }
+
+    /// Whole lines of a file from `offset` on.
+    static func lineCount(of path: String, from offset: Int, on files: some FileSystem) -> Int {
+        do throws(FileSystemError) {
+            let file = try files.open(path, .read)
+            defer { files.close(file) }
+            var chunk = [UInt8](repeating: 0, count: 256 << 10)
+            var count = 0
+            var position = offset
+            while true {
+                let filled = try Self.read(file, at: position, into: &chunk, on: files)
+                guard filled > 0 else { return count }
+                count += chunk[..<filled].count { $0 == UInt8(ascii: "\n") }
+                position += filled
+            }
+        } catch {
+            // Gone or unreadable: the scan that follows says so.
+            return 0
+        }
+    }
+
+    private static func read(
+        _ file: FileID, at offset: Int, into chunk: inout [UInt8], on files: some FileSystem
+    ) throws(FileSystemError) -> Int {
+        var result: Result<Int, FileSystemError> = .success(0)
+        chunk.withUnsafeMutableBytes { buffer in
+            do throws(FileSystemError) {
+                result = .success(try files.readFully(file, at: offset, into: buffer))
+            } catch {
+                result = .failure(error)
+            }
+        }
+        return try result.get()
+    }
+}

@@ -1,1 +1,0 @@
-../WaybillSpoolTests/FaultyFileSystem.swift
