@@ -23,8 +23,8 @@ internal import WaybillProtocol
 /// syncs once for the whole group, answers → projections take the inflated bytes from memory.
 ///
 /// Memory: admission budget, which holds every message until it is answered + feed + one inflate state for each pool
-/// thread + a message line for each connection + the descriptions of open streams, which have a limit of their own. The
-/// tables of streams and partitions grow with their number.
+/// thread + a message line for each connection, with TLS 20 KiB more + the descriptions of open streams, which have a
+/// limit of their own. The tables of streams and partitions grow with their number.
 package final class Receiver: Service {
     /// Why a receiver cannot start.
     package enum Failure: Error, CustomStringConvertible {

@@ -18,6 +18,7 @@ import warnings
 from certificates import Authority, openssl
 from harness import SiteTest, free_port, run, until
 from ledger import EventMaker, Ledger, archived, stored
+from peers import Listener
 from wire import Peer
 
 SEED = int(os.environ.get("WAYBILL_SEED", str(random.randrange(1 << 32))))
@@ -376,6 +377,19 @@ class HostileTests(TLSTest):
         silent.close()
         self.assertEqual(receiver.log().count('"code":"timeout"'), 5, "one for each that had no TLS yet")
         self.assert_stored(receiver)
+
+    def test_a_receiver_that_never_shakes_hands(self):
+        """The agent gives up 20 s after it began to connect, as it does without TLS, and goes on elsewhere."""
+        self.fill()
+        receiver, silent = self.receiver(), Listener(lambda connected: connected.recv(1) and time.sleep(60))
+        self.addCleanup(silent.close)
+        started = time.monotonic()
+        agent = self.site.start(
+            "agent", "--state", self.site.state, "--to", silent.address, "--to", self.site.address, "--spool",
+            self.site.spool, *self.trusting(), log="agent.log")
+        agent.until_logged("the receiver does not answer", 30)
+        self.assertTrue(18 <= time.monotonic() - started <= 24)
+        self.assert_stored(receiver, agent)
 
     def test_garbage(self):
         """Random bytes, alone and behind the beginning of a handshake, a cut and a changed hello: closed, and counted."""
