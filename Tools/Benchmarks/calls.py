@@ -1,0 +1,75 @@
+"""What one call costs an app that stores an event: `track()` beside a logger, an encoder with a file, and SQLite."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import bench
+
+HERE = pathlib.Path(__file__).resolve().parent
+PROGRAM = HERE / ".build/release/track-rivals"
+# Row → the packages whose versions it stands for, and how many times fewer events it gets: those that sync are slow.
+ROWS = {
+    "waybill": ((), 1), "swift-log": (("swift-log",), 1), "swift-log-buffered": (("swift-log",), 1), "json": ((), 1),
+    "sqlite-normal": (("grdb.swift",), 5), "waybill-flushed": ((), 50), "sqlite-full": (("grdb.swift",), 50),
+}
+THREADS = (1, 4)
+
+
+def track_rivals(options):
+    """The same event stored in several ways, on one thread and on four; rows in turn, every event looked up."""
+    counts = allocations(options)
+    for run in range(1, options.pairs + 1):
+        for threads in THREADS:
+            for row in ROWS:
+                labels = {
+                    "benchmark": "track_rivals", "row": row, "version": version(row), "run": run, "threads": threads}
+                record = bench.attempt(options, labels, lambda place: measured(options, place, row, threads))
+                if threads == 1 and row in counts:
+                    record["allocations_per_call"] = counts[row]
+                yield record
+
+
+def measured(options, place, row, threads, env=None):
+    """One run of one row in a process and a folder of its own."""
+    # What the run before left to be written is not this one's.
+    os.sync()
+    count = max(threads, options.call_count // ROWS[row][1])
+    child = place.start([PROGRAM, row, count, threads, place.folder("files")], stdout=subprocess.PIPE, env=env)
+    with child.process.stdout as output:
+        text = output.read()
+    if child.wait(60, "the end of " + row) != 0:
+        raise bench.Failure(f"{row} ended with {child.process.returncode}: {child.log_end()}")
+    record = json.loads(text)
+    comparison = bench.Comparison(*(record.pop(key) for key in ("lost", "twice", "alien")))
+    return bench.figures(comparison, record)
+
+
+def allocations(options):
+    """How often a call of each row asks for memory: runs of their own, since counting takes time.
+
+    The counter is that of `waybill-benchmark`, loaded before the C library; nothing where it cannot be built.
+    """
+    compiler = shutil.which("cc") or shutil.which("clang")
+    source = bench.REPOSITORY / "Sources/CAllocations"
+    counts = {}
+    with bench.Workplace(options, "allocations") as place:
+        counter = place.path("counter.so")
+        command = [compiler, "-shared", "-fPIC", "-O2", "-I", source / "include", "-o", counter,
+                   source / "CAllocations.c"]
+        if compiler is None or subprocess.run(command, check=False, capture_output=True).returncode != 0:
+            return counts
+        for row in ROWS:
+            record = measured(options, place, row, 1, {"LD_PRELOAD": counter})
+            shutil.rmtree(place.path("files"))
+            counts[row] = record.get("allocations_per_call")
+    return counts
+
+
+def version(row):
+    """The row's name and the versions of the packages in it, as they were built."""
+    path = HERE / "Package.resolved"
+    pins = json.loads(path.read_text())["pins"] if path.exists() else []
+    found = [pin["state"].get("version", "") for pin in pins if pin["identity"] in ROWS[row][0]]
+    return " ".join([row, *found])
