@@ -1,0 +1,210 @@
+"""Drives every route of the shop and compares the spool's lines with what was asked for.
+
+    cd Examples/Shop && swift build && SHOP=.build/debug/shop python3 -m unittest test_shop
+
+Needs nothing but the built server, which $SHOP names; skipped without it.
+"""
+import collections
+import concurrent.futures
+import http.client
+import http.cookies
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+ENVELOPE_OF_THE_PROCESS = {"writer", "anon", "session", "session_n", "bundle", "env"}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """The shop, running with a spool of its own; ends with `stop`."""
+
+    def __init__(self, root, environment=None):
+        self.spool = pathlib.Path(root) / "spool"
+        self.port = free_port()
+        self.log = open(pathlib.Path(root) / "shop.log", "ab")
+        self.process = subprocess.Popen(
+            [os.environ["SHOP"], "--port", str(self.port), "--spool", str(self.spool)], stdin=subprocess.DEVNULL,
+            stdout=self.log, stderr=self.log, env={**os.environ, **(environment or {})})
+        deadline = time.monotonic() + 30
+        while not self.is_listening():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError("the shop did not start")
+            time.sleep(0.02)
+
+    def is_listening(self):
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def stop(self):
+        """SIGTERM, then its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+    def events(self):
+        """All that is in the spool, in the order of their numbers."""
+        lines = [line for path in self.spool.glob("*.ndjson") for line in path.read_bytes().splitlines(True)]
+        for line in lines:
+            assert line.endswith(b"}\n"), line
+        return sorted(map(json.loads, lines), key=lambda event: event["seq"])
+
+
+class Browser:
+    """One visitor: keeps the cookie that it was given."""
+
+    def __init__(self, server, cookie=None):
+        self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        self.cookie = cookie
+
+    def ask(self, method, path, body=None):
+        """Returns status and body."""
+        headers = {"content-type": "application/json"} if body is not None else {}
+        if self.cookie:
+            headers["cookie"] = "visitor=" + self.cookie
+        self.connection.request(method, path, None if body is None else json.dumps(body), headers)
+        response = self.connection.getresponse()
+        given = http.cookies.SimpleCookie(response.headers.get("set-cookie", "")).get("visitor")
+        if given:
+            self.cookie = given.value
+        return response.status, response.read().decode()
+
+    def close(self):
+        self.connection.close()
+
+
+class ShopTest(unittest.TestCase):
+    def setUp(self):
+        if not os.path.exists(os.environ.get("SHOP", "")):
+            self.skipTest("there is no shop: build it (cd Examples/Shop && swift build) and name it in $SHOP")
+        folder = tempfile.TemporaryDirectory(prefix="waybill-shop-")
+        self.addCleanup(folder.cleanup)
+        self.server = Server(folder.name)
+        self.addCleanup(self.server.kill)
+
+    def browser(self, cookie=None):
+        browser = Browser(self.server, cookie)
+        self.addCleanup(browser.close)
+        return browser
+
+    def stopped_events(self):
+        self.assertEqual(self.server.stop(), 0)
+        events = self.server.events()
+        self.assertEqual([event["seq"] for event in events], list(range(1, len(events) + 1)))
+        self.assertEqual([events[0]["name"], events[-1]["name"]], ["server_started", "server_stopped"])
+        return events[1:-1]
+
+    def test_every_route_tracks_its_event(self):
+        ann = self.browser()
+        self.assertEqual(ann.ask("GET", "/")[0], 200)
+        self.assertEqual(len(json.loads(ann.ask("GET", "/products")[1])), 3)
+        self.assertEqual(json.loads(ann.ask("GET", "/products/p-3")[1])["name"], "Käsereibe")
+        self.assertEqual(ann.ask("POST", "/login", {"user": "ann"}), (200, "Hello, ann."))
+        for product in ("p-1", "p-3"):
+            self.assertEqual(ann.ask("POST", "/cart", {"product": product})[0], 200)
+        status, receipt = ann.ask("POST", "/checkout")
+        self.assertEqual((status, json.loads(receipt)["cents"]), (200, 4889))
+        events = self.stopped_events()
+        self.assertEqual([(event["kind"], event["name"], event["screen"], event["providers"]) for event in events], [
+            ("screen", "screen_view", "Home", ["mixpanel", "csv"]),
+            ("screen", "screen_view", "Products", ["mixpanel", "csv"]),
+            ("screen", "screen_view", "Product", ["ga4", "mixpanel", "csv"]),
+            ("action", "login", "Login", ["ga4", "mixpanel", "csv"]),
+            ("action", "add_to_cart", "Product", ["ga4", "mixpanel", "csv"]),
+            ("action", "add_to_cart", "Product", ["ga4", "mixpanel", "csv"]),
+            ("event", "purchase", "Checkout", ["ga4", "mixpanel", "csv"])])
+        person = [("visitor_id", ann.cookie), ("user_id", "ann")]
+        self.assertEqual(list(events[2]["data"].items()), person[:1] + [
+            ("product_id", "p-3"), ("name", "Käsereibe"), ("cents", 899)])
+        self.assertEqual(list(events[5]["data"].items()), person + [
+            ("product_id", "p-3"), ("name", "Käsereibe"), ("cents", 899), ("cart_count", 2)])
+        toaster = {"product_id": "p-1", "name": "Toaster, 2 slices", "cents": 3990}
+        grater = {"product_id": "p-3", "name": "Käsereibe", "cents": 899}
+        self.assertEqual(list(events[6]["data"].items()), person + [
+            ("order", json.loads(receipt)["order"]), ("cents", 4889), ("items", [toaster, grater])])
+        self.assertEqual([event["log"] for event in events], 6 * ["1.0"] + ["1.1"])
+
+    def test_providers_get_their_own_names_and_fields(self):
+        ann = self.browser()
+        ann.ask("GET", "/products/p-1")
+        ann.ask("POST", "/checkout")
+        seen, refused = self.stopped_events()
+        self.assertEqual(seen["overrides"], {
+            "ga4": {"name": "view_item", "data": {
+                "visitor_id": ann.cookie, "currency": "EUR", "value": 39.9,
+                "items": [{"item_id": "p-1", "item_name": "Toaster, 2 slices", "price": 39.9}]}},
+            "mixpanel": {"name": "Product Viewed"}})
+        self.assertEqual(refused["name"], "checkout_refused")
+        self.assertEqual(refused["overrides"], {"mixpanel": {"skip": True}})
+
+    def test_what_is_refused_tracks_nothing_but_an_empty_checkout(self):
+        ann = self.browser()
+        asked = [("GET", "/nothing"), ("GET", "/products/p-9"), ("POST", "/cart", {"product": "p-9"}),
+                 ("POST", "/cart", {"goods": "p-1"}), ("POST", "/login", {"user": ""}),
+                 ("POST", "/login", {"user": "a" * 65}), ("POST", "/checkout")]
+        self.assertEqual([ann.ask(*request)[0] for request in asked], [404, 404, 404, 400, 400, 400, 409])
+        events = self.stopped_events()
+        self.assertEqual([(event["name"], event["data"]["reason"]) for event in events],
+                         [("checkout_refused", "empty_cart")])
+
+    def test_a_cookie_that_the_shop_did_not_give_out_is_replaced(self):
+        browser = self.browser(cookie="a" * 100)
+        browser.ask("GET", "/")
+        self.assertEqual(len(browser.cookie), 36)
+        self.assertEqual([event["data"]["visitor_id"] for event in self.stopped_events()], [browser.cookie])
+
+    def test_visitors_at_the_same_time_are_told_apart(self):
+        visitors, rounds = 8, 25
+
+        def visit(number):
+            browser = Browser(self.server)
+            try:
+                browser.ask("POST", "/login", {"user": f"user-{number}"})
+                for _ in range(rounds):
+                    browser.ask("GET", "/products/p-2")
+                    browser.ask("POST", "/cart", {"product": "p-2"})
+                    browser.ask("POST", "/checkout")
+                return browser.cookie, f"user-{number}"
+            finally:
+                browser.close()
+
+        with concurrent.futures.ThreadPoolExecutor(visitors) as pool:
+            users = dict(pool.map(visit, range(visitors)))
+        self.assertEqual(len(users), visitors)
+        events = self.stopped_events()
+        counts = collections.Counter((event["name"], event["data"]["visitor_id"]) for event in events)
+        wanted = {(name, visitor): rounds for name in ("screen_view", "add_to_cart", "purchase") for visitor in users}
+        self.assertEqual(counts, {**wanted, **{("login", visitor): 1 for visitor in users}})
+        for event in events:
+            self.assertEqual(event["data"]["user_id"], users[event["data"]["visitor_id"]])
+            self.assertNotIn("user", event, "the process has no user")
+        self.assertEqual(len({tuple(event[key] for key in sorted(ENVELOPE_OF_THE_PROCESS)) for event in events}), 1)
+
+    def test_a_killed_server_has_stored_what_it_answered(self):
+        ann = self.browser()
+        for _ in range(50):
+            self.assertEqual(ann.ask("GET", "/")[0], 200)
+        self.server.process.kill()
+        self.server.process.wait()
+        self.assertEqual([event["name"] for event in self.server.events()], ["server_started"] + 50 * ["screen_view"])
+
+
+if __name__ == "__main__":
+    unittest.main()
