@@ -236,7 +236,7 @@ class TablesTests(unittest.TestCase):
     def test_ways_to_store_an_event_have_a_table_for_each_number_of_threads(self):
         one, four = self.text.partition("Threads: 1")[2].split("Threads: 4")
         self.assertIn("**swift-log (1.0)**: ahead in max | 20,000 (10,000–30,000) |", one)
-        self.assertIn("| waybill | 2,000 | 1,500 | 5,000 | 300,000 | 500,000 | 2 | 0 | 1,276 | 124 | 586 |", one)
+        self.assertIn("| waybill | 2,000 | 1,500 | 5,000 | 300,000 | 500,000 | 2 | 0 | 0 | 1,276 | 124 | 586 |", one)
         self.assertIn("run 1: lost 3, twice 0, alien 0", four)
 
     def test_what_was_not_run_is_left_out_and_what_was_skipped_is_said(self):

@@ -29,12 +29,15 @@ public struct Timing: Sendable {
     public var elapsed: UInt64
     /// Nanoseconds of processor time, user and system, of the whole process meanwhile.
     public var processor: UInt64
+    /// Times that a thread gave up its core to wait, for a lock or a disk.
+    public var waits: Int
 
     /// Members of a JSON object, in order, without its braces.
     public var members: String {
         let calls = UInt64(self.callCount)
         return "\"events\":\(calls),\"threads\":\(self.threadCount),\"mean_ns\":\(self.mean),\"p50_ns\":\(self.p50),"
             + "\"p99_ns\":\(self.p99),\"max_ns\":\(self.max),\"cpu_ns_per_event\":\(self.processor / calls),"
+            + "\"waits_per_1000\":\(1000 * self.waits / self.callCount),"
             + "\"events_per_s\":\(calls * 1_000_000_000 / Swift.max(1, self.elapsed))"
     }
 }
@@ -69,6 +72,7 @@ public final class Stopwatch: @unchecked Sendable {
     /// Calls `body` once with each number below ``callCount``, every thread with the numbers of its own range.
     public func time(_ body: @escaping @Sendable (Int) -> Void) -> Timing {
         let processor = Self.now(CLOCK_PROCESS_CPUTIME_ID)
+        let waits = Self.waits()
         let started = Self.now(CLOCK_MONOTONIC)
         Self.onThreads(self.threadCount) { thread in
             var last = Self.now(CLOCK_MONOTONIC)
@@ -80,10 +84,11 @@ public final class Stopwatch: @unchecked Sendable {
             }
         }
         let elapsed = Self.now(CLOCK_MONOTONIC) - started
-        return self.timing(elapsed: elapsed, processor: Self.now(CLOCK_PROCESS_CPUTIME_ID) - processor)
+        return self.timing(
+            elapsed: elapsed, processor: Self.now(CLOCK_PROCESS_CPUTIME_ID) - processor, waits: Self.waits() - waits)
     }
 
-    private func timing(elapsed: UInt64, processor: UInt64) -> Timing {
+    private func timing(elapsed: UInt64, processor: UInt64, waits: Int) -> Timing {
         var times = self.times
         times.sort()
         let count = times.count
@@ -91,7 +96,7 @@ public final class Stopwatch: @unchecked Sendable {
             callCount: count, threadCount: self.threadCount,
             mean: times.reduce(0) { $0 + UInt64($1) } / UInt64(count), p50: UInt64(times[count / 2]),
             p99: UInt64(times[min(count - 1, count * 99 / 100)]), max: UInt64(times[count - 1]), elapsed: elapsed,
-            processor: processor)
+            processor: processor, waits: waits)
     }
 
     /// Runs `body` once on each of so many threads at the same time; returns when all have ended.
@@ -116,6 +121,17 @@ public final class Stopwatch: @unchecked Sendable {
                 pthread_join(thread, nil)
             #endif
         }
+    }
+
+    /// Voluntary context switches of the process so far.
+    private static func waits() -> Int {
+        var usage = rusage()
+        #if canImport(Glibc)
+            getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
+        #else
+            getrusage(RUSAGE_SELF, &usage)
+        #endif
+        return usage.ru_nvcsw
     }
 
     private static func now(_ clock: clockid_t) -> UInt64 {
