@@ -39,14 +39,18 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     private let quota: SpoolQuota
     private let writer: String
     private let makeSalt: @Sendable () -> PrivacySalt
+    private let execute: Execute
     package let installOrigin: InstallOrigin
-    private let state: Mutex<ClientState<Files>>
+    private let state: Lock<ClientState<Files>>
     /// Never locked together with `state`.
-    private let pool: Mutex<Pool>
+    private let pool: Lock<Pool>
     /// The install as written last; `nil` when it could not be read, and is overwritten by a reset alone.
     ///
     /// Locked before `state`.
     private let written: Mutex<Install?>
+    /// At most what the spool's segments have; what was delivered since it was counted is in it.
+    private let spoolByteCount = Atomic(0)
+    private let segmentByteCountMax: Int
     /// Held by the thread that looks after the quota.
     private let upkeep = Mutex(())
     private let power: PowerKeeper?
@@ -55,10 +59,15 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     /// As many threads as track at the same time without allocating.
     private static var pooledCountMax: Int { 16 }
 
+    /// Runs something somewhere else, or at once.
+    package typealias Execute = @Sendable (@escaping @Sendable () -> Void) -> Void
+
+    /// - Parameter execute: what may take its time goes there, as writing the install file and keeping the quota.
     package init(
         _ configuration: Waybill.Configuration, on files: Files, clock: Clock, seed: UInt64,
         zone: @escaping @Sendable (WallTime) -> Int, segmentByteCountMax: Int = SpoolLimits.segmentByteCountMax,
-        makeSalt: @escaping @Sendable () -> PrivacySalt = ClientCore.randomSalt
+        makeSalt: @escaping @Sendable () -> PrivacySalt = ClientCore.randomSalt,
+        execute: @escaping Execute = { $0() }
     ) throws(WaybillError) {
         try configuration.check()
         self.files = files
@@ -71,7 +80,9 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         self.environment = configuration.environment
         self.lifecycle = configuration.lifecycle
         self.quota = configuration.quota.spool
+        self.segmentByteCountMax = segmentByteCountMax
         self.makeSalt = makeSalt
+        self.execute = execute
         let now = Moment(wall: clock.wallTime(), monotonic: clock.monotonicTime())
         self.phase = Mutex((.foreground, now.monotonic))
         var generator = SeededGenerator(seed: seed)
@@ -85,19 +96,20 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
             start = try InstallStart.begin(configuration, on: files, makeSalt, &generator)
             self.installOrigin = start.origin
             self.written = Mutex(start.written)
-            self.pool = Mutex(Pool(salt: start.install.salt))
+            self.pool = Lock(Pool(salt: start.install.salt))
             var state = ClientState(
                 spool: spool, writer: writer, origin: configuration.origin, install: start.install,
                 generator: generator, at: now, gathering: configuration.durability.gathering, zone: zone)
             if start.written != start.install { state.installFailed() }
             for subscription in configuration.observers { state.observe(Observation(subscription)) }
-            self.state = Mutex(state)
+            self.state = Lock(state)
         } catch {
             throw WaybillError(error)
         }
         self.power = configuration.durability.interval.map { PowerKeeper(every: $0) }
         if let foreign = start.foreignEnvironment { throw WaybillError(environment: foreign, configuration) }
-        self.keepUp()
+        self.execute { self.keepUp() }
+        // Weak, so that the thread does not keep the client; nowhere else, as it makes every use of it slower.
         self.power?.start { [weak self] in self?.syncForPower() ?? true }
         self.recordStart(after: start.previous, start.origin)
     }
@@ -128,15 +140,26 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         let (pooled, salt) = self.pool.withLock { ($0.boxes.popLast(), $0.salt) }
         let box = pooled ?? EventDraftBox()
         take(&box.draft, self.rules, salt)
-        let (outcome, needsUpkeep) = self.state.withLock { state in
-            let mark = state.upkeepMark
-            let outcome = state.store(box.draft, at: self.now())
-            return (outcome, state.upkeepMark != mark)
-        }
+        let outcome = self.store { state, now in state.store(box.draft, at: now) }
         self.giveBack(box)
-        if needsUpkeep { self.lookAfter() }
-        self.power?.dirtied()
         return outcome
+    }
+
+    /// Runs `body` under the lock, and has done what became due by it.
+    private func store(_ body: (inout ClientState<Files>, Moment) -> TrackOutcome) -> TrackOutcome {
+        let due = self.state.withLock { state in
+            let saveMark = state.saveMark
+            let segmentCount = state.segmentCount
+            let outcome = body(&state, self.now())
+            return (
+                outcome: outcome, save: state.saveMark != saveMark,
+                segmentCount: state.segmentCount - segmentCount
+            )
+        }
+        if due.save { self.execute { self.saveInstall() } }
+        if due.segmentCount > 0 { self.segmentsBegan(due.segmentCount) }
+        self.power?.dirtied()
+        return due.outcome
     }
 
     private func giveBack(_ box: EventDraftBox) {
@@ -152,10 +175,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     package func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?>) -> TrackOutcome {
         let box = EventDraftBox()
         box.draft.take(.user, "set_user", nil, self.rules, self.salt) { $0.put(traits) }
-        let outcome = self.state.withLock { $0.setUser(id, box.draft, at: self.now()) }
-        self.lookAfter()
-        self.power?.dirtied()
-        return outcome
+        return self.store { state, now in state.setUser(id, box.draft, at: now) }
     }
 
     package func observe(_ subscription: ObserverSubscription) -> Observation {
@@ -177,10 +197,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     package func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome {
-        let outcome = self.state.withLock { $0.setConsent(analytics: analytics, ads: ads, at: self.now()) }
-        self.lookAfter()
-        self.power?.dirtied()
-        return outcome
+        self.store { state, now in state.setConsent(analytics: analytics, ads: ads, at: now) }
     }
 
     package func reset() throws(WaybillError) {
@@ -321,10 +338,12 @@ extension ClientCore {
         SpoolKeeper(directory: self.directory, on: self.files)
     }
 
-    /// What is due now and then, on the tracking thread that found it due, without the lock.
-    private func lookAfter() {
-        self.saveInstall()
-        self.keepUp()
+    /// Has the quota looked after when the spool may be beyond it.
+    private func segmentsBegan(_ count: Int) {
+        let byteCount = self.spoolByteCount.add(
+            count * self.segmentByteCountMax, ordering: .relaxed
+        ).newValue
+        if byteCount > self.quota.byteCountMax { self.execute { self.keepUp() } }
     }
 
     /// Brings the spool within its quota; returns at once while another thread does.
@@ -332,10 +351,13 @@ extension ClientCore {
         let now = self.now()
         let result: Result<[Eviction], FileSystemError>? = self.upkeep.withLockIfAvailable { _ in
             do throws(FileSystemError) {
-                return .success(
-                    try self.keeper.evict(beyond: self.quota, now: now.wall, writer: self.writer) {
-                        self.state.withLock { $0.newSegmentName(at: now) }
-                    })
+                let (evictions, byteCount) = try self.keeper.evict(
+                    beyond: self.quota, now: now.wall, writer: self.writer
+                ) {
+                    self.state.withLock { $0.newSegmentName(at: now) }
+                }
+                self.spoolByteCount.store(byteCount, ordering: .relaxed)
+                return .success(evictions)
             } catch {
                 return .failure(error)
             }
@@ -411,6 +433,9 @@ extension ClientCore {
             case .foreground:
                 self.record("app_foregrounded") { $0.put("background_ms", now.milliseconds(since: before.since)) }
             }
+        }
+        if before.phase == .background, phase == .foreground {
+            self.state.withLock { $0.wasUnseen(for: now.monotonic - before.since) }
         }
         // A suspended process must hold no lock on a file that other processes share.
         if phase == .background { self.state.withLock { $0.closeSegment() } }

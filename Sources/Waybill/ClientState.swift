@@ -55,7 +55,8 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     private var hasUnreported = false
     /// Waybill's own events.
     private let own = EventDraftBox()
-    private var reportCount: UInt64 = 0
+    /// Times that a disk which had refused took everything again.
+    private var recoveryCount: UInt64 = 0
     private var observations: [Observation] = []
     private(set) var counters = Counters()
 
@@ -82,14 +83,18 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     var sessionNumber: UInt64 { self.identity.sessionNumber }
     var anonymous: String { self.identity.anonymous }
 
-    /// Rises when there is something to do beside the lock: a new session, a new segment, a disk that works again.
-    var upkeepMark: UInt64 {
-        self.identity.sessionNumber + self.reportCount + UInt64(self.spool.segmentCount)
+    /// Rises when the install is worth saving: with a new session, and when a disk that refused works again.
+    var saveMark: UInt64 {
+        self.identity.sessionNumber + self.recoveryCount
+    }
+
+    var segmentCount: Int {
+        self.spool.segmentCount
     }
 
     /// Stores an event of the app.
     mutating func store(_ draft: borrowing EventDraft, at now: Moment) -> TrackOutcome {
-        guard self.isAllowed else { return self.drop(.optedOut) }
+        guard self.isAllowed, draft.isAllowed else { return self.drop(.optedOut) }
         guard !draft.isDropped else { return self.drop(.filtered) }
         return self.write(draft, at: now)
     }
@@ -150,7 +155,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
             sincePreviousMilliseconds: self.lastStored.map { now.milliseconds(since: $0) },
             onScreenMilliseconds: now.milliseconds(since: self.screenEntered))
         self.context.encode(draft, stamp, into: &self.line)
-        if draft.kind == .screen {
+        if draft.kind == .screen, !draft.hasVisitor {
             self.context.enterScreen(of: draft)
             self.screenEntered = now.monotonic
         }
@@ -220,8 +225,12 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         self.counters.heldCount = self.held.count
         self.gatheringSince = nil
         for event in stored { self.show(event.line, event.sequence, event.kind, event.type) }
-        if let failure { self.counters.diskFailed(failure) }
-        return failure == nil
+        if let failure {
+            self.counters.diskFailed(failure)
+            return false
+        }
+        if self.gathering == nil { self.recoveryCount += 1 }
+        return true
     }
 
     /// Hands a line that was just stored to whoever watches.
@@ -265,7 +274,6 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         if !self.observations.isEmpty { self.show(Array(self.line.bytes), sequence, .meta, own.draft.type) }
         for index in self.unreported.indices { self.unreported[index] = 0 }
         self.hasUnreported = false
-        self.reportCount += 1
     }
 
     private mutating func reportJump(_ milliseconds: Int64, at now: Moment) {
@@ -348,6 +356,11 @@ extension ClientState {
         self.held = HeldLines()
         self.counters.heldCount = 0
         self.spool.closeSegment()
+    }
+
+    /// Time in which the current screen was not seen does not count as spent on it.
+    mutating func wasUnseen(for duration: Duration) {
+        self.screenEntered = self.screenEntered + duration
     }
 
     mutating func closeSegment() {

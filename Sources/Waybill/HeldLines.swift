@@ -74,10 +74,13 @@ struct HeldLines: ~Copyable {
     ///   - store: gets the lines and the byte count of each; says how many it stored.
     ///   - stored: gets each that was, with its number.
     mutating func release(
-        _ store: (UnsafeRawBufferPointer, [Int]) -> Int,
+        _ store: (UnsafeRawBufferPointer, UnsafeBufferPointer<Int>) -> Int,
         stored: (_ line: ArraySlice<UInt8>, _ sequence: UInt64, EventKind, ObjectIdentifier) -> Void
     ) {
-        let storedCount = self.bytes.withUnsafeBytes { store($0, self.lines.map(\.byteCount)) }
+        let byteCounts = self.lines.map(\.byteCount)
+        let storedCount = self.bytes.withUnsafeBytes { lines in
+            byteCounts.withUnsafeBufferPointer { store(lines, $0) }
+        }
         var start = 0
         for index in 0..<storedCount {
             let line = self.lines[index]

@@ -13,8 +13,8 @@
 /// `wb.dropped` event with the numbers. Sequence numbers are given to stored events alone, so a gap in them proves a
 /// loss. Observers get the stored line in a queue of their own.
 ///
-/// Now and then (a new segment, a new session) the tracking thread that met it looks after the rest, without the lock:
-/// the install file, and the spool's quota.
+/// Now and then (a new segment, a new session) a thread of its own looks after the rest: the install file, and the
+/// spool's quota.
 ///
 /// Make it after `fork()`, never before: two processes with one writer id would number their events alike.
 @_exported public import WaybillEvent
@@ -29,18 +29,28 @@ internal import WaybillSystem
 /// Safe to use from any thread. One instance per process and spool is enough.
 public final class Waybill: Sendable {
     private let core: any Client
+    /// `core`, where it is the usual one: calls through a protocol to a generic type are not specialised, and take
+    /// half as long again.
+    private let usualCore: ClientCore<POSIXFileSystem, POSIXClock>?
 
     /// Opens the spool, making the folder when it is missing.
     ///
     /// A full disk is no error here: it is met, and counted, by the events.
     public init(_ configuration: Configuration) throws(WaybillError) {
-        self.core = try ClientCore(
+        let core = try ClientCore(
             configuration, on: POSIXFileSystem(), clock: POSIXClock(), seed: SystemRandom.seed(),
-            zone: SystemZone.minutesEast)
+            zone: SystemZone.minutesEast, execute: { work in _ = Worker(name: "waybill-upkeep", work) })
+        self.core = core
+        self.usualCore = core
     }
 
     package init(core: any Client) {
         self.core = core
+        self.usualCore = nil
+    }
+
+    private func store(_ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void) -> TrackOutcome {
+        if let usualCore { usualCore.track(take) } else { self.core.track(take) }
     }
 
     /// Stores an event, with the fields that `body` adds to its own.
@@ -48,7 +58,7 @@ public final class Waybill: Sendable {
     /// When it returns `stored`, the event survives the death of the process.
     @discardableResult
     public func track<E: Event>(_ event: E, adding body: (inout Fields) -> Void = { _ in }) -> TrackOutcome {
-        self.core.track { draft, rules, salt in draft.take(event, rules, salt, adding: body) }
+        self.store { draft, rules, salt in draft.take(event, rules, salt, adding: body) }
     }
 
     /// Stores an event of one of a server's many visitors, with the fields that `body` adds to its own.
@@ -58,7 +68,7 @@ public final class Waybill: Sendable {
     public func track<E: Event>(
         _ event: E, by visitor: Visitor, adding body: (inout Fields) -> Void = { _ in }
     ) -> TrackOutcome {
-        self.core.track { draft, rules, salt in draft.take(event, rules, salt, by: visitor, adding: body) }
+        self.store { draft, rules, salt in draft.take(event, rules, salt, by: visitor, adding: body) }
     }
 
     /// Stores an event that has no type of its own; `only` subscriptions leave it out.
@@ -66,7 +76,7 @@ public final class Waybill: Sendable {
     public func track(
         _ name: String, _ kind: EventKind = .event, adding body: (inout Fields) -> Void = { _ in }
     ) -> TrackOutcome {
-        self.core.track { draft, rules, salt in draft.take(kind, name, nil, rules, salt, adding: body) }
+        self.store { draft, rules, salt in draft.take(kind, name, nil, rules, salt, adding: body) }
     }
 
     /// Stores that a screen appeared; the following events happen on it.
@@ -75,7 +85,7 @@ public final class Waybill: Sendable {
         _ name: String, type: String? = nil, id: String? = nil, adding body: (inout Fields) -> Void = { _ in }
     ) -> TrackOutcome {
         let screen = ScreenRef(name, type: type, id: id)
-        return self.core.track { draft, rules, salt in
+        return self.store { draft, rules, salt in
             draft.take(.screen, "screen_view", screen, rules, salt, adding: body)
         }
     }
@@ -91,7 +101,7 @@ public final class Waybill: Sendable {
     /// Says what changed about one of a server's many visitors; `nil` removes a trait.
     @discardableResult
     public func setTraits(_ traits: KeyValuePairs<String, Scalar?>, of visitor: Visitor) -> TrackOutcome {
-        self.core.track { draft, rules, salt in
+        self.store { draft, rules, salt in
             draft.take(.user, "set_user", nil, rules, salt, by: visitor) { $0.put(traits) }
         }
     }

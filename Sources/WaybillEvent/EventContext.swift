@@ -162,11 +162,7 @@ package struct EventContext: ~Copyable {
     /// Says what the user allowed, from the next line on.
     package mutating func setConsent(analytics: Bool, ads: Bool) {
         self.consent.removeAll()
-        self.consent.append(",\"consent\":{\"analytics\":")
-        self.consent.appendBoolean(analytics)
-        self.consent.append(",\"ads\":")
-        self.consent.appendBoolean(ads)
-        self.consent.append(UInt8(ascii: "}"))
+        self.consent.appendConsent(analytics: analytics, ads: ads)
     }
 
     package var hasScreen: Bool {
@@ -189,6 +185,10 @@ package struct EventContext: ~Copyable {
     package mutating func encode(_ draft: borrowing EventDraft, _ stamp: EventStamp, into line: inout LineBuffer) {
         line.removeAll()
         self.encodeStamp(stamp, into: &line)
+        if !draft.hasVisitor, let milliseconds = stamp.sincePreviousMilliseconds {
+            line.append(",\"dt\":")
+            line.appendDecimal(milliseconds)
+        }
         line.append(",\"kind\":\"")
         line.append(draft.kind.text)
         line.append("\",\"name\":")
@@ -207,7 +207,11 @@ package struct EventContext: ~Copyable {
         line.append(draft.log)
         self.encodeFields(draft, into: &line)
         line.append(draft.routing)
-        line.append(self.consent)
+        if draft.hasVisitor {
+            line.append(draft.consent)
+        } else {
+            line.append(self.consent)
+        }
         if let sampling = draft.sampling, sampling.rate < 1 {
             sampling.member.withUnsafeBufferPointer { line.append($0) }
         }
@@ -239,19 +243,15 @@ package struct EventContext: ~Copyable {
         self.timestamp.append(stamp.wallMilliseconds, to: &line)
         line.append("\",\"up\":")
         line.appendDecimal(stamp.upMilliseconds)
-        if let milliseconds = stamp.sincePreviousMilliseconds {
-            line.append(",\"dt\":")
-            line.appendDecimal(milliseconds)
-        }
     }
 
     private func encodeScreen(_ draft: borrowing EventDraft, _ stamp: EventStamp, into line: inout LineBuffer) {
-        if draft.screen.isEmpty {
-            line.append(self.screen)
-        } else {
+        if !draft.screen.isEmpty {
             line.append(draft.screen)
+        } else if !draft.hasVisitor {
+            line.append(self.screen)
         }
-        guard draft.kind == .screen, self.hasScreen else { return }
+        guard draft.kind == .screen, !draft.hasVisitor, self.hasScreen else { return }
         line.append(",\"prev\":")
         line.append(self.screen, self.screenName)
         line.append(",\"prev_ms\":")
@@ -266,6 +266,17 @@ package struct EventContext: ~Copyable {
         line.append(draft.fields.buffer)
         common?.draft.fields.appendMembers(to: &line, without: draft.fields)
         line.append(UInt8(ascii: "}"))
+    }
+}
+
+extension LineBuffer {
+    /// Appends the member `,"consent":…`.
+    mutating func appendConsent(analytics: Bool, ads: Bool) {
+        self.append(",\"consent\":{\"analytics\":")
+        self.appendBoolean(analytics)
+        self.append(",\"ads\":")
+        self.appendBoolean(ads)
+        self.append(UInt8(ascii: "}"))
     }
 }
 

@@ -33,6 +33,10 @@ public struct EventDraft: ~Copyable {
     private(set) var person = LineBuffer(capacity: 64)
     /// The member that says in which session the visitor did it; empty: the client's.
     private(set) var session = LineBuffer(capacity: 64)
+    /// The member `,"consent":…` of a visitor who was asked.
+    private(set) var consent = LineBuffer(capacity: 64)
+    /// Whether the visitor whose event it is allows it.
+    package private(set) var isAllowed = true
     /// What the visitor is sampled by; `nil`: the client's user.
     package private(set) var personHash: UInt64?
     /// What decides whether the event stays; `nil`: it does.
@@ -58,20 +62,29 @@ public struct EventDraft: ~Copyable {
         self.fields.buffer.isOverflowing
     }
 
+    /// Whether it is a visitor's, and not the client's user's.
+    package var hasVisitor: Bool {
+        !self.person.isEmpty
+    }
+
     /// Whether a line can be made of it.
     package var isValid: Bool {
         !self.name.isEmpty && self.isVisitorValid
     }
 
     /// Takes an event of the app; runs the app's code.
+    ///
+    /// What `body` adds goes to every provider, those with fields of their own among them.
     package mutating func take<E: Event>(
         _ event: E, _ rules: borrowing EventRules, _ salt: PrivacySalt?, by visitor: Visitor? = nil,
         adding body: (inout Fields) -> Void
     ) {
         self.begin(E.kind, event.name, event.screen, logVersion: E.logVersion, salt, visitor)
         event.encode(into: &self.fields)
+        let ownCount = self.fields.count
         body(&self.fields)
         event.customize(&self.overrides)
+        self.overrides.add(self.fields, from: ownCount)
         self.finish(ObjectIdentifier(E.self), rules)
     }
 
@@ -138,13 +151,19 @@ public struct EventDraft: ~Copyable {
     private mutating func takeVisitor(_ visitor: Visitor?, _ salt: PrivacySalt?) {
         self.person.removeAll()
         self.session.removeAll()
+        self.consent.removeAll()
         self.personHash = nil
         self.isVisitorValid = true
+        self.isAllowed = true
         guard let visitor else { return }
         self.isVisitorValid = visitor.isValid
         self.personHash = Sampling.hash(visitor.user ?? visitor.anonymous ?? "")
         visitor.appendPerson(to: &self.person, salt)
         visitor.appendSession(to: &self.session)
+        if let consent = visitor.consent {
+            self.consent.appendConsent(analytics: consent.analytics, ads: consent.ads)
+            self.isAllowed = consent.analytics
+        }
     }
 
     private mutating func finish(_ type: ObjectIdentifier, _ rules: borrowing EventRules) {

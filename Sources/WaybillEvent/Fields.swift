@@ -203,6 +203,22 @@ public struct Fields: ~Copyable {
         body(&self.buffer)
     }
 
+    /// How many fields there are.
+    var count: Int { self.keys.count }
+
+    /// Takes over the fields of `other` from the `start`-th on, but those that are here already.
+    mutating func add(_ other: borrowing Fields, from start: Int) {
+        for index in start..<other.keys.count {
+            let key = other.keys[index]
+            let text = other.text(key.start..<key.start + key.byteCount)
+            guard !self.contains(key.hash, text) else { continue }
+            if !self.isScopeEmpty { self.buffer.append(UInt8(ascii: ",")) }
+            self.keys.append(Key(hash: key.hash, start: self.buffer.count, byteCount: key.byteCount))
+            self.buffer.append(other.text(key.start..<other.value(at: index).upperBound))
+            self.isScopeEmpty = false
+        }
+    }
+
     /// Appends to `line` those members whose keys `winners` has not, each after a comma unless `isFirst`.
     package func appendMembers(to line: inout LineBuffer, without winners: borrowing Fields) {
         var needsComma = !winners.isEmpty

@@ -40,7 +40,7 @@ public struct ProviderID: Hashable, Sendable, ExpressibleByStringLiteral, Custom
 public struct Override: ~Copyable {
     /// Replaces the event's name.
     public var name: String?
-    /// Replace all of the event's fields, when there is one.
+    /// Replace the event's own fields, when there is one; what the call site adds is added to these, too.
     public var fields = Fields()
     /// The provider does not get the event.
     public var skip = false
@@ -113,6 +113,13 @@ public struct Overrides: ~Copyable {
 
     func forEachFields(_ body: (inout Fields) -> Void) {
         for slot in self.slots[..<self.count] { body(&slot.override.fields) }
+    }
+
+    /// Adds fields to those of every provider that has fields of its own.
+    func add(_ fields: borrowing Fields, from start: Int) {
+        for slot in self.slots[..<self.count] where !slot.override.fields.isEmpty {
+            slot.override.fields.add(fields, from: start)
+        }
     }
 
     var repairs: FieldRepairs {

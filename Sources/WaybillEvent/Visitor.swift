@@ -2,7 +2,9 @@
 ///
 ///     waybill.track(Checkout(cart: cart), by: Visitor(user: account.id, anonymous: cookie))
 ///
-/// An app has one user and says so with `setUser`; a server has as many as it has requests.
+/// An app has one user and says so with `setUser`; a server has as many as it has requests. A visitor's event says nothing
+/// that belongs to the process: no current screen, no time since the event before, no user, no consent of its own. One
+/// of a visitor who does not allow analytics is not stored.
 public struct Visitor: Hashable, Sendable {
     /// The app's own id of the user, at most 256 bytes.
     public var user: String?
@@ -14,6 +16,22 @@ public struct Visitor: Hashable, Sendable {
     public var session: String?
     /// Ids that only a vendor's SDK can issue.
     public var vendorIDs: [ProviderID: String] = [:]
+    /// What the visitor allowed; `nil`: never asked.
+    public var consent: Consent?
+
+    /// What somebody allowed.
+    public struct Consent: Hashable, Sendable {
+        /// Analytics.
+        public var analytics: Bool
+        /// Advertising.
+        public var ads: Bool
+
+        /// What somebody allowed.
+        public init(analytics: Bool, ads: Bool) {
+            self.analytics = analytics
+            self.ads = ads
+        }
+    }
 
     /// A visitor; one of `user` and `anonymous` must be given.
     public init(user: String? = nil, anonymous: String? = nil, session: String? = nil) {

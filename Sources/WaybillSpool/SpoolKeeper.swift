@@ -85,13 +85,13 @@ package struct SpoolKeeper<Files: FileSystem> {
             if let next, next.writer == segment.name.writer, !next.isKept {
                 usage.lineCount += Int(next.firstSequence - segment.name.firstSequence)
             } else if let bytes = try self.files.contents(of: self.path(segment.name.description)) {
-                usage.lineCount += bytes.count { $0 == UInt8(ascii: "\n") }
+                usage.lineCount += SegmentLines(bytes).count
             }
         }
         return usage
     }
 
-    /// Takes away what is beyond the quota, and finishes what a crash interrupted.
+    /// Takes away what is beyond the quota, and finishes what a crash interrupted; says how many bytes there are then.
     ///
     /// - Parameters:
     ///   - now: trusted as far as another process's files bear it out, so that a clock that jumps ages nothing.
@@ -99,7 +99,7 @@ package struct SpoolKeeper<Files: FileSystem> {
     ///   - nextWriter: makes a name for a segment of kept lines.
     package func evict(
         beyond quota: SpoolQuota, now: WallTime, writer: String, nextWriter: () -> String
-    ) throws(FileSystemError) -> [Eviction] {
+    ) throws(FileSystemError) -> (evictions: [Eviction], byteCount: Int) {
         var evictions = try self.finishInterrupted(nextWriter)
         let segments = try self.segments()
         let witnessed = segments.filter { $0.name.writer != writer }.map(\.modified).max() ?? 0
@@ -116,7 +116,7 @@ package struct SpoolKeeper<Files: FileSystem> {
             if segment.name.isKept { keptTotal -= eviction.evictedByteCount }
             evictions.append(eviction)
         }
-        return evictions
+        return (evictions, total)
     }
 
     /// Takes away every segment that no process writes, and keeps nothing of it.
@@ -174,39 +174,19 @@ package struct SpoolKeeper<Files: FileSystem> {
     ) throws(FileSystemError) -> Eviction {
         let path = self.path(name.description + Self.evictedSuffix)
         let bytes = try self.files.contents(of: path) ?? []
-        let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).dropLast()
+        let lines = SegmentLines(bytes)
         var eviction = Eviction(segment: name, reason: reason)
         eviction.evictedCount = lines.count
         eviction.evictedByteCount = bytes.count
-        let kept = reason == .purge || name.isKept ? [] : Self.kept(of: Array(lines))
+        let kept = reason == .purge || name.isKept ? [] : lines.newestKept(byteCountMax: Self.keptByteCountMax)
         if kept.isEmpty {
             try self.files.unlink(path)
-        } else if try self.keep(kept, nextWriter(), insteadOf: path) {
+        } else if try self.keep(kept.map { bytes[$0] }, nextWriter(), insteadOf: path) {
             eviction.evictedCount -= kept.count
             eviction.keptCount = kept.count
-            eviction.evictedByteCount -= kept.reduce(0) { $0 + $1.count + 1 }
+            eviction.evictedByteCount -= kept.reduce(0) { $0 + $1.count }
         }
         return eviction
-    }
-
-    /// The newest lines about users and of Waybill's own.
-    private static func kept(of lines: [ArraySlice<UInt8>]) -> [ArraySlice<UInt8>] {
-        var kept: [ArraySlice<UInt8>] = []
-        var room = self.keptByteCountMax
-        for line in lines.reversed() where self.isKept(line) {
-            room -= line.count + 1
-            guard room >= 0 else { break }
-            kept.append(line)
-        }
-        return kept.reversed()
-    }
-
-    /// Nothing that the app chose stands before the first `"kind":"`.
-    private static func isKept(_ line: ArraySlice<UInt8>) -> Bool {
-        let key = Array("\"kind\":\"".utf8)
-        guard let start = line.firstRange(of: key)?.upperBound else { return false }
-        let kind = line[start...].prefix { $0 != UInt8(ascii: "\"") }
-        return kind.elementsEqual("user".utf8) || kind.elementsEqual("meta".utf8)
     }
 
     /// Stores kept lines, and deletes the segment that they came from; `false` when there was no room for them.
@@ -239,7 +219,7 @@ package struct SpoolKeeper<Files: FileSystem> {
         guard try self.files.lock(file, .exclusive) else {
             throw FileSystemError("lock", path: path, errno: SystemErrorText.exists)
         }
-        let bytes = lines.flatMap { $0 + [UInt8(ascii: "\n")] }
+        let bytes = Array(lines.joined())
         var failure: FileSystemError?
         bytes.withUnsafeBytes { buffer in
             do throws(FileSystemError) {
@@ -260,5 +240,52 @@ package struct SpoolKeeper<Files: FileSystem> {
             }
             throw error
         }
+    }
+}
+
+/// The whole lines of a segment, in one look at its bytes.
+private struct SegmentLines {
+    private(set) var count = 0
+    /// Lines about users and of Waybill's own, with their LF.
+    private var kept: [Range<Int>] = []
+
+    init(_ bytes: [UInt8]) {
+        bytes.withUnsafeBytes { buffer in
+            var start = 0
+            for (index, byte) in buffer.enumerated() where byte == UInt8(ascii: "\n") {
+                self.count += 1
+                if Self.isKept(UnsafeRawBufferPointer(rebasing: buffer[start..<index])) {
+                    self.kept.append(start..<index + 1)
+                }
+                start = index + 1
+            }
+        }
+    }
+
+    /// The newest lines to keep, in their order.
+    func newestKept(byteCountMax: Int) -> [Range<Int>] {
+        var room = byteCountMax
+        let newest = self.kept.reversed().prefix { line in
+            room -= line.count
+            return room >= 0
+        }
+        return newest.reversed()
+    }
+
+    /// A client writes the kind behind members of fixed length, and nothing that the app chose before it.
+    private static let kindOffsetMax = 400
+
+    private static func isKept(_ line: UnsafeRawBufferPointer) -> Bool {
+        let key: StaticString = "\"kind\":\""
+        let end = min(line.count - key.utf8CodeUnitCount - 4, Self.kindOffsetMax)
+        guard end > 0 else { return false }
+        let keyBytes = UnsafeRawBufferPointer(start: key.utf8Start, count: key.utf8CodeUnitCount)
+        for index in 0..<end where line[index] == UInt8(ascii: "\"") && line[index + 1] == UInt8(ascii: "k") {
+            let value = index + keyBytes.count
+            guard line[index..<value].elementsEqual(keyBytes) else { continue }
+            let kind = line[value..<value + 4]
+            return kind.elementsEqual("user".utf8) || kind.elementsEqual("meta".utf8)
+        }
+        return false
     }
 }

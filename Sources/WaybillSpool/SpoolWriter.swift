@@ -87,7 +87,10 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         precondition(
             line.count <= SpoolLimits.lineByteCountMax && line.last == UInt8(ascii: "\n"),
             "a line of \(line.count) bytes does not end in LF or is beyond \(SpoolLimits.lineByteCountMax)")
-        if let failure = self.append(lines: line, byteCounts: CollectionOfOne(line.count)).failure { throw failure }
+        let failure = withUnsafePointer(to: line.count) { count in
+            self.append(lines: line, byteCounts: UnsafeBufferPointer(start: count, count: 1)).failure
+        }
+        if let failure { throw failure }
     }
 
     /// Stores lines in their order, as many as it can, with one write for all that fit a segment.
@@ -97,29 +100,27 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     ///   - byteCounts: of each line, with its LF.
     /// - Returns: how many are stored, and why not all.
     package mutating func append(
-        lines: UnsafeRawBufferPointer, byteCounts: some Collection<Int>
+        lines: UnsafeRawBufferPointer, byteCounts: UnsafeBufferPointer<Int>
     ) -> (storedCount: Int, failure: FileSystemError?) {
         var rest = lines
-        var counts = byteCounts[...]
+        var storedCount = 0
         var hasTorn = false
-        while let first = counts.first {
+        while storedCount < byteCounts.count {
             let tornLineCount = self.tornLineCount
             do throws(FileSystemError) {
-                let file = try self.prepareSegment(byteCount: first)
-                let stored = try self.write(rest, counts, to: file)
-                counts = counts.dropFirst(stored.lineCount)
-                rest = UnsafeRawBufferPointer(rebasing: rest[stored.byteCount...])
-                guard let failure = stored.failure else { continue }
+                let file = try self.prepareSegment(byteCount: byteCounts[storedCount])
+                let written = self.write(rest, UnsafeBufferPointer(rebasing: byteCounts[storedCount...]), to: file)
+                storedCount += written.lineCount
+                rest = UnsafeRawBufferPointer(rebasing: rest[written.byteCount...])
+                guard let failure = written.failure else { continue }
                 // What tore goes whole to another segment, once.
-                if self.tornLineCount == tornLineCount || hasTorn {
-                    return (byteCounts.count - counts.count, failure)
-                }
+                if self.tornLineCount == tornLineCount || hasTorn { return (storedCount, failure) }
                 hasTorn = true
             } catch {
-                return (byteCounts.count - counts.count, error)
+                return (storedCount, error)
             }
         }
-        return (byteCounts.count, nil)
+        return (storedCount, nil)
     }
 
     private struct Written {
@@ -130,34 +131,35 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
 
     /// Writes the lines that fit the segment, at least the first.
     private mutating func write(
-        _ lines: UnsafeRawBufferPointer, _ byteCounts: some Collection<Int>, to file: FileID
-    ) throws(FileSystemError) -> Written {
+        _ lines: UnsafeRawBufferPointer, _ byteCounts: UnsafeBufferPointer<Int>, to file: FileID
+    ) -> Written {
         let room = max(0, self.segmentByteCountMax - (self.segment?.byteCount ?? 0))
-        var chunkByteCount = 0
-        for count in byteCounts {
-            guard chunkByteCount == 0 || chunkByteCount + count <= room else { break }
-            chunkByteCount += count
+        var chunkLineCount = 1
+        var chunkByteCount = byteCounts[0]
+        while chunkLineCount < byteCounts.count, chunkByteCount + byteCounts[chunkLineCount] <= room {
+            chunkByteCount += byteCounts[chunkLineCount]
+            chunkLineCount += 1
         }
-        var rest = UnsafeRawBufferPointer(rebasing: lines[..<chunkByteCount])
         var written = Written()
-        while !rest.isEmpty, written.failure == nil {
+        var storedByteCount = 0
+        while storedByteCount < chunkByteCount, written.failure == nil {
             do throws(FileSystemError) {
-                let count = try self.files.write(file, rest)
-                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+                storedByteCount += try self.files.write(
+                    file, UnsafeRawBufferPointer(rebasing: lines[storedByteCount..<chunkByteCount]))
             } catch {
                 written.failure = error
             }
         }
-        let bytesInFile = chunkByteCount - rest.count
-        for count in byteCounts where written.byteCount + count <= bytesInFile {
+        while written.lineCount < chunkLineCount,
+            written.byteCount + byteCounts[written.lineCount] <= storedByteCount
+        {
+            written.byteCount += byteCounts[written.lineCount]
             written.lineCount += 1
-            written.byteCount += count
-            if written.byteCount == chunkByteCount { break }
         }
         self.segment?.byteCount += written.byteCount
         self.nextSequence += UInt64(written.lineCount)
         if let failure = written.failure {
-            self.writeFailed(tornByteCount: bytesInFile - written.byteCount, failure)
+            self.writeFailed(tornByteCount: storedByteCount - written.byteCount, failure)
         }
         return written
     }

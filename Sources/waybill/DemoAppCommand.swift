@@ -15,15 +15,20 @@ struct DemoAppCommand: ParsableCommand {
     @Option var events: Int
     @Flag(help: "Play two days of visitors instead of one user's taps of now.")
     var visitors = false
+    @Flag(help: "Track as fast as it goes.")
+    var unpaused = false
 
     private static let providers: [Subscription] = [
         .all(.mixpanel), .all(.csv), .only(.ga4, ShopScreen.self, ProductTapped.self),
     ]
 
     private var configuration: Waybill.Configuration {
-        Waybill.Configuration(
+        var configuration = Waybill.Configuration(
             spool: self.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118",
             providers: Self.providers)
+        // However long nobody ships it, the demo wants to see everything arrive.
+        configuration.quota.byteCountMax = .max
+        return configuration
     }
 
     func run() throws {
@@ -92,7 +97,7 @@ struct DemoAppCommand: ParsableCommand {
     private func write(_ outcome: TrackOutcome, _ number: Int, to ledger: FileID) throws {
         if case .stored = outcome { try POSIXFileSystem().writeAll(ledger, Array("\(self.app) \(number)\n".utf8)) }
         // An app does not write as fast as it can; the demo wants time to kill something.
-        if number % 200 == 199 { MonitorPause.milliseconds(10) }
+        if number % 200 == 199, !self.unpaused { MonitorPause.milliseconds(10) }
     }
 }
 

@@ -93,6 +93,67 @@ private struct Bought: ActionEvent { var name: String { "bought" } }
     #expect(client.lines[3].contains(#""traits":{"tier":"PREMIUM","old":null}"#))
 }
 
+@Test func `a visitor's event says nothing of the process`() throws {
+    let client = try Client()
+    let waybill = client.waybill
+    _ = client.core.setUser("operator", traits: [:])
+    _ = client.core.setConsent(analytics: true, ads: true)
+    client.screen("Console")
+    var visitor = Visitor(user: "u-1", anonymous: "cookie-1")
+    waybill.track(Bought(), by: visitor)
+    waybill.track(Home(), by: visitor)
+    client.track("tap", .action)
+    visitor.consent = Visitor.Consent(analytics: true, ads: false)
+    waybill.track(Bought(), by: visitor)
+    visitor.consent?.analytics = false
+    #expect(waybill.track(Bought(), by: visitor) == .dropped(.optedOut))
+    let lines = client.lines.suffix(4)
+    #expect(lines.map { member("screen", of: $0) } == ["-", "\"Home\"", "\"Console\"", "-"])
+    #expect(lines.map { member("prev", of: $0) } == ["-", "-", "-", "-"])
+    #expect(lines.map { member("dt", of: $0) } == ["-", "-", "0", "-"])
+    #expect(lines.map { $0.contains("\"consent\":{\"analytics\":true,\"ads\":true}") } == [false, false, true, false])
+    #expect(lines.last?.contains("\"consent\":{\"analytics\":true,\"ads\":false}") == true)
+}
+
+private struct Home: ScreenEvent {}
+
+@Test func `time in the background is not spent on a screen`() throws {
+    let client = try Client()
+    client.screen("A")
+    client.clock.advance(milliseconds: 1000)
+    client.core.enter(.background)
+    client.clock.advance(milliseconds: 60_000)
+    client.core.enter(.foreground)
+    client.clock.advance(milliseconds: 500)
+    client.screen("B")
+    #expect(client.members("prev_ms") == ["-", "1500"])
+}
+
+private struct Shared: ActionEvent {
+    var name: String { "shared" }
+    func encode(into fields: inout Fields) { fields.put("id", 1) }
+    func customize(_ overrides: inout Overrides) {
+        overrides[.ga4].name = "share"
+        overrides[.ga4].fields.put("item_id", 1)
+        overrides[.ga4].fields.put("method", "own")
+        overrides[.mixpanel].name = "Shared"
+    }
+}
+
+@Test func `what a call site adds reaches providers with fields of their own`() throws {
+    let client = try Client()
+    client.waybill.track(Shared()) { fields in
+        fields.put("method", "mail")
+        fields.put("tags", ["a", "b"])
+        fields.put("place", object: { $0.put("row", 2) })
+    }
+    #expect(client.lines[0].contains(#""data":{"id":1,"method":"mail","tags":["a","b"],"place":{"row":2}}"#))
+    #expect(
+        client.lines[0].contains(
+            #""ga4":{"name":"share","data":{"item_id":1,"method":"own","tags":["a","b"],"place":{"row":2}}}"#))
+    #expect(client.lines[0].contains(#""mixpanel":{"name":"Shared"}"#))
+}
+
 @Test(arguments: [
     Visitor(), Visitor(user: ""), Visitor(user: String(repeating: "u", count: 257)), Visitor(anonymous: "abcd"),
     Visitor(user: "u", session: "not-a-session"), Visitor(user: "u", session: "0195505E-AAAA-7000-8000-0000000000AA"),
