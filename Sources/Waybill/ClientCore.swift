@@ -122,7 +122,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     deinit {
-        self.power?.stop()
+        if let power { if power.stop() { _ = self.sync() } }
         self.state.withLock { state in
             state.closeSegment()
             state.cancelObservations()
@@ -168,7 +168,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         }
     }
 
-    private var salt: PrivacySalt? {
+    package var salt: PrivacySalt? {
         self.pool.withLock { $0.salt }
     }
 
@@ -191,13 +191,13 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     package func register(_ body: (inout Fields) -> Void) -> Bool {
         let common = EventDraftBox()
         common.draft.take(.event, "common", nil, self.rules, self.salt, adding: body)
-        guard !common.draft.isOverflowing else { return false }
+        guard !common.draft.isOverflowing, !common.draft.isDropped else { return false }
         self.state.withLock { $0.register(common) }
         return true
     }
 
     package func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome {
-        self.store { state, now in state.setConsent(analytics: analytics, ads: ads, at: now) }
+        self.store { state, now in state.setConsent(Consent(analytics: analytics, ads: ads), at: now) }
     }
 
     package func reset() throws(WaybillError) {
@@ -205,7 +205,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         self.pool.withLock { $0.salt = salt }
         self.state.withLock { $0.reset(at: self.now()) }
         do throws(FileSystemError) {
-            try self.written.withLock { written throws(FileSystemError) in try self.save(&written) }
+            try self.written.withLock { written throws(FileSystemError) in try self.save(&written, .own) }
         } catch {
             throw WaybillError(error)
         }
@@ -216,17 +216,15 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     private func sync() -> FileSystemError? {
-        let flush = self.state.withLock { state in
-            _ = state.release()
-            return state.flush
-        }
-        var failure: FileSystemError?
+        let (unwritten, flush) = self.state.withLock { state in (state.release(), state.flush) }
+        var failure = unwritten
         do throws(FileSystemError) {
             try flush.perform(on: self.files)
+            self.state.withLock { $0.flushEnded(flush, nil) }
         } catch {
-            failure = error
+            self.state.withLock { $0.flushEnded(flush, error) }
+            failure = failure ?? error
         }
-        self.state.withLock { [failure] in $0.flushEnded(flush, failure) }
         return failure
     }
 
@@ -262,30 +260,41 @@ private struct InstallStart {
     ) throws(FileSystemError) -> InstallStart {
         var start = InstallStart(
             install: Install(anonymous: UniqueID.random(&generator).text, sessionNumber: 0), origin: .created)
-        var isRead = false
         let directory = configuration.spool
         do throws(FileSystemError) {
             try Install.withLock(in: directory, on: files) { () throws(FileSystemError) in
-                let found = try Install.read(in: directory, on: files)
-                start.origin = found.origin
-                if let install = found.install { start.install = install }
-                start.previous = found.install
-                if let environment = start.install.environment, environment != configuration.environment {
-                    start.foreignEnvironment = environment
-                    return
-                }
-                isRead = true
-                let before = start.install
+                try start.read(configuration, in: directory, on: files)
+                guard start.foreignEnvironment == nil else { return }
+                start.written = start.install
                 start.complete(configuration, makeSalt)
-                start.written = before
                 try start.install.write(in: directory, on: files)
                 start.written = start.install
             }
         } catch {
             guard error.isTransient || error.errno == SystemErrorText.noEntry else { throw error }
-            if !isRead { start.complete(configuration, makeSalt) }
+            guard start.written == nil else { return start }
+            // What could not be locked or written may be readable.
+            do throws(FileSystemError) {
+                try start.read(configuration, in: directory, on: files)
+                start.written = start.previous
+            } catch {
+                start.origin = .created
+            }
+            if start.foreignEnvironment == nil { start.complete(configuration, makeSalt) }
         }
         return start
+    }
+
+    private mutating func read(
+        _ configuration: Waybill.Configuration, in directory: String, on files: some FileSystem
+    ) throws(FileSystemError) {
+        let found = try Install.read(in: directory, on: files)
+        self.origin = found.origin
+        self.previous = found.install
+        if let install = found.install { self.install = install }
+        if let environment = self.install.environment, environment != configuration.environment {
+            self.foreignEnvironment = environment
+        }
     }
 
     private mutating func complete(_ configuration: Waybill.Configuration, _ makeSalt: () -> PrivacySalt) {
@@ -300,7 +309,9 @@ private struct InstallStart {
 extension ClientCore {
     private var install: Install {
         var install = self.state.withLock { state in
-            Install(anonymous: state.anonymous, sessionNumber: state.sessionNumber)
+            var install = Install(anonymous: state.anonymous, sessionNumber: state.sessionNumber)
+            install.consent = state.consent
+            return install
         }
         install.environment = self.environment
         install.version = self.version
@@ -314,28 +325,50 @@ extension ClientCore {
         do throws(FileSystemError) {
             try self.written.withLock { written throws(FileSystemError) in
                 guard written != nil else { return }
-                try self.save(&written)
+                try self.save(&written, .file)
             }
         } catch {
             self.state.withLock { $0.installFailed() }
         }
     }
 
-    private func save(_ written: inout Install?) throws(FileSystemError) {
-        let install = self.install
-        guard install != written else { return }
-        try Install.withLock(in: self.directory, on: self.files) { () throws(FileSystemError) in
+    /// Writes what this process knows of the install.
+    private func save(_ written: inout Install?, _ precedence: Precedence) throws(FileSystemError) {
+        let own = self.install
+        guard own != written || precedence == .own else { return }
+        written = try Install.withLock(in: self.directory, on: self.files) { () throws(FileSystemError) in
+            var install = own
+            if let found = try Install.read(in: self.directory, on: self.files).install {
+                install.sessionNumber = max(install.sessionNumber, found.sessionNumber)
+                if precedence == .file {
+                    install.anonymous = found.anonymous
+                    install.salt = found.salt ?? own.salt
+                }
+            }
             try install.write(in: self.directory, on: self.files)
+            return own
         }
-        written = install
+    }
+
+    /// Whose ids are to be in the install file.
+    private enum Precedence {
+        /// Those of the process that was reset.
+        case own
+        /// Those that are there: another process may have been reset.
+        case file
     }
 }
 
 // MARK: The quota
 
 extension ClientCore {
+    /// Each segment that it takes away is told of before it is gone.
     private var keeper: SpoolKeeper<Files> {
-        SpoolKeeper(directory: self.directory, on: self.files)
+        SpoolKeeper(directory: self.directory, on: self.files) {
+            self.state.withLock { $0.newSegmentName(at: self.now()) }
+        } tell: { eviction in
+            self.state.withLock { $0.evicted(eviction, at: self.now()) }
+        }
     }
 
     /// Has the quota looked after when the spool may be beyond it.
@@ -348,48 +381,25 @@ extension ClientCore {
 
     /// Brings the spool within its quota; returns at once while another thread does.
     private func keepUp() {
-        let now = self.now()
-        let result: Result<[Eviction], FileSystemError>? = self.upkeep.withLockIfAvailable { _ in
-            do throws(FileSystemError) {
-                let (evictions, byteCount) = try self.keeper.evict(
-                    beyond: self.quota, now: now.wall, writer: self.writer
-                ) {
-                    self.state.withLock { $0.newSegmentName(at: now) }
-                }
-                self.spoolByteCount.store(byteCount, ordering: .relaxed)
-                return .success(evictions)
-            } catch {
-                return .failure(error)
-            }
+        let upkeep = self.upkeep.withLockIfAvailable { _ in
+            let upkeep = self.keeper.evict(beyond: self.quota, now: self.now().wall, writer: self.writer)
+            self.spoolByteCount.store(upkeep.byteCount, ordering: .relaxed)
+            return upkeep
         }
-        switch result {
-        case .success(let evictions): self.record(evictions)
-        case .failure: self.state.withLock { $0.upkeepFailed() }
-        case nil: break
-        }
-    }
-
-    private func record(_ evictions: [Eviction]) {
-        guard !evictions.isEmpty else { return }
-        self.state.withLock { state in
-            for eviction in evictions { state.evicted(eviction, at: self.now()) }
-        }
+        if upkeep?.failure != nil { self.state.withLock { $0.upkeepFailed() } }
     }
 
     package func purge() throws(WaybillError) {
         self.state.withLock { $0.purge() }
-        do throws(FileSystemError) {
-            let result: Result<[Eviction], FileSystemError> = self.upkeep.withLock { _ in
-                do throws(FileSystemError) {
-                    return .success(try self.keeper.purge())
-                } catch {
-                    return .failure(error)
-                }
+        let failure: FileSystemError? = self.upkeep.withLock { _ in
+            do throws(FileSystemError) {
+                try self.keeper.purge()
+                return nil
+            } catch {
+                return error
             }
-            self.record(try result.get())
-        } catch {
-            throw WaybillError(error)
         }
+        if let failure { throw WaybillError(failure) }
     }
 
     package func usage() throws(WaybillError) -> Usage {

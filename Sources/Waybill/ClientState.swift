@@ -42,6 +42,8 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     private var generator: SeededGenerator
     private var identity: EventIdentity
     private var personHash: UInt64 = 0
+    private(set) var consent: Consent?
+    private var consentCount: UInt64 = 0
     private var isAllowed = true
     private let start: MonotonicTime
     /// The last event, or the start before the first.
@@ -55,6 +57,8 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     private var hasUnreported = false
     /// Waybill's own events.
     private let own = EventDraftBox()
+    /// What was said about consent; not in `own`, which other events of Waybill's own may need meanwhile.
+    private let said = EventDraftBox()
     /// Times that a disk which had refused took everything again.
     private var recoveryCount: UInt64 = 0
     private var observations: [Observation] = []
@@ -77,6 +81,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         self.gathering = gathering
         self.zone = zone
         self.identityChanged()
+        if let consent = install.consent { self.remember(consent) }
     }
 
     /// Number of the last session of this process.
@@ -85,7 +90,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
 
     /// Rises when the install is worth saving: with a new session, and when a disk that refused works again.
     var saveMark: UInt64 {
-        self.identity.sessionNumber + self.recoveryCount
+        self.identity.sessionNumber + self.recoveryCount + self.consentCount
     }
 
     var segmentCount: Int {
@@ -103,9 +108,12 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         self.counters.repairs += draft.repairs
         guard draft.isValid else { return self.drop(.invalid) }
         self.advance(to: now)
-        if self.hasUnreported, self.release() { self.reportDrops(at: now) }
+        if self.hasUnreported, self.release() == nil { self.reportDrops(at: now) }
         let id = self.ids.next(at: now.wall.milliseconds, random: self.generator.next())
-        if let sampling = draft.sampling, !self.keeps(draft, id, sampling) { return self.drop(.sampled) }
+        if let sampling = draft.sampling, !self.keeps(draft, id, sampling) {
+            self.enterScreen(draft, at: now)
+            return self.drop(.sampled)
+        }
         guard let sequence = self.encode(draft, id, at: now) else { return self.drop(.tooLarge) }
         return self.place(draft, sequence, at: now)
     }
@@ -155,11 +163,15 @@ struct ClientState<Files: FileSystem>: ~Copyable {
             sincePreviousMilliseconds: self.lastStored.map { now.milliseconds(since: $0) },
             onScreenMilliseconds: now.milliseconds(since: self.screenEntered))
         self.context.encode(draft, stamp, into: &self.line)
-        if draft.kind == .screen, !draft.hasVisitor {
-            self.context.enterScreen(of: draft)
-            self.screenEntered = now.monotonic
-        }
-        return self.line.isOverflowing ? nil : sequence
+        guard !self.line.isOverflowing else { return nil }
+        self.enterScreen(draft, at: now)
+        return sequence
+    }
+
+    private mutating func enterScreen(_ draft: borrowing EventDraft, at now: Moment) {
+        guard draft.kind == .screen, !draft.hasVisitor else { return }
+        self.context.enterScreen(of: draft)
+        self.screenEntered = now.monotonic
     }
 
     /// Writes the line, or holds it when the disk refuses or lines are gathered.
@@ -167,7 +179,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         _ draft: borrowing EventDraft, _ sequence: UInt64, at now: Moment
     ) -> TrackOutcome {
         self.lastStored = now.monotonic
-        guard self.gathering == nil, self.release() else { return self.hold(draft, sequence, at: now) }
+        guard self.gathering == nil, self.release() == nil else { return self.hold(draft, sequence, at: now) }
         if let failure = self.append() {
             self.counters.diskFailed(failure)
             return self.hold(draft, sequence, at: now)
@@ -203,9 +215,9 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     /// Bytes that are written together.
     private static var gatheredByteCountMax: Int { 64 << 10 }
 
-    /// Writes what is held; `false` when the disk refuses some of it.
-    mutating func release() -> Bool {
-        guard !self.held.isEmpty else { return true }
+    /// Writes what is held; says why not all of it.
+    mutating func release() -> FileSystemError? {
+        guard !self.held.isEmpty else { return nil }
         self.held.renumber(from: self.spool.nextSequence)
         var stored: [(line: [UInt8], sequence: UInt64, kind: EventKind, type: ObjectIdentifier)] = []
         var failure: FileSystemError?
@@ -227,10 +239,10 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         for event in stored { self.show(event.line, event.sequence, event.kind, event.type) }
         if let failure {
             self.counters.diskFailed(failure)
-            return false
+            return failure
         }
         if self.gathering == nil { self.recoveryCount += 1 }
-        return true
+        return nil
     }
 
     /// Hands a line that was just stored to whoever watches.
@@ -296,6 +308,7 @@ extension ClientState {
 
     mutating func setUser(_ id: String?, _ draft: borrowing EventDraft, at now: Moment) -> TrackOutcome {
         guard self.isAllowed else { return self.drop(.optedOut) }
+        guard !draft.isDropped else { return self.drop(.filtered) }
         if let id, id.isEmpty || id.utf8.count > EventLimits.userByteCountMax { return self.drop(.invalid) }
         self.identity.user = id
         self.identityChanged()
@@ -313,15 +326,22 @@ extension ClientState {
         self.counters.repairs += common.draft.repairs
     }
 
-    mutating func setConsent(analytics: Bool, ads: Bool, at now: Moment) -> TrackOutcome {
-        self.isAllowed = analytics
-        self.context.setConsent(analytics: analytics, ads: ads)
-        self.own.draft.take(own: "wb.consent") { fields in
-            fields.put("analytics", analytics)
-            fields.put("ads", ads)
+    mutating func setConsent(_ consent: Consent, at now: Moment) -> TrackOutcome {
+        self.remember(consent)
+        self.consentCount += 1
+        self.said.draft.take(own: "wb.consent") { fields in
+            fields.put("analytics", consent.analytics)
+            fields.put("ads", consent.ads)
         }
-        let own = self.own
-        return self.write(own.draft, at: now)
+        let said = self.said
+        return self.write(said.draft, at: now)
+    }
+
+    /// Goes on with what the user said before.
+    private mutating func remember(_ consent: Consent) {
+        self.consent = consent
+        self.isAllowed = consent.analytics
+        self.context.setConsent(consent)
     }
 
     mutating func reset(at now: Moment) {
@@ -329,6 +349,7 @@ extension ClientState {
         self.identity.vendor = []
         self.identity.anonymous = UniqueID.random(&self.generator).text
         self.context.leaveScreen()
+        self.context.common = nil
         self.beginSession(at: now)
         self.activity = now
     }
@@ -350,8 +371,12 @@ extension ClientState {
         if let sequence { _ = self.place(own.draft, sequence, at: now) }
     }
 
-    /// Forgets what is held in memory, and leaves no segment open.
+    /// Forgets the user and what is held in memory, and leaves no segment open.
     mutating func purge() {
+        self.identity.user = nil
+        self.identity.vendor = []
+        self.identityChanged()
+        self.context.leaveScreen()
         for _ in 0..<self.held.count { self.counters.count(.purged) }
         self.held = HeldLines()
         self.counters.heldCount = 0

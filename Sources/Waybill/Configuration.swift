@@ -118,9 +118,13 @@ extension Waybill {
             self.freeByteCountMin = freeByteCountMin
         }
 
+        /// A hundred years: longer than any clock is asked about.
+        private static var ageLimit: Duration { .seconds(100 * 366 * 86_400) }
+
         var spool: SpoolQuota {
             SpoolQuota(
-                byteCountMax: self.byteCountMax, ageMax: self.ageMax, freeByteCountMin: self.freeByteCountMin)
+                byteCountMax: self.byteCountMax, ageMax: min(self.ageMax, Self.ageLimit),
+                freeByteCountMin: self.freeByteCountMin)
         }
     }
 

@@ -17,6 +17,8 @@ struct Install: Hashable, Sendable {
     var build: String?
     /// What private values are hashed with; `nil` in files of older versions.
     var salt: PrivacySalt?
+    /// What the user allowed; `nil` as long as nobody asked.
+    var consent: Consent?
 
     static let fileName = "install.json"
     /// Held exclusively for as long as it takes to read the file and write it anew.
@@ -38,6 +40,7 @@ struct Install: Hashable, Sendable {
             line.append(UInt8(ascii: ":"))
             line.appendString(value)
         }
+        if let consent = self.consent { line.append(consent) }
         line.append(",\"session_n\":")
         line.appendDecimal(self.sessionNumber)
         line.append("}\n")
@@ -59,6 +62,13 @@ struct Install: Hashable, Sendable {
                 return nil
             }
             var members: [String: String] = [:]
+            if let consent = tape.firstValue(of: "consent", in: 0) {
+                for name in ["analytics", "ads"] as [StaticString] {
+                    members["consent.\(name)"] = tape.firstValue(of: name, in: consent).map {
+                        StoredField.text(of: $0, tape)
+                    }
+                }
+            }
             var rest = tape.members(of: 0)
             while let (key, value) = rest.next(in: tape) {
                 members[JSONText.string(tape.bytes(of: key))] = StoredField.text(of: value, tape)
@@ -75,6 +85,9 @@ struct Install: Hashable, Sendable {
         self.version = members["app"]
         self.build = members["build"]
         self.salt = members["salt"].flatMap { PrivacySalt(hexadecimal: $0) }
+        if let analytics = members["consent.analytics"], let ads = members["consent.ads"] {
+            self.consent = Consent(analytics: analytics == "true", ads: ads == "true")
+        }
     }
 
     /// Reads the install of a spool; `nil` when there is none.

@@ -36,8 +36,10 @@ final class PowerKeeper: Sendable {
         self.state.update { $0.isDirty = true }
     }
 
-    func stop() {
+    /// Ends the thread; `true` when something was stored that it did not come to.
+    func stop() -> Bool {
         self.state.update { $0.isStopped = true }
+        return self.isDirty.load(ordering: .sequentiallyConsistent)
     }
 
     /// Sleeps until something was stored, and then for the interval; `false` when it is to end.

@@ -119,13 +119,14 @@ public final class Waybill: Sendable {
 
     /// Adds fields to every screen, action and event from now on, in place of those registered before.
     ///
-    /// An event's own fields win over these. Returns `false`, and changes nothing, when they are beyond 32 KiB.
+    /// An event's own fields win over these. Returns `false`, and changes nothing, when they are beyond 32 KiB or a filter
+    /// drops them.
     @discardableResult
     public func register(_ body: (inout Fields) -> Void) -> Bool {
         self.core.register(body)
     }
 
-    /// Says what the user allowed; without `analytics`, events are dropped until it is given again.
+    /// Says what the user allowed; without `analytics`, events are dropped until it is given again, also by later starts.
     ///
     /// Stores one `wb.consent` event, which says so in either case.
     @discardableResult
@@ -135,8 +136,8 @@ public final class Waybill: Sendable {
 
     /// Deletes every event that waits in the spool, but those of other processes that are writing now.
     ///
-    /// For users who take their consent back: what was delivered before is not undone. A `wb.evicted` event, which
-    /// holds numbers alone, says how many went.
+    /// For users who take their consent back: what was delivered before is not undone. From here on events say no
+    /// user, and `wb.evicted` events say how many went.
     public func purge() throws(WaybillError) {
         try self.core.purge()
     }
@@ -149,7 +150,7 @@ public final class Waybill: Sendable {
         self.core.enter(phase)
     }
 
-    /// Forgets the user: a new anonymous id, a new session, no user, no current screen, other hashes.
+    /// Forgets the user: a new anonymous id, a new session, no user, no current screen, no registered fields, other hashes.
     ///
     /// It holds for this process in any case; the error says that the old id would come back after a restart.
     public func reset() throws(WaybillError) {

@@ -81,7 +81,8 @@ public final class Dispatcher: Sendable {
                 return deliveredCount == 0 ? .nothingToSend : .delivered(deliveredCount, remaining: 0)
             case .delivered(let count, let remaining):
                 deliveredCount += count
-                if remaining == 0 { return .delivered(deliveredCount, remaining: 0) }
+                // What no round delivers, the next one will not either.
+                if remaining == 0 || count == 0 { return .delivered(deliveredCount, remaining: remaining) }
             case .failed(let failure):
                 deliveredCount += failure.deliveredCount
                 if failure.code == "stopped", deadline <= .now {
@@ -178,21 +179,34 @@ extension DispatchFailure {
 
 /// One round after the other, in the order in which they were asked for.
 private actor Rounds {
-    private var last: Task<DispatchResult, Never>?
+    private var last: Task<Void, Never>?
 
-    /// Runs `body` when all before it are through; cancelling the caller cancels it.
+    /// Runs `body` when all before it are through; cancelling the caller cancels it, and its waiting.
     func run(_ body: @escaping @Sendable () async -> DispatchResult) async -> DispatchResult {
         let before = self.last
         let task = Task {
-            _ = await before?.value
+            if let before { await Self.end(of: before) }
             return await body()
         }
-        self.last = task
+        self.last = Task {
+            await before?.value
+            _ = await task.value
+        }
         return await withTaskCancellationHandler {
             await task.value
         } onCancel: {
             task.cancel()
         }
+    }
+
+    /// Returns when a round is through, or the caller is cancelled.
+    private static func end(of round: Task<Void, Never>) async {
+        let (ends, end) = AsyncStream.makeStream(of: Never.self)
+        Task {
+            await round.value
+            end.finish()
+        }
+        for await _ in ends {}
     }
 }
 

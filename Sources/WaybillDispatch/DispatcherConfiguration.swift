@@ -53,6 +53,7 @@ extension Dispatcher {
         public var security: Security
         /// What the receiver knows the app by; it never prints.
         private let token: Secret?
+        private let isTokenEmpty: Bool
         /// How long a round looks for a receiver.
         public var patience = Duration.seconds(30)
         /// Told of each round that the dispatcher began by itself.
@@ -68,11 +69,13 @@ extension Dispatcher {
             self.mode = mode
             self.security = security
             self.token = token.flatMap(Secret.init)
+            self.isTokenEmpty = token?.isEmpty == true
         }
 
         /// What a round is run with.
         func agent() throws(DispatchFailure) -> AgentConfiguration {
             guard !self.spool.isEmpty else { throw Self.wrong("`spool` is empty; name the app's spool") }
+            guard !self.isTokenEmpty else { throw Self.wrong("`token` is empty; leave it out, or name the receiver's") }
             guard !self.receivers.isEmpty else { throw Self.wrong("`receivers` is empty; name one, as in host:5170") }
             var addresses: [NetworkAddress] = []
             for receiver in self.receivers {

@@ -160,9 +160,9 @@ package struct EventContext: ~Copyable {
     }
 
     /// Says what the user allowed, from the next line on.
-    package mutating func setConsent(analytics: Bool, ads: Bool) {
+    package mutating func setConsent(_ consent: Consent) {
         self.consent.removeAll()
-        self.consent.appendConsent(analytics: analytics, ads: ads)
+        self.consent.append(consent)
     }
 
     package var hasScreen: Bool {
@@ -271,11 +271,11 @@ package struct EventContext: ~Copyable {
 
 extension LineBuffer {
     /// Appends the member `,"consent":…`.
-    mutating func appendConsent(analytics: Bool, ads: Bool) {
+    package mutating func append(_ consent: Consent) {
         self.append(",\"consent\":{\"analytics\":")
-        self.appendBoolean(analytics)
+        self.appendBoolean(consent.analytics)
         self.append(",\"ads\":")
-        self.appendBoolean(ads)
+        self.appendBoolean(consent.ads)
         self.append(UInt8(ascii: "}"))
     }
 }

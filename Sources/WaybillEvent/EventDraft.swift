@@ -44,6 +44,8 @@ public struct EventDraft: ~Copyable {
     /// Whether a filter wants no line of it.
     package private(set) var isDropped = false
     private var isVisitorValid = true
+    /// Whether it looks like an event of Waybill's own, and is none.
+    private var isReserved = false
 
     /// Stands for events that have no type of their own.
     private static let untyped = ObjectIdentifier(EventDraftBox.self)
@@ -69,7 +71,7 @@ public struct EventDraft: ~Copyable {
 
     /// Whether a line can be made of it.
     package var isValid: Bool {
-        !self.name.isEmpty && self.isVisitorValid
+        !self.name.isEmpty && self.isVisitorValid && !self.isReserved
     }
 
     /// Takes an event of the app; runs the app's code.
@@ -101,6 +103,7 @@ public struct EventDraft: ~Copyable {
     /// Takes an event of Waybill's own, which no rule touches.
     package mutating func take(own name: StaticString, adding body: (inout Fields) -> Void) {
         self.begin(.meta, name.description, nil, logVersion: nil, nil, nil)
+        self.isReserved = false
         body(&self.fields)
         self.finish(Self.untyped, EventRules())
     }
@@ -119,6 +122,7 @@ public struct EventDraft: ~Copyable {
         self.isDropped = false
         self.kind = kind
         self.name = name
+        self.isReserved = kind == .meta || name.hasPrefix("wb.")
         self.encodedName.appendString(name, byteCountMax: EventLimits.nameByteCountMax)
         if name.utf8.count > EventLimits.nameByteCountMax { self.fields.repairs.cutName += 1 }
         if let screen {
@@ -161,7 +165,7 @@ public struct EventDraft: ~Copyable {
         visitor.appendPerson(to: &self.person, salt)
         visitor.appendSession(to: &self.session)
         if let consent = visitor.consent {
-            self.consent.appendConsent(analytics: consent.analytics, ads: consent.ads)
+            self.consent.append(consent)
             self.isAllowed = consent.analytics
         }
     }
@@ -197,13 +201,13 @@ extension EventDraft {
         self.type == ObjectIdentifier(type)
     }
 
-    /// Takes a field away, wherever the event has it.
+    /// Takes a field away, wherever the event has it, in objects too.
     public mutating func remove(_ field: String) {
         self.fields.remove(field)
         self.overrides.forEachFields { $0.remove(field) }
     }
 
-    /// Replaces the value of a field by its salted hash, wherever the event has it.
+    /// Replaces the value of a field by its salted hash, wherever the event has it, in objects too.
     public mutating func hash(_ field: String) {
         self.fields.hash(field)
         self.overrides.forEachFields { $0.hash(field) }

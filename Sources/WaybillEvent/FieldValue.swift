@@ -75,6 +75,25 @@ public enum Scalar: Hashable, Sendable {
     case hashed(String)
 }
 
+/// Hashed text never prints.
+extension Scalar: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// The value; "<private>" for text that is to be hashed.
+    public var description: String {
+        switch self {
+        case .string(let value): value
+        case .integer(let value): "\(value)"
+        case .double(let value): "\(value)"
+        case .boolean(let value): "\(value)"
+        case .hashed: "<private>"
+        }
+    }
+
+    /// As ``description``.
+    public var debugDescription: String { self.description }
+    /// Without the value.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
 extension Scalar: ScalarFieldValue {
     /// `false` for NaN and the infinities.
     public var isFinite: Bool {

@@ -3,6 +3,8 @@ internal import WaybillJSON
 /// What was left out of an event, or cut, because no reader could take it.
 public struct FieldRepairs: Hashable, Sendable {
     /// Fields left out because their value was NaN or infinite.
+    ///
+    /// A value of an app's own ``FieldValue`` that writes nothing counts here, too.
     public internal(set) var nonFinite = 0
     /// Fields left out because the event has one of that name already: the first stays.
     public internal(set) var duplicate = 0
@@ -44,6 +46,9 @@ public struct Fields: ~Copyable {
     /// The first of `keys` that belongs to the object being written.
     private var scopeStart = 0
     private var isScopeEmpty = true
+    private var hasObjects = false
+    /// Whether a value is being written that is no object: nothing can be put into it.
+    private var isValueOpen = false
     package internal(set) var repairs = FieldRepairs()
     /// What private values are hashed with.
     var salt: PrivacySalt?
@@ -62,6 +67,8 @@ public struct Fields: ~Copyable {
         self.keys.removeAll(keepingCapacity: true)
         self.scopeStart = 0
         self.isScopeEmpty = true
+        self.hasObjects = false
+        self.isValueOpen = false
         self.repairs = FieldRepairs()
     }
 
@@ -70,6 +77,7 @@ public struct Fields: ~Copyable {
     public mutating func put<Value: FieldValue>(_ key: String, _ value: Value?) {
         guard let value, self.admits(isFinite: value.isFinite), self.begin(key) else { return }
         value.append(to: &self)
+        self.endValue()
     }
 
     /// Puts a field; writes nothing when `value` is `nil`.
@@ -77,6 +85,7 @@ public struct Fields: ~Copyable {
     public mutating func put<Value: FieldValue>(_ key: StaticString, _ value: Value?) {
         guard let value, self.admits(isFinite: value.isFinite), self.begin(key) else { return }
         value.append(to: &self)
+        self.endValue()
     }
 
     /// Puts a text that must not reach the disk: its salted hash, 32 hexadecimal digits, stands for it.
@@ -95,6 +104,7 @@ public struct Fields: ~Copyable {
     public mutating func putNull(_ key: String) {
         guard self.begin(key) else { return }
         self.buffer.append("null")
+        self.endValue()
     }
 
     /// Puts a field whose value is an object of the fields that `body` puts; objects are flat.
@@ -105,6 +115,7 @@ public struct Fields: ~Copyable {
         }
         guard self.begin(key) else { return }
         self.putObject(body)
+        self.endValue()
     }
 
     /// Puts a field whose value is a list of flat objects, one for each of `elements`.
@@ -124,6 +135,7 @@ public struct Fields: ~Copyable {
             self.putObject { fields in body(&fields, element) }
         }
         self.buffer.append(UInt8(ascii: "]"))
+        self.endValue()
     }
 
     private mutating func putObject(_ body: (inout Fields) -> Void) {
@@ -131,6 +143,8 @@ public struct Fields: ~Copyable {
         let outerKeyCount = self.keys.count
         self.scopeStart = outerKeyCount
         self.isScopeEmpty = true
+        self.hasObjects = true
+        self.isValueOpen = false
         body(&self)
         self.keys.removeLast(self.keys.count - outerKeyCount)
         self.scopeStart = 0
@@ -146,9 +160,23 @@ public struct Fields: ~Copyable {
         return false
     }
 
+    /// Ends a member; one of a type that wrote no value is left out.
+    @usableFromInline
+    mutating func endValue() {
+        self.isValueOpen = false
+        guard !self.buffer.isOverflowing, let key = self.keys.last,
+            self.buffer.count == key.start + key.byteCount + 1
+        else { return }
+        self.keys.removeLast()
+        self.isScopeEmpty = self.keys.count == self.scopeStart
+        self.buffer.truncate(to: self.isScopeEmpty ? key.start : key.start - 1)
+        self.repairs.nonFinite += 1
+    }
+
     /// Writes the key; `false`, with nothing written, when the event has it already.
     @usableFromInline
     mutating func begin(_ key: String) -> Bool {
+        guard self.admitsMember() else { return false }
         let start = self.beginKey()
         self.buffer.appendEscaped(key)
         return self.endKey(start)
@@ -156,9 +184,17 @@ public struct Fields: ~Copyable {
 
     @usableFromInline
     mutating func begin(_ key: StaticString) -> Bool {
+        guard self.admitsMember() else { return false }
         let start = self.beginKey()
         self.buffer.appendEscaped(UnsafeBufferPointer(start: key.utf8Start, count: key.utf8CodeUnitCount))
         return self.endKey(start)
+    }
+
+    /// Whether a member can stand here: not within a value.
+    private mutating func admitsMember() -> Bool {
+        if !self.isValueOpen { return true }
+        self.repairs.nested += 1
+        return false
     }
 
     /// Opens the key's quotes; returns where the member starts, which is what a refused key is cut back to.
@@ -182,6 +218,7 @@ public struct Fields: ~Copyable {
         }
         self.keys.append(key)
         self.isScopeEmpty = false
+        self.isValueOpen = true
         self.buffer.append(UInt8(ascii: ":"))
         return true
     }
@@ -208,6 +245,7 @@ public struct Fields: ~Copyable {
 
     /// Takes over the fields of `other` from the `start`-th on, but those that are here already.
     mutating func add(_ other: borrowing Fields, from start: Int) {
+        guard !other.buffer.isOverflowing else { return }
         for index in start..<other.keys.count {
             let key = other.keys[index]
             let text = other.text(key.start..<key.start + key.byteCount)
@@ -236,7 +274,8 @@ public struct Fields: ~Copyable {
 
     /// The fields' names, in order.
     var names: [String] {
-        self.keys.map { key in
+        guard !self.buffer.isOverflowing else { return [] }
+        return self.keys.map { key in
             JSONText.string(UnsafeRawBufferPointer(self.text(key.start + 1..<key.start + key.byteCount - 1)))
         }
     }
@@ -246,28 +285,49 @@ public struct Fields: ~Copyable {
     }
 
     mutating func remove(_ name: String) {
-        guard let index = self.index(of: name) else { return }
-        let start = self.keys[index].start
-        let end = index + 1 < self.keys.count ? self.keys[index + 1].start : self.buffer.count
-        // The comma before the last member goes with it.
-        let isLast = index + 1 == self.keys.count
-        self.replace((isLast && index > 0 ? start - 1 : start)..<end, with: [])
-        self.keys.remove(at: index)
-        self.isScopeEmpty = self.keys.isEmpty
+        if let index = self.index(of: name) {
+            let start = self.keys[index].start
+            let end = index + 1 < self.keys.count ? self.keys[index + 1].start : self.buffer.count
+            // The comma before the last member goes with it.
+            let isLast = index + 1 == self.keys.count
+            self.replace((isLast && index > 0 ? start - 1 : start)..<end, with: [])
+            self.keys.remove(at: index)
+            self.isScopeEmpty = self.keys.isEmpty
+        }
+        self.editObjects(name) { _ in nil }
     }
 
     /// Replaces a value by the hash of its text, that of a string without quotes and escapes.
     mutating func hash(_ name: String) {
-        guard let index = self.index(of: name) else { return }
-        let range = self.value(at: index)
-        let text = self.text(range)
-        let isString = text.first == UInt8(ascii: "\"")
-        let inside = isString ? UnsafeBufferPointer(rebasing: text[1..<text.count - 1]) : text
-        let plain = isString ? JSONText.string(UnsafeRawBufferPointer(inside)) : String(decoding: inside, as: UTF8.self)
-        self.replace(range, with: Array("\"\(self.hash(of: plain.utf8))\"".utf8))
+        let salt = self.salt
+        func hashed(_ value: UnsafeBufferPointer<UInt8>) -> [UInt8] {
+            let isString = value.first == UInt8(ascii: "\"")
+            let inside = isString ? UnsafeBufferPointer(rebasing: value[1..<value.count - 1]) : value
+            let plain =
+                isString ? JSONText.string(UnsafeRawBufferPointer(inside)) : String(decoding: inside, as: UTF8.self)
+            return Array("\"\(salt?.hash(plain.utf8) ?? "private")\"".utf8)
+        }
+        if let index = self.index(of: name) {
+            let range = self.value(at: index)
+            self.replace(range, with: hashed(self.text(range)))
+        }
+        self.editObjects(name, hashed)
+    }
+
+    /// Changes the members of that name in the objects that fields have; `nil` takes one away.
+    private mutating func editObjects(_ name: String, _ edit: (UnsafeBufferPointer<UInt8>) -> [UInt8]?) {
+        guard self.hasObjects, !self.buffer.isOverflowing else { return }
+        for index in self.keys.indices {
+            let range = self.value(at: index)
+            let value = self.text(range)
+            guard value.first == UInt8(ascii: "{") || value.first == UInt8(ascii: "[") else { continue }
+            self.replace(range, with: ObjectEditor.edit(Array(value), name, edit))
+            guard !self.buffer.isOverflowing else { return }
+        }
     }
 
     private func index(of name: String) -> Int? {
+        guard !self.buffer.isOverflowing else { return nil }
         var key = LineBuffer(capacity: 64)
         key.appendString(name)
         let hash = Self.hash(key.bytes)
@@ -300,5 +360,72 @@ public struct Fields: ~Copyable {
     private func contains(_ hash: UInt32, _ text: UnsafeBufferPointer<UInt8>) -> Bool {
         for key in self.keys where self.isEqual(key, hash, text) { return true }
         return false
+    }
+}
+
+/// Changes members of the objects within one value.
+private enum ObjectEditor {
+    /// - Parameter value: JSON that the client wrote: an object or a list.
+    static func edit(
+        _ value: [UInt8], _ name: String, _ change: (UnsafeBufferPointer<UInt8>) -> [UInt8]?
+    ) -> [UInt8] {
+        let wrapped = Array("{\"v\":".utf8) + value + Array("}".utf8)
+        return wrapped.withUnsafeBytes { bytes in
+            var tape = JSONTape()
+            do throws(JSONError) {
+                try tape.parse(bytes)
+            } catch {
+                preconditionFailure("the client wrote a value that is no JSON: \(error)")
+            }
+            var output: [UInt8] = []
+            Self.write(2, of: tape, name, change, into: &output)
+            return output
+        }
+    }
+
+    private static func write(
+        _ index: Int, of tape: borrowing JSONTape, _ name: String,
+        _ change: (UnsafeBufferPointer<UInt8>) -> [UInt8]?, into output: inout [UInt8]
+    ) {
+        switch tape[index].kind {
+        case .object:
+            output.append(UInt8(ascii: "{"))
+            var members = tape.members(of: index)
+            var isFirst = true
+            while let (key, value) = members.next(in: tape) {
+                var changed: [UInt8]?
+                if JSONText.string(tape.bytes(of: key)) == name {
+                    changed = Self.text(of: value, tape).withUnsafeBufferPointer(change)
+                    if changed == nil { continue }
+                }
+                if !isFirst { output.append(UInt8(ascii: ",")) }
+                isFirst = false
+                output += Self.text(of: key, tape) + [UInt8(ascii: ":")]
+                if let changed {
+                    output += changed
+                } else {
+                    Self.write(value, of: tape, name, change, into: &output)
+                }
+            }
+            output.append(UInt8(ascii: "}"))
+        case .array:
+            output.append(UInt8(ascii: "["))
+            var element = index + 1
+            while element < Int(tape[index].next) {
+                if element > index + 1 { output.append(UInt8(ascii: ",")) }
+                Self.write(element, of: tape, name, change, into: &output)
+                element = Int(tape[element].next)
+            }
+            output.append(UInt8(ascii: "]"))
+        case .string, .number, .true, .false, .null:
+            output += Self.text(of: index, tape)
+        }
+    }
+
+    /// As it stands there, a string with its quotes.
+    private static func text(of index: Int, _ tape: borrowing JSONTape) -> [UInt8] {
+        let bytes = Array(tape.bytes(of: index))
+        guard tape[index].kind == .string else { return bytes }
+        return [UInt8(ascii: "\"")] + bytes + [UInt8(ascii: "\"")]
     }
 }

@@ -19,20 +19,6 @@ public struct Visitor: Hashable, Sendable {
     /// What the visitor allowed; `nil`: never asked.
     public var consent: Consent?
 
-    /// What somebody allowed.
-    public struct Consent: Hashable, Sendable {
-        /// Analytics.
-        public var analytics: Bool
-        /// Advertising.
-        public var ads: Bool
-
-        /// What somebody allowed.
-        public init(analytics: Bool, ads: Bool) {
-            self.analytics = analytics
-            self.ads = ads
-        }
-    }
-
     /// A visitor; one of `user` and `anonymous` must be given.
     public init(user: String? = nil, anonymous: String? = nil, session: String? = nil) {
         self.user = user
@@ -70,5 +56,19 @@ public struct Visitor: Hashable, Sendable {
         EventIdentity.append(
             user: self.user, anonymous: self.anonymous ?? salt?.hash((self.user ?? "").utf8) ?? "unknown",
             vendor: vendor.map { EventIdentity.VendorID(provider: $0.key, id: $0.value) }, to: &line)
+    }
+}
+
+/// What somebody allowed.
+public struct Consent: Hashable, Sendable {
+    /// Analytics; without it their events are not stored.
+    public var analytics: Bool
+    /// Advertising.
+    public var ads: Bool
+
+    /// What somebody allowed.
+    public init(analytics: Bool, ads: Bool) {
+        self.analytics = analytics
+        self.ads = ads
     }
 }

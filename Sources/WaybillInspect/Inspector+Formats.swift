@@ -210,7 +210,9 @@ extension Inspector {
     mutating func inspectLines(_ path: String, _ type: FileType) throws(FileSystemError) {
         var reader = try LineReader(path: path, files: self.files)
         var sequence: UInt64?
-        if type == .lines(isSegment: true) { sequence = SegmentName(parsing: Path.name(of: path))?.firstSequence }
+        if type == .lines(isSegment: true), let name = SegmentName(parsing: Path.name(of: path)), !name.isKept {
+            sequence = name.firstSequence
+        }
         var count = 0
         var isQuoted = false
         while let line = try reader.next() {

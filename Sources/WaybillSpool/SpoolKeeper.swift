@@ -45,11 +45,20 @@ package struct SpoolUsage: Hashable, Sendable {
     package var lineCount = 0
 }
 
+/// What a look at a spool came to.
+package struct Upkeep: Sendable {
+    /// Bytes of the segments that are left.
+    package var byteCount = 0
+    /// The first thing that went wrong; the rest was done nevertheless.
+    package var failure: FileSystemError?
+}
+
 /// Keeps a spool within its quota: takes away whole segments, the oldest first, and says what it took.
 ///
-///     rename <segment> → <segment>.evicted   from here on nobody ships it
+///     lock, rename <segment> → <segment>.evicted   from here on nobody ships it
 ///     write what is kept to a segment of its own
-///     unlink <segment>.evicted               a start after a crash goes on here
+///     tell                                         while it is not told, it is not gone
+///     unlink <segment>.evicted                     a start after a crash goes on here
 ///
 /// What was acknowledged is gone already: whoever ships deletes a segment as soon as all of it is durable elsewhere.
 /// So every segment there is holds something that is not, and the oldest is the next to go. A segment that a living
@@ -65,67 +74,79 @@ package struct SpoolKeeper<Files: FileSystem> {
 
     private let files: Files
     private let directory: String
+    /// Makes a name for a segment of kept lines.
+    private let nextWriter: () -> String
+    /// Is told of each segment before it is gone.
+    private let tell: (Eviction) -> Void
 
-    private static var evictedSuffix: String { ".evicted" }
     private static var keptByteCountMax: Int { 64 << 10 }
+    /// More make every look at the folder slow; an app that goes to the background often makes small ones.
+    private static var segmentCountMax: Int { 4096 }
 
-    package init(directory: String, on files: Files) {
+    package init(
+        directory: String, on files: Files, nextWriter: @escaping () -> String = { "" },
+        tell: @escaping (Eviction) -> Void = { _ in }
+    ) {
         self.files = files
         self.directory = directory
+        self.nextWriter = nextWriter
+        self.tell = tell
     }
 
-    /// What waits now; counts the lines of those segments whose names do not tell.
+    /// What waits now; reads all of it.
     package func usage() throws(FileSystemError) -> SpoolUsage {
         var usage = SpoolUsage()
-        let segments = try self.segments()
-        for (index, segment) in segments.enumerated() {
+        for segment in try self.segments() {
             usage.byteCount += segment.byteCount
             usage.segmentCount += 1
-            let next = index + 1 < segments.count ? segments[index + 1].name : nil
-            if let next, next.writer == segment.name.writer, !next.isKept {
-                usage.lineCount += Int(next.firstSequence - segment.name.firstSequence)
-            } else if let bytes = try self.files.contents(of: self.path(segment.name.description)) {
-                usage.lineCount += SegmentLines(bytes).count
-            }
+            guard let bytes = try self.files.contents(of: self.path(segment.name.description)) else { continue }
+            usage.lineCount += SegmentLines(bytes).count
         }
         return usage
     }
 
-    /// Takes away what is beyond the quota, and finishes what a crash interrupted; says how many bytes there are then.
+    /// Takes away what is beyond the quota, and finishes what a crash interrupted.
     ///
     /// - Parameters:
     ///   - now: trusted as far as another process's files bear it out, so that a clock that jumps ages nothing.
     ///   - writer: of this process.
-    ///   - nextWriter: makes a name for a segment of kept lines.
-    package func evict(
-        beyond quota: SpoolQuota, now: WallTime, writer: String, nextWriter: () -> String
-    ) throws(FileSystemError) -> (evictions: [Eviction], byteCount: Int) {
-        var evictions = try self.finishInterrupted(nextWriter)
-        let segments = try self.segments()
-        let witnessed = segments.filter { $0.name.writer != writer }.map(\.modified).max() ?? 0
-        let oldest = min(now.milliseconds * 1_000_000, witnessed) - quota.ageMax.nanoseconds
-        var total = segments.reduce(0) { $0 + $1.byteCount }
-        var keptTotal = segments.filter(\.name.isKept).reduce(0) { $0 + $1.byteCount }
-        for segment in segments.filter({ !$0.name.isKept }) + segments.filter(\.name.isKept) {
-            let isBeyond =
-                total > quota.byteCountMax || segment.name.isKept && keptTotal > quota.byteCountMax / 8
-            let isOld = segment.modified < oldest
-            guard isBeyond || isOld else { continue }
-            guard let eviction = try self.evict(segment, isBeyond ? .quota : .age, nextWriter) else { continue }
-            total -= eviction.evictedByteCount
-            if segment.name.isKept { keptTotal -= eviction.evictedByteCount }
-            evictions.append(eviction)
+    package func evict(beyond quota: SpoolQuota, now: WallTime, writer: String) -> Upkeep {
+        var upkeep = Upkeep()
+        do throws(FileSystemError) {
+            try self.finishInterrupted(&upkeep)
+            let segments = try self.segments()
+            let witnessed = segments.filter { $0.name.writer != writer && !$0.name.isKept }.map(\.modified).max() ?? 0
+            let oldest = min(now.milliseconds * 1_000_000, witnessed) - quota.ageMax.nanoseconds
+            upkeep.byteCount = segments.reduce(0) { $0 + $1.byteCount }
+            var count = segments.count
+            var keptByteCount = segments.filter(\.name.isKept).reduce(0) { $0 + $1.byteCount }
+            for segment in segments.filter({ !$0.name.isKept }) + segments.filter(\.name.isKept) {
+                let isBeyond =
+                    upkeep.byteCount > quota.byteCountMax || count > Self.segmentCountMax
+                    || segment.name.isKept && keptByteCount > quota.byteCountMax / 8
+                guard isBeyond || segment.modified < oldest else { continue }
+                // What somebody else holds, or took away meanwhile, is none of what is to go.
+                let evictedByteCount =
+                    self.evict(segment, isBeyond ? .quota : .age, &upkeep)?.evictedByteCount ?? segment.byteCount
+                count -= 1
+                upkeep.byteCount -= evictedByteCount
+                if segment.name.isKept { keptByteCount -= evictedByteCount }
+            }
+        } catch {
+            upkeep.failure = upkeep.failure ?? error
         }
-        return (evictions, total)
+        return upkeep
     }
 
-    /// Takes away every segment that no process writes, and keeps nothing of it.
-    package func purge() throws(FileSystemError) -> [Eviction] {
-        var evictions: [Eviction] = []
-        for segment in try self.segments() {
-            if let eviction = try self.evict(segment, .purge, { "" }) { evictions.append(eviction) }
+    /// Takes away every segment that no process writes, and keeps nothing of it, nor of what a crash left.
+    package func purge() throws(FileSystemError) {
+        var upkeep = Upkeep()
+        for name in try self.files.list(self.directory) {
+            guard let segment = Leftover(name), segment.kind != .whole else { continue }
+            self.finish(segment, .purge, &upkeep)
         }
-        return evictions
+        for segment in try self.segments() { self.evict(segment, .purge, &upkeep) }
+        if let failure = upkeep.failure { throw failure }
     }
 
     private func path(_ name: String) -> String {
@@ -141,61 +162,110 @@ package struct SpoolKeeper<Files: FileSystem> {
         return segments
     }
 
-    private func finishInterrupted(_ nextWriter: () -> String) throws(FileSystemError) -> [Eviction] {
-        var evictions: [Eviction] = []
-        for name in try self.files.list(self.directory) where name.hasSuffix(Self.evictedSuffix) {
-            guard let segment = SegmentName(parsing: String(name.dropLast(Self.evictedSuffix.utf8.count))) else {
-                continue
+    private func finishInterrupted(_ upkeep: inout Upkeep) throws(FileSystemError) {
+        for name in try self.files.list(self.directory) {
+            guard let segment = Leftover(name) else { continue }
+            switch segment.kind {
+            case .evicted: self.finish(segment, .quota, &upkeep)
+            case .purged: self.finish(segment, .purge, &upkeep)
+            // The agent gives those their names back.
+            case .new, .whole: break
             }
-            evictions.append(try self.remove(segment, .quota, nextWriter))
         }
-        return evictions
     }
 
-    /// `nil` for a segment that somebody holds, or that is gone.
-    private func evict(
-        _ segment: Segment, _ reason: Eviction.Reason, _ nextWriter: () -> String
-    ) throws(FileSystemError) -> Eviction? {
-        let path = self.path(segment.name.description)
+    /// Removes what a crash left on its way out, unless somebody is at it.
+    private func finish(_ leftover: Leftover, _ reason: Eviction.Reason, _ upkeep: inout Upkeep) {
         do throws(FileSystemError) {
-            let file = try self.files.open(path, .read)
+            let path = self.path(leftover.description)
+            guard let file = try self.lock(path, reason) else { return }
             defer { self.files.close(file) }
-            guard try self.files.lock(file, .exclusive) else { return nil }
-            try self.files.rename(path, to: path + Self.evictedSuffix)
+            try self.remove(leftover.name, at: path, reason)
+        } catch {
+            upkeep.failure = upkeep.failure ?? error
+        }
+    }
+
+    /// `nil` for a segment that somebody holds, that is gone, or that could not be taken away.
+    @discardableResult
+    private func evict(_ segment: Segment, _ reason: Eviction.Reason, _ upkeep: inout Upkeep) -> Eviction? {
+        do throws(FileSystemError) {
+            let path = self.path(segment.name.description)
+            guard let file = try self.lock(path, reason) else { return nil }
+            defer { self.files.close(file) }
+            let kind: Leftover.Kind = reason == .purge ? .purged : .evicted
+            let aside = self.path(Leftover(name: segment.name, kind: kind).description)
+            do throws(FileSystemError) {
+                try self.files.rename(path, to: aside)
+            } catch {
+                if error.errno == SystemErrorText.noEntry { return nil }
+                throw error
+            }
+            return try self.remove(segment.name, at: aside, reason)
+        } catch {
+            upkeep.failure = upkeep.failure ?? error
+            return nil
+        }
+    }
+
+    /// Opens and locks a file; `nil` when it is gone or somebody holds it.
+    private func lock(_ path: String, _ reason: Eviction.Reason) throws(FileSystemError) -> FileID? {
+        let file: FileID
+        do throws(FileSystemError) {
+            file = try self.files.open(path, .read)
         } catch {
             if error.errno == SystemErrorText.noEntry { return nil }
             throw error
         }
-        return try self.remove(segment.name, reason, nextWriter)
+        do throws(FileSystemError) {
+            // Others look whether they could lock it, and let go at once; a purge waits for them.
+            for attempt in 0..<(reason == .purge ? 20 : 1) {
+                if attempt > 0 { Self.pause() }
+                if try self.files.lock(file, .exclusive) { return file }
+            }
+        } catch {
+            self.files.close(file)
+            throw error
+        }
+        self.files.close(file)
+        return nil
     }
 
+    private static func pause() {
+        let nothing: Void? = Monitor(()).wait(until: POSIXClock().monotonicTime() + .milliseconds(5)) { _ in nil }
+        _ = nothing
+    }
+
+    @discardableResult
     private func remove(
-        _ name: SegmentName, _ reason: Eviction.Reason, _ nextWriter: () -> String
+        _ name: SegmentName, at path: String, _ reason: Eviction.Reason
     ) throws(FileSystemError) -> Eviction {
-        let path = self.path(name.description + Self.evictedSuffix)
         let bytes = try self.files.contents(of: path) ?? []
         let lines = SegmentLines(bytes)
         var eviction = Eviction(segment: name, reason: reason)
         eviction.evictedCount = lines.count
         eviction.evictedByteCount = bytes.count
         let kept = reason == .purge || name.isKept ? [] : lines.newestKept(byteCountMax: Self.keptByteCountMax)
-        if kept.isEmpty {
-            try self.files.unlink(path)
-        } else if try self.keep(kept.map { bytes[$0] }, nextWriter(), insteadOf: path) {
+        if try self.keep(kept.map { bytes[$0] }, insteadOf: path) {
             eviction.evictedCount -= kept.count
             eviction.keptCount = kept.count
             eviction.evictedByteCount -= kept.reduce(0) { $0 + $1.count }
         }
+        self.tell(eviction)
+        do throws(FileSystemError) {
+            try self.files.unlink(path)
+        } catch {
+            if error.errno != SystemErrorText.noEntry { throw error }
+        }
         return eviction
     }
 
-    /// Stores kept lines, and deletes the segment that they came from; `false` when there was no room for them.
-    private func keep(
-        _ lines: [ArraySlice<UInt8>], _ writer: String, insteadOf path: String
-    ) throws(FileSystemError) -> Bool {
+    /// Stores kept lines; `false` when there was no room for them.
+    private func keep(_ lines: [ArraySlice<UInt8>], insteadOf path: String) throws(FileSystemError) -> Bool {
+        guard !lines.isEmpty else { return true }
+        let writer = self.nextWriter()
         do throws(FileSystemError) {
             try self.write(lines, writer)
-            try self.files.unlink(path)
             return true
         } catch {
             guard error.isDiskFull else { throw error }
@@ -241,6 +311,37 @@ package struct SpoolKeeper<Files: FileSystem> {
             throw error
         }
     }
+}
+
+/// A segment's file under its name, or under one that says what happens to it.
+private struct Leftover: CustomStringConvertible {
+    enum Kind: String, CaseIterable {
+        case whole = ""
+        case new = ".new"
+        case evicted = ".evicted"
+        case purged = ".purged"
+    }
+
+    let name: SegmentName
+    let kind: Kind
+
+    init(name: SegmentName, kind: Kind) {
+        self.name = name
+        self.kind = kind
+    }
+
+    /// `nil` for any other name.
+    init?(_ text: String) {
+        for kind in Kind.allCases where text.hasSuffix(kind.rawValue) {
+            if let name = SegmentName(parsing: String(text.dropLast(kind.rawValue.utf8.count))) {
+                self.init(name: name, kind: kind)
+                return
+            }
+        }
+        return nil
+    }
+
+    var description: String { self.name.description + self.kind.rawValue }
 }
 
 /// The whole lines of a segment, in one look at its bytes.

@@ -191,8 +191,10 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     }
 
     /// Ends the segment, and its lock; the next line begins another.
+    ///
+    /// One without a whole line stays open: the next would have its name, and somebody may have dealt with it by then.
     package mutating func closeSegment() {
-        guard let segment = self.segment else { return }
+        guard let segment = self.segment, segment.byteCount > 0 else { return }
         self.files.close(segment.file)
         self.segment = nil
     }

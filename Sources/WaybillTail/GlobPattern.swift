@@ -17,6 +17,14 @@ package struct GlobPattern: Hashable, Sendable {
         self.components = pattern.split(separator: "/", omittingEmptySubsequences: true).map { GlobComponent($0) }
     }
 
+    /// Files by their names in one directory, whatever characters that has.
+    package init(in directory: String, names pattern: String) {
+        self.description = Path.join(directory, pattern)
+        self.isAbsolute = directory.hasPrefix("/")
+        let components = directory.split(separator: "/", omittingEmptySubsequences: true)
+        self.components = components.map { GlobComponent(literal: $0) } + [GlobComponent(pattern[...])]
+    }
+
     /// Whether `path`, written as the pattern is, is one of those the pattern stands for.
     package func matches(_ path: String) -> Bool {
         let names = path.split(separator: "/", omittingEmptySubsequences: true)
@@ -94,6 +102,11 @@ private struct GlobComponent: Hashable, Sendable {
     /// The name itself where the component has no wildcard.
     let literal: String?
     private let tokens: [Token]
+
+    init(literal text: Substring) {
+        self.literal = String(text)
+        self.tokens = text.unicodeScalars.map { .scalar($0) }
+    }
 
     init(_ text: Substring) {
         let scalars = Array(text.unicodeScalars)

@@ -245,7 +245,8 @@ extension Tail {
                 continue
             }
             if self.byPath[file.path] == key { self.byPath[file.path] = nil }
-            if file.descriptor != nil {
+            // A segment whose name is gone was evicted or purged by its app, and is not to be shipped.
+            if file.descriptor != nil, !file.isSegment || !self.isDirectoryPresent(file) {
                 self.table[key].reach = .descriptor
                 if file.phase == .following { self.left(key, now) }
                 self.enqueueProbe(key)

@@ -18,6 +18,7 @@ public final class Recorder: Sendable {
     public let waybill: Waybill
     private let disk = FaultyFileSystem()
     private let clock = ManualClock()
+    private let core: ClientCore<FaultyFileSystem, ManualClock>
 
     /// A recorder whose client is configured as the app's, where that matters to a test.
     ///
@@ -29,8 +30,8 @@ public final class Recorder: Sendable {
         configuration.language = nil
         configure(&configuration)
         configuration.spool = "/spool"
-        self.waybill = Waybill(
-            core: try ClientCore(configuration, on: self.disk, clock: self.clock, seed: 1, zone: { _ in 0 }))
+        self.core = try ClientCore(configuration, on: self.disk, clock: self.clock, seed: 1, zone: { _ in 0 })
+        self.waybill = Waybill(core: self.core)
     }
 
     /// Everything that was stored, in order, Waybill's own events among it.
@@ -68,7 +69,7 @@ extension Recorder {
     /// - Parameter count: how often; at least once when it is `nil`.
     public func expectTracked(_ event: some Event, times count: Int? = nil) throws(ExpectationFailure) {
         var draft = EventDraft()
-        draft.take(event, EventRules(), nil) { _ in }
+        draft.take(event, EventRules(), self.core.salt) { _ in }
         let names = draft.fieldNames
         let fields = names.map { name in (name, draft.json(of: name) ?? "null") }
         try self.expect(draft.name, fields, count)
@@ -80,7 +81,7 @@ extension Recorder {
     public func expectTracked(
         _ name: String, _ fields: KeyValuePairs<String, Scalar> = [:], times count: Int? = nil
     ) throws(ExpectationFailure) {
-        try self.expect(name, fields.map { ($0.key, $0.value.json) }, count)
+        try self.expect(name, fields.map { ($0.key, $0.value.json(self.core.salt)) }, count)
     }
 
     /// Checks that no event of this name was tracked.
@@ -107,9 +108,9 @@ extension Recorder {
 
 extension Scalar {
     /// The value as it is in a line.
-    var json: String {
+    func json(_ salt: PrivacySalt?) -> String {
         var draft = EventDraft()
-        draft.take(.event, "e", nil, EventRules(), nil) { $0.put("value", self) }
+        draft.take(.event, "e", nil, EventRules(), salt) { $0.put("value", self) }
         return draft.json(of: "value") ?? "null"
     }
 }

@@ -215,6 +215,30 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     #expect(try place.archivedNames() == names(0..<10))
 }
 
+@Test func `a drain ends at its deadline, whatever rounds are before it`() async throws {
+    let place = try Place()
+    let waybill = try place.waybill()
+    waybill.track("e0")
+    let silent = Place.boundSocket()
+    listen(silent.file, 16)
+    defer { close(silent.file) }
+    let dispatcher = try place.dispatcher(port: silent.port, patience: .seconds(3600))
+    let before = Task { await dispatcher.dispatch() }
+    // The round before is under way once it has the spool's lock.
+    while (try? place.dispatcher()) != nil { await Task.yield() }
+    guard case .failed(let failure) = await dispatcher.drain(until: .now + .milliseconds(100)) else {
+        Issue.record("delivered to nobody")
+        return
+    }
+    #expect(failure.code == "deadline")
+    before.cancel()
+    guard case .failed(let stopped) = await before.value else {
+        Issue.record("delivered to nobody")
+        return
+    }
+    #expect(stopped.code == "stopped")
+}
+
 @Test func `rounds asked for at the same time follow each other and repeat nothing`() async throws {
     let place = try Place()
     let waybill = try place.waybill()
@@ -253,6 +277,7 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
 @Test(arguments: [
     ("", ["h:1"], "`spool` is empty; name the app's spool"),
     ("/tmp", [], "`receivers` is empty; name one, as in host:5170"),
+    ("/tmp", ["[::1]"], "[::1] is no receiver; name a host and a port, as in host:5170"),
     ("/tmp", ["host"], "host is no receiver; name a host and a port, as in host:5170"),
 ])
 func `a configuration that cannot work is refused with what to do`(

@@ -17,6 +17,19 @@ struct GlobPatternTests {
     }
 
     @Test
+    func `a directory may have characters that mean something in a pattern`() {
+        let pattern = GlobPattern(in: "/sp[a]ol*/x", names: "*.ndjson")
+        #expect(pattern.matches("/sp[a]ol*/x/1.ndjson"))
+        #expect(!pattern.matches("/spaolb/x/1.ndjson"))
+        let files = MemoryFileSystem()
+        for directory in ["/sp[a]ol*", "/sp[a]ol*/x", "/spaolb", "/spaolb/x"] { files.makeDirectory(directory) }
+        for path in ["/sp[a]ol*/x/1.ndjson", "/spaolb/x/2.ndjson"] { files.append(path, "x") }
+        var expansion = GlobPattern.Expansion()
+        pattern.expand(on: files, into: &expansion)
+        #expect(expansion.paths == ["/sp[a]ol*/x/1.ndjson"])
+    }
+
+    @Test
     func `an expansion lists the matches and the directories in which more can appear`() {
         let files = MemoryFileSystem()
         for directory in ["/var", "/var/a", "/var/b", "/var/c", "/var/a/log", "/var/b/log"] {

@@ -103,7 +103,7 @@ private struct Bought: ActionEvent { var name: String { "bought" } }
     waybill.track(Bought(), by: visitor)
     waybill.track(Home(), by: visitor)
     client.track("tap", .action)
-    visitor.consent = Visitor.Consent(analytics: true, ads: false)
+    visitor.consent = Consent(analytics: true, ads: false)
     waybill.track(Bought(), by: visitor)
     visitor.consent?.analytics = false
     #expect(waybill.track(Bought(), by: visitor) == .dropped(.optedOut))
