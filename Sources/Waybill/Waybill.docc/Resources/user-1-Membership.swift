@@ -1,0 +1,27 @@
+import FirebaseAnalytics
+import Waybill
+
+struct Account {
+    let id: String
+    let tier: String
+}
+
+struct Membership {
+    let waybill: Waybill
+
+    func signedIn(_ account: Account) {
+        waybill.setUser(account.id, traits: ["tier": .string(account.tier)])
+    }
+
+    func signedOut() {
+        waybill.setUser(nil, traits: ["tier": nil])
+    }
+
+    func answered(analytics: Bool, ads: Bool) {
+        Analytics.setConsent([
+            .analyticsStorage: analytics ? .granted : .denied,
+            .adUserData: ads ? .granted : .denied,
+            .adPersonalization: ads ? .granted : .denied,
+        ])
+    }
+}

@@ -1,0 +1,5 @@
+public import Foundation
+
+open class FirebaseApp: NSObject {
+    open class func configure() {}
+}
