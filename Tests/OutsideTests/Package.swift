@@ -1,0 +1,42 @@
+// swift-tools-version: 6.2
+import Foundation
+import PackageDescription
+
+// An app's package, as Tools/outside copies it out of the repository: nothing but the products, every warning an error.
+// WAYBILL is where the repository is, WAYBILL_ALL asks for the products that pull in packages.
+let repository = ProcessInfo.processInfo.environment["WAYBILL"] ?? "../.."
+let isAll = ProcessInfo.processInfo.environment["WAYBILL_ALL"] != nil
+
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .treatAllWarnings(as: .error),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+]
+
+func product(_ name: String) -> Target.Dependency { .product(name: name, package: "waybill") }
+
+var targets: [Target] = [
+    .executableTarget(
+        name: "outside", dependencies: [product("Waybill"), product("WaybillSystemLog"), product("WaybillUI")],
+        swiftSettings: settings),
+    .testTarget(
+        name: "OutsideTests", dependencies: ["outside", product("Waybill"), product("WaybillTesting")],
+        swiftSettings: settings),
+]
+var dependencies: [Package.Dependency] = [.package(name: "waybill", path: repository)]
+if isAll {
+    dependencies.append(.package(url: "https://github.com/apple/swift-log", from: "1.16.2"))
+    targets.append(
+        .executableTarget(
+            name: "outside-all",
+            dependencies: [
+                product("Waybill"), product("WaybillDispatch"), product("WaybillLogging"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings))
+}
+
+let package = Package(
+    name: "outside", platforms: [.macOS(.v15)], dependencies: dependencies, targets: targets)
