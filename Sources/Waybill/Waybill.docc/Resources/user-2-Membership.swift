@@ -14,7 +14,7 @@ struct Membership {
     }
 
     func signedOut() {
-        waybill.setUser(nil, traits: ["tier": nil])
+        waybill.setUser(nil, traits: ["tier": "none"])
     }
 
     func answered(analytics: Bool, ads: Bool) throws {
