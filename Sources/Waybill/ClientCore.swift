@@ -399,6 +399,10 @@ extension ClientCore {
                 return error
             }
         }
+        // What was said about consent went with the rest, and still holds.
+        if let consent = self.state.withLock({ $0.consent }) {
+            _ = self.setConsent(analytics: consent.analytics, ads: consent.ads)
+        }
         if let failure { throw WaybillError(failure) }
     }
 

@@ -307,11 +307,11 @@ extension ClientState {
     }
 
     mutating func setUser(_ id: String?, _ draft: borrowing EventDraft, at now: Moment) -> TrackOutcome {
-        guard self.isAllowed else { return self.drop(.optedOut) }
-        guard !draft.isDropped else { return self.drop(.filtered) }
         if let id, id.isEmpty || id.utf8.count > EventLimits.userByteCountMax { return self.drop(.invalid) }
+        guard !draft.isDropped else { return self.drop(.filtered) }
         self.identity.user = id
         self.identityChanged()
+        guard self.isAllowed else { return self.drop(.optedOut) }
         return self.write(draft, at: now)
     }
 

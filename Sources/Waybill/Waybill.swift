@@ -35,13 +35,17 @@ public final class Waybill: Sendable {
 
     /// Opens the spool, making the folder when it is missing.
     ///
-    /// A full disk is no error here: it is met, and counted, by the events.
+    /// A full disk is no error here: it is met, and counted, by the events. On Apple's systems the folder is left out of
+    /// backups, and its files can be read from the first unlock after a start on.
     public init(_ configuration: Configuration) throws(WaybillError) {
         let core = try ClientCore(
             configuration, on: POSIXFileSystem(), clock: POSIXClock(), seed: SystemRandom.seed(),
             zone: SystemZone.minutesEast, execute: { work in _ = Worker(name: "waybill-upkeep", work) })
         self.core = core
         self.usualCore = core
+        #if canImport(Darwin)
+            FolderProtection.protect(configuration.spool)
+        #endif
     }
 
     package init(core: any Client) {
@@ -92,7 +96,8 @@ public final class Waybill: Sendable {
 
     /// Says who the user is, from this event on, and what changed about them; `nil` removes a trait.
     ///
-    /// An `id` beyond 256 bytes changes nothing and is `dropped(.invalid)`.
+    /// An `id` beyond 256 bytes changes nothing and is `dropped(.invalid)`. Without consent nothing is stored, and later
+    /// events, once it is given, name the user nevertheless.
     @discardableResult
     public func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?> = [:]) -> TrackOutcome {
         self.core.setUser(id, traits: traits)
@@ -137,7 +142,7 @@ public final class Waybill: Sendable {
     /// Deletes every event that waits in the spool, but those of other processes that are writing now.
     ///
     /// For users who take their consent back: what was delivered before is not undone. From here on events say no
-    /// user, and `wb.evicted` events say how many went.
+    /// user; `wb.evicted` events say how many went, and `wb.consent` is said again.
     public func purge() throws(WaybillError) {
         try self.core.purge()
     }

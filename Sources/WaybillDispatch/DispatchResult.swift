@@ -20,7 +20,8 @@ public struct DispatchFailure: Error, Hashable, Sendable, CustomStringConvertibl
     /// Events that wait; 0 where the round did not come to counting them.
     public let remainingCount: Int
 
-    init(code: String, message: String, deliveredCount: Int = 0, remainingCount: Int = 0) {
+    /// A failure, for the tests of an app that shows them.
+    public init(code: String, message: String, deliveredCount: Int = 0, remainingCount: Int = 0) {
         self.code = code
         self.message = message
         self.deliveredCount = deliveredCount

@@ -20,7 +20,7 @@ internal import WaybillSystem
 
 /// Delivers an app's spool to a receiver from within the app.
 ///
-///     let dispatcher = try Dispatcher(.init(spool: spool, receivers: ["events.example.com:5170"]))
+///     let dispatcher = try Dispatcher(.init(spool: spool, receivers: ["events.example.com:4390"]))
 ///     let result = await dispatcher.dispatch()                        // .delivered(17, remaining: 0)
 ///     await dispatcher.drain(until: .now + .seconds(20))              // in background time
 ///
@@ -118,8 +118,8 @@ public final class Dispatcher: Sendable {
 
     private static func run(_ configuration: AgentConfiguration) async -> DispatchResult {
         guard !Task.isCancelled else { return self.stopped(AgentSummary()) }
-        var logger = Logger(label: "waybill.dispatch")
-        logger.logLevel = .warning
+        // Results say it all; an app's own log may lead back into the spool.
+        let logger = Logger(label: "waybill.dispatch", factory: { _ in SwiftLogNoOpLogHandler() })
         let agent = Agent(configuration: configuration, logger: logger)
         do {
             try await agent.run()

@@ -43,7 +43,7 @@ extension Dispatcher {
 
     /// What a dispatcher is told.
     public struct Configuration: Sendable {
-        /// The spool that the app's ``Waybill/Waybill`` writes.
+        /// The spool that the app's `Waybill` writes.
         public var spool: String
         /// `HOST:PORT` of each receiver; tried in turn.
         public var receivers: [String]
@@ -76,11 +76,11 @@ extension Dispatcher {
         func agent() throws(DispatchFailure) -> AgentConfiguration {
             guard !self.spool.isEmpty else { throw Self.wrong("`spool` is empty; name the app's spool") }
             guard !self.isTokenEmpty else { throw Self.wrong("`token` is empty; leave it out, or name the receiver's") }
-            guard !self.receivers.isEmpty else { throw Self.wrong("`receivers` is empty; name one, as in host:5170") }
+            guard !self.receivers.isEmpty else { throw Self.wrong("`receivers` is empty; name one, as in host:4390") }
             var addresses: [NetworkAddress] = []
             for receiver in self.receivers {
                 guard let address = NetworkAddress(receiver) else {
-                    throw Self.wrong("\(receiver) is no receiver; name a host and a port, as in host:5170")
+                    throw Self.wrong("\(receiver) is no receiver; name a host and a port, as in host:4390")
                 }
                 addresses.append(address)
             }

@@ -47,6 +47,8 @@ public struct Fields: ~Copyable {
     private var scopeStart = 0
     private var isScopeEmpty = true
     private var hasObjects = false
+    /// Whether anything was put, be it `nil`.
+    @usableFromInline private(set) var isTouched = false
     /// Whether a value is being written that is no object: nothing can be put into it.
     private var isValueOpen = false
     package internal(set) var repairs = FieldRepairs()
@@ -68,6 +70,7 @@ public struct Fields: ~Copyable {
         self.scopeStart = 0
         self.isScopeEmpty = true
         self.hasObjects = false
+        self.isTouched = false
         self.isValueOpen = false
         self.repairs = FieldRepairs()
     }
@@ -75,6 +78,7 @@ public struct Fields: ~Copyable {
     /// Puts a field; writes nothing when `value` is `nil`.
     @inlinable
     public mutating func put<Value: FieldValue>(_ key: String, _ value: Value?) {
+        self.touch()
         guard let value, self.admits(isFinite: value.isFinite), self.begin(key) else { return }
         value.append(to: &self)
         self.endValue()
@@ -83,6 +87,7 @@ public struct Fields: ~Copyable {
     /// Puts a field; writes nothing when `value` is `nil`.
     @inlinable
     public mutating func put<Value: FieldValue>(_ key: StaticString, _ value: Value?) {
+        self.touch()
         guard let value, self.admits(isFinite: value.isFinite), self.begin(key) else { return }
         value.append(to: &self)
         self.endValue()
@@ -92,8 +97,7 @@ public struct Fields: ~Copyable {
     ///
     /// Equal texts of one install have equal hashes, those of two installs do not; nothing when `text` is `nil`.
     public mutating func put(_ key: String, private text: String?) {
-        guard let text else { return }
-        self.put(key, self.hash(of: text.utf8))
+        self.put(key, text.map { self.hash(of: $0.utf8) })
     }
 
     func hash(of text: some Sequence<UInt8>) -> String {
@@ -152,6 +156,11 @@ public struct Fields: ~Copyable {
         self.buffer.append(UInt8(ascii: "}"))
     }
 
+    @usableFromInline
+    mutating func touch() {
+        self.isTouched = true
+    }
+
     /// Whether a value can be written at all; counts when it cannot.
     @usableFromInline
     mutating func admits(isFinite: Bool) -> Bool {
@@ -192,6 +201,7 @@ public struct Fields: ~Copyable {
 
     /// Whether a member can stand here: not within a value.
     private mutating func admitsMember() -> Bool {
+        self.isTouched = true
         if !self.isValueOpen { return true }
         self.repairs.nested += 1
         return false

@@ -40,7 +40,7 @@ public struct ProviderID: Hashable, Sendable, ExpressibleByStringLiteral, Custom
 public struct Override: ~Copyable {
     /// Replaces the event's name.
     public var name: String?
-    /// Replace the event's own fields, when there is one; what the call site adds is added to these, too.
+    /// Replace the event's own fields as soon as anything is put, be it `nil`; what the call site adds is added to these, too.
     public var fields = Fields()
     /// The provider does not get the event.
     public var skip = false
@@ -48,7 +48,7 @@ public struct Override: ~Copyable {
     init() {}
 
     var isEmpty: Bool {
-        self.name == nil && self.fields.isEmpty && !self.skip
+        self.name == nil && !self.fields.isTouched && !self.skip
     }
 
     mutating func removeAll() {
@@ -117,7 +117,7 @@ public struct Overrides: ~Copyable {
 
     /// Adds fields to those of every provider that has fields of its own.
     func add(_ fields: borrowing Fields, from start: Int) {
-        for slot in self.slots[..<self.count] where !slot.override.fields.isEmpty {
+        for slot in self.slots[..<self.count] where slot.override.fields.isTouched {
             slot.override.fields.add(fields, from: start)
         }
     }
@@ -142,7 +142,7 @@ public struct Overrides: ~Copyable {
                 line.appendString(name)
                 needsComma = true
             }
-            if !slot.override.fields.isEmpty {
+            if slot.override.fields.isTouched {
                 line.append(needsComma ? ",\"data\":{" : "\"data\":{")
                 line.append(slot.override.fields.buffer)
                 line.append(UInt8(ascii: "}"))

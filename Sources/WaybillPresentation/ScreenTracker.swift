@@ -51,13 +51,15 @@ public final class ScreenTracker {
         self.perform(self.stack.disappeared(ObjectIdentifier(owner), at: self.now()))
     }
 
-    /// Says that the user left the app: closes the current screen with a ``ScreenEnded``.
+    /// Says that the user left the app, to Waybill too: closes the current screen with a ``ScreenEnded``.
     public func appEnteredBackground() {
         self.perform(self.stack.enteredBackground(at: self.now()))
+        self.waybill.enter(.background)
     }
 
     /// Says that the user is back: the current screen is viewed again.
     public func appEnteredForeground() {
+        self.waybill.enter(.foreground)
         self.perform(self.stack.enteredForeground(at: self.now()))
     }
 

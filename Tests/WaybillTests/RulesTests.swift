@@ -140,6 +140,21 @@ private struct Shared: ActionEvent {
     }
 }
 
+private struct Guarded: ActionEvent {
+    let coupon: String?
+    var name: String { "guarded" }
+    func encode(into fields: inout Fields) { fields.put("secret", 1) }
+    func customize(_ overrides: inout Overrides) { overrides[.ga4].fields.put("coupon", self.coupon) }
+}
+
+@Test func `fields of a provider's own replace the event's, also when all of them are nil`() throws {
+    let client = try Client()
+    client.waybill.track(Guarded(coupon: nil))
+    client.waybill.track(Guarded(coupon: nil)) { $0.put("source", "feed") }
+    #expect(client.lines[0].contains(#""data":{"secret":1},"overrides":{"ga4":{"data":{}}}"#))
+    #expect(client.lines[1].contains(#""overrides":{"ga4":{"data":{"source":"feed"}}}"#))
+}
+
 @Test func `what a call site adds reaches providers with fields of their own`() throws {
     let client = try Client()
     client.waybill.track(Shared()) { fields in
