@@ -1,104 +1,10 @@
 import Glibc
-import Logging
-import ServiceLifecycle
 import Synchronization
 import Testing
 import Waybill
 import WaybillAgent
 import WaybillDispatch
-import WaybillReceiver
 import WaybillSystem
-
-/// A folder for one test: a spool, and a receiver's data.
-private final class Place: Sendable {
-    let path: String
-    let port: Int
-
-    init() throws {
-        var template = Array("/tmp/waybill-dispatch-XXXXXX".utf8CString)
-        let isMade = template.withUnsafeMutableBufferPointer { mkdtemp($0.baseAddress!) != nil }  // Not empty.
-        try #require(isMade)
-        self.path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        self.port = try Self.freePort()
-    }
-
-    deinit { try? POSIXFileSystem().removeTree(self.path) }
-
-    var spool: String { "\(self.path)/spool" }
-
-    /// A port that nobody listens on now.
-    private static func freePort() throws -> Int {
-        let socket = Self.boundSocket()
-        defer { close(socket.file) }
-        return socket.port
-    }
-
-    /// A bound socket of any port.
-    static func boundSocket() -> (file: Int32, port: Int) {
-        let file = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
-                _ = bind(file, generic, length)
-                getsockname(file, generic, &length)
-            }
-        }
-        return (file, Int(UInt16(bigEndian: address.sin_port)))
-    }
-
-    func waybill() throws -> Waybill {
-        try Waybill(
-            Waybill.Configuration(
-                spool: self.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118"))
-    }
-
-    func dispatcher(
-        port: Int? = nil, mode: Dispatcher.Mode = .manual, patience: Duration = .seconds(20),
-        finished: (@Sendable (DispatchResult) -> Void)? = nil
-    ) throws -> Dispatcher {
-        var configuration = Dispatcher.Configuration(
-            spool: self.spool, receivers: ["127.0.0.1:\(port ?? self.port)"], mode: mode, security: .plain)
-        configuration.patience = patience
-        configuration.finished = finished
-        return try Dispatcher(configuration)
-    }
-
-    /// Runs a receiver while `body` runs, and lets it finish.
-    func receiving<Result>(_ body: () async throws -> Result) async throws -> Result {
-        var configuration = ReceiverConfiguration(dataDirectory: "\(self.path)/data")
-        configuration.port = self.port
-        var logger = Logger(label: "receiver")
-        logger.logLevel = .error
-        let group = ServiceGroup(
-            services: [Receiver(configuration: configuration, logger: logger)], logger: logger)
-        async let end: Void = group.run()
-        let result = try await body()
-        await group.triggerGracefulShutdown()
-        try await end
-        return result
-    }
-
-    /// The names of all archived events, in the files' order.
-    func archivedNames() throws -> [String] {
-        try Self.files(under: "\(self.path)/data/archive").filter { $0.hasSuffix(".ndjson") }.flatMap { path in
-            let bytes = try POSIXFileSystem().contents(of: path) ?? []
-            return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map { line in
-                let start = line.firstRange(of: "\"name\":\"")?.upperBound ?? line.endIndex
-                return String(line[start...].prefix { $0 != "\"" })
-            }
-        }
-    }
-
-    private static func files(under path: String) throws -> [String] {
-        let files = POSIXFileSystem()
-        guard let status = try files.status(at: path) else { return [] }
-        guard status.kind == .directory else { return [path] }
-        return try files.list(path).flatMap { try Self.files(under: Path.join(path, $0)) }
-    }
-}
 
 private func names(_ range: Range<Int>) -> [String] { range.map { "e\($0)" } }
 

@@ -1,0 +1,111 @@
+import Glibc
+import Logging
+import ServiceLifecycle
+import Testing
+import Waybill
+import WaybillDispatch
+import WaybillReceiver
+import WaybillSystem
+
+/// A folder for one test: a spool, and a receiver's data.
+final class Place: Sendable {
+    let path: String
+    /// Nobody listens on it, and no other test is given it.
+    let port: Int
+    /// Keeps the port; a receiver may bind it beside.
+    private let keeper: Int32
+
+    init() throws {
+        var template = Array("/tmp/waybill-dispatch-XXXXXX".utf8CString)
+        let isMade = template.withUnsafeMutableBufferPointer { mkdtemp($0.baseAddress!) != nil }  // Not empty.
+        try #require(isMade)
+        self.path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        (self.keeper, self.port) = Self.boundSocket()
+    }
+
+    deinit {
+        close(self.keeper)
+        try? POSIXFileSystem().removeTree(self.path)
+    }
+
+    var spool: String { "\(self.path)/spool" }
+
+    /// A bound socket of any port, which others may bind as long as none listens.
+    static func boundSocket() -> (file: Int32, port: Int) {
+        let file = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var isShared: Int32 = 1
+        setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &isShared, socklen_t(MemoryLayout<Int32>.size))
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
+                _ = bind(file, generic, length)
+                getsockname(file, generic, &length)
+            }
+        }
+        return (file, Int(UInt16(bigEndian: address.sin_port)))
+    }
+
+    var configuration: Waybill.Configuration {
+        Waybill.Configuration(
+            spool: self.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118")
+    }
+
+    func waybill() throws -> Waybill {
+        try Waybill(self.configuration)
+    }
+
+    func dispatcher(
+        port: Int? = nil, mode: Dispatcher.Mode = .manual, patience: Duration = .seconds(20),
+        finished: (@Sendable (DispatchResult) -> Void)? = nil
+    ) throws -> Dispatcher {
+        var configuration = Dispatcher.Configuration(
+            spool: self.spool, receivers: ["127.0.0.1:\(port ?? self.port)"], mode: mode, security: .plain)
+        configuration.patience = patience
+        configuration.finished = finished
+        return try Dispatcher(configuration)
+    }
+
+    /// Runs a receiver while `body` runs, and lets it finish.
+    func receiving<Result>(
+        adjusting adjust: (inout ReceiverConfiguration) -> Void = { _ in }, _ body: () async throws -> Result
+    ) async throws -> Result {
+        var configuration = ReceiverConfiguration(dataDirectory: "\(self.path)/data")
+        configuration.port = self.port
+        adjust(&configuration)
+        var logger = Logger(label: "receiver")
+        logger.logLevel = .error
+        let group = ServiceGroup(
+            services: [Receiver(configuration: configuration, logger: logger)], logger: logger)
+        async let end: Void = group.run()
+        let result = try await body()
+        await group.triggerGracefulShutdown()
+        try await end
+        return result
+    }
+
+    /// The names of all archived events, in the files' order.
+    func archivedNames() throws -> [String] {
+        try self.files(under: "data/archive").filter { $0.hasSuffix(".ndjson") }.flatMap { path in
+            let bytes = try POSIXFileSystem().contents(of: path) ?? []
+            return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map { line in
+                let start = line.firstRange(of: "\"name\":\"")?.upperBound ?? line.endIndex
+                return String(line[start...].prefix { $0 != "\"" })
+            }
+        }
+    }
+
+    /// The paths of all files below a folder of this place.
+    func files(under folder: String) throws -> [String] {
+        try Self.files(under: Path.join(self.path, folder))
+    }
+
+    private static func files(under path: String) throws -> [String] {
+        let files = POSIXFileSystem()
+        guard let status = try files.status(at: path) else { return [] }
+        guard status.kind == .directory else { return [path] }
+        return try files.list(path).flatMap { try Self.files(under: Path.join(path, $0)) }
+    }
+}
