@@ -211,6 +211,13 @@ let package = Package(
         tests(
             "WaybillDispatchTests",
             ["WaybillDispatch", "Waybill", "WaybillAgent", "WaybillReceiver", "WaybillSystem", lifecycle, logging]),
+        tests(
+            "MigrationTests",
+            [
+                "Waybill", "WaybillDispatch", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillPresentation",
+                "WaybillProjection", "WaybillReceiver", "WaybillSpool", "WaybillSystem", "WaybillSystemLog",
+                "WaybillTesting", lifecycle, logging,
+            ]),
         tests("WaybillReceiverTests", ["WaybillReceiver", "WaybillJournal", "WaybillSystem"]),
         tests(
             "WaybillInspectTests",

@@ -1,0 +1,1 @@
+../WaybillExportTests/ExportSupport.swift

@@ -1,0 +1,1 @@
+../WaybillSystemLogTests/Folder.swift

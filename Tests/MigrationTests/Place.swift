@@ -1,0 +1,1 @@
+../WaybillDispatchTests/Place.swift
