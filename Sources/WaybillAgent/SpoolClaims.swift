@@ -2,10 +2,8 @@ package import WaybillSystem
 
 /// The spools that this agent ships, each locked against others: two that ship one spool would send its lines twice.
 ///
-/// A spool that is not there yet is claimed when it is. Its lock is the file `agent.lock`, held until the run ends.
+/// A spool that is not there yet is claimed when it is. It is the folder itself that is locked, until the run ends.
 package struct SpoolClaims<Files: FileSystem>: ~Copyable {
-    private static var lockName: String { "agent.lock" }
-
     private let files: Files
     private var unclaimed: [String]
     private var locks: [FileID] = []
@@ -21,8 +19,8 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
 
     /// Claims what is there.
     ///
-    /// - Throws: when somebody else ships a spool. One that cannot be written to is not claimed, and nothing is deleted
-    ///   in it either.
+    /// - Throws: when somebody else ships a spool. One that cannot be read is not claimed, and nothing in it is shipped
+    ///   either.
     package mutating func claim() throws(FileSystemError) {
         var rest: [String] = []
         for directory in self.unclaimed {
@@ -33,17 +31,16 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func claim(_ directory: String) throws(FileSystemError) -> Bool {
-        let path = Path.join(directory, Self.lockName)
         let lock: FileID
         do throws(FileSystemError) {
             guard try self.files.status(at: directory)?.kind == .directory else { return false }
-            lock = try self.files.open(path, .append)
+            lock = try self.files.open(directory, .read)
         } catch {
             return false
         }
         do throws(FileSystemError) {
             guard try self.files.lock(lock, .exclusive) else {
-                throw FileSystemError("lock", path: path, errno: SystemErrorText.inUse)
+                throw FileSystemError("lock", path: directory, errno: SystemErrorText.inUse)
             }
         } catch {
             self.files.close(lock)

@@ -7,7 +7,7 @@
 ///     app ── track ──▶ spool/*.ndjson ──▶ round: connect, ship, ACK ──▶ DispatchResult
 ///                                           ▲ every 120 s, or dispatch(), or drain(until:)
 ///
-/// A round's life: the spool is locked (`agent.lock`), the agent's pump runs on a thread of its own until everything
+/// A round's life: the spool's folder is locked, the agent's pump runs on a thread of its own until everything
 /// that was in the spool is durable, no receiver answers for as long as the configuration has patience, or the
 /// deadline comes; the connection ends with it. Rounds follow each other, never overlap. State is in `dispatch/` in the
 /// spool: what the receiver holds is asked from it, so losing that folder loses nothing.

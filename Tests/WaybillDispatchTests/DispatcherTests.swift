@@ -170,7 +170,7 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     try agent.claim()
     let error = #expect(throws: DispatchFailure.self) { try place.dispatcher() }
     #expect(error?.code == "in-use")
-    #expect(error?.message.hasSuffix("/spool/agent.lock is locked); stop one of them") == true)
+    #expect(error?.message.hasSuffix("/spool is locked); stop one of them") == true)
     guard case .failed(let failure) = await early.dispatch() else {
         Issue.record("two ship one spool")
         return

@@ -58,7 +58,7 @@ final class Place: Sendable {
     }
 
     func dispatcher(
-        port: Int? = nil, mode: Dispatcher.Mode = .manual, patience: Duration = .seconds(20),
+        port: Int? = nil, mode: Dispatcher.Mode = .manual, patience: Duration = .seconds(600),
         finished: (@Sendable (DispatchResult) -> Void)? = nil
     ) throws -> Dispatcher {
         var configuration = Dispatcher.Configuration(
