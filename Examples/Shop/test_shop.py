@@ -18,7 +18,9 @@ import tempfile
 import time
 import unittest
 
-ENVELOPE_OF_THE_PROCESS = {"writer", "anon", "session", "session_n", "bundle", "env"}
+# What all visitors' events have in common, and what none of them has.
+OF_THE_PROCESS = ["writer", "session", "session_n", "bundle", "env"]
+OF_ONE_USER = {"dt", "prev", "prev_ms"}
 
 
 def free_port():
@@ -68,22 +70,26 @@ class Server:
 
 
 class Browser:
-    """One visitor: keeps the cookie that it was given."""
+    """One visitor: keeps the cookies that it was given."""
 
-    def __init__(self, server, cookie=None):
+    def __init__(self, server, **cookies):
         self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
-        self.cookie = cookie
+        self.cookies = cookies
+
+    @property
+    def cookie(self):
+        return self.cookies["visitor"]
 
     def ask(self, method, path, body=None):
         """Returns status and body."""
         headers = {"content-type": "application/json"} if body is not None else {}
-        if self.cookie:
-            headers["cookie"] = "visitor=" + self.cookie
+        if self.cookies:
+            headers["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         self.connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = self.connection.getresponse()
         given = http.cookies.SimpleCookie(response.headers.get("set-cookie", "")).get("visitor")
         if given:
-            self.cookie = given.value
+            self.cookies["visitor"] = given.value
         return response.status, response.read().decode()
 
     def close(self):
@@ -99,8 +105,8 @@ class ShopTest(unittest.TestCase):
         self.server = Server(folder.name)
         self.addCleanup(self.server.kill)
 
-    def browser(self, cookie=None):
-        browser = Browser(self.server, cookie)
+    def browser(self, **cookies):
+        browser = Browser(self.server, **cookies)
         self.addCleanup(browser.close)
         return browser
 
@@ -109,6 +115,8 @@ class ShopTest(unittest.TestCase):
         events = self.server.events()
         self.assertEqual([event["seq"] for event in events], list(range(1, len(events) + 1)))
         self.assertEqual([events[0]["name"], events[-1]["name"]], ["server_started", "server_stopped"])
+        for event in events[1:-1]:
+            self.assertFalse(OF_ONE_USER & event.keys(), "a visitor's event says nothing of the one before")
         return events[1:-1]
 
     def test_every_route_tracks_its_event(self):
@@ -116,30 +124,29 @@ class ShopTest(unittest.TestCase):
         self.assertEqual(ann.ask("GET", "/")[0], 200)
         self.assertEqual(len(json.loads(ann.ask("GET", "/products")[1])), 3)
         self.assertEqual(json.loads(ann.ask("GET", "/products/p-3")[1])["name"], "Käsereibe")
-        self.assertEqual(ann.ask("POST", "/login", {"user": "ann"}), (200, "Hello, ann."))
+        self.assertEqual(ann.ask("POST", "/login", {"user": "ann", "newsletter": True}), (200, "Hello, ann."))
         for product in ("p-1", "p-3"):
             self.assertEqual(ann.ask("POST", "/cart", {"product": product})[0], 200)
         status, receipt = ann.ask("POST", "/checkout")
         self.assertEqual((status, json.loads(receipt)["cents"]), (200, 4889))
         events = self.stopped_events()
-        self.assertEqual([(event["kind"], event["name"], event["screen"], event["providers"]) for event in events], [
-            ("screen", "screen_view", "Home", ["mixpanel", "csv"]),
-            ("screen", "screen_view", "Products", ["mixpanel", "csv"]),
-            ("screen", "screen_view", "Product", ["ga4", "mixpanel", "csv"]),
-            ("action", "login", "Login", ["ga4", "mixpanel", "csv"]),
-            ("action", "add_to_cart", "Product", ["ga4", "mixpanel", "csv"]),
-            ("action", "add_to_cart", "Product", ["ga4", "mixpanel", "csv"]),
-            ("event", "purchase", "Checkout", ["ga4", "mixpanel", "csv"])])
-        person = [("visitor_id", ann.cookie), ("user_id", "ann")]
-        self.assertEqual(list(events[2]["data"].items()), person[:1] + [
-            ("product_id", "p-3"), ("name", "Käsereibe"), ("cents", 899)])
-        self.assertEqual(list(events[5]["data"].items()), person + [
-            ("product_id", "p-3"), ("name", "Käsereibe"), ("cents", 899), ("cart_count", 2)])
+        few, all_three = ["mixpanel", "visits"], ["ga4", "mixpanel", "visits"]
+        self.assertEqual(
+            [(event["kind"], event["name"], event.get("screen"), event["providers"]) for event in events], [
+                ("screen", "screen_view", "Home", few), ("screen", "screen_view", "Products", few),
+                ("screen", "screen_view", "Product", all_three), ("user", "set_user", None, all_three),
+                ("action", "login", "Login", all_three), ("action", "add_to_cart", "Product", all_three),
+                ("action", "add_to_cart", "Product", all_three), ("event", "purchase", "Checkout", all_three)])
+        self.assertEqual({event["anon"] for event in events}, {ann.cookie})
+        self.assertEqual([event.get("user") for event in events], 3 * [None] + 5 * ["ann"])
+        self.assertEqual(events[3]["traits"], {"newsletter": True})
         toaster = {"product_id": "p-1", "name": "Toaster, 2 slices", "cents": 3990}
         grater = {"product_id": "p-3", "name": "Käsereibe", "cents": 899}
-        self.assertEqual(list(events[6]["data"].items()), person + [
+        self.assertEqual(list(events[2]["data"].items()), list(grater.items()))
+        self.assertEqual(list(events[6]["data"].items()), [*grater.items(), ("cart_count", 2)])
+        self.assertEqual(list(events[7]["data"].items()), [
             ("order", json.loads(receipt)["order"]), ("cents", 4889), ("items", [toaster, grater])])
-        self.assertEqual([event["log"] for event in events], 6 * ["1.0"] + ["1.1"])
+        self.assertEqual([event.get("log") for event in events], 3 * ["1.0"] + [None] + 3 * ["1.0"] + ["1.1"])
 
     def test_providers_get_their_own_names_and_fields(self):
         ann = self.browser()
@@ -148,7 +155,7 @@ class ShopTest(unittest.TestCase):
         seen, refused = self.stopped_events()
         self.assertEqual(seen["overrides"], {
             "ga4": {"name": "view_item", "data": {
-                "visitor_id": ann.cookie, "currency": "EUR", "value": 39.9,
+                "currency": "EUR", "value": 39.9,
                 "items": [{"item_id": "p-1", "item_name": "Toaster, 2 slices", "price": 39.9}]}},
             "mixpanel": {"name": "Product Viewed"}})
         self.assertEqual(refused["name"], "checkout_refused")
@@ -165,10 +172,27 @@ class ShopTest(unittest.TestCase):
                          [("checkout_refused", "empty_cart")])
 
     def test_a_cookie_that_the_shop_did_not_give_out_is_replaced(self):
-        browser = self.browser(cookie="a" * 100)
+        browser = self.browser(visitor="a" * 100)
         browser.ask("GET", "/")
         self.assertEqual(len(browser.cookie), 36)
-        self.assertEqual([event["data"]["visitor_id"] for event in self.stopped_events()], [browser.cookie])
+        self.assertEqual([event["anon"] for event in self.stopped_events()], [browser.cookie])
+
+    def test_an_app_instance_id_is_the_visitors_own(self):
+        ids = ["0123456789abcdef0123456789ABCDEF", "f" * 32, "f" * 31, "f" * 33, "g" * 32, "", None]
+        for number in ids:
+            self.browser(**({} if number is None else {"ga4": number})).ask("GET", "/")
+        self.assertEqual([event.get("ids") for event in self.stopped_events()],
+                         [{"ga4": ids[0]}, {"ga4": ids[1]}] + 5 * [None])
+
+    def test_what_a_visitor_allows_is_said_and_what_they_refuse_is_not_stored(self):
+        for answer in ["all", "none", "analytics", "perhaps"]:
+            browser = self.browser(consent=answer)
+            self.assertEqual(browser.ask("POST", "/login", {"user": "user-" + answer})[0], 200)
+            self.assertEqual(browser.ask("GET", "/")[0], 200)
+        asked = {"user-all": {"analytics": True, "ads": True}, "user-analytics": {"analytics": True, "ads": False},
+                 "user-perhaps": None}
+        self.assertEqual([(event["user"], event.get("consent")) for event in self.stopped_events()],
+                         [pair for pair in asked.items() for _ in range(3)])
 
     def test_visitors_at_the_same_time_are_told_apart(self):
         visitors, rounds = 8, 25
@@ -181,21 +205,19 @@ class ShopTest(unittest.TestCase):
                     browser.ask("GET", "/products/p-2")
                     browser.ask("POST", "/cart", {"product": "p-2"})
                     browser.ask("POST", "/checkout")
-                return browser.cookie, f"user-{number}"
+                return f"user-{number}", browser.cookie
             finally:
                 browser.close()
 
         with concurrent.futures.ThreadPoolExecutor(visitors) as pool:
-            users = dict(pool.map(visit, range(visitors)))
-        self.assertEqual(len(users), visitors)
+            cookies = dict(pool.map(visit, range(visitors)))
+        self.assertEqual(len(set(cookies.values())), visitors)
         events = self.stopped_events()
-        counts = collections.Counter((event["name"], event["data"]["visitor_id"]) for event in events)
-        wanted = {(name, visitor): rounds for name in ("screen_view", "add_to_cart", "purchase") for visitor in users}
-        self.assertEqual(counts, {**wanted, **{("login", visitor): 1 for visitor in users}})
-        for event in events:
-            self.assertEqual(event["data"]["user_id"], users[event["data"]["visitor_id"]])
-            self.assertNotIn("user", event, "the process has no user")
-        self.assertEqual(len({tuple(event[key] for key in sorted(ENVELOPE_OF_THE_PROCESS)) for event in events}), 1)
+        counts = collections.Counter((event["name"], event["user"], event["anon"]) for event in events)
+        times = {"screen_view": rounds, "add_to_cart": rounds, "purchase": rounds, "set_user": 1, "login": 1}
+        self.assertEqual(counts, {(name, *visitor): count for name, count in times.items()
+                                  for visitor in cookies.items()})
+        self.assertEqual(len({tuple(event[key] for key in OF_THE_PROCESS) for event in events}), 1)
 
     def test_a_killed_server_has_stored_what_it_answered(self):
         ann = self.browser()

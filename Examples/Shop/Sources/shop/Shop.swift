@@ -4,8 +4,11 @@
 ///     GET  /products       ProductListScreen  POST /login      LoggedIn
 ///     GET  /products/:id   ProductScreen      POST /checkout   Purchased, or CheckoutRefused
 ///
-/// One request's life: ``VisitorMiddleware`` finds out whose it is, the route answers and tracks one event, and that
-/// event is in the kernel's hands before the response is written. An agent ships the spool from there.
+/// One request's life: ``VisitorMiddleware`` finds out whose it is, the route answers and tracks its event by that visitor,
+/// and the event is in the kernel's hands before the response is written. An agent ships the spool from there.
+///
+/// An app has one user, whom it tells the client of. A server has many at once: it calls none of `setUser`, `setVendorID`,
+/// `setConsent` and `reset`, which are about the process, and says with each event whose it is.
 import Hummingbird
 import Logging
 import Waybill
@@ -17,8 +20,7 @@ struct Shop {
         let logger = Logger(label: "shop")
         // One for the process: every request's thread may use it.
         let waybill = try Waybill(options.waybill)
-        if let instance = options.ga4Instance { waybill.setVendorID(instance, for: .ga4) }
-        waybill.track("server_started") { $0.put("port", options.port) }
+        waybill.track(ServerEvent(name: "server_started")) { $0.put("port", options.port) }
 
         let application = Application(
             router: Storefront(waybill: waybill, logger: logger).router,
@@ -26,8 +28,8 @@ struct Shop {
             logger: logger)
         // Returns once SIGTERM or SIGINT came and the last response is written.
         try await application.runService()
-        waybill.track("server_stopped")
-        // Until here, events survive the death of the process; from here on, also a power cut.
+        waybill.track(ServerEvent(name: "server_stopped"))
+        // A power cut would have taken the last second.
         try waybill.flush()
         logger.info("stopped", metadata: ["events": "\(waybill.counters.stored)"])
     }
@@ -40,10 +42,6 @@ struct Options {
     var spool = "./spool"
     /// `SHOP_ENV`: dev, internal or prod.
     var environment = DeploymentEnvironment.dev
-    /// `SHOP_GA4_INSTANCE`: the app instance id that GA4 files events under, without which it takes none.
-    ///
-    /// It is the process's too: GA4 counts all visitors as one device.
-    var ga4Instance: String?
 
     init(_ arguments: some Sequence<String>, _ variables: Environment) throws {
         var given: [String: String] = [:]
@@ -67,18 +65,20 @@ struct Options {
             }
             self.environment = environment
         }
-        self.ga4Instance = variables.get("SHOP_GA4_INSTANCE")
     }
 
-    /// Each provider gets what it is for: GA4 four types, Mixpanel and CSV everything.
+    /// Each provider gets what it is for: GA4 four types, Mixpanel and `visits` everything.
     var waybill: Waybill.Configuration {
-        Waybill.Configuration(
+        var configuration = Waybill.Configuration(
             spool: self.spool, environment: self.environment, bundle: "com.example.shop.server", version: "1.0.0",
             build: "1",
             providers: [
                 .only(.ga4, ProductScreen.self, AddedToCart.self, Purchased.self, LoggedIn.self), .all(.mixpanel),
-                .all(.csv),
+                .all("visits"),
             ])
+        // A stored event survives the death of the process at once, and a power cut a second later.
+        configuration.durability = .power(every: .seconds(1))
+        return configuration
     }
 }
 

@@ -18,52 +18,59 @@ struct Storefront {
         let router = Router(context: ShopContext.self)
         router.add(middleware: VisitorMiddleware(tills: self.tills))
         router.get("/") { _, context in
-            self.track(HomeScreen(visitor: context.visitor))
+            self.track(HomeScreen(), by: context.visitor)
             return "Welcome to the shop."
         }
         router.get("/products") { _, context in
-            self.track(ProductListScreen(visitor: context.visitor, productCount: Product.all.count))
+            self.track(ProductListScreen(productCount: Product.all.count), by: context.visitor)
             return Product.all
         }
         router.get("/products/:id") { _, context in
             let product = try Product.find(context.parameters.require("id"))
-            self.track(ProductScreen(visitor: context.visitor, product: product))
+            self.track(ProductScreen(product: product), by: context.visitor)
             return product
         }
         router.post("/cart") { request, context in
             let product = try Product.find(try await request.decode(as: CartRequest.self, context: context).product)
-            let cart = await self.tills.add(product, for: context.visitor)
-            self.track(AddedToCart(visitor: context.visitor, product: product, cartCount: cart.count))
+            let cart = await self.tills.add(product, for: context.cookie)
+            self.track(AddedToCart(product: product, cartCount: cart.count), by: context.visitor)
             return cart
         }
         router.post("/login") { request, context in
-            let user = try await request.decode(as: LoginRequest.self, context: context).user
-            guard (1...64).contains(user.utf8.count) else {
+            let login = try await request.decode(as: LoginRequest.self, context: context)
+            guard (1...64).contains(login.user.utf8.count) else {
                 throw HTTPError(.badRequest, message: "A user has 1 to 64 bytes.")
             }
             var visitor = context.visitor
-            visitor.user = user
-            await self.tills.logIn(visitor)
-            self.track(LoggedIn(visitor: visitor))
-            return "Hello, \(user)."
+            visitor.user = login.user
+            await self.tills.logIn(login.user, for: context.cookie)
+            let traits = self.waybill.setTraits(["newsletter": .boolean(login.newsletter ?? false)], of: visitor)
+            self.report(traits, of: "set_user")
+            self.track(LoggedIn(), by: visitor)
+            return "Hello, \(login.user)."
         }
         router.post("/checkout") { _, context in
-            let cart = await self.tills.empty(for: context.visitor)
+            let cart = await self.tills.empty(for: context.cookie)
             guard !cart.isEmpty else {
-                self.track(CheckoutRefused(visitor: context.visitor, reason: "empty_cart"))
+                self.track(CheckoutRefused(reason: "empty_cart"), by: context.visitor)
                 throw HTTPError(.conflict, message: "The cart is empty.")
             }
             let order = UUID().uuidString.lowercased()
-            self.track(Purchased(visitor: context.visitor, order: order, products: cart))
+            self.track(Purchased(order: order, products: cart), by: context.visitor)
             return Receipt(order: order, cents: cart.reduce(0) { $0 + $1.cents })
         }
         return router
     }
 
-    /// Takes microseconds and never waits, so a request's thread may call it; what could not be stored is said.
-    private func track(_ event: some Event) {
-        if case .dropped(let reason) = self.waybill.track(event) {
-            self.logger.warning("an event was dropped", metadata: ["name": "\(event.name)", "reason": "\(reason)"])
+    /// Takes microseconds and never waits, so a request's thread may call it.
+    private func track(_ event: some Event, by visitor: Visitor) {
+        self.report(self.waybill.track(event, by: visitor), of: event.name)
+    }
+
+    /// Says what could not be stored, but for what the visitor did not want to be.
+    private func report(_ outcome: TrackOutcome, of name: String) {
+        if case .dropped(let reason) = outcome, reason != .optedOut {
+            self.logger.warning("an event was dropped", metadata: ["name": "\(name)", "reason": "\(reason)"])
         }
     }
 }
@@ -71,47 +78,67 @@ struct Storefront {
 /// A request's context with its visitor.
 struct ShopContext: RequestContext {
     var coreContext: CoreRequestContextStorage
-    /// Set by ``VisitorMiddleware``.
-    var visitor = Visitor(id: "")
+    // Both are set by ``VisitorMiddleware``.
+    var cookie = ""
+    var visitor = Visitor()
 
     init(source: Source) {
         self.coreContext = CoreRequestContextStorage(source: source)
     }
 }
 
-/// Finds out whose request it is by the cookie `visitor`, or gives one out.
+/// Finds out whose request it is by its cookies.
+///
+///     visitor   a UUID that this server gave out, or now gives out: the anonymous id
+///     ga4       32 hexadecimal digits: the app instance id of Google's SDK in the app that shows the shop; GA4 takes no
+///               events without one
+///     consent   all, analytics or none: what the visitor answered; nothing of those who said none is stored
+///
+/// What anyone can send reaches events only in these forms.
 struct VisitorMiddleware: RouterMiddleware {
     let tills: Tills
 
     func handle(
         _ request: Request, context: ShopContext, next: (Request, ShopContext) async throws -> Response
     ) async throws -> Response {
-        // What anyone can send becomes a field only in the form that this server gives out.
         let known = request.cookies["visitor"].flatMap { UUID(uuidString: $0.value) }
-        let id = (known ?? UUID()).uuidString.lowercased()
+        let cookie = (known ?? UUID()).uuidString.lowercased()
         var context = context
-        context.visitor = Visitor(id: id, user: await self.tills.user(of: id))
+        context.cookie = cookie
+        context.visitor = Visitor(user: await self.tills.user(of: cookie), anonymous: cookie)
+        if let id = request.cookies["ga4"]?.value, id.utf8.count == 32, id.utf8.allSatisfy(Self.isHexadecimal) {
+            context.visitor.vendorIDs[.ga4] = id
+        }
+        context.visitor.consent =
+            switch request.cookies["consent"]?.value {
+            case "all": Consent(analytics: true, ads: true)
+            case "analytics": Consent(analytics: true, ads: false)
+            case "none": Consent(analytics: false, ads: false)
+            default: nil
+            }
         var response = try await next(request, context)
-        if known == nil { response.setCookie(Cookie(name: "visitor", value: id, path: "/", sameSite: .lax)) }
+        if known == nil { response.setCookie(Cookie(name: "visitor", value: cookie, path: "/", sameSite: .lax)) }
         return response
     }
+
+    private static func isHexadecimal(_ byte: UInt8) -> Bool { "0123456789abcdefABCDEF".utf8.contains(byte) }
 }
 
-/// Who is logged in, and what is in the carts; gone when the server ends.
+/// Who is logged in, and what is in the carts, by cookie; gone when the server ends.
 actor Tills {
     private var users: [String: String] = [:]
     private var carts: [String: [Product]] = [:]
 
-    func user(of visitor: String) -> String? { self.users[visitor] }
+    func user(of cookie: String) -> String? { self.users[cookie] }
 
-    func logIn(_ visitor: Visitor) { self.users[visitor.id] = visitor.user }
+    func logIn(_ user: String, for cookie: String) { self.users[cookie] = user }
 
-    func add(_ product: Product, for visitor: Visitor) -> [Product] {
-        self.carts[visitor.id, default: []].append(product)
-        return self.carts[visitor.id, default: []]
+    func add(_ product: Product, for cookie: String) -> [Product] {
+        self.carts[cookie, default: []].append(product)
+        return self.carts[cookie, default: []]
     }
 
-    func empty(for visitor: Visitor) -> [Product] { self.carts.removeValue(forKey: visitor.id) ?? [] }
+    func empty(for cookie: String) -> [Product] { self.carts.removeValue(forKey: cookie) ?? [] }
 }
 
 /// Something to buy.
@@ -140,6 +167,7 @@ private struct CartRequest: Decodable {
 
 private struct LoginRequest: Decodable {
     let user: String
+    let newsletter: Bool?
 }
 
 private struct Receipt: ResponseEncodable {
