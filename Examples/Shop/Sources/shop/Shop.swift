@@ -29,7 +29,7 @@ struct Shop {
         // Returns once SIGTERM or SIGINT came and the last response is written.
         try await application.runService()
         waybill.track(ServerEvent(name: "server_stopped"))
-        // A power cut would have taken the last second.
+        // Until here, a power cut takes the last second.
         try waybill.flush()
         logger.info("stopped", metadata: ["events": "\(waybill.counters.stored)"])
     }
