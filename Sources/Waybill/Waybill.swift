@@ -182,3 +182,11 @@ public final class Waybill: Sendable {
         self.core.installOrigin
     }
 }
+
+extension Visitor {
+    /// The id of a session that begins now, to be kept with the visitor, in a cookie for one.
+    public static func newSession() -> String {
+        var generator = SystemRandomNumberGenerator()
+        return UniqueID.timed(POSIXClock().wallTime().milliseconds, &generator).text
+    }
+}

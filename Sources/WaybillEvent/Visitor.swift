@@ -12,7 +12,7 @@ public struct Visitor: Hashable, Sendable {
     ///
     /// Without one, a hash of the user's stands in its place.
     public var anonymous: String?
-    /// The session, a version 7 UUID in lower case; without one, the server's own.
+    /// The session, a version 7 UUID in lower case, as `Visitor.newSession()` makes them; without one, the server's own.
     public var session: String?
     /// Ids that only a vendor's SDK can issue.
     public var vendorIDs: [ProviderID: String] = [:]

@@ -169,6 +169,14 @@ private struct Guarded: ActionEvent {
     #expect(client.lines[0].contains(#""mixpanel":{"name":"Shared"}"#))
 }
 
+@Test func `a new session is one that events can say`() throws {
+    let client = try Client()
+    let sessions = [Visitor.newSession(), Visitor.newSession()]
+    for session in sessions { client.waybill.track(Bought(), by: Visitor(user: "u", session: session)) }
+    #expect(client.members("session") == sessions.map { "\"\($0)\"" })
+    #expect(sessions[0] != sessions[1])
+}
+
 @Test(arguments: [
     Visitor(), Visitor(user: ""), Visitor(user: String(repeating: "u", count: 257)), Visitor(anonymous: "abcd"),
     Visitor(user: "u", session: "not-a-session"), Visitor(user: "u", session: "0195505E-AAAA-7000-8000-0000000000AA"),
