@@ -1,42 +1,47 @@
 package import WaybillSystem
+internal import WaybillTail
 
 /// The spools that this agent ships, each locked against others: two that ship one spool would send its lines twice.
 ///
 /// A spool that is not there yet is claimed when it is. It is the folder itself that is locked, until the run ends.
 package struct SpoolClaims<Files: FileSystem>: ~Copyable {
     private let files: Files
-    private var unclaimed: [String]
-    private var locks: [FileID] = []
+    private let spools: [GlobPattern]
+    private var locks: [FileIdentity: FileID] = [:]
 
+    /// - Parameter spools: folders, or patterns of folders.
     package init(_ spools: [String], on files: Files) {
         self.files = files
-        self.unclaimed = spools
+        self.spools = spools.map { GlobPattern($0) }
     }
 
     deinit {
-        for lock in self.locks { self.files.close(lock) }
+        for lock in self.locks.values { self.files.close(lock) }
     }
 
-    /// Claims what is there.
+    /// Claims what is there; a folder that several names lead to once.
     ///
     /// - Throws: when somebody else ships a spool. One that cannot be read is not claimed, and nothing in it is shipped
     ///   either.
     package mutating func claim() throws(FileSystemError) {
-        var rest: [String] = []
-        for directory in self.unclaimed {
-            guard try !self.claim(directory) else { continue }
-            rest.append(directory)
+        for spool in self.spools {
+            var expansion = GlobPattern.Expansion()
+            spool.expand(on: self.files, into: &expansion)
+            for path in expansion.paths { try self.claim(path) }
         }
-        self.unclaimed = rest
     }
 
-    private mutating func claim(_ directory: String) throws(FileSystemError) -> Bool {
+    private mutating func claim(_ directory: String) throws(FileSystemError) {
+        let identity: FileIdentity
         let lock: FileID
         do throws(FileSystemError) {
-            guard try self.files.status(at: directory)?.kind == .directory else { return false }
+            guard let status = try self.files.status(at: directory), status.kind == .directory,
+                self.locks[status.identity] == nil
+            else { return }
+            identity = status.identity
             lock = try self.files.open(directory, .read)
         } catch {
-            return false
+            return
         }
         do throws(FileSystemError) {
             guard try self.files.lock(lock, .exclusive) else {
@@ -46,7 +51,6 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
             self.files.close(lock)
             throw error
         }
-        self.locks.append(lock)
-        return true
+        self.locks[identity] = lock
     }
 }

@@ -17,6 +17,7 @@ internal import Logging
 internal import Synchronization
 internal import WaybillAgent
 internal import WaybillSystem
+internal import WaybillTail
 
 /// Delivers an app's spool to a receiver from within the app.
 ///
@@ -157,7 +158,7 @@ public final class Dispatcher: Sendable {
         let files = POSIXFileSystem()
         do throws(FileSystemError) {
             try files.createDirectories(spool)
-            var claims = SpoolClaims([spool], on: files)
+            var claims = SpoolClaims([GlobPattern.quoted(spool)], on: files)
             try claims.claim()
         } catch {
             throw DispatchFailure(error)

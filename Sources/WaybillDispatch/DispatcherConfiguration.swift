@@ -88,7 +88,10 @@ extension Dispatcher {
             guard let name = AgentName("app") else { preconditionFailure("app is a name") }
             var agent = AgentConfiguration(
                 name: name, stateDirectory: Path.join(self.spool, "dispatch"), receivers: addresses,
-                sources: [AgentSource(files: .spool(directory: self.spool), environment: "prod", bundle: "app")])
+                sources: [
+                    AgentSource(
+                        files: .spool(directory: GlobPattern.quoted(self.spool)), environment: "prod", bundle: "app")
+                ])
             agent.token = self.token
             agent.countsLines = true
             agent.drainPatience = .zero

@@ -17,12 +17,11 @@ package struct GlobPattern: Hashable, Sendable {
         self.components = pattern.split(separator: "/", omittingEmptySubsequences: true).map { GlobComponent($0) }
     }
 
-    /// Files by their names in one directory, whatever characters that has.
-    package init(in directory: String, names pattern: String) {
-        self.description = Path.join(directory, pattern)
-        self.isAbsolute = directory.hasPrefix("/")
-        let components = directory.split(separator: "/", omittingEmptySubsequences: true)
-        self.components = components.map { GlobComponent(literal: $0) } + [GlobComponent(pattern[...])]
+    /// The pattern that one path alone matches, whatever characters it has.
+    package static func quoted(_ path: String) -> String {
+        var quoted = ""
+        for character in path { quoted += "*?[".contains(character) ? "[\(character)]" : String(character) }
+        return quoted
     }
 
     /// Whether `path`, written as the pattern is, is one of those the pattern stands for.
@@ -102,11 +101,6 @@ private struct GlobComponent: Hashable, Sendable {
     /// The name itself where the component has no wildcard.
     let literal: String?
     private let tokens: [Token]
-
-    init(literal text: Substring) {
-        self.literal = String(text)
-        self.tokens = text.unicodeScalars.map { .scalar($0) }
-    }
 
     init(_ text: Substring) {
         let scalars = Array(text.unicodeScalars)

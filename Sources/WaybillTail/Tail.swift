@@ -95,7 +95,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         self.quarantineDirectory = quarantineDirectory
         self.patterns = sources.map { source in
             switch source.kind {
-            case .spool(let directory): [GlobPattern(in: directory, names: "*.ndjson")]
+            case .spool(let directory): [GlobPattern(Path.join(directory, "*.ndjson"))]
             case .files(let patterns): patterns.map { GlobPattern($0) }
             }
         }

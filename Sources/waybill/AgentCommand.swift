@@ -105,7 +105,7 @@ struct AgentCommand: AsyncParsableCommand {
             Console.printError("no receiver took the lines: \(reason); nothing is lost, run it again")
             throw ExitCode.unreachable
         case .failed(let error):
-            Console.printError("the agent cannot work: \(error)")
+            Console.printError("the state directory or a spool cannot be used: \(error)")
             throw error.errno == SystemErrorText.inUse ? ExitCode.badConfiguration : ExitCode.files
         case .unsecurable(let error):
             Console.printError("\(error)")

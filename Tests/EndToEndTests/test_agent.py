@@ -147,6 +147,18 @@ class OnceTests(AgentTest):
         self.assertIn(b"state directory", second.stderr)
         self.assertTrue(first.is_running)
 
+    def test_a_second_agent_on_one_spool_is_refused(self):
+        """Two that ship one spool would send its lines twice: the second ends with 78 and a reason."""
+        self.site.receiver()
+        first = self.site.agent()
+        first.until_logged("connected")
+        arguments = self.site.agent_arguments("--once")
+        arguments[arguments.index("--state") + 1] = str(self.site.root / "another-state")
+        second = run(*arguments)
+        self.assertEqual(second.returncode, 78, second.stderr[-500:])
+        self.assertIn(f"lock {self.site.spool}: ".encode(), second.stderr)
+        self.assertTrue(first.is_running)
+
     def test_the_token_is_asked_for(self):
         """With a token set, an agent without it gives up with 69, and one with it ships."""
         receiver = self.site.receiver(env={"WAYBILL_TOKEN": "right"})

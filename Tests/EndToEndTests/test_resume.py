@@ -480,8 +480,8 @@ class CloneTests(ResumeTest):
         first = self.start_agent("twin", [self.site.address], self.site.spool, *sources)
         until(lambda: sum(1 for _ in stored(self.site.data)) == 200, 20, "the first lines are stored")
         shutil.copytree(self.site.root / "state-twin", self.site.root / "state-clone")
-        clone = ["--state", self.site.root / "state-clone", "--to", self.site.address, "--name", "twin", "--spool",
-                 self.site.spool, *sources]
+        clone = ["--state", self.site.root / "state-clone", "--to", self.site.address, "--name", "twin",
+                 *sources]
         result = run("agent", *clone, "--once", "--patience", "1")
         self.assertEqual(result.returncode, 69)
         self.assertIn(b"another agent named twin is connected; give each agent a name of its own", result.stderr)

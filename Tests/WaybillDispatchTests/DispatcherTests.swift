@@ -23,6 +23,20 @@ private func names(_ range: Range<Int>) -> [String] { range.map { "e\($0)" } }
     #expect(try place.archivedNames() == names(0..<15))
 }
 
+@Test func `a spool's path may have characters that mean something in patterns`() async throws {
+    let place = try Place()
+    let spool = "\(place.path)/sp[o]ol*/x?"
+    let waybill = try Waybill(
+        Waybill.Configuration(spool: spool, environment: .prod, bundle: "com.example.shop", version: "1", build: "1"))
+    waybill.track("e0")
+    let dispatcher = try Dispatcher(
+        Dispatcher.Configuration(
+            spool: spool, receivers: ["127.0.0.1:\(place.port)"], mode: .manual, security: .plain))
+    #expect(
+        try await place.receiving { await dispatcher.drain(until: .now + .seconds(600)) } == .delivered(1, remaining: 0)
+    )
+}
+
 @Test func `without a receiver a round fails and keeps everything for the next, also after a restart`() async throws {
     let place = try Place()
     do {
