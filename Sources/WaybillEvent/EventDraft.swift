@@ -1,6 +1,6 @@
 /// ``EventDraft`` that can wait in a pool.
 ///
-/// `@unchecked Sendable`: one call owns it at a time; the client's pool hands it over under its `Mutex`.
+/// `@unchecked Sendable`: one call owns it at a time; the client's pool hands it over under its lock.
 package final class EventDraftBox: @unchecked Sendable {
     package var draft = EventDraft()
 
