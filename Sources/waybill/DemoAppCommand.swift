@@ -28,6 +28,7 @@ struct DemoAppCommand: ParsableCommand {
             providers: Self.providers)
         // However long nobody ships it, the demo wants to see everything arrive.
         configuration.quota.byteCountMax = .max
+        configuration.quota.freeByteCountMin = 0
         return configuration
     }
 

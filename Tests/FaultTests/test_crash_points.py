@@ -31,7 +31,7 @@ RECEIVER_KINDS = (
     "*/data/quarantine/*.ndjson", "*/data/quarantine/*.sources", "*/data/exports/*/dead/*.ndjson",
     "*/data/exports/*.ids", "*/data/exports/*.manifest.json*", f"*/data/exports/*/{DAY}/{PART}", "*/data/archive*",
     "*/data/quarantine*", "*/data/exports*", "*/data/state", "*/data", "*/waybill-test-????????")
-APP_KINDS = ("*/spool/install.json*", "*/spool/*.ndjson*", "*/spool")
+APP_KINDS = ("*/spool/install.json*", "*/spool/install.lock", "*/spool/*.ndjson*", "*/spool")
 AGENT_KINDS = (
     "*/agent*/lock", "*/agent*/registry.state*", "*/agent*/quarantine/*", "*/agent*/quarantine", "*/spool*/*.ndjson",
     "*/agent-*[0-9]", "*/waybill-test-????????")

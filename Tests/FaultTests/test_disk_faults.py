@@ -121,7 +121,7 @@ class FullDiskTests(DiskTest):
         ledger, count = self.site.root / "ledger.txt", 2_000
         app = run(
             "demo-app", "--spool", self.site.spool, "--ledger", ledger, "--app", 1, "--events", count,
-            env=armed(self.site.spool, error="write:EDQUOT:.ndjson:500-900;open:EDQUOT:.ndjson:1-3"))
+            env=armed(self.site.spool, error="write:EDQUOT:.ndjson:500-1700;open:EDQUOT:.ndjson:1-3"))
         self.assertEqual(app.returncode, 0, app.stderr)
         told = self.check_client(self.site.spool, ledger, count)
         self.assertEqual({reason for event in told for reason in event if reason != "count"}, {"disk_full"})
@@ -131,7 +131,9 @@ class FullDiskTests(DiskTest):
         events = [json.loads(line) for path in sorted(spool.glob("*.ndjson")) for line in lines_of(path) if line.endswith(b"\n")]
         self.assertEqual([event["seq"] for event in events], list(range(1, len(events) + 1)))
         kept = [event["data"]["number"] for event in events if event["name"] in ("screen_view", "Product Tapped")]
-        self.assertEqual(kept, [int(line.split()[1]) for line in ledger.read_text().splitlines()])
+        # What was held in memory while the disk refused is there, too, in its place.
+        self.assertEqual(kept, sorted(set(kept)))
+        self.assertLessEqual({int(line.split()[1]) for line in ledger.read_text().splitlines()}, set(kept))
         told = [event["data"] for event in events if event["name"] == "wb.dropped"]
         users = sum(event["kind"] == "user" for event in events)
         self.assertLess(len(kept), count, "the disk was never full")
