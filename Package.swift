@@ -100,12 +100,13 @@ let package = Package(
         module("WaybillLogging", ["Waybill", "WaybillSystem", logging]),
 
         // Drivers: sockets, threads, clocks, signals.
+        module("WaybillTLS", ["WaybillSystem", nioSSL]),
         module("WaybillMetrics", ["WaybillSystem", nio, nioHTTP, nioPosix]),
         module(
             "WaybillAgent",
             [
                 "WaybillTail", "WaybillSpool", "WaybillProtocol", "WaybillCompression", "WaybillJSON",
-                "WaybillMetrics", "WaybillSystem", nio, nioPosix, nioSSL, nioTLS, logging,
+                "WaybillMetrics", "WaybillSystem", "WaybillTLS", nio, nioPosix, nioSSL, nioTLS, logging,
                 lifecycle,
             ]),
         // The agent's core as a product, for apps that no agent can run beside.
@@ -114,8 +115,8 @@ let package = Package(
             "WaybillReceiver",
             [
                 "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
-                "WaybillMetrics", "WaybillProjection", "WaybillProtocol", "WaybillSystem", nio, nioPosix, nioSSL,
-                nioTLS, logging, lifecycle,
+                "WaybillMetrics", "WaybillProjection", "WaybillProtocol", "WaybillSystem", "WaybillTLS", nio, nioPosix,
+                nioSSL, nioTLS, logging, lifecycle,
             ]),
         module(
             "WaybillReplay",

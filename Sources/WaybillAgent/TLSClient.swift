@@ -1,6 +1,7 @@
 internal import NIOCore
 internal import NIOSSL
 package import WaybillSystem
+internal import WaybillTLS
 
 /// How an agent speaks TLS.
 ///
@@ -47,13 +48,13 @@ struct TLSClient: Sendable {
         do {
             if let authorities = configuration.authorities {
                 let bytes = try CertificateFiles.read(authorities, "certificates of authorities")
-                tls.trustRoots = .certificates(try Self.certificates(bytes, authorities))
+                tls.trustRoots = .certificates(try PEM.certificates(bytes, authorities))
             }
             if let identity = configuration.identity {
                 let chain = try CertificateFiles.read(identity.chain, "the agent's certificate")
-                tls.certificateChain = try Self.certificates(chain, identity.chain).map { .certificate($0) }
+                tls.certificateChain = try PEM.certificates(chain, identity.chain).map { .certificate($0) }
                 let key = try CertificateFiles.read(identity.key, "the agent's private key")
-                tls.privateKey = .privateKey(try Self.key(key, identity.key))
+                tls.privateKey = .privateKey(try PEM.key(key, identity.key))
             }
             self.context = try NIOSSLContext(configuration: tls)
         } catch let error as TLSSetupError {
@@ -64,25 +65,6 @@ struct TLSClient: Sendable {
             throw TLSSetupError("TLS: \(files)the system's authorities cannot be read (\(cause)); correct the paths")
         }
         self.serverName = configuration.serverName
-    }
-
-    private static func certificates(_ bytes: [UInt8], _ path: String) throws(TLSSetupError) -> [NIOSSLCertificate] {
-        do {
-            let certificates = try NIOSSLCertificate.fromPEMBytes(bytes)
-            if !certificates.isEmpty { return certificates }
-        } catch {
-            throw TLSSetupError(
-                "TLS: \(path) holds no PEM certificate (\(BoringSSLReason.list(of: error))); correct it")
-        }
-        throw TLSSetupError("TLS: \(path) holds no PEM certificate; correct it")
-    }
-
-    private static func key(_ bytes: [UInt8], _ path: String) throws(TLSSetupError) -> NIOSSLPrivateKey {
-        do {
-            return try NIOSSLPrivateKey(bytes: bytes, format: .pem)
-        } catch {
-            throw TLSSetupError("TLS: \(path) holds no PEM private key, or one with a passphrase; give one without")
-        }
     }
 
     static func isAddress(_ host: String) -> Bool {

@@ -3,6 +3,7 @@ internal import NIOSSL
 internal import NIOTLS
 internal import WaybillProtocol
 package import WaybillSystem
+internal import WaybillTLS
 
 /// How a receiver speaks TLS.
 ///
@@ -29,19 +30,19 @@ struct TLSServer: Sendable {
     init(_ configuration: TLSServerConfiguration) throws(TLSSetupError) {
         let identity = configuration.identity
         let chain = try CertificateFiles.read(identity.chain, "the receiver's certificate")
-        let certificates = try Self.certificates(chain, identity.chain)
+        let certificates = try PEM.certificates(chain, identity.chain)
         self.expiry = WallTime(milliseconds: Int64(certificates[0].notValidAfter) * 1000)
         let key = try CertificateFiles.read(identity.key, "the receiver's private key")
         var tls = TLSConfiguration.makeServerConfiguration(
             certificateChain: certificates.map { .certificate($0) },
-            privateKey: .privateKey(try Self.key(key, identity.key)))
+            privateKey: .privateKey(try PEM.key(key, identity.key)))
         tls.minimumTLSVersion = .tlsv12
         // Whoever does not answer the end of a connection is not waited for.
         tls.shutdownTimeout = .seconds(1)
         self.asksAgents = configuration.clientAuthorities != nil
         if let authorities = configuration.clientAuthorities {
             let bytes = try CertificateFiles.read(authorities, "certificates of the agents' authorities")
-            tls.trustRoots = .certificates(try Self.certificates(bytes, authorities))
+            tls.trustRoots = .certificates(try PEM.certificates(bytes, authorities))
             // Agents have no host names; their authority is what lets them in.
             tls.certificateVerification = .noHostnameVerification
         }
@@ -51,25 +52,6 @@ struct TLSServer: Sendable {
             throw TLSSetupError(
                 "TLS: \(identity.chain) and \(identity.key) do not belong together "
                     + "(\(BoringSSLReason.list(of: error))); name the key of this certificate")
-        }
-    }
-
-    private static func certificates(_ bytes: [UInt8], _ path: String) throws(TLSSetupError) -> [NIOSSLCertificate] {
-        do {
-            let certificates = try NIOSSLCertificate.fromPEMBytes(bytes)
-            if !certificates.isEmpty { return certificates }
-        } catch {
-            throw TLSSetupError(
-                "TLS: \(path) holds no PEM certificate (\(BoringSSLReason.list(of: error))); correct it")
-        }
-        throw TLSSetupError("TLS: \(path) holds no PEM certificate; correct it")
-    }
-
-    private static func key(_ bytes: [UInt8], _ path: String) throws(TLSSetupError) -> NIOSSLPrivateKey {
-        do {
-            return try NIOSSLPrivateKey(bytes: bytes, format: .pem)
-        } catch {
-            throw TLSSetupError("TLS: \(path) holds no PEM private key, or one with a passphrase; give one without")
         }
     }
 

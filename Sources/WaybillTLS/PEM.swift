@@ -1,0 +1,30 @@
+package import NIOSSL
+package import WaybillSystem
+
+/// What PEM files hold, for both ends of a connection.
+package enum PEM {
+    /// The certificates in a file's bytes; at least one.
+    ///
+    /// - Parameter path: of the file, for errors.
+    package static func certificates(
+        _ bytes: [UInt8], _ path: String
+    ) throws(TLSSetupError) -> [NIOSSLCertificate] {
+        do {
+            let certificates = try NIOSSLCertificate.fromPEMBytes(bytes)
+            if !certificates.isEmpty { return certificates }
+        } catch {
+            throw TLSSetupError(
+                "TLS: \(path) holds no PEM certificate (\(BoringSSLReason.list(of: error))); correct it")
+        }
+        throw TLSSetupError("TLS: \(path) holds no PEM certificate; correct it")
+    }
+
+    /// The private key in a file's bytes.
+    package static func key(_ bytes: [UInt8], _ path: String) throws(TLSSetupError) -> NIOSSLPrivateKey {
+        do {
+            return try NIOSSLPrivateKey(bytes: bytes, format: .pem)
+        } catch {
+            throw TLSSetupError("TLS: \(path) holds no PEM private key, or one with a passphrase; give one without")
+        }
+    }
+}
