@@ -148,6 +148,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
                     file, UnsafeRawBufferPointer(rebasing: lines[storedByteCount..<chunkByteCount]))
             } catch {
                 written.failure = error
+                storedByteCount = max(storedByteCount, min(self.byteCountBehindLines(file), chunkByteCount))
             }
         }
         while written.lineCount < chunkLineCount,
@@ -162,6 +163,18 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
             self.writeFailed(tornByteCount: storedByteCount - written.byteCount, failure)
         }
         return written
+    }
+
+    /// What a failed write left behind the segment's whole lines: lines of it that are whole are stored.
+    ///
+    /// 0 when the file does not say, thrice: then what is there counts as torn.
+    private func byteCountBehindLines(_ file: FileID) -> Int {
+        for _ in 0..<3 {
+            if let status = try? self.files.status(file) {
+                return max(0, status.byteCount - (self.segment?.byteCount ?? 0))
+            }
+        }
+        return 0
     }
 
     private mutating func writeFailed(tornByteCount: Int, _ error: FileSystemError) {

@@ -114,6 +114,30 @@ func `a disk that fails at random keeps exactly what was reported stored`(seed: 
     #expect(spooledLines(on: disk) == stored)
 }
 
+@Test(arguments: [Fault.dirty(SystemErrorText.inputOutput), .short(thenError: SystemErrorText.inputOutput), .half])
+private func `of lines that are written at once, those that a failed write left whole are stored`(
+    fault: Fault
+) throws {
+    for faulty in 0..<24 {
+        let disk = FaultyFileSystem()
+        var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk, segmentByteCountMax: 400)
+        let first = try spool.appendLine("first")
+        let before = disk.callCount
+        disk.setFaults { $0 == before + faulty ? fault : nil }
+        let lines = (0..<20).map { "\($0 + 2):\(payload($0))\n" }
+        var rest = lines
+        for _ in 0..<2 where !rest.isEmpty {
+            let byteCounts = rest.map(\.utf8.count)
+            let result = Array(rest.joined().utf8).withUnsafeBytes { bytes in
+                byteCounts.withUnsafeBufferPointer { spool.append(lines: bytes, byteCounts: $0) }
+            }
+            #expect(spooledLines(on: disk) == [first] + lines.prefix(lines.count - rest.count + result.storedCount))
+            rest.removeFirst(result.storedCount)
+        }
+        #expect(spooledLines(on: disk) == [first] + lines, "\(fault) at call \(faulty)")
+    }
+}
+
 @Test func `a line that tore goes whole to the next segment and the torn bytes stay`() throws {
     let disk = FaultyFileSystem()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
