@@ -3,6 +3,7 @@
 A figure is worth something only with a clean ledger. So every run goes through `Ledger.compare`, and `figures` refuses
 to make a figure of a comparison that is not clean.
 """
+import atexit
 import collections
 import dataclasses
 import datetime
@@ -320,8 +321,23 @@ def accepts(port):
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
+def discard(path, to=None):
+    """Frees what the files below `path` take; they are removed at the program's end, and moved to `to` until then.
+
+    ext4 gives no inode again that was freed in the last minutes, and searches past each of them for every new file. So a
+    run that deletes its files slows down those that follow.
+    """
+    if to:
+        os.rename(path, to)
+    for folder, _, names in os.walk(to or path):
+        for file in [os.path.join(folder, name) for name in names]:
+            if os.path.isfile(file) and not os.path.islink(file):
+                os.truncate(file, 0)
+    atexit.register(shutil.rmtree, to or path, ignore_errors=True)
+
+
 class Workplace:
-    """A temporary directory and the processes that work in it; both are gone when the `with` ends."""
+    """A temporary directory and the processes that work in it; both end with the `with`, the directory is discarded."""
 
     def __init__(self, options, name):
         self.options = options
@@ -337,7 +353,7 @@ class Workplace:
             child.kill()
         if isinstance(error, Failure):
             self.show_logs()
-        shutil.rmtree(self.root, ignore_errors=True)
+        discard(self.root)
 
     def show_logs(self):
         for child in self.children:

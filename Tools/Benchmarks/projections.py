@@ -12,8 +12,8 @@ must have taken every event, or there is no figure.
 import argparse
 import json
 import os
-import shutil
 import sys
+import uuid
 
 import bench
 
@@ -36,10 +36,12 @@ def project(place, exports):
     return seconds
 
 
-def forget(root, name, folders):
-    for folder in folders:
-        shutil.rmtree(os.path.join(root, "data", folder), ignore_errors=True)
-    state = os.path.join(root, "data/state")
+def forget(place, name, folders):
+    """Takes a projection's output and checkpoint away."""
+    for path in [place.path("data", folder) for folder in folders]:
+        if os.path.exists(path):
+            bench.discard(path, to=place.path("discarded-%s" % uuid.uuid4()))
+    state = place.path("data/state")
     for file in os.listdir(state):
         if file.startswith(name + ".state"):
             os.unlink(os.path.join(state, file))
@@ -51,18 +53,18 @@ def measure(options, place):
         for name in ["archive"] + bench.EXPORTS:
             idle = project(place, "none")
             if name == "archive":
-                forget(place.root, "archive", ["archive", "quarantine"])
+                forget(place, "archive", ["archive", "quarantine"])
                 seconds = project(place, "none") - idle
                 comparison = ledger.compare(place.archive())
                 if not comparison.is_clean:
                     raise bench.Failure(f"archive: {comparison}: no figure")
             else:
-                forget(place.root, "export-" + name, ["exports/" + name])
+                forget(place, "export-" + name, ["exports/" + name])
                 seconds = project(place, name) - idle
                 count = bench.exported(place.path("data"), name)
                 if count != bench.exportable(name, ledger.line_count):
                     raise bench.Failure(f"{name} has {count} of {ledger.line_count} events: no figure")
-                forget(place.root, "export-" + name, ["exports/" + name])
+                forget(place, "export-" + name, ["exports/" + name])
             print(json.dumps({
                 "run": run, "projection": name, "events": ledger.line_count, "raw_bytes": ledger.byte_count,
                 "cpu_s": round(seconds, 3), "events_per_cpu_s": round(ledger.line_count / seconds),
