@@ -219,7 +219,12 @@ let package = Package(
                 "WaybillProjection", "WaybillReceiver", "WaybillSpool", "WaybillSystem", "WaybillSystemLog",
                 "WaybillTesting", lifecycle, logging,
             ]),
-        tests("WaybillReceiverTests", ["WaybillReceiver", "WaybillJournal", "WaybillSystem"]),
+        tests(
+            "WaybillReceiverTests",
+            [
+                "WaybillReceiver", "WaybillArchive", "WaybillCompression", "WaybillJournal", "WaybillProjection",
+                "WaybillProtocol", "WaybillSystem", "WaybillTesting", logging,
+            ]),
         tests(
             "WaybillInspectTests",
             [

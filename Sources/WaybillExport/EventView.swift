@@ -26,6 +26,12 @@ struct TextSlice {
     }
 }
 
+/// What parsing found in a line: the entries of its tape, and where on it each ``EventField``'s value lies.
+struct ParsedEvent {
+    let entries: UnsafeBufferPointer<JSONEntry>
+    let slots: UnsafePointer<UInt32>
+}
+
 /// One event while it is mapped: the line's tape, where its schema members lie, and what the steps before the
 /// provider's own rules made of name and fields.
 ///
@@ -99,6 +105,23 @@ struct EventView: ~Copyable {
     ) throws(JSONError) {
         try self.parse(line)
         self.take(facts, of: line, source)
+    }
+
+    /// Loads an event that was parsed for several exports.
+    ///
+    /// - Parameter line: the bytes that it was parsed from.
+    @inline(__always)
+    mutating func load(
+        _ parsed: ParsedEvent, _ facts: EventFacts, of line: UnsafeRawBufferPointer, _ source: SourceDescription
+    ) {
+        self.tape.copy(parsed.entries, of: line)
+        self.slots.update(from: parsed.slots, count: EventField.allCases.count)
+        self.take(facts, of: line, source)
+    }
+
+    /// What was parsed, for others to load; good until the next line is loaded.
+    var parsed: ParsedEvent {
+        ParsedEvent(entries: self.tape.all, slots: UnsafePointer(self.slots))
     }
 
     /// Fills tape and slots; the first member of a name counts.

@@ -224,6 +224,28 @@ package struct Exporter: ~Copyable {
         return true
     }
 
+    /// Maps those of the lines that are events.
+    ///
+    /// - Parameter raw: the batch from which they were parsed.
+    /// - Returns: how many are none.
+    package mutating func export<Sink: ExportSink & ~Copyable>(
+        _ lines: borrowing ParsedLines, of raw: UnsafeRawBufferPointer, source: SourceDescription,
+        receivedAt: WallTime, isAgeJudged: Bool, to sink: inout Sink
+    ) -> Int {
+        var quarantinedCount = 0
+        lines.forEach { range, reading, parsed in
+            guard case .event(let facts) = reading else {
+                quarantinedCount += 1
+                return
+            }
+            guard self.options.environments.contains(facts.env) else { return sink.skip(.environment) }
+            let line = UnsafeRawBufferPointer(rebasing: raw[range])
+            self.event.load(parsed, facts, of: line, source)
+            self.exportLoaded(line, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
+        }
+        return quarantinedCount
+    }
+
     /// Maps the event that was loaded from `line`.
     private mutating func exportLoaded<Sink: ExportSink & ~Copyable>(
         _ line: UnsafeRawBufferPointer, receivedAt: WallTime, isAgeJudged: Bool, to sink: inout Sink

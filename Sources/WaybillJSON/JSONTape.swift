@@ -97,7 +97,8 @@ package struct JSONTape: ~Copyable {
         self.count = 0
         let lexer = try JSONScanner.open(bytes, from: start)
         self.source = bytes
-        self.makeRoom(byteCount: bytes.count - lexer.position)
+        // Each entry takes at least two bytes, a digit and its comma.
+        self.makeRoom(entryCount: (bytes.count - lexer.position) / 2 + 4)
         var parser = TapeParser(lexer: lexer, entries: self.entries)
         try parser.parseObject()
         try JSONScanner.close(parser.lexer)
@@ -128,9 +129,21 @@ package struct JSONTape: ~Copyable {
         return index
     }
 
-    /// Makes room for the entries of `byteCount` bytes: each takes at least two, a digit and its comma.
-    private mutating func makeRoom(byteCount: Int) {
-        let needed = byteCount / 2 + 4
+    /// All entries, good until the tape changes.
+    package var all: UnsafeBufferPointer<JSONEntry> {
+        UnsafeBufferPointer(start: self.entries, count: self.count)
+    }
+
+    /// Replaces the tape by a copy of what another one held for `bytes`.
+    package mutating func copy(_ entries: UnsafeBufferPointer<JSONEntry>, of bytes: UnsafeRawBufferPointer) {
+        self.makeRoom(entryCount: entries.count)
+        if let start = entries.baseAddress { self.entries.update(from: start, count: entries.count) }
+        self.count = entries.count
+        self.source = bytes
+    }
+
+    /// Makes room for as many entries and drops those that are there.
+    private mutating func makeRoom(entryCount needed: Int) {
         if needed <= self.capacity {
             guard self.capacity > Self.retainedCapacity, needed < self.capacity / 8 else { return }
         }

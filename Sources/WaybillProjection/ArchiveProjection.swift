@@ -46,6 +46,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     /// ``tally`` at the last checkpoint, to which recovery goes back.
     private var checkpointedTally = ProjectionTally()
 
+    package static var takesParsedLines: Bool { false }
     package var name: String { "archive" }
 
     package init(

@@ -69,6 +69,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     /// The position up to which other options were used.
     static var changedKey: String { "changed" }
 
+    package static var takesParsedLines: Bool { true }
     package var name: String { self.options.provider.rawValue }
 
     /// Prepares an export.
@@ -360,7 +361,15 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         if let options = self.pending?.take() { try self.goOn(with: options, from: batch.position) }
         self.lines.read += batch.lineCount
         let reader = self.readers.reader(for: batch.description)
-        batch.raw.forEachLine { range in
+        var parsedEnd = 0
+        if let parse = batch.parse {
+            self.receivedAt = batch.receivedAt
+            self.lines.quarantined += self.exporter.export(
+                parse.lines, of: batch.raw, source: reader.source, receivedAt: batch.receivedAt,
+                isAgeJudged: self.isAgeJudged, to: &self.sink)
+            parsedEnd = parse.lines.end
+        }
+        batch.raw.forEachLine(from: parsedEnd) { range in
             let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
             self.export(line, reader, receivedAt: batch.receivedAt)
         }

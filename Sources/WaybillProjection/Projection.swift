@@ -9,7 +9,8 @@ package import WaybillExport
 ///     journal ──▶ ProjectionRun ──▶ ArchiveProjection ──▶ archive/…/part-00001.ndjson, quarantine/…
 ///                              └──▶ ExportProjection  ──▶ exports/ga4/…/part-00000.ndjson, dead/…
 ///
-/// Life of one line: it arrives inside a batch that is durable in the journal → `EventReader` judges it once →
+/// Life of one line: it arrives inside a batch that is durable in the journal → `EventReader` judges it once, and
+/// parses it once for all exports that a thread feeds (``SharedParse``) →
 /// the archive takes it byte for byte into its day, or the quarantine does with the reason; an export maps it to a
 /// record of its provider's day. Output is written per batch, synced at checkpoints alone. A crash cuts every file
 /// to the last checkpoint and projects the journal again from there, which gives the same bytes.
@@ -17,6 +18,8 @@ package import WaybillExport
 /// Constraints: no allocation per line on the common path; open files bounded; a batch is the unit of work. What a
 /// projection writes depends on the journal and its options, never on the clock or on how batches met checkpoints.
 package protocol Projection: ~Copyable, SendableMetatype {
+    /// Whether ``ProjectedBatch/parse`` spares it work.
+    static var takesParsedLines: Bool { get }
     /// The name in `state/` and in logs.
     var name: String { get }
     /// Cuts the output back to the last checkpoint and returns where the journal must be read again from.
@@ -60,6 +63,8 @@ package struct ProjectedBatch {
     /// As the batch's header says.
     package let lineCount: Int
     package let raw: UnsafeRawBufferPointer
+    /// Its lines, parsed, where several projections share them.
+    package var parse: SharedParse?
 
     package init(
         position: JournalPosition, description: StreamDescription, offset: StreamOffset, receivedAt: WallTime,
@@ -145,13 +150,31 @@ struct EventReaders {
     }
 }
 
+/// The lines of one batch after another, parsed once for all projections of a thread.
+package final class SharedParse {
+    private var readers = EventReaders()
+    private(set) var lines = ParsedLines()
+
+    package init() {}
+
+    /// Parses a batch, whose bytes must stay for as long as its lines are used; forgets the one before.
+    package func parse(_ batch: ProjectedBatch) {
+        let reader = self.readers.reader(for: batch.description)
+        self.lines.removeAll()
+        var hasRoom = true
+        batch.raw.forEachLine { range in
+            if hasRoom { hasRoom = self.lines.add(range, of: batch.raw, reader, receivedAt: batch.receivedAt) }
+        }
+    }
+}
+
 extension UnsafeRawBufferPointer {
-    /// Calls `body` for each line, without its LF; the last may lack one.
+    /// Calls `body` for each line from `start` on, without its LF; the last may lack one.
     @inline(__always)
     package func forEachLine<Failure: Error>(
-        _ body: (_ line: Range<Int>) throws(Failure) -> Void
+        from start: Int = 0, _ body: (_ line: Range<Int>) throws(Failure) -> Void
     ) throws(Failure) {
-        var position = 0
+        var position = start
         while position < self.count {
             let end = self.firstNewline(from: position) ?? self.count
             try body(position..<end)

@@ -1,8 +1,8 @@
-package import WaybillJournal
-package import WaybillProjection
-package import WaybillSystem
+internal import WaybillJournal
+internal import WaybillProjection
+internal import WaybillSystem
 
-/// One projection following the journal: from memory while it keeps up and from disk when it does not.
+/// One projection following the journal, batch after batch; a ``ProjectionGroup`` reads them.
 ///
 ///     recover ─▶ follow ◀──▶ checkpoint        every so many bytes, every so many seconds, and at the end
 ///        ▲          │  ▲ └──▶ seal, in steps     when days are over, by a clock that can be trusted; looked at every minute
@@ -13,21 +13,20 @@ package import WaybillSystem
 ///
 /// When the disk refuses, the projection goes back to its checkpoint and tries again every second: output that was
 /// half written is cut off by that, and nothing is lost, since the journal keeps what no checkpoint has passed.
-package struct ProjectionLoop<Files: FileSystem, Output: Projection & ~Copyable>: ~Copyable {
+struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     /// What to do next.
-    package enum Need: Hashable, Sendable {
-        /// Call ``take(_:)`` with what the feed has behind `position`, or with `nil` at `deadline`.
+    enum Need: Hashable, Sendable {
+        /// Give it what stands behind `position`, and let it rest at `deadline` when nothing does.
         case next(after: JournalPosition, until: MonotonicTime?)
         /// Call ``recover()`` then.
         case recover(at: MonotonicTime)
-        /// Everything is projected and checkpointed.
+        /// Everything is projected and checkpointed, or it was given up.
         case finished
     }
 
-    package private(set) var need: Need
+    private(set) var need: Need
 
     private var projection: Output
-    private var run: ProjectionRun<Files>
     private var position = JournalPosition(0)
     private var checkpoint: PendingCheckpoint
     private var failureCount = 0
@@ -37,12 +36,11 @@ package struct ProjectionLoop<Files: FileSystem, Output: Projection & ~Copyable>
     private let clock: any SystemClock
     private let telemetry: ReceiverTelemetry
 
-    package init(
-        _ projection: consuming Output, journalDirectory: String, files: Files, retirement: JournalRetirement,
-        configuration: ReceiverConfiguration, clock: any SystemClock, telemetry: ReceiverTelemetry
+    init(
+        _ projection: consuming Output, retirement: JournalRetirement, configuration: ReceiverConfiguration,
+        clock: any SystemClock, telemetry: ReceiverTelemetry
     ) {
         self.projection = projection
-        self.run = ProjectionRun(journalDirectory: journalDirectory, files: files)
         self.checkpoint = PendingCheckpoint(configuration: configuration)
         self.retention = configuration.retention
         self.sealing = SealTimer(clock: SealClock(patience: configuration.sealPatience))
@@ -53,7 +51,7 @@ package struct ProjectionLoop<Files: FileSystem, Output: Projection & ~Copyable>
     }
 
     /// Begins, or begins again, at the last checkpoint.
-    package mutating func recover() {
+    mutating func recover() {
         do throws(FileSystemError) {
             let recovery = try self.projection.recover()
             self.retirement.checkpointed(self.projection.name, at: recovery.position)
@@ -66,44 +64,69 @@ package struct ProjectionLoop<Files: FileSystem, Output: Projection & ~Copyable>
         }
     }
 
-    /// Projects what came, and checkpoints when it is time.
-    package mutating func take(_ next: JournalFeed.Next?) {
+    /// Whether the disk refused last time.
+    var hasFailed: Bool { self.failureCount > 0 }
+
+    /// Projects the batch behind ``position``, which is `end` from now on.
+    mutating func take(_ batch: ProjectedBatch, end: JournalPosition) {
+        self.attempt { (loop) throws(FileSystemError) in
+            try loop.projection.project(batch)
+            loop.position = end
+            loop.sealing.lastReceivedAt = batch.receivedAt
+            loop.checkpoint.add(batch.raw.count, now: loop.clock.monotonicTime())
+            try loop.rest(isCaughtUp: false)
+        }
+    }
+
+    /// Goes on at `end`: there is no batch before it.
+    mutating func pass(to end: JournalPosition) {
+        self.attempt { (loop) throws(FileSystemError) in
+            loop.checkpoint.add(end.rawValue - loop.position.rawValue, now: loop.clock.monotonicTime())
+            loop.position = end
+            try loop.rest(isCaughtUp: false)
+        }
+    }
+
+    /// Does what is due without a batch.
+    ///
+    /// - Parameter isCaughtUp: everything received so far is projected.
+    mutating func wake(isCaughtUp: Bool) {
+        self.attempt { (loop) throws(FileSystemError) in try loop.rest(isCaughtUp: isCaughtUp) }
+    }
+
+    /// Ends, with a checkpoint.
+    mutating func close() {
+        self.attempt { (loop) throws(FileSystemError) in
+            try loop.commit()
+            loop.telemetry.projectionStopped(loop.projection.name, loop.projection.report)
+            loop.need = .finished
+        }
+    }
+
+    /// Ends as the last checkpoint left it.
+    mutating func giveUp() {
+        self.need = .finished
+    }
+
+    private mutating func attempt(_ step: (inout Self) throws(FileSystemError) -> Void) {
         do throws(FileSystemError) {
-            switch next {
-            case .entry(let entry)?:
-                try self.projection.project(
-                    ProjectedBatch(
-                        position: entry.position, description: entry.description, offset: entry.offset,
-                        receivedAt: entry.receivedAt, lineCount: entry.lineCount, raw: entry.raw.bytes))
-                self.position = entry.end
-                self.sealing.lastReceivedAt = entry.receivedAt
-                self.checkpoint.add(entry.raw.count, now: self.clock.monotonicTime())
-            case .behind(let end)?:
-                let before = self.position
-                self.position = try self.run.advance(&self.projection, from: before, upTo: end)
-                if let time = self.run.lastReceivedAt { self.sealing.lastReceivedAt = time }
-                for damage in self.run.takeDamages() { self.telemetry.damaged(damage) }
-                self.checkpoint.add(self.position.rawValue - before.rawValue, now: self.clock.monotonicTime())
-            case .closed?:
-                try self.commit()
-                self.telemetry.projectionStopped(self.projection.name, self.projection.report)
-                self.need = .finished
-                return
-            case nil:
-                break
-            }
-            let moment = self.sealMoment(isCaughtUp: next == nil)
-            if moment != nil || self.checkpoint.isDue(now: self.clock.monotonicTime()) {
-                try self.commit(sealing: moment)
-                self.checkpoint.done()
-                self.failureCount = 0
-            }
-            try self.sealOn(isIdle: next == nil)
-            try self.retire()
-            self.wait()
+            try step(&self)
         } catch {
             self.failed(error)
         }
+    }
+
+    /// Checkpoints and seals when it is time.
+    private mutating func rest(isCaughtUp: Bool) throws(FileSystemError) {
+        let moment = self.sealMoment(isCaughtUp: isCaughtUp)
+        if moment != nil || self.checkpoint.isDue(now: self.clock.monotonicTime()) {
+            try self.commit(sealing: moment)
+            self.checkpoint.done()
+            self.failureCount = 0
+        }
+        try self.sealOn(isIdle: isCaughtUp)
+        try self.retire()
+        self.wait()
     }
 
     private mutating func commit(sealing moment: SealMoment? = nil) throws(FileSystemError) {
@@ -113,7 +136,7 @@ package struct ProjectionLoop<Files: FileSystem, Output: Projection & ~Copyable>
     }
 
     /// Whether everything is projected, checkpointed and sealed, as far as it is due.
-    package var isSettled: Bool {
+    var isSettled: Bool {
         guard case .next = self.need else { return false }
         return self.checkpoint.deadline == nil && !self.projection.isSealing
     }
@@ -178,28 +201,12 @@ package struct ProjectionLoop<Files: FileSystem, Output: Projection & ~Copyable>
         }
     }
 
-    private mutating func failed(_ error: FileSystemError) {
+    /// Goes back to the checkpoint, in a second: the disk has refused something that it needs.
+    mutating func failed(_ error: FileSystemError) {
         self.failureCount += 1
         self.telemetry.projectionFailed(self.projection.name, error, attempt: self.failureCount)
         self.need = .recover(at: self.clock.monotonicTime() + .seconds(1))
     }
-}
-
-extension ProjectionLoop where Output: ~Copyable {
-    /// A thread's body: returns once the feed is closed and everything is checkpointed, or cannot be.
-    mutating func run(on feed: JournalFeed) {
-        while true {
-            switch self.need {
-            case .next(let position, let deadline): self.take(feed.next(after: position, until: deadline))
-            case .recover(let at):
-                if self.hasFailed, feed.waitForClose(until: at) { return }
-                self.recover()
-            case .finished: return
-            }
-        }
-    }
-
-    private var hasFailed: Bool { self.failureCount > 0 }
 }
 
 /// When to look whether days are over, and when to go on sealing them.

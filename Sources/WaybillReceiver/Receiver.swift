@@ -233,16 +233,18 @@ package final class Receiver: Service {
             let archive = try ArchiveProjection(
                 data: data, zone: self.configuration.archiveZone,
                 cutOffSecond: self.configuration.archiveCutOffSecond)
-            workers.append(self.follow("waybill-archive", archive, data, feed, retirement))
-            for (options, history) in zip(self.configuration.exports, histories) {
-                let pending = PendingOptions { [telemetry] options, report in
-                    telemetry.exportGoesOn(options.provider.rawValue, mappingVersion: options.mappingVersion, report)
+            var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data, retirement)
+            archives.add(archive)
+            workers.append(Self.follow("waybill-archive", archives, feed))
+            let exports = Array(zip(self.configuration.exports, histories))
+            // The exports of one thread read and parse each batch once; the other cores are for what arrives.
+            let threadCount = min(exports.count, max(1, System.coreCount / 4))
+            for thread in 0..<threadCount {
+                var group = self.group(of: ExportProjection<POSIXFileSystem>.self, data, retirement)
+                for index in stride(from: thread, to: exports.count, by: threadCount) {
+                    group.add(try self.export(exports[index].0, exports[index].1, data))
                 }
-                if let conflict = self.exports.add(options, history, pending) {
-                    self.telemetry.reloadRefused([conflict])
-                }
-                let export = try ExportProjection.live(options, data: data, pending: pending)
-                workers.append(self.follow("wb-\(options.provider.rawValue)", export, data, feed, retirement))
+                workers.append(Self.follow("wb-exports-\(thread)", group, feed))
             }
         } catch {
             feed.close()
@@ -269,18 +271,32 @@ package final class Receiver: Service {
         return histories
     }
 
-    private func follow(
-        _ thread: String, _ projection: consuming some Projection & ~Copyable, _ data: DataDirectory<POSIXFileSystem>,
-        _ feed: JournalFeed, _ retirement: JournalRetirement
+    private func export(
+        _ options: ExportOptions, _ history: ExportHistory, _ data: DataDirectory<POSIXFileSystem>
+    ) throws(FileSystemError) -> ExportProjection<POSIXFileSystem> {
+        let pending = PendingOptions { [telemetry] options, report in
+            telemetry.exportGoesOn(options.provider.rawValue, mappingVersion: options.mappingVersion, report)
+        }
+        if let conflict = self.exports.add(options, history, pending) { self.telemetry.reloadRefused([conflict]) }
+        return try ExportProjection.live(options, data: data, pending: pending)
+    }
+
+    private func group<Output: Projection & ~Copyable>(
+        of output: Output.Type, _ data: DataDirectory<POSIXFileSystem>, _ retirement: JournalRetirement
+    ) -> ProjectionGroup<POSIXFileSystem, Output> {
+        ProjectionGroup(
+            journalDirectory: data.journal, files: data.files, retirement: retirement,
+            configuration: self.configuration, clock: POSIXClock(), telemetry: self.telemetry)
+    }
+
+    private static func follow<Output: Projection & ~Copyable>(
+        _ thread: String, _ group: consuming ProjectionGroup<POSIXFileSystem, Output>, _ feed: JournalFeed
     ) -> Worker {
-        let handover = Handover(
-            ProjectionLoop(
-                projection, journalDirectory: data.journal, files: data.files, retirement: retirement,
-                configuration: self.configuration, clock: POSIXClock(), telemetry: self.telemetry))
+        let handover = Handover(group)
         return Worker(name: thread) {
-            handover.take { loop in
-                var loop = loop
-                loop.run(on: feed)
+            handover.take { group in
+                var group = group
+                group.run(on: feed)
             }
         }
     }

@@ -204,16 +204,19 @@ final class ReceiverProcess: @unchecked Sendable {
             committer: self.committer, clock: receiver.clock, telemetry: telemetry)
         // The planted bug: what the exports have read is told to nobody.
         let heard = site.has(.retireUnread) ? JournalRetirement(names: [], retention: .zero) : retirement
-        func follow(_ projection: consuming some Projection & ~Copyable, telling retirement: JournalRetirement) {
-            let loop = ProjectionLoop(
-                projection, journalDirectory: data.journal, files: files, retirement: retirement,
-                configuration: configuration, clock: receiver.clock, telemetry: telemetry)
-            self.projections.append(LoopDriver(loop, delay: site.dice.pick(site.projectionDelays)))
+        func group<Output: Projection & ~Copyable>(
+            of output: Output.Type, telling retirement: JournalRetirement
+        ) -> ProjectionGroup<SimulatedFiles, Output> {
+            ProjectionGroup(
+                journalDirectory: data.journal, files: files, retirement: retirement, configuration: configuration,
+                clock: receiver.clock, telemetry: telemetry)
         }
-        follow(try ArchiveProjection(data: data, zone: .utc), telling: retirement)
-        for options in configuration.exports {
-            follow(try ExportProjection.live(options, data: data), telling: heard)
-        }
+        var archives = group(of: ArchiveProjection<SimulatedFiles>.self, telling: retirement)
+        archives.add(try ArchiveProjection(data: data, zone: .utc))
+        self.projections.append(GroupDriver(archives, delay: site.dice.pick(site.projectionDelays)))
+        var exports = group(of: ExportProjection<SimulatedFiles>.self, telling: heard)
+        for options in configuration.exports { exports.add(try ExportProjection.live(options, data: data)) }
+        self.projections.append(GroupDriver(exports, delay: site.dice.pick(site.projectionDelays)))
         checks.process = self
     }
 
@@ -418,8 +421,8 @@ protocol ProjectionDriver: AnyObject {
     func finish(_ feed: JournalFeed)
 }
 
-private final class LoopDriver<Output: Projection & ~Copyable>: ProjectionDriver {
-    private var loop: ProjectionLoop<SimulatedFiles, Output>
+private final class GroupDriver<Output: Projection & ~Copyable>: ProjectionDriver {
+    private var group: ProjectionGroup<SimulatedFiles, Output>
     var scheduled: ProjectionWish?
     var scheduleCount = 0
     let delay: ClosedRange<Int>
@@ -427,13 +430,13 @@ private final class LoopDriver<Output: Projection & ~Copyable>: ProjectionDriver
     /// The feed waits on the real clock; for it this has passed.
     private static var passed: MonotonicTime { MonotonicTime(nanoseconds: 1) }
 
-    init(_ loop: consuming ProjectionLoop<SimulatedFiles, Output>, delay: ClosedRange<Int>) {
-        self.loop = loop
+    init(_ group: consuming ProjectionGroup<SimulatedFiles, Output>, delay: ClosedRange<Int>) {
+        self.group = group
         self.delay = delay
     }
 
     func need(_ feed: JournalFeed, _ now: MonotonicTime) -> ProjectionWish {
-        switch self.loop.need {
+        switch self.group.need {
         case .next(let position, let deadline):
             if feed.next(after: position, until: Self.passed) != nil { return .now }
             return deadline.map { .at($0) } ?? .later
@@ -443,35 +446,36 @@ private final class LoopDriver<Output: Projection & ~Copyable>: ProjectionDriver
     }
 
     func act(_ feed: JournalFeed, _ now: MonotonicTime) {
-        switch self.loop.need {
+        switch self.group.need {
         case .next(let position, let deadline):
             let next = feed.next(after: position, until: Self.passed)
             let isDue = deadline.map { $0 <= now } ?? false
-            if next != nil || isDue { self.loop.take(next) }
-        case .recover(let at): if at <= now { self.loop.recover() }
+            if next != nil || isDue { self.group.take(next) }
+        case .recover(let at): if at <= now { self.group.recover(dueBy: now) }
         case .finished: break
         }
     }
 
-    var state: String { "\(self.loop.need), scheduled for \(String(describing: self.scheduled))" }
+    var state: String { "\(self.group.need), scheduled for \(String(describing: self.scheduled))" }
 
     func isIdle(_ feed: JournalFeed) -> Bool {
-        if self.loop.isSettled, case .next(let position, _) = self.loop.need {
-            return feed.next(after: position, until: Self.passed) == nil
+        switch self.group.need {
+        case .next(let position, _):
+            return self.group.isSettled && feed.next(after: position, until: Self.passed) == nil
+        case .recover: return false
+        case .finished: return true
         }
-        return false
     }
 
     func finish(_ feed: JournalFeed) {
         var isRecovered = false
         while true {
-            switch self.loop.need {
-            case .next(let position, _): self.loop.take(feed.next(after: position, until: Self.passed))
-            case .recover:
+            switch self.group.need {
+            case .next(let position, _): self.group.take(feed.next(after: position, until: Self.passed))
+            case .recover(let at):
                 // Who stops does not wait for a disk to become good.
-                if isRecovered { return }
+                if isRecovered { self.group.giveUp() } else { self.group.recover(dueBy: at) }
                 isRecovered = true
-                self.loop.recover()
             case .finished: return
             }
         }

@@ -43,6 +43,85 @@ import WaybillSystem
         #expect((1000..<3900).contains(accepted))
     }
 
+    @Test(arguments: [ownSource, foreignSource], ProviderID.allCases)
+    func `lines that were parsed for several exports give each what parsing them alone does`(
+        source: SourceDescription, provider: ProviderID
+    ) {
+        var events = RandomEvents(seed: 21)
+        var random = SeededGenerator(seed: 22)
+        let reader = EventReader(source: source)
+        var options = ExportOptions(provider: provider)
+        options.environments = EnvironmentSet([.prod, .dev])
+        var rule = OperatorMapping.FieldRule()
+        rule.renames = [.init(from: "amount", to: "value")]
+        rule.constants = [.init(name: "by", json: "true")]
+        var rules = OperatorMapping.Rules(version: 1)
+        rules.fields = [rule]
+        options.mapping = OperatorMapping(rules)
+        var lines = ParsedLines()
+        for _ in 0..<20 {
+            var batch: [UInt8] = []
+            var ranges: [Range<Int>] = []
+            for _ in 0..<100 {
+                var line = Array(events.next().utf8)
+                if Int.random(in: 0..<4, using: &random) == 0 { Self.spoil(&line, using: &random) }
+                line.removeAll { $0 == 0x0A }
+                ranges.append(batch.count..<(batch.count + line.count))
+                batch += line + [0x0A]
+            }
+            var (alone, shared) = (RecordingSink(), RecordingSink())
+            var aloneExporter = Exporter(options)
+            var sharedExporter = Exporter(options)
+            batch.withUnsafeBytes { raw in
+                lines.removeAll()
+                var quarantinedCount = 0
+                for range in ranges {
+                    let hasRoom = lines.add(range, of: raw, reader, receivedAt: receivedAt)
+                    #expect(hasRoom)
+                    let isEvent = aloneExporter.export(
+                        UnsafeRawBufferPointer(rebasing: raw[range]), reader, receivedAt: receivedAt,
+                        isAgeJudged: true, to: &alone)
+                    if !isEvent { quarantinedCount += 1 }
+                }
+                let end = lines.end
+                #expect(end == raw.count)
+                let count = sharedExporter.export(
+                    lines, of: raw, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &shared)
+                #expect(count == quarantinedCount)
+            }
+            aloneExporter.finishGroup(to: &alone)
+            sharedExporter.finishGroup(to: &shared)
+            #expect(alone.records == shared.records)
+            #expect(alone.refusals == shared.refusals)
+            #expect(alone.held == shared.held)
+            #expect(alone.skipped == shared.skipped)
+        }
+    }
+
+    @Test func `parsed lines are bounded, by their count and by what is in them`() {
+        let reader = EventReader(source: foreignSource)
+        let wide = Array(
+            (#"{"ts":"2025-02-20T10:00:00.000Z","a":["# + String(repeating: "1,", count: 20_000) + "1]}").utf8)
+        let short = Array("{}".utf8)
+        for (line, expected) in [(wide, 3), (short, 8192)] {
+            var lines = ParsedLines()
+            let batch = Array(repeatElement(line + [0x0A], count: 9000).prefix(line.count > 100 ? 5 : 9000).joined())
+            batch.withUnsafeBytes { raw in
+                var count = 0
+                while lines.end < raw.count {
+                    let start = lines.end
+                    guard lines.add(start..<(start + line.count), of: raw, reader, receivedAt: receivedAt) else {
+                        break
+                    }
+                    count += 1
+                }
+                #expect(count == expected)
+                let end = lines.end
+                #expect(end == count * (line.count + 1))
+            }
+        }
+    }
+
     /// Changes, inserts, removes or repeats a few bytes.
     private static func spoil(_ line: inout [UInt8], using random: inout SeededGenerator) {
         for _ in 0..<Int.random(in: 1...3, using: &random) where !line.isEmpty {

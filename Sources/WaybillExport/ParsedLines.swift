@@ -1,0 +1,74 @@
+internal import WaybillJSON
+package import WaybillSystem
+
+/// Lines of one batch, each judged and parsed once for every export that takes them from here.
+///
+/// Bounded: when its room is full it takes no more, and the lines behind ``end`` are each export's own work. What it
+/// holds points into the batch's bytes.
+package struct ParsedLines: ~Copyable {
+    private struct Line {
+        let range: Range<Int>
+        let reading: EventReading
+        /// Its entries are those from the line before's end up to here.
+        let entryEnd: Int
+    }
+
+    /// A line whose share of a batch is usual has some 70 entries.
+    private static var lineCountMax: Int { 8192 }
+    private static var entryCountMax: Int { 65_536 }
+
+    private var event = EventView()
+    private var lines: [Line] = []
+    private var entries: [JSONEntry] = []
+    private var slots: [UInt32] = []
+    /// Where the first line begins that is not here.
+    package private(set) var end = 0
+
+    package init() {}
+
+    package mutating func removeAll() {
+        self.lines.removeAll(keepingCapacity: true)
+        self.entries.removeAll(keepingCapacity: true)
+        self.slots.removeAll(keepingCapacity: true)
+        self.end = 0
+    }
+
+    /// Adds the line that begins at ``end`` in `raw`.
+    ///
+    /// - Parameter range: without its line feed.
+    /// - Returns: `false` when there is no room for it.
+    package mutating func add(
+        _ range: Range<Int>, of raw: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime
+    ) -> Bool {
+        guard self.lines.count < Self.lineCountMax, self.entries.count < Self.entryCountMax else { return false }
+        let reading = self.event.load(
+            UnsafeRawBufferPointer(rebasing: raw[range]), reader, receivedAt: receivedAt)
+        let parsed = self.event.parsed
+        if case .event = reading {
+            guard self.entries.count + parsed.entries.count <= Self.entryCountMax else { return false }
+            self.entries.append(contentsOf: parsed.entries)
+        }
+        self.slots.append(contentsOf: UnsafeBufferPointer(start: parsed.slots, count: EventField.allCases.count))
+        self.lines.append(Line(range: range, reading: reading, entryEnd: self.entries.count))
+        self.end = range.upperBound + 1
+        return true
+    }
+
+    /// Calls `body` for each line, with what it is and, of an event, what was parsed.
+    @inline(__always)
+    func forEach(_ body: (_ line: Range<Int>, _ reading: EventReading, _ parsed: ParsedEvent) -> Void) {
+        self.entries.withUnsafeBufferPointer { entries in
+            self.slots.withUnsafeBufferPointer { slots in
+                guard var slot = slots.baseAddress else { return }
+                var start = 0
+                for line in self.lines {
+                    let parsed = ParsedEvent(
+                        entries: UnsafeBufferPointer(rebasing: entries[start..<line.entryEnd]), slots: slot)
+                    body(line.range, line.reading, parsed)
+                    start = line.entryEnd
+                    slot += EventField.allCases.count
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+package import WaybillJournal
+package import WaybillProjection
+package import WaybillSystem
+
+/// Projections that follow the journal on one thread: what stands at one place is read, inflated and parsed once for all.
+///
+///     feed ──▶ batch ──▶ parse ──▶ ga4 ──▶ mixpanel ──▶ …          those in front
+///     journal ──▶ batch ──▶ parse ──▶ csv                          one that was behind, in turn with them
+///
+/// Each has its own place, checkpoints and failures (``ProjectionLoop``). Whoever falls behind (a disk that refused, a
+/// new export) reads the journal for itself, a batch in turn with those in front, until it has come up to them.
+package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable>: ~Copyable {
+    /// What to do next.
+    package enum Need: Hashable, Sendable {
+        /// Call ``take(_:)`` with what the feed has behind `position`, or with `nil` at `deadline`.
+        case next(after: JournalPosition, until: MonotonicTime?)
+        /// Call ``recover(dueBy:)`` then.
+        case recover(at: MonotonicTime)
+        /// All have ended.
+        case finished
+    }
+
+    private final class Member {
+        var loop: ProjectionLoop<Output>
+
+        init(_ loop: consuming ProjectionLoop<Output>) {
+            self.loop = loop
+        }
+
+        /// Where it goes on; `nil` when it does not.
+        var place: JournalPosition? {
+            if case .next(let place, _) = self.loop.need { place } else { nil }
+        }
+
+        func isDue(_ now: MonotonicTime) -> Bool {
+            if case .next(_, let deadline?) = self.loop.need { deadline <= now } else { false }
+        }
+    }
+
+    package private(set) var need = Need.finished
+
+    private var members: [Member] = []
+    /// Reads for those in front, where memory no longer has the batch.
+    private var reader: BatchReader<Files>
+    /// Reads for those behind.
+    private var catchUpReader: BatchReader<Files>
+    private let parse = SharedParse()
+    /// The place of those that are the furthest.
+    private var front = JournalPosition(0)
+    /// Whether some are not there.
+    private var isBehind = false
+    private var isRearsTurn = false
+    private let retirement: JournalRetirement
+    private let configuration: ReceiverConfiguration
+    private let clock: any SystemClock
+    private let telemetry: ReceiverTelemetry
+
+    package init(
+        journalDirectory: String, files: Files, retirement: JournalRetirement, configuration: ReceiverConfiguration,
+        clock: any SystemClock, telemetry: ReceiverTelemetry
+    ) {
+        self.reader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
+        self.catchUpReader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
+        self.retirement = retirement
+        self.configuration = configuration
+        self.clock = clock
+        self.telemetry = telemetry
+    }
+
+    package mutating func add(_ projection: consuming Output) {
+        self.members.append(
+            Member(
+                ProjectionLoop(
+                    projection, retirement: self.retirement, configuration: self.configuration, clock: self.clock,
+                    telemetry: self.telemetry)))
+        self.plan()
+    }
+
+    /// Begins, or begins again, at their last checkpoints, those whose time has come.
+    package mutating func recover(dueBy time: MonotonicTime) {
+        for member in self.members {
+            if case .recover(let at) = member.loop.need, at <= time { member.loop.recover() }
+        }
+        self.plan()
+    }
+
+    /// Ends those that wait for their next attempt, as their last checkpoints left them.
+    package mutating func giveUp() {
+        for member in self.members {
+            if case .recover = member.loop.need { member.loop.giveUp() }
+        }
+        self.plan()
+    }
+
+    /// Whether one that the disk refused waits for its next attempt.
+    private var hasFailed: Bool {
+        self.members.contains { member in
+            if case .recover = member.loop.need { member.loop.hasFailed } else { false }
+        }
+    }
+
+    /// Whether everything is projected, checkpointed and sealed, as far as it is due.
+    package var isSettled: Bool {
+        !self.isBehind && self.members.allSatisfy { $0.loop.isSettled }
+    }
+
+    /// Projects what came for those that stand where ``need`` said.
+    package mutating func take(_ next: JournalFeed.Next?) {
+        guard case .next(let place, _) = self.need else { return }
+        var here: [Member] = []
+        var elsewhere: [Member] = []
+        for member in self.members {
+            if member.place == place { here.append(member) } else { elsewhere.append(member) }
+        }
+        switch next {
+        case .entry(let entry)?:
+            let batch = ProjectedBatch(
+                position: entry.position, description: entry.description, offset: entry.offset,
+                receivedAt: entry.receivedAt, lineCount: entry.lineCount, raw: entry.raw.bytes)
+            self.give(batch, end: entry.end, to: here)
+        case .behind(let end)?:
+            self.read(from: place, upTo: end, for: here)
+        case .closed?:
+            for member in here { member.loop.close() }
+        case nil:
+            for member in here { member.loop.wake(isCaughtUp: true) }
+        }
+        let now = self.clock.monotonicTime()
+        for member in elsewhere where member.isDue(now) { member.loop.wake(isCaughtUp: false) }
+        self.plan()
+    }
+
+    private func give(_ batch: ProjectedBatch, end: JournalPosition, to members: [Member]) {
+        var batch = batch
+        if members.count > 1, Output.takesParsedLines {
+            self.parse.parse(batch)
+            batch.parse = self.parse
+        }
+        for member in members { member.loop.take(batch, end: end) }
+    }
+
+    /// Projects the next batch that the journal's files have.
+    private mutating func read(from place: JournalPosition, upTo end: JournalPosition, for members: [Member]) {
+        // A reader that must go elsewhere begins at a segment's head; the one that stands here need not.
+        let isFrontReader =
+            self.reader.position == place || place == self.front && self.catchUpReader.position != place
+        if !isFrontReader { swap(&self.reader, &self.catchUpReader) }
+        do throws(FileSystemError) {
+            self.reader.seek(to: place)
+            if let batch = try self.reader.next(upTo: end) {
+                self.give(batch, end: self.reader.position, to: members)
+            } else {
+                for member in members { member.loop.pass(to: end) }
+            }
+        } catch {
+            for member in members { member.loop.failed(error) }
+        }
+        for damage in self.reader.takeDamages() { self.telemetry.damaged(damage) }
+        if !isFrontReader { swap(&self.reader, &self.catchUpReader) }
+    }
+
+    /// Decides what is next: those whose attempt is due, else a place to go on at.
+    private mutating func plan() {
+        var recovery: MonotonicTime?
+        var wake: MonotonicTime?
+        var places: [JournalPosition] = []
+        for member in self.members {
+            switch member.loop.need {
+            case .next(let place, let deadline):
+                places.append(place)
+                if let deadline { wake = min(wake ?? deadline, deadline) }
+            case .recover(let time): recovery = min(recovery ?? time, time)
+            case .finished: break
+            }
+        }
+        let now = self.clock.monotonicTime()
+        guard let front = places.max(), let rear = places.min() else {
+            self.need = recovery.map { .recover(at: $0) } ?? .finished
+            return
+        }
+        if let recovery, recovery <= now {
+            self.need = .recover(at: recovery)
+            return
+        }
+        self.front = front
+        self.isBehind = rear < front
+        self.isRearsTurn = self.isBehind && !self.isRearsTurn
+        if let recovery { wake = min(wake ?? recovery, recovery) }
+        self.need = .next(after: self.isRearsTurn ? rear : front, until: self.isBehind ? now : wake)
+    }
+}
+
+extension ProjectionGroup where Output: ~Copyable {
+    /// A thread's body: returns once the feed is closed and everything is checkpointed, or cannot be.
+    mutating func run(on feed: JournalFeed) {
+        while true {
+            switch self.need {
+            case .next(let place, let deadline): self.take(feed.next(after: place, until: deadline))
+            case .recover(let at):
+                if self.hasFailed, feed.waitForClose(until: at) { self.giveUp() } else { self.recover(dueBy: at) }
+            case .finished: return
+            }
+        }
+    }
+}

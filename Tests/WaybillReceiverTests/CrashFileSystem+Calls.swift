@@ -1,0 +1,1 @@
+../WaybillJournalTests/CrashFileSystem+Calls.swift

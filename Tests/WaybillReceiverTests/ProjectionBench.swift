@@ -1,0 +1,1 @@
+../WaybillProjectionTests/ProjectionBench.swift

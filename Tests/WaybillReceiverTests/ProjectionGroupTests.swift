@@ -1,0 +1,215 @@
+import Logging
+import Testing
+import WaybillArchive
+import WaybillJournal
+import WaybillProjection
+import WaybillProtocol
+import WaybillSystem
+import WaybillTesting
+
+@testable import WaybillReceiver
+
+/// What a projection was given, and what it is to refuse.
+private final class Notes {
+    let name: String
+    var batches: [JournalPosition] = []
+    var parsedCount = 0
+    /// Which attempts at projecting a batch fail, counted from 0.
+    var failures: Set<Int> = []
+    var isCheckpointRefused = false
+    var attemptCount = 0
+    var recoveryCount = 0
+    var checkpoint = JournalPosition(0)
+
+    init(_ name: String, checkpoint: JournalPosition = JournalPosition(0)) {
+        self.name = name
+        self.checkpoint = checkpoint
+    }
+}
+
+/// A projection that notes what it is given.
+private struct NotingProjection: ~Copyable, Projection {
+    static var takesParsedLines: Bool { true }
+    let notes: Notes
+
+    init(_ notes: Notes) { self.notes = notes }
+
+    var name: String { self.notes.name }
+    var nextDue: WallTime? { nil }
+    var isSealing: Bool { false }
+    var tally: ProjectionTally { ProjectionTally() }
+    var report: String { "" }
+
+    mutating func recover() throws(FileSystemError) -> ProjectionRecovery {
+        self.notes.recoveryCount += 1
+        self.notes.batches.removeAll { $0 >= self.notes.checkpoint }
+        return ProjectionRecovery(position: self.notes.checkpoint)
+    }
+
+    mutating func project(_ batch: ProjectedBatch) throws(FileSystemError) {
+        defer { self.notes.attemptCount += 1 }
+        guard !self.notes.failures.contains(self.notes.attemptCount) else {
+            throw FileSystemError("write", path: "part", errno: 5)
+        }
+        self.notes.batches.append(batch.position)
+        if batch.parse != nil { self.notes.parsedCount += 1 }
+    }
+
+    mutating func checkpoint(at position: JournalPosition, sealing moment: SealMoment?) throws(FileSystemError) {
+        guard !self.notes.isCheckpointRefused else { throw FileSystemError("fdatasync", path: "part", errno: 28) }
+        self.notes.checkpoint = position
+    }
+
+    mutating func correctDueTimes(now: WallTime) {}
+    mutating func continueSealing() throws(FileSystemError) {}
+    mutating func retire(_ policy: RetentionPolicy, now: WallTime) throws(FileSystemError) -> [DeletedDay] { [] }
+    mutating func takeSealed() -> [SealedDay] { [] }
+}
+
+/// A group over a journal of twelve batches, and the feed behind it.
+private struct GroupBench: ~Copyable {
+    let bench: ProjectionBench
+    let feed: JournalFeed
+    let clock = ManualClock()
+    let retirement: JournalRetirement
+    let positions: [JournalPosition]
+    var group: ProjectionGroup<CrashFileSystem, NotingProjection>
+
+    init(_ notes: Notes...) throws {
+        let bench = try ProjectionBench()
+        let description = ProjectionBench.description(1)
+        try bench.write((0..<12).map { (description, Array("{\"n\":\($0)}\n".utf8)) })
+        var reader = BatchReader(journalDirectory: bench.data.journal, position: JournalPosition(0), files: bench.disk)
+        var positions: [JournalPosition] = []
+        while let batch = try reader.next(upTo: bench.end) { positions.append(batch.position) }
+        self.bench = bench
+        self.positions = positions
+        self.feed = JournalFeed(end: bench.end, byteCountMax: 1 << 20)
+        self.retirement = JournalRetirement(names: Set(notes.map(\.name)), retention: .zero)
+        self.group = ProjectionGroup(
+            journalDirectory: bench.data.journal, files: bench.disk, retirement: self.retirement,
+            configuration: ReceiverConfiguration(dataDirectory: "/data"), clock: self.clock,
+            telemetry: ReceiverTelemetry(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }))
+        for notes in notes { self.group.add(NotingProjection(notes)) }
+    }
+
+    /// Takes so many steps that need no waiting; stops where nothing is to be had.
+    mutating func step(_ count: Int = 1000) {
+        for _ in 0..<count {
+            switch self.group.need {
+            case .next(let place, let deadline):
+                let next = self.feed.next(after: place, until: MonotonicTime(nanoseconds: 1))
+                let isDue = deadline.map { $0 <= self.clock.monotonicTime() } ?? false
+                guard next != nil || isDue else { return }
+                self.group.take(next)
+            case .recover(let time):
+                guard time <= self.clock.monotonicTime() else { return }
+                self.group.recover(dueBy: time)
+            case .finished: return
+            }
+        }
+    }
+
+    /// Publishes a batch that is in memory alone, behind all others.
+    func publish(_ number: Int) -> JournalPosition {
+        let position = JournalPosition(self.feed.end.rawValue)
+        let end = JournalPosition(position.rawValue + 100)
+        let line = Array("{\"n\":\(number)}\n".utf8)
+        let entry = FeedEntry(
+            position: position, end: end, description: ProjectionBench.description(1), offset: StreamOffset(0),
+            receivedAt: self.clock.wallTime(), lineCount: 1,
+            raw: SharedBytes(capacity: line.count) { bytes in
+                bytes.copyBytes(from: line)
+                return line.count
+            })
+        self.feed.publish([entry], end: end)
+        return position
+    }
+}
+
+@Suite struct ProjectionGroupTests {
+    @Test func `each gets every batch once, parsed for all of them, from files and from memory`() throws {
+        let notes = [Notes("a"), Notes("b"), Notes("c")]
+        var bench = try GroupBench(notes[0], notes[1], notes[2])
+        bench.step()
+        let last = [bench.publish(1), bench.publish(2)]
+        bench.step()
+        for note in notes {
+            #expect(note.batches == bench.positions + last)
+            #expect(note.parsedCount == note.batches.count)
+            #expect(note.recoveryCount == 1)
+        }
+    }
+
+    @Test func `one alone parses for itself`() throws {
+        let notes = Notes("a")
+        var bench = try GroupBench(notes)
+        bench.step()
+        #expect(notes.batches == bench.positions)
+        #expect(notes.parsedCount == 0)
+    }
+
+    @Test func `one that the disk refuses goes back alone and catches up in turn with the others`() throws {
+        let (good, bad) = (Notes("good"), Notes("bad"))
+        bad.failures = [9, 20]
+        var bench = try GroupBench(good, bad)
+        bench.step()
+        #expect(good.batches == bench.positions)
+        #expect(bad.batches == Array(bench.positions[..<9]))
+        // Its second attempt begins at its checkpoint; the other one goes on meanwhile.
+        bench.clock.advance(milliseconds: 1000)
+        let new = (0..<8).map { bench.publish($0) }
+        bench.step(9)
+        #expect((3...6).contains(good.batches.count - bench.positions.count))
+        #expect((2...6).contains(bad.batches.count))
+        bench.step()
+        #expect(good.batches == bench.positions + new)
+        #expect(bad.batches.count == 10)
+        #expect(good.recoveryCount == 1)
+        bench.clock.advance(milliseconds: 1000)
+        bench.step()
+        #expect(bad.recoveryCount == 3)
+        #expect(bad.batches == bench.positions + new)
+    }
+
+    @Test func `each begins at its own checkpoint`() throws {
+        let (old, new) = (Notes("old"), Notes("new"))
+        var bench = try GroupBench(old, new)
+        old.checkpoint = bench.positions[7]
+        new.checkpoint = bench.positions[2]
+        bench.step()
+        #expect(old.batches == Array(bench.positions[7...]))
+        #expect(new.batches == Array(bench.positions[2...]))
+        // Shared from where the later one has come up to the other.
+        #expect(old.parsedCount < 5 && old.parsedCount == new.parsedCount)
+    }
+
+    @Test func `a close checkpoints all, but what the disk refuses is given up`() throws {
+        let (good, bad) = (Notes("good"), Notes("bad"))
+        var bench = try GroupBench(good, bad)
+        bad.isCheckpointRefused = true
+        bench.step()
+        bench.feed.close()
+        bench.step()
+        #expect(good.checkpoint == bench.bench.end)
+        guard case .recover = bench.group.need else {
+            Issue.record("it has to say that one failed")
+            return
+        }
+        bench.group.giveUp()
+        #expect(bench.group.need == .finished)
+        #expect(bad.checkpoint == JournalPosition(0))
+    }
+
+    @Test func `a checkpoint is written in time although another one is behind`() throws {
+        let (good, bad) = (Notes("good"), Notes("bad"))
+        bad.failures = [3]
+        var bench = try GroupBench(good, bad)
+        bench.step()
+        #expect(good.checkpoint == JournalPosition(0))
+        bench.clock.advance(milliseconds: 5000)
+        bench.step(4)
+        #expect(good.checkpoint == bench.bench.end)
+        #expect(bad.checkpoint == JournalPosition(0))
+    }
+}
