@@ -321,6 +321,15 @@ def accepts(port):
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
+DISCARDED = []
+
+
+@atexit.register
+def remove_discarded():
+    while DISCARDED:
+        shutil.rmtree(DISCARDED.pop(), ignore_errors=True)
+
+
 def discard(path, to=None):
     """Frees what the files below `path` take; they are removed at the program's end, and moved to `to` until then.
 
@@ -333,7 +342,7 @@ def discard(path, to=None):
         for file in [os.path.join(folder, name) for name in names]:
             if os.path.isfile(file) and not os.path.islink(file):
                 os.truncate(file, 0)
-    atexit.register(shutil.rmtree, to or path, ignore_errors=True)
+    DISCARDED.append(to or path)
 
 
 class Workplace:

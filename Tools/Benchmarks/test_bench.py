@@ -111,6 +111,9 @@ class AttemptTests(Folder):
         self.assertNotIn("ledger", record)
         self.assertEqual(record["commands"], ["sleep 60"])
         self.assertFalse(children[0].is_running)
+        sizes = [os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(self.folder) for name in names]
+        self.assertEqual(sizes, [0])
+        bench.remove_discarded()
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_waiting_is_bounded(self):
