@@ -224,26 +224,20 @@ package struct Exporter: ~Copyable {
         return true
     }
 
-    /// Maps those of the lines that are events.
+    /// Maps a line that was judged and parsed, when it is an event.
     ///
-    /// - Parameter raw: the batch from which they were parsed.
-    /// - Returns: how many are none.
+    /// - Returns: whether it is one.
     package mutating func export<Sink: ExportSink & ~Copyable>(
-        _ lines: borrowing ParsedLines, of raw: UnsafeRawBufferPointer, source: SourceDescription,
-        receivedAt: WallTime, isAgeJudged: Bool, to sink: inout Sink
-    ) -> Int {
-        var quarantinedCount = 0
-        lines.forEach { range, reading, parsed in
-            guard case .event(let facts) = reading else {
-                quarantinedCount += 1
-                return
-            }
-            guard self.options.environments.contains(facts.env) else { return sink.skip(.environment) }
-            let line = UnsafeRawBufferPointer(rebasing: raw[range])
-            self.event.load(parsed, facts, of: line, source)
-            self.exportLoaded(line, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
+        _ line: ParsedLine, source: SourceDescription, receivedAt: WallTime, isAgeJudged: Bool, to sink: inout Sink
+    ) -> Bool {
+        guard case .event(let facts) = line.reading else { return false }
+        if self.options.environments.contains(facts.env) {
+            self.event.load(line.parsed, facts, of: line.bytes, source)
+            self.exportLoaded(line.bytes, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
+        } else {
+            sink.skip(.environment)
         }
-        return quarantinedCount
+        return true
     }
 
     /// Maps the event that was loaded from `line`.

@@ -1,6 +1,17 @@
 internal import WaybillJSON
 package import WaybillSystem
 
+/// One of ``ParsedLines``, good for as long as they are.
+package struct ParsedLine {
+    /// Without its line feed.
+    package let bytes: UnsafeRawBufferPointer
+    /// Where it begins in the batch.
+    package let offset: Int
+    package let reading: EventReading
+    /// Of an event.
+    let parsed: ParsedEvent
+}
+
 /// Lines of one batch, each judged and parsed once for every export that takes them from here.
 ///
 /// Bounded: when its room is full it takes no more, and the lines behind ``end`` are each export's own work. What it
@@ -26,17 +37,18 @@ package struct ParsedLines: ~Copyable {
 
     package init() {}
 
-    package mutating func removeAll() {
+    /// Goes on with the line that begins at `start`.
+    package mutating func removeAll(from start: Int = 0) {
         self.lines.removeAll(keepingCapacity: true)
-        self.entries.removeAll(keepingCapacity: true)
+        self.entries.removeAll(keepingCapacity: self.entries.capacity <= 2 * Self.entryCountMax)
         self.slots.removeAll(keepingCapacity: true)
-        self.end = 0
+        self.end = start
     }
 
     /// Adds the line that begins at ``end`` in `raw`.
     ///
     /// - Parameter range: without its line feed.
-    /// - Returns: `false` when there is no room for it.
+    /// - Returns: `false` when there is no room for it; there is for one, however long.
     package mutating func add(
         _ range: Range<Int>, of raw: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime
     ) -> Bool {
@@ -45,7 +57,8 @@ package struct ParsedLines: ~Copyable {
             UnsafeRawBufferPointer(rebasing: raw[range]), reader, receivedAt: receivedAt)
         let parsed = self.event.parsed
         if case .event = reading {
-            guard self.entries.count + parsed.entries.count <= Self.entryCountMax else { return false }
+            let isFull = self.entries.count + parsed.entries.count > Self.entryCountMax
+            if isFull, !self.lines.isEmpty { return false }
             self.entries.append(contentsOf: parsed.entries)
         }
         self.slots.append(contentsOf: UnsafeBufferPointer(start: parsed.slots, count: EventField.allCases.count))
@@ -54,17 +67,21 @@ package struct ParsedLines: ~Copyable {
         return true
     }
 
-    /// Calls `body` for each line, with what it is and, of an event, what was parsed.
-    @inline(__always)
-    func forEach(_ body: (_ line: Range<Int>, _ reading: EventReading, _ parsed: ParsedEvent) -> Void) {
+    /// Calls `body` for each line.
+    ///
+    /// - Parameter raw: the batch from which they were parsed.
+    package func forEach(in raw: UnsafeRawBufferPointer, _ body: (ParsedLine) -> Void) {
         self.entries.withUnsafeBufferPointer { entries in
             self.slots.withUnsafeBufferPointer { slots in
                 guard var slot = slots.baseAddress else { return }
                 var start = 0
                 for line in self.lines {
-                    let parsed = ParsedEvent(
-                        entries: UnsafeBufferPointer(rebasing: entries[start..<line.entryEnd]), slots: slot)
-                    body(line.range, line.reading, parsed)
+                    body(
+                        ParsedLine(
+                            bytes: UnsafeRawBufferPointer(rebasing: raw[line.range]), offset: line.range.lowerBound,
+                            reading: line.reading,
+                            parsed: ParsedEvent(
+                                entries: UnsafeBufferPointer(rebasing: entries[start..<line.entryEnd]), slots: slot)))
                     start = line.entryEnd
                     slot += EventField.allCases.count
                 }

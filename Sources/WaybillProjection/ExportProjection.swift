@@ -363,10 +363,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         let reader = self.readers.reader(for: batch.description)
         var parsedEnd = 0
         if let parse = batch.parse {
-            self.receivedAt = batch.receivedAt
-            self.lines.quarantined += self.exporter.export(
-                parse.lines, of: batch.raw, source: reader.source, receivedAt: batch.receivedAt,
-                isAgeJudged: self.isAgeJudged, to: &self.sink)
+            parse.lines.forEach(in: batch.raw) { self.export($0, reader.source, receivedAt: batch.receivedAt) }
             parsedEnd = parse.lines.end
         }
         batch.raw.forEachLine(from: parsedEnd) { range in
@@ -397,6 +394,14 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.receivedAt = receivedAt
         let isEvent = self.exporter.export(
             line, reader, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, to: &self.sink)
+        if !isEvent { self.lines.quarantined += 1 }
+    }
+
+    /// Maps one line that was parsed already; ``finishBatch()`` follows the last of its batch.
+    package mutating func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime) {
+        self.receivedAt = receivedAt
+        let isEvent = self.exporter.export(
+            line, source: source, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, to: &self.sink)
         if !isEvent { self.lines.quarantined += 1 }
     }
 

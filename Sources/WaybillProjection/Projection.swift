@@ -150,20 +150,27 @@ struct EventReaders {
     }
 }
 
-/// The lines of one batch after another, parsed once for all projections of a thread.
+/// The lines of one batch after another, parsed once for all that take them.
 package final class SharedParse {
     private var readers = EventReaders()
-    private(set) var lines = ParsedLines()
+    package private(set) var lines = ParsedLines()
 
     package init() {}
 
     /// Parses a batch, whose bytes must stay for as long as its lines are used; forgets the one before.
     package func parse(_ batch: ProjectedBatch) {
-        let reader = self.readers.reader(for: batch.description)
-        self.lines.removeAll()
-        var hasRoom = true
-        batch.raw.forEachLine { range in
-            if hasRoom { hasRoom = self.lines.add(range, of: batch.raw, reader, receivedAt: batch.receivedAt) }
+        self.parse(batch.raw, from: 0, self.readers.reader(for: batch.description), receivedAt: batch.receivedAt)
+    }
+
+    /// Parses as many lines as there is room for, at least one, from `start` on; forgets those before.
+    package func parse(
+        _ raw: UnsafeRawBufferPointer, from start: Int, _ reader: EventReader, receivedAt: WallTime
+    ) {
+        self.lines.removeAll(from: start)
+        while self.lines.end < raw.count {
+            let start = self.lines.end
+            let end = raw.firstNewline(from: start) ?? raw.count
+            guard self.lines.add(start..<end, of: raw, reader, receivedAt: receivedAt) else { return }
         }
     }
 }

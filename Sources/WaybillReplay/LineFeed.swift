@@ -16,6 +16,8 @@ struct LinePosition: Hashable, Comparable, Sendable {
 
 /// Takes what one provider gets of the lines.
 protocol RecordTarget: AnyObject, SendableMetatype {
+    func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime)
+    /// Takes a line that is not in the archive as it is.
     func export(
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, receivedAt: WallTime)
     /// An event that the provider does not get, and why.
@@ -69,7 +71,7 @@ struct FeedOutlet {
     var counts = Replay.Counts()
 }
 
-/// Judges each line once and gives it to every provider in whose report it has a wanted day.
+/// Judges and parses each line once and gives it to every provider in whose report it has a wanted day.
 struct LineFeed: ~Copyable {
     let filter: LineFilter
     let range: ExportRange
@@ -81,6 +83,7 @@ struct LineFeed: ~Copyable {
     /// Of the lines since ``beginPart()``.
     private(set) var facts = PartFacts()
     private var traits = UserTraits()
+    private let parse = SharedParse()
     private var reader: (description: StreamDescription, reader: EventReader, source: SourceDescription)?
 
     init(
@@ -107,10 +110,16 @@ struct LineFeed: ~Copyable {
         receivedAt: WallTime
     ) throws(FileSystemError) {
         let (reader, source) = self.reader(for: description)
-        bytes.forEachLine { line in
-            self.take(
-                UnsafeRawBufferPointer(rebasing: bytes[line]), reader, source,
-                at: LinePosition(part: position.part, offset: position.offset + line.lowerBound), receivedAt)
+        let parse = self.parse
+        var start = 0
+        while start < bytes.count {
+            parse.parse(bytes, from: start, reader, receivedAt: receivedAt)
+            parse.lines.forEach(in: bytes) { line in
+                self.take(
+                    line, reader, source,
+                    at: LinePosition(part: position.part, offset: position.offset + line.offset), receivedAt)
+            }
+            start = parse.lines.end
         }
         for outlet in self.outlets { try outlet.target.finishRun() }
     }
@@ -126,10 +135,10 @@ struct LineFeed: ~Copyable {
     }
 
     private mutating func take(
-        _ line: UnsafeRawBufferPointer, _ reader: EventReader, _ source: SourceDescription,
-        at position: LinePosition, _ receivedAt: WallTime
+        _ line: ParsedLine, _ reader: EventReader, _ source: SourceDescription, at position: LinePosition,
+        _ receivedAt: WallTime
     ) {
-        guard case .event(let facts) = reader.read(line, receivedAt: receivedAt) else {
+        guard case .event(let facts) = line.reading else {
             self.facts.strayLineCount += 1
             return
         }
@@ -140,18 +149,18 @@ struct LineFeed: ~Copyable {
             self.facts.strayLineCount += 1
             return
         }
-        guard self.filter.admits(line, facts, source) else { return }
+        guard self.filter.admits(line.bytes, facts, source) else { return }
         for index in self.outlets.indices {
             guard self.range.admits(self.outlets[index].days.day(of: facts.time)) else { continue }
             self.outlets[index].counts.lines += 1
-            self.outlets[index].counts.bytes += line.count + 1
+            self.outlets[index].counts.bytes += line.bytes.count + 1
             if self.survey.isDuplicate(position) {
                 self.outlets[index].counts.duplicates += 1
-                self.outlets[index].target.leaveOut(line, because: .duplicate)
+                self.outlets[index].target.leaveOut(line.bytes, because: .duplicate)
             } else if facts.kind == .user, self.outlets[index].provider.appliesUsersInOrder {
-                self.takeUser(line, facts, reader, source, at: position, receivedAt, outlet: index)
+                self.takeUser(line.bytes, facts, reader, source, at: position, receivedAt, outlet: index)
             } else {
-                self.outlets[index].target.export(line, facts, source, receivedAt: receivedAt)
+                self.outlets[index].target.export(line, source, receivedAt: receivedAt)
             }
         }
     }

@@ -22,6 +22,11 @@ final class PartitionWriter<Files: FileSystem>: RecordTarget {
         _ = try self.export.recover()
     }
 
+    func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime) {
+        self.export.export(line, source, receivedAt: receivedAt)
+        self.unwrittenByteCount += line.bytes.count
+    }
+
     func export(
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, receivedAt: WallTime
     ) {
@@ -116,12 +121,23 @@ final class RecordTally: RecordTarget {
         self.exporter = exporter
     }
 
+    func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime) {
+        self.count(line.bytes) { exporter, sink in
+            _ = exporter.export(line, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
+        }
+    }
+
     func export(
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, receivedAt: WallTime
     ) {
+        self.count(line) { exporter, sink in
+            exporter.export(line, facts, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
+        }
+    }
+
+    private func count(_ line: UnsafeRawBufferPointer, _ export: (inout Exporter, inout Sink) -> Void) {
         let skipped = self.sink.events.skipped
-        self.exporter.export(
-            line, facts, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &self.sink)
+        export(&self.exporter, &self.sink)
         guard let comparison = self.sink.comparison else { return }
         self.exporter.finishGroup(to: &self.sink)
         if self.sink.events.skipped > skipped { comparison.takeSkipped(line, because: "skipped") }
