@@ -147,7 +147,11 @@ package final class Agent: Service {
             }
             while true {
                 if let outcome = pump.step(inbox.drain()) { return outcome }
-                if inbox.wake.wait(for: pump.hintFile, timeout: pump.restingTime()) { pump.filesChanged() }
+                if pump.isGathering {
+                    Worker.sleep(for: pump.restingTime())
+                } else if inbox.wake.wait(for: pump.hintFile, timeout: pump.restingTime()) {
+                    pump.filesChanged()
+                }
             }
         } catch {
             return .failed(error)

@@ -8,9 +8,10 @@ internal import WaybillSystem
 ///       ▲                                         │
 ///       └──────────────── buffer ─────────────────┘
 ///
-/// Two buffers more than threads: one is filled while one waits. Who finds none hears when one is back.
+/// Two buffers more than threads: one is filled while one waits. Who finds none hears when one is back. A short batch
+/// that has nobody before it is compressed where it was read: that takes less than waking a thread for it.
 ///
-/// Memory: each buffer and each thread's room for the wire are as long as the longest batch; pages that no batch has
+/// Memory: each buffer and each encoder's room for the wire are as long as the longest batch; pages that no batch has
 /// needed are not in memory. Budget per batch: two hops between threads, one copy of the compressed bytes.
 final class BatchCompressor: BatchBuffers {
     private struct Job {
@@ -19,8 +20,19 @@ final class BatchCompressor: BatchBuffers {
         let ticket: Int
     }
 
+    /// `@unchecked Sendable`: one thread at a time has it, and takes it under the lock of `state`.
+    private final class Coder: @unchecked Sendable {
+        var encoder: BatchEncoder
+
+        init(level: Int, rawByteCountMax: Int) {
+            self.encoder = BatchEncoder(level: level, rawByteCountMax: rawByteCountMax)
+        }
+    }
+
     private struct State {
         var jobs = CircularBuffer<Job>()
+        /// Those that nobody compresses with.
+        var coders: [Coder]
         var free: [BatchBuffer] = []
         var bufferCount = 0
         var isAwaited = false
@@ -28,16 +40,19 @@ final class BatchCompressor: BatchBuffers {
         var isClosed = false
     }
 
-    private let state = Monitor(State())
+    /// Raw bytes that a batch may have to be compressed where it was read: a tenth of a millisecond's work.
+    private static let shortByteCountMax = 32 << 10
+
+    private let state: Monitor<State>
     private let threadCount: Int
-    private let level: Int
     private let rawByteCountMax: Int
     private let onBufferFreed: @Sendable () -> Void
 
     /// - Parameter onBufferFreed: is called when a buffer is back after ``take()`` had none.
     init(threadCount: Int, level: Int, rawByteCountMax: Int, onBufferFreed: @escaping @Sendable () -> Void) {
+        let coders = (0..<threadCount).map { _ in Coder(level: level, rawByteCountMax: rawByteCountMax) }
+        self.state = Monitor(State(coders: coders))
         self.threadCount = threadCount
-        self.level = level
         self.rawByteCountMax = rawByteCountMax
         self.onBufferFreed = onBufferFreed
     }
@@ -71,29 +86,36 @@ final class BatchCompressor: BatchBuffers {
 
     /// Compresses a batch and gives it back to the link under its ticket.
     func compress(_ batch: RawBatch, for link: Link, ticket: Int) {
-        self.state.update { $0.jobs.append(Job(batch: batch, link: link, ticket: ticket)) }
+        let job = Job(batch: batch, link: link, ticket: ticket)
+        let isShort = batch.header.rawByteCount <= Self.shortByteCountMax
+        let coder = isShort ? self.state.withLock { $0.jobs.isEmpty ? $0.coders.popLast() : nil } : nil
+        if let coder { self.perform(job, with: coder) } else { self.state.update { $0.jobs.append(job) } }
     }
 
     private func work() {
-        var encoder = BatchEncoder(level: self.level, rawByteCountMax: self.rawByteCountMax)
-        while let job = self.nextJob() {
-            let (header, payload) = encoder.encode(job.batch)
-            job.link.compressed(header, payload, ticket: job.ticket)
-            let isAwaited = self.state.withLock { state in
-                state.wireByteCount += payload.count
-                state.free.append(job.batch.buffer)
-                defer { state.isAwaited = false }
-                return state.isAwaited
-            }
-            if isAwaited { self.onBufferFreed() }
+        while let (job, coder) = self.nextJob() { self.perform(job, with: coder) }
+    }
+
+    private func perform(_ job: Job, with coder: Coder) {
+        let (header, payload) = coder.encoder.encode(job.batch)
+        job.link.compressed(header, payload, ticket: job.ticket)
+        let isAwaited = self.state.withLock { state in
+            state.wireByteCount += payload.count
+            state.free.append(job.batch.buffer)
+            state.coders.append(coder)
+            defer { state.isAwaited = false }
+            return state.isAwaited
         }
+        if isAwaited { self.onBufferFreed() }
     }
 
     /// `nil` at the end.
-    private func nextJob() -> Job? {
-        self.state.wait { state -> Job?? in
-            if let job = state.jobs.popFirst() { return .some(job) }
-            return state.isClosed ? .some(nil) : nil
+    private func nextJob() -> (Job, Coder)? {
+        self.state.wait { state -> (Job, Coder)?? in
+            if state.jobs.isEmpty, state.isClosed { return .some(nil) }
+            // Nothing wakes a thread whose coder is lent to a short batch: whoever lends it has no other job meanwhile.
+            guard !state.jobs.isEmpty, let coder = state.coders.popLast() else { return nil }
+            return .some((state.jobs.removeFirst(), coder))
         } ?? nil
     }
 }

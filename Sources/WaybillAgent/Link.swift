@@ -73,12 +73,21 @@ final class Link: AgentLink {
         /// The ticket of the first slot.
         var firstTicket = 0
         var unwrittenPongCount = 0
-        /// Whether a read waits for PONGs to be written.
-        var isReadHeld = false
-    }
+        /// Reads that the pump has not answered with ``Link/read()``.
+        var untakenReadCount = 0
+        /// Whether the next read waits: for the pump to take the ones before, or for PONGs to be written.
+        var isReadHeld = true
 
-    /// A receiver that takes no more answers than these gets to ask nothing more.
-    private static let unwrittenPongCountMax = 1024
+        /// Whether a read that waited may begin.
+        mutating func resumeReading() -> Bool {
+            guard self.isReadHeld, self.hasRoomToRead else { return false }
+            self.isReadHeld = false
+            return true
+        }
+
+        /// A receiver that takes no more answers than these gets to ask nothing more.
+        var hasRoomToRead: Bool { self.untakenReadCount < 16 && self.unwrittenPongCount < 1024 }
+    }
 
     private let group: any EventLoopGroup
     private let compressor: BatchCompressor
@@ -97,14 +106,14 @@ final class Link: AgentLink {
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelOption(.socketOption(.so_keepalive), value: 1)
             .connectTimeout(.seconds(10))
-            // Each read is asked for once the bytes before it are taken: no receiver fills the inbox.
+            // No receiver fills the inbox: it is read from while the pump takes what it brings.
             .channelOption(.autoRead, value: false)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
                     if let tls { try pipeline.addHandler(tls.handler(for: address)) }
                     let peer = tls.map { TLSPeer(client: $0, address: address) }
-                    try pipeline.addHandler(LinkHandler(inbox: inbox, generation: generation, peer: peer))
+                    try pipeline.addHandler(LinkHandler(link: self, inbox: inbox, generation: generation, peer: peer))
                 }
             }
         bootstrap.connect(host: address.host, port: address.port).whenComplete { result in
@@ -182,22 +191,28 @@ final class Link: AgentLink {
     private func pongWritten(_ channel: any Channel) {
         let mustRead = self.state.withLock { state in
             state.unwrittenPongCount -= 1
-            guard state.isReadHeld, state.unwrittenPongCount < Self.unwrittenPongCountMax else { return false }
-            state.isReadHeld = false
-            return true
+            return state.resumeReading()
         }
         if mustRead { channel.read() }
     }
 
     func read() {
-        let channel = self.state.withLock { state -> (any Channel)? in
-            guard state.unwrittenPongCount < Self.unwrittenPongCountMax else {
-                state.isReadHeld = true
-                return nil
-            }
-            return state.channel
+        let channel = self.state.withLock { state in
+            state.untakenReadCount = 0
+            return state.resumeReading() ? state.channel : nil
         }
         channel?.read()
+    }
+
+    /// Counts what one read brought, on its way to the pump.
+    ///
+    /// - Returns: whether the next read may begin.
+    fileprivate func hasRead() -> Bool {
+        self.state.withLock { state in
+            state.untakenReadCount += 1
+            state.isReadHeld = !state.hasRoomToRead
+            return !state.isReadHeld
+        }
     }
 
     func close() {
@@ -214,15 +229,18 @@ final class Link: AgentLink {
 private final class LinkHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
+    private let link: Link
     private let inbox: PumpInbox
     private let generation: Int
+    private var hasTaken = false
     /// Who the receiver must prove to be; `nil` without TLS.
     private let peer: TLSPeer?
     private var isEstablished = false
     /// What went wrong first.
     private var reason: String?
 
-    init(inbox: PumpInbox, generation: Int, peer: TLSPeer?) {
+    init(link: Link, inbox: PumpInbox, generation: Int, peer: TLSPeer?) {
+        self.link = link
         self.inbox = inbox
         self.generation = generation
         self.peer = peer
@@ -231,6 +249,13 @@ private final class LinkHandler: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let buffer = self.unwrapInboundIn(data)
         self.inbox.post(.received(Array(buffer.readableBytesView)), generation: self.generation)
+        self.hasTaken = true
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        if self.hasTaken, self.link.hasRead() { context.read() }
+        self.hasTaken = false
+        context.fireChannelReadComplete()
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {

@@ -76,6 +76,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     private var failure: FileSystemError?
     /// Whether the last step left something to do at once.
     private var hasMore = false
+    /// Whether it left nothing that waits for an answer or a buffer.
+    private var hasShippedAll = false
 
     /// Begins a connection in the background; what happens to it comes back as ``LinkEvent`` with `generation`.
     package typealias Connect = (_ address: NetworkAddress, _ generation: Int) -> any AgentLink
@@ -132,6 +134,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var hintFile: FileID? {
         self.lingerUntil == nil ? self.hints.file : nil
     }
+
+    /// Whether there is nothing to do but wait for more lines, for milliseconds: no event need end that sooner.
+    var isGathering: Bool { self.lingerUntil != nil && self.hasShippedAll && self.stopDeadline == nil }
 
     /// Something happened to the files; what it was is looked up once more of it may have gathered.
     package mutating func filesChanged() {
@@ -416,6 +421,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     /// Ships while there is something to ship and room for it.
     private mutating func ship() {
         self.hasMore = false
+        self.hasShippedAll = false
         guard self.phase == .ready else { return }
         if let pausedUntil {
             guard pausedUntil <= self.clock.monotonicTime() else { return }
@@ -426,7 +432,10 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             guard self.phase == .ready, self.session.admits(rawByteCount: self.batchByteCountMax),
                 self.streams.openingCount < StreamNumbers.openingCountMax, self.hasBuffer
             else { return }
-            guard let stream = self.tail.nextReady() else { return self.makeRoomForStreams() }
+            guard let stream = self.tail.nextReady() else {
+                self.hasShippedAll = self.streams.openingCount == 0 && !self.streams.hasWaiting
+                return self.makeRoomForStreams()
+            }
             switch self.streams.state(of: stream) {
             case .closed where self.session.hasRoomForStream || self.streams.hasNumber(stream): self.open(stream)
             case .closed: self.streams.wait(stream)

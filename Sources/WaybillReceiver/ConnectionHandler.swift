@@ -47,6 +47,10 @@ package final class ConnectionHandler: ChannelInboundHandler {
     private var peer = "unknown"
     private var deadline: NIODeadline = .distantFuture
     private var isDeadlineScheduled = false
+    /// Of the payload that comes or came last.
+    private var payloadNumber = 0
+    private var payloadStart = NIODeadline.distantPast
+    private var isPayloadWatched = false
     private var lastSent = NIODeadline.uptimeNanoseconds(0)
     private var closeReason = "the peer closed"
 
@@ -332,26 +336,27 @@ package final class ConnectionHandler: ChannelInboundHandler {
         self.setDeadline(after: self.shared.timeouts.payload, context)
         let builder = SharedBytesBuilder(capacity: header.wireByteCount)
         self.mode = .payload(header, id, builder)
-        self.watch(builder, since: context.eventLoop.now, context)
+        self.payloadStart = context.eventLoop.now
+        self.payloadNumber += 1
+        if !self.isPayloadWatched { self.watch(builder, context) }
     }
 
     /// Closes the connection when its payload stands still, or trickles in, while others wait for the memory it holds.
-    private func watch(
-        _ builder: SharedBytesBuilder, since start: NIODeadline, _ context: ChannelHandlerContext
-    ) {
-        let before = builder.count
-        let bound = NIOLoopBound((handler: self, builder: builder), eventLoop: context.eventLoop)
+    ///
+    /// One timer at a time, however many payloads pass under it; the one that it meets is looked at the next time.
+    private func watch(_ builder: SharedBytesBuilder, _ context: ChannelHandlerContext) {
+        self.isPayloadWatched = true
+        let (number, before) = (self.payloadNumber, builder.count)
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         context.eventLoop.scheduleTask(in: self.shared.timeouts.payloadCheck) {
-            let (handler, builder) = bound.value
-            guard let context = handler.context, case .payload(_, _, let current) = handler.mode, current === builder
-            else { return }
-            let age = context.eventLoop.now - start
+            let handler = bound.value
+            handler.isPayloadWatched = false
+            guard let context = handler.context, case .payload(_, _, let current) = handler.mode else { return }
+            let age = context.eventLoop.now - handler.payloadStart
             let seconds = Int(age.nanoseconds / 1_000_000_000)
-            let isStill = builder.count - before < 1024
-            let isSlow = age > .seconds(10) && builder.count < seconds * handler.shared.timeouts.payloadByteRateMin
-            guard isStill || isSlow, handler.shared.budget.hasWaiters else {
-                return handler.watch(builder, since: start, context)
-            }
+            let isStill = handler.payloadNumber == number && current.count - before < 1024
+            let isSlow = age > .seconds(10) && current.count < seconds * handler.shared.timeouts.payloadByteRateMin
+            guard isStill || isSlow, handler.shared.budget.hasWaiters else { return handler.watch(current, context) }
             let text = "the payload came too slowly while other agents waited"
             handler.perform(handler.session.refuse(.timeout, text: text), context)
         }

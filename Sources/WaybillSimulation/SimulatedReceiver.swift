@@ -200,7 +200,10 @@ final class ReceiverProcess: @unchecked Sendable {
         let checks = CheckQueue(site)
         self.shared = ReceiverShared(
             configuration: configuration, budget: self.budget,
-            checker: BatchChecker(lineByteCountMax: configuration.limits.lineByteCountMax) { checks.add($0) },
+            checker: BatchChecker(
+                lineByteCountMax: configuration.limits.lineByteCountMax,
+                shortByteCountMax: site.dice.chance(500) ? 0 : 32 << 10
+            ) { checks.add($0) },
             committer: self.committer, clock: receiver.clock, telemetry: telemetry)
         // The planted bug: what the exports have read is told to nobody.
         let heard = site.has(.retireUnread) ? JournalRetirement(names: [], retention: .zero) : retirement

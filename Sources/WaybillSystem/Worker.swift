@@ -39,10 +39,9 @@ package final class Monitor<State>: @unchecked Sendable {
 
     /// Runs `body` alone, then wakes whoever waits.
     package func update<Result>(_ body: (inout State) -> Result) -> Result {
-        self.withLock { state in
-            defer { pthread_cond_broadcast(self.condition) }
-            return body(&state)
-        }
+        // Behind the lock, or who wakes up would wait for it.
+        defer { pthread_cond_broadcast(self.condition) }
+        return self.withLock(body)
     }
 
     /// Runs `body` alone and wakes nobody: for what nobody waits for.
@@ -96,6 +95,17 @@ package final class Worker: Sendable {
     }
 
     private let isDone = Monitor(false)
+
+    /// Has the thread that calls it sleep, whatever signals come.
+    package static func sleep(for duration: Duration) {
+        let end = POSIXClock().monotonicTime() + duration
+        while true {
+            let rest = (end - POSIXClock().monotonicTime()).nanoseconds
+            guard rest > 0 else { return }
+            var time = timespec(tv_sec: Int(rest / 1_000_000_000), tv_nsec: Int(rest % 1_000_000_000))
+            nanosleep(&time, nil)
+        }
+    }
 
     /// Starts the thread.
     ///
