@@ -20,14 +20,8 @@ package protocol Client: Sendable {
     func usage() throws(WaybillError) -> Usage
 }
 
-/// The client over any disk and clock: locks, the pool of drafts, the install file, and the spool's quota.
+/// The client over any disk and clock: locks, the desk of drafts, the install file, and the spool's quota.
 package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
-    private struct Pool {
-        /// Drafts that no call uses now.
-        var boxes: [EventDraftBox] = []
-        var salt: PrivacySalt?
-    }
-
     private let files: Files
     private let clock: Clock
     private let directory: String
@@ -42,8 +36,11 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     private let execute: Execute
     package let installOrigin: InstallOrigin
     private let state: Lock<ClientState<Files>>
-    /// Never locked together with `state`.
-    private let pool: Lock<Pool>
+    private let desk = DraftDesk()
+    /// What private values are hashed with; never locked together with `state`.
+    private let currentSalt: Mutex<PrivacySalt?>
+    /// Rises with each new salt.
+    private let saltMark = Atomic<UInt64>(0)
     /// The install as written last; `nil` when it could not be read, and is overwritten by a reset alone.
     ///
     /// Locked before `state`.
@@ -55,9 +52,6 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     private let upkeep = Mutex(())
     private let power: PowerKeeper?
     private let phase: Mutex<(phase: AppPhase, since: MonotonicTime)>
-
-    /// As many threads as track at the same time without allocating.
-    private static var pooledCountMax: Int { 16 }
 
     /// Runs something somewhere else, or at once.
     package typealias Execute = @Sendable (@escaping @Sendable () -> Void) -> Void
@@ -96,7 +90,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
             start = try InstallStart.begin(configuration, on: files, makeSalt, &generator)
             self.installOrigin = start.origin
             self.written = Mutex(start.written)
-            self.pool = Lock(Pool(salt: start.install.salt))
+            self.currentSalt = Mutex(start.install.salt)
             var state = ClientState(
                 spool: spool, writer: writer, origin: configuration.origin, install: start.install,
                 generator: generator, at: now, gathering: configuration.durability.gathering, zone: zone)
@@ -133,43 +127,132 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         Moment(wall: self.clock.wallTime(), monotonic: self.clock.monotonicTime())
     }
 
-    /// Encodes without the lock, stores under it.
+    /// Encodes without the lock, and stores under it, or has it stored by a call that has the lock.
     package func track(
         _ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void
     ) -> TrackOutcome {
-        let (pooled, salt) = self.pool.withLock { ($0.boxes.popLast(), $0.salt) }
-        let box = pooled ?? EventDraftBox()
-        take(&box.draft, self.rules, salt)
-        let outcome = self.store { state, now in state.store(box.draft, at: now) }
-        self.giveBack(box)
+        guard let index = self.desk.claim() else { return self.trackAlone(take) }
+        let place = self.desk.place(index)
+        let saltMark = self.saltMark.load(ordering: .acquiring)
+        if saltMark != place.pointee.saltMark {
+            place.pointee.salt = self.salt
+            place.pointee.saltMark = saltMark
+        }
+        take(&place.pointee.draft, self.rules, place.pointee.salt)
+        let outcome: TrackOutcome
+        if let due = self.state.withLockIfAvailable({ state in self.store(index, &state) }) {
+            self.perform(due)
+            outcome = due.outcome
+        } else {
+            outcome = self.leave(index)
+        }
+        self.desk.giveBack(index)
+        self.power?.dirtied()
         return outcome
+    }
+
+    /// More calls at the same time than there are places.
+    private func trackAlone(
+        _ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void
+    ) -> TrackOutcome {
+        let box = EventDraftBox()
+        take(&box.draft, self.rules, self.salt)
+        return self.store { state, now in state.store(box.draft, at: now) }
+    }
+
+    /// What a call that had the lock has to see to without it.
+    private struct Due {
+        var outcome: TrackOutcome
+        var isInstallChanged: Bool
+        var segmentCount: Int
+    }
+
+    private func perform(_ due: Due) {
+        if due.isInstallChanged { self.execute { self.saveInstall() } }
+        if due.segmentCount > 0 { self.segmentsBegan(due.segmentCount) }
     }
 
     /// Runs `body` under the lock, and has done what became due by it.
     private func store(_ body: (inout ClientState<Files>, Moment) -> TrackOutcome) -> TrackOutcome {
-        let due = self.state.withLock { state in
-            let saveMark = state.saveMark
-            let segmentCount = state.segmentCount
-            let outcome = body(&state, self.now())
-            return (
-                outcome: outcome, save: state.saveMark != saveMark,
-                segmentCount: state.segmentCount - segmentCount
-            )
-        }
-        if due.save { self.execute { self.saveInstall() } }
-        if due.segmentCount > 0 { self.segmentsBegan(due.segmentCount) }
+        let due = self.state.withLock { state in self.watch(&state) { body(&$0, self.now()) } }
+        self.perform(due)
         self.power?.dirtied()
         return due.outcome
     }
 
-    private func giveBack(_ box: EventDraftBox) {
-        self.pool.withLock { pool in
-            if pool.boxes.count < Self.pooledCountMax { pool.boxes.append(box) }
+    @inline(__always)
+    private func watch(
+        _ state: inout ClientState<Files>, _ body: (inout ClientState<Files>) -> TrackOutcome
+    ) -> Due {
+        let saveMark = state.saveMark
+        let segmentCount = state.segmentCount
+        let outcome = body(&state)
+        return Due(
+            outcome: outcome, isInstallChanged: state.saveMark != saveMark,
+            segmentCount: state.segmentCount - segmentCount)
+    }
+
+    /// Stores a draft, and all that other calls have left meanwhile.
+    @inline(__always)
+    private func store(_ index: Int, _ state: inout ClientState<Files>) -> Due {
+        self.watch(&state) { state in
+            if !self.desk.hasCompany { return state.store(self.desk.place(index).pointee.draft, at: self.now()) }
+            self.desk.post(index)
+            return self.storeAll(&state, until: index)
         }
     }
 
+    /// Leaves the draft to the call that has the lock; stores it when no other did.
+    @inline(never)
+    private func leave(_ index: Int) -> TrackOutcome {
+        self.desk.post(index)
+        var patience = Patience()
+        while patience.wait() {
+            if self.desk.isAnswered(index) { return self.desk.place(index).pointee.outcome }
+            if let due = self.state.withLockIfAvailable({ state in self.storePosted(&state, until: index) }) {
+                self.perform(due)
+                return due.outcome
+            }
+        }
+        let due = self.state.withLock { state in self.storePosted(&state, until: index) }
+        self.perform(due)
+        return due.outcome
+    }
+
+    private func storePosted(_ state: inout ClientState<Files>, until index: Int) -> Due {
+        self.watch(&state) { self.storeAll(&$0, until: index) }
+    }
+
+    /// Stores what was posted until this call's draft is.
+    private func storeAll(_ state: inout ClientState<Files>, until index: Int) -> TrackOutcome {
+        while !self.desk.isAnswered(index) { self.storeTogether(&state) }
+        return self.desk.place(index).pointee.outcome
+    }
+
+    /// Stores what was posted with one write for all that fit a segment, and answers.
+    private func storeTogether(_ state: inout ClientState<Files>) {
+        let taken = self.desk.takePosted()
+        let now = self.now()
+        var rest = taken
+        state.beginTogether()
+        while rest != 0, state.hasRoomTogether {
+            let place = self.desk.place(rest.trailingZeroBitCount)
+            place.pointee.outcome = state.store(place.pointee.draft, at: now)
+            rest &= rest &- 1
+        }
+        state.endTogether()
+        var answered = taken & ~rest
+        while answered != 0 {
+            let index = answered.trailingZeroBitCount
+            let place = self.desk.place(index)
+            place.pointee.outcome = state.settled(place.pointee.outcome)
+            self.desk.answer(index)
+            answered &= answered &- 1
+        }
+        if rest != 0 { self.desk.post(mask: rest) }
+    }
     package var salt: PrivacySalt? {
-        self.pool.withLock { $0.salt }
+        self.currentSalt.withLock { $0 }
     }
 
     package func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?>) -> TrackOutcome {
@@ -202,7 +285,8 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
 
     package func reset() throws(WaybillError) {
         let salt = self.makeSalt()
-        self.pool.withLock { $0.salt = salt }
+        self.currentSalt.withLock { $0 = salt }
+        self.saltMark.add(1, ordering: .releasing)
         self.state.withLock { $0.reset(at: self.now()) }
         do throws(FileSystemError) {
             try self.written.withLock { written throws(FileSystemError) in try self.save(&written, .own) }

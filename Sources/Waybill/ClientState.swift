@@ -14,8 +14,8 @@ struct Moment: Hashable, Sendable {
 
     /// The longer of what both clocks say: the monotonic one stands still while a device sleeps.
     func isIdle(since earlier: Moment) -> Bool {
-        self.monotonic - earlier.monotonic >= Self.sessionIdle
-            || .milliseconds(self.wall.milliseconds - earlier.wall.milliseconds) >= Self.sessionIdle
+        self.monotonic.nanoseconds - earlier.monotonic.nanoseconds >= Self.sessionIdleMilliseconds * 1_000_000
+            || self.wall.milliseconds - earlier.wall.milliseconds >= Self.sessionIdleMilliseconds
     }
 
     /// Milliseconds by which the wall clock went ahead of the other since an earlier moment; below 0 when it fell back.
@@ -25,7 +25,7 @@ struct Moment: Hashable, Sendable {
     }
 
     /// What ends a session: 30 minutes, as with Segment, PostHog, Snowplow and Firebase.
-    private static let sessionIdle = Duration.seconds(30 * 60)
+    private static var sessionIdleMilliseconds: Int64 { 30 * 60 * 1000 }
 }
 
 /// All that changes from event to event; behind the client's one lock, with the time as an argument.
@@ -38,6 +38,8 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     /// When lines in memory are written; `nil`: at once.
     private let gathering: Duration?
     private var gatheringSince: MonotonicTime?
+    /// Whether lines of several calls are being put together for one write.
+    private var isTogether = false
     private var ids = UniqueIDSequence()
     private var generator: SeededGenerator
     private var identity: EventIdentity
@@ -179,6 +181,10 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         _ draft: borrowing EventDraft, _ sequence: UInt64, at now: Moment
     ) -> TrackOutcome {
         self.lastStored = now.monotonic
+        if self.isTogether {
+            self.hold(draft, sequence)
+            return .stored(seq: sequence)
+        }
         guard self.gathering == nil, self.release() == nil else { return self.hold(draft, sequence, at: now) }
         if let failure = self.append() {
             self.counters.diskFailed(failure)
@@ -201,15 +207,19 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func hold(_ draft: borrowing EventDraft, _ sequence: UInt64, at now: Moment) -> TrackOutcome {
-        let lostCount = self.held.append(
-            self.line.bytes, number: self.context.sequenceDigits, sequence, draft)
-        self.counters.heldCount = self.held.count
-        for _ in 0..<lostCount { _ = self.drop(self.counters.isDiskFull ? .diskFull : .diskError) }
+        self.hold(draft, sequence)
         guard let gathering else { return .held }
         let since = self.gatheringSince ?? now.monotonic
         self.gatheringSince = since
         if self.held.byteCount >= Self.gatheredByteCountMax || now.monotonic - since >= gathering { _ = self.release() }
         return .held
+    }
+
+    private mutating func hold(_ draft: borrowing EventDraft, _ sequence: UInt64) {
+        let lostCount = self.held.append(
+            self.line.bytes, number: self.context.sequenceDigits, sequence, draft)
+        self.counters.heldCount = self.held.count
+        for _ in 0..<lostCount { _ = self.drop(self.counters.isDiskFull ? .diskFull : .diskError) }
     }
 
     /// Bytes that are written together.
@@ -241,7 +251,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
             self.counters.diskFailed(failure)
             return failure
         }
-        if self.gathering == nil { self.recoveryCount += 1 }
+        if self.gathering == nil, !self.isTogether { self.recoveryCount += 1 }
         return nil
     }
 
@@ -294,6 +304,32 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         }
         let own = self.own
         if let sequence { _ = self.place(own.draft, sequence, at: now) }
+    }
+}
+
+/// Lines of several calls.
+extension ClientState {
+    /// Lets the lines of the next events wait for each other, unless the disk refuses or they wait anyway.
+    mutating func beginTogether() {
+        self.isTogether = self.gathering == nil && self.release() == nil
+    }
+
+    /// Whether another line can wait without one being lost.
+    var hasRoomTogether: Bool {
+        !self.isTogether || self.held.byteCount < Self.gatheredByteCountMax
+    }
+
+    /// Writes the lines that waited.
+    mutating func endTogether() {
+        guard self.isTogether else { return }
+        _ = self.release()
+        self.isTogether = false
+    }
+
+    /// What became of an event after ``endTogether()``: its line may be among those that the disk did not take.
+    func settled(_ outcome: TrackOutcome) -> TrackOutcome {
+        guard case .stored(let sequence) = outcome, sequence >= self.spool.nextSequence else { return outcome }
+        return .held
     }
 }
 

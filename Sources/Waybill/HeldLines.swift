@@ -7,7 +7,6 @@ internal import WaybillSystem
 /// numbers are written anew before the lines are.
 struct HeldLines: ~Copyable {
     private struct Line {
-        let byteCount: Int
         /// Where the number is in the line.
         var number: Range<Int>
         let kind: EventKind
@@ -18,6 +17,8 @@ struct HeldLines: ~Copyable {
 
     private var bytes: [UInt8] = []
     private var lines: [Line] = []
+    /// Of each line.
+    private var byteCounts: [Int] = []
     /// The number of the first line.
     private var firstSequence: UInt64 = 0
 
@@ -32,14 +33,15 @@ struct HeldLines: ~Copyable {
         _ line: UnsafeBufferPointer<UInt8>, number: Range<Int>, _ sequence: UInt64, _ draft: borrowing EventDraft
     ) -> Int {
         if self.lines.isEmpty { self.firstSequence = sequence }
-        self.lines.append(Line(byteCount: line.count, number: number, kind: draft.kind, type: draft.type))
+        self.lines.append(Line(number: number, kind: draft.kind, type: draft.type))
+        self.byteCounts.append(line.count)
         self.bytes.append(contentsOf: line)
         guard self.bytes.count > Self.byteCountMax else { return 0 }
         // A quarter goes at once, so that the rest is not moved for each.
         var lostCount = 0
         var lostByteCount = 0
         while self.bytes.count - lostByteCount > Self.byteCountMax / 4 * 3 {
-            lostByteCount += self.lines[lostCount].byteCount
+            lostByteCount += self.byteCounts[lostCount]
             lostCount += 1
         }
         self.dropFirst(lostCount, byteCount: lostByteCount)
@@ -58,10 +60,10 @@ struct HeldLines: ~Copyable {
             let digits = Array(String(sequence + UInt64(index)).utf8)
             renumbered += self.bytes[start..<start + line.number.lowerBound]
             renumbered += digits
-            renumbered += self.bytes[start + line.number.upperBound..<start + line.byteCount]
-            start += line.byteCount
+            renumbered += self.bytes[start + line.number.upperBound..<start + self.byteCounts[index]]
+            start += self.byteCounts[index]
+            self.byteCounts[index] += digits.count - line.number.count
             self.lines[index] = Line(
-                byteCount: line.byteCount + digits.count - line.number.count,
                 number: line.number.lowerBound..<line.number.lowerBound + digits.count, kind: line.kind,
                 type: line.type)
         }
@@ -77,22 +79,22 @@ struct HeldLines: ~Copyable {
         _ store: (UnsafeRawBufferPointer, UnsafeBufferPointer<Int>) -> Int,
         stored: (_ line: ArraySlice<UInt8>, _ sequence: UInt64, EventKind, ObjectIdentifier) -> Void
     ) {
-        let byteCounts = self.lines.map(\.byteCount)
         let storedCount = self.bytes.withUnsafeBytes { lines in
-            byteCounts.withUnsafeBufferPointer { store(lines, $0) }
+            self.byteCounts.withUnsafeBufferPointer { store(lines, $0) }
         }
         var start = 0
         for index in 0..<storedCount {
             let line = self.lines[index]
-            stored(
-                self.bytes[start..<start + line.byteCount], self.firstSequence + UInt64(index), line.kind, line.type)
-            start += line.byteCount
+            let end = start + self.byteCounts[index]
+            stored(self.bytes[start..<end], self.firstSequence + UInt64(index), line.kind, line.type)
+            start = end
         }
         self.dropFirst(storedCount, byteCount: start)
     }
 
     private mutating func dropFirst(_ count: Int, byteCount: Int) {
         self.lines.removeFirst(count)
+        self.byteCounts.removeFirst(count)
         self.bytes.removeFirst(byteCount)
         self.firstSequence += UInt64(count)
     }

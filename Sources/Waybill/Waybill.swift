@@ -1,14 +1,15 @@
 /// The client library: an app's events, onto the disk before `track` returns.
 ///
-/// Constraints: `track` makes no call to the system but two clock readings and one write(2); it never waits for
-/// a sync, a network or another thread's disk; no heap allocation after the first events; ids, sequence and order
-/// are those of the calls. Promised to apps: at most 2 µs a call in the mean.
+/// Constraints: `track` makes no call to the system but two clock readings and one write(2), which calls that come at
+/// the same time share; it never waits for a sync or a network; no heap allocation after the first events; ids, sequence
+/// and order are those of the calls. Promised to apps: at most 2 µs a call in the mean.
 ///
 ///     app ── Event ──▶ EventDraft ──▶ │ lock │ session, screen, sequence, time ──▶ line ──▶ write(2) │ ──▶ outcome
 ///             app code, no lock       │                                                              │
 ///
-/// One event's life: its fields are encoded into memory from a pool, and pass the app's filters; under the one lock it
-/// gets its place in the order and is written; the outcome says `stored`, or why not. While the disk refuses, lines
+/// One event's life: its fields are encoded into memory from a desk, and pass the app's filters; under the one lock it
+/// gets its place in the order and is written; the outcome says `stored`, or why not. A call that finds the lock taken
+/// leaves its draft to the one that has it, which stores all that was left with one write, and answers. While the disk refuses, lines
 /// wait in memory; what had to be dropped is counted, and the next event that can be stored is preceded by a
 /// `wb.dropped` event with the numbers. Sequence numbers are given to stored events alone, so a gap in them proves a
 /// loss. Observers get the stored line in a queue of their own.

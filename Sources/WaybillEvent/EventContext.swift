@@ -113,10 +113,14 @@ package struct EventContext: ~Copyable {
     private var sessionNumber = LineBuffer()
     /// The members `,"user":…,"anon":…,"ids":…`.
     private var person = LineBuffer()
+    /// The three before in a row.
+    private var identity = LineBuffer()
     /// From `,"app":…` over `"build"`, `"bundle"`, `"os"`, `"os_version"`, `"model"` and `"lang"` to `,"tz":`.
     private var origin = LineBuffer()
     /// The member `,"env":…`.
     private var environment = LineBuffer()
+    /// `origin`, the zone, and `environment`.
+    private var place = LineBuffer()
     /// The member `,"consent":…`; empty when the user was never asked.
     private var consent = LineBuffer()
     /// The current screen's members, `,"screen":…`; empty before the first.
@@ -128,7 +132,9 @@ package struct EventContext: ~Copyable {
     /// Fields of every screen, action and event.
     package var common: EventDraftBox?
     /// Minutes east of UTC.
-    package var zoneMinutes = 0
+    package var zoneMinutes = 0 {
+        didSet { self.encodePlace() }
+    }
 
     package init(writer: UniqueID, origin: EventOrigin) {
         self.writer.append("\",\"writer\":\"")
@@ -143,6 +149,7 @@ package struct EventContext: ~Copyable {
         EventIdentity.append(",\"lang\":", origin.language, to: &self.origin)
         self.origin.append(",\"tz\":")
         EventIdentity.append(",\"env\":", origin.environment.rawValue, to: &self.environment)
+        self.encodePlace()
     }
 
     /// Says who uses the app from the next line on.
@@ -157,6 +164,17 @@ package struct EventContext: ~Copyable {
         self.person.removeAll()
         EventIdentity.append(
             user: identity.user, anonymous: identity.anonymous, vendor: identity.vendor, to: &self.person)
+        self.identity.removeAll()
+        self.identity.append(self.session)
+        self.identity.append(self.sessionNumber)
+        self.identity.append(self.person)
+    }
+
+    private mutating func encodePlace() {
+        self.place.removeAll()
+        self.place.append(self.origin)
+        self.place.appendNumber(Int64(self.zoneMinutes))
+        self.place.append(self.environment)
     }
 
     /// Says what the user allowed, from the next line on.
@@ -186,63 +204,35 @@ package struct EventContext: ~Copyable {
         line.removeAll()
         self.encodeStamp(stamp, into: &line)
         if !draft.hasVisitor, let milliseconds = stamp.sincePreviousMilliseconds {
-            line.append(",\"dt\":")
-            line.appendDecimal(milliseconds)
+            let digitCount = LineCursor.digitCount(of: milliseconds)
+            line.fill(6 + digitCount) { cursor in
+                cursor.put(",\"dt\":")
+                cursor.putDecimal(milliseconds, digitCount: digitCount)
+            }
         }
-        line.append(",\"kind\":\"")
-        line.append(draft.kind.text)
-        line.append("\",\"name\":")
+        line.append(draft.kind.member)
         line.append(draft.encodedName)
         self.encodeScreen(draft, stamp, into: &line)
         self.encodeIdentity(draft, into: &line)
-        if draft.kind == .user {
-            line.append(",\"traits\":{")
-            line.append(draft.fields.buffer)
-            line.append(UInt8(ascii: "}"))
-        }
-        line.append(self.origin)
-        if self.zoneMinutes < 0 { line.append(UInt8(ascii: "-")) }
-        line.appendDecimal(UInt64(self.zoneMinutes.magnitude))
-        line.append(self.environment)
-        line.append(draft.log)
         self.encodeFields(draft, into: &line)
-        line.append(draft.routing)
-        if draft.hasVisitor {
-            line.append(draft.consent)
-        } else {
-            line.append(self.consent)
-        }
-        if let sampling = draft.sampling, sampling.rate < 1 {
-            sampling.member.withUnsafeBufferPointer { line.append($0) }
-        }
-        line.append("}\n")
-    }
-
-    private func encodeIdentity(_ draft: borrowing EventDraft, into line: inout LineBuffer) {
-        if draft.session.isEmpty {
-            line.append(self.session)
-        } else {
-            line.append(draft.session)
-        }
-        line.append(self.sessionNumber)
-        if draft.person.isEmpty {
-            line.append(self.person)
-        } else {
-            line.append(draft.person)
-        }
+        self.encodeEnd(draft, into: &line)
     }
 
     private mutating func encodeStamp(_ stamp: EventStamp, into line: inout LineBuffer) {
-        line.append("{\"v\":1,\"id\":\"")
-        line.append(stamp.id)
-        line.append(self.writer)
-        let start = line.count
-        line.appendDecimal(stamp.sequence)
-        self.sequenceDigits = start..<line.count
-        line.append(",\"ts\":\"")
-        self.timestamp.append(stamp.wallMilliseconds, to: &line)
-        line.append("\",\"up\":")
-        line.appendDecimal(stamp.upMilliseconds)
+        let sequenceDigitCount = LineCursor.digitCount(of: stamp.sequence)
+        let upDigitCount = LineCursor.digitCount(of: stamp.upMilliseconds)
+        let sequenceStart = 13 + 36 + self.writer.count
+        self.sequenceDigits = sequenceStart..<sequenceStart + sequenceDigitCount
+        line.fill(sequenceStart + sequenceDigitCount + 7 + Timestamp.byteCount + 7 + upDigitCount) { cursor in
+            cursor.put("{\"v\":1,\"id\":\"")
+            cursor.put(stamp.id)
+            cursor.put(self.writer)
+            cursor.putDecimal(stamp.sequence, digitCount: sequenceDigitCount)
+            cursor.put(",\"ts\":\"")
+            self.timestamp.put(stamp.wallMilliseconds, to: &cursor)
+            cursor.put("\",\"up\":")
+            cursor.putDecimal(stamp.upMilliseconds, digitCount: upDigitCount)
+        }
     }
 
     private func encodeScreen(_ draft: borrowing EventDraft, _ stamp: EventStamp, into line: inout LineBuffer) {
@@ -258,7 +248,30 @@ package struct EventContext: ~Copyable {
         line.appendDecimal(stamp.onScreenMilliseconds)
     }
 
+    private func encodeIdentity(_ draft: borrowing EventDraft, into line: inout LineBuffer) {
+        if draft.session.isEmpty, draft.person.isEmpty { return line.append(self.identity) }
+        if draft.session.isEmpty {
+            line.append(self.session)
+        } else {
+            line.append(draft.session)
+        }
+        line.append(self.sessionNumber)
+        if draft.person.isEmpty {
+            line.append(self.person)
+        } else {
+            line.append(draft.person)
+        }
+    }
+
+    /// Traits, where the app runs, and the event's fields.
     private func encodeFields(_ draft: borrowing EventDraft, into line: inout LineBuffer) {
+        if draft.kind == .user {
+            line.append(",\"traits\":{")
+            line.append(draft.fields.buffer)
+            line.append(UInt8(ascii: "}"))
+        }
+        line.append(self.place)
+        line.append(draft.log)
         guard draft.kind != .user else { return }
         let common = draft.kind == .meta ? nil : self.common
         guard !draft.fields.isEmpty || common?.draft.fields.isEmpty == false else { return }
@@ -266,6 +279,19 @@ package struct EventContext: ~Copyable {
         line.append(draft.fields.buffer)
         common?.draft.fields.appendMembers(to: &line, without: draft.fields)
         line.append(UInt8(ascii: "}"))
+    }
+
+    private func encodeEnd(_ draft: borrowing EventDraft, into line: inout LineBuffer) {
+        line.append(draft.routing)
+        if draft.hasVisitor {
+            line.append(draft.consent)
+        } else {
+            line.append(self.consent)
+        }
+        if let sampling = draft.sampling, sampling.rate < 1 {
+            sampling.member.withUnsafeBufferPointer { line.append($0) }
+        }
+        line.append("}\n")
     }
 }
 
@@ -281,13 +307,14 @@ extension LineBuffer {
 }
 
 extension EventKind {
-    fileprivate var text: StaticString {
+    /// From the member `"kind"` to the name.
+    fileprivate var member: StaticString {
         switch self {
-        case .screen: "screen"
-        case .action: "action"
-        case .event: "event"
-        case .user: "user"
-        case .meta: "meta"
+        case .screen: ",\"kind\":\"screen\",\"name\":"
+        case .action: ",\"kind\":\"action\",\"name\":"
+        case .event: ",\"kind\":\"event\",\"name\":"
+        case .user: ",\"kind\":\"user\",\"name\":"
+        case .meta: ",\"kind\":\"meta\",\"name\":"
         }
     }
 }

@@ -1,10 +1,24 @@
 /// ``EventDraft`` that can wait in a pool.
 ///
-/// `@unchecked Sendable`: one call owns it at a time; the client's pool hands it over under its lock.
+/// `@unchecked Sendable`: one call owns it at a time; the client's pool hands it over under its lock. Its draft is not a
+/// stored property, as each use of one is looked at for overlaps with others.
 package final class EventDraftBox: @unchecked Sendable {
-    package var draft = EventDraft()
+    @usableFromInline package let memory: UnsafeMutablePointer<EventDraft>
 
-    package init() {}
+    package init() {
+        self.memory = .allocate(capacity: 1)
+        self.memory.initialize(to: EventDraft())
+    }
+
+    deinit {
+        self.memory.deinitialize(count: 1)
+        self.memory.deallocate()
+    }
+
+    @inlinable package var draft: EventDraft {
+        @inline(__always) _read { yield self.memory.pointee }
+        @inline(__always) _modify { yield &self.memory.pointee }
+    }
 }
 
 /// An event on its way to its line: encoded before any lock is taken, in memory that the next event uses again.
@@ -122,8 +136,8 @@ public struct EventDraft: ~Copyable {
         self.isDropped = false
         self.kind = kind
         self.name = name
-        self.isReserved = kind == .meta || name.hasPrefix("wb.")
         self.encodedName.appendString(name, byteCountMax: EventLimits.nameByteCountMax)
+        self.isReserved = kind == .meta || self.encodedName.starts(with: "\"wb.")
         if name.utf8.count > EventLimits.nameByteCountMax { self.fields.repairs.cutName += 1 }
         if let screen {
             self.takeScreen(screen)
@@ -172,15 +186,23 @@ public struct EventDraft: ~Copyable {
 
     private mutating func finish(_ type: ObjectIdentifier, _ rules: borrowing EventRules) {
         self.type = type
-        for filter in rules.filters { filter.body(&self) }
-        self.sampling =
-            switch self.kind {
-            case .screen, .action, .event: rules.sampling.first { $0.decides(on: type) }
-            case .user, .meta: nil
-            }
+        if !rules.filters.isEmpty { for filter in rules.filters { filter.body(&self) } }
+        self.sampling = nil
+        if !rules.sampling.isEmpty, self.kind.isSampled {
+            self.sampling = rules.sampling.first { $0.decides(on: type) }
+        }
         self.routing.removeAll()
         Subscription.append(rules.subscriptions, for: type, self.kind, to: &self.routing)
         self.overrides.append(to: &self.routing)
+    }
+}
+
+extension EventKind {
+    fileprivate var isSampled: Bool {
+        switch self {
+        case .screen, .action, .event: true
+        case .user, .meta: false
+        }
     }
 }
 

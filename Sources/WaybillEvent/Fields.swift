@@ -33,16 +33,9 @@ public struct FieldRepairs: Hashable, Sendable {
 /// Members keep the order in which they were put. A key that was put before is left out and counted, and so is a
 /// number that JSON cannot hold; integers beyond 2^53 become strings.
 public struct Fields: ~Copyable {
-    private struct Key {
-        let hash: UInt32
-        var start: Int
-        /// Of the key as written, with its quotes.
-        let byteCount: Int
-    }
-
     /// `"key":value` joined by commas, without braces.
     package private(set) var buffer: LineBuffer
-    private var keys: [Key] = []
+    private var keys = FieldKeys()
     /// The first of `keys` that belongs to the object being written.
     private var scopeStart = 0
     private var isScopeEmpty = true
@@ -57,7 +50,6 @@ public struct Fields: ~Copyable {
 
     package init(capacity: Int = 256) {
         self.buffer = LineBuffer(capacity: capacity)
-        self.keys.reserveCapacity(16)
     }
 
     package var isEmpty: Bool {
@@ -66,7 +58,7 @@ public struct Fields: ~Copyable {
 
     package mutating func removeAll() {
         self.buffer.removeAll()
-        self.keys.removeAll(keepingCapacity: true)
+        self.keys.truncate(to: 0)
         self.scopeStart = 0
         self.isScopeEmpty = true
         self.hasObjects = false
@@ -78,8 +70,8 @@ public struct Fields: ~Copyable {
     /// Puts a field; writes nothing when `value` is `nil`.
     @inlinable
     public mutating func put<Value: FieldValue>(_ key: String, _ value: Value?) {
-        self.touch()
-        guard let value, self.admits(isFinite: value.isFinite), self.begin(key) else { return }
+        guard let value else { return self.touch() }
+        guard self.begin(key, isFinite: value.isFinite) else { return }
         value.append(to: &self)
         self.endValue()
     }
@@ -87,8 +79,8 @@ public struct Fields: ~Copyable {
     /// Puts a field; writes nothing when `value` is `nil`.
     @inlinable
     public mutating func put<Value: FieldValue>(_ key: StaticString, _ value: Value?) {
-        self.touch()
-        guard let value, self.admits(isFinite: value.isFinite), self.begin(key) else { return }
+        guard let value else { return self.touch() }
+        guard self.begin(key, isFinite: value.isFinite) else { return }
         value.append(to: &self)
         self.endValue()
     }
@@ -106,7 +98,7 @@ public struct Fields: ~Copyable {
 
     /// Puts a field whose value is JSON's `null`.
     public mutating func putNull(_ key: String) {
-        guard self.begin(key) else { return }
+        guard self.begin(key, isFinite: true) else { return }
         self.buffer.append("null")
         self.endValue()
     }
@@ -117,7 +109,7 @@ public struct Fields: ~Copyable {
             self.repairs.nested += 1
             return
         }
-        guard self.begin(key) else { return }
+        guard self.begin(key, isFinite: true) else { return }
         self.putObject(body)
         self.endValue()
     }
@@ -130,7 +122,7 @@ public struct Fields: ~Copyable {
             self.repairs.nested += 1
             return
         }
-        guard self.begin(key) else { return }
+        guard self.begin(key, isFinite: true) else { return }
         self.buffer.append(UInt8(ascii: "["))
         var isFirst = true
         for element in elements {
@@ -150,7 +142,7 @@ public struct Fields: ~Copyable {
         self.hasObjects = true
         self.isValueOpen = false
         body(&self)
-        self.keys.removeLast(self.keys.count - outerKeyCount)
+        self.keys.truncate(to: outerKeyCount)
         self.scopeStart = 0
         self.isScopeEmpty = false
         self.buffer.append(UInt8(ascii: "}"))
@@ -161,67 +153,59 @@ public struct Fields: ~Copyable {
         self.isTouched = true
     }
 
-    /// Whether a value can be written at all; counts when it cannot.
-    @usableFromInline
-    mutating func admits(isFinite: Bool) -> Bool {
-        if isFinite { return true }
-        self.repairs.nonFinite += 1
-        return false
-    }
-
     /// Ends a member; one of a type that wrote no value is left out.
     @usableFromInline
     mutating func endValue() {
         self.isValueOpen = false
-        guard !self.buffer.isOverflowing, let key = self.keys.last,
-            self.buffer.count == key.start + key.byteCount + 1
-        else { return }
-        self.keys.removeLast()
+        guard !self.buffer.isOverflowing, self.keys.count > 0 else { return }
+        let key = self.keys[self.keys.count - 1]
+        guard self.buffer.count == key.start + key.byteCount + 1 else { return }
+        self.keys.truncate(to: self.keys.count - 1)
         self.isScopeEmpty = self.keys.count == self.scopeStart
         self.buffer.truncate(to: self.isScopeEmpty ? key.start : key.start - 1)
         self.repairs.nonFinite += 1
     }
 
-    /// Writes the key; `false`, with nothing written, when the event has it already.
+    /// Writes the key; `false`, with nothing written, when the event has it already, or the value cannot be written.
     @usableFromInline
-    mutating func begin(_ key: String) -> Bool {
-        guard self.admitsMember() else { return false }
-        let start = self.beginKey()
-        self.buffer.appendEscaped(key)
+    mutating func begin(_ key: String, isFinite: Bool) -> Bool {
+        guard self.admitsMember(isFinite: isFinite) else { return false }
+        let start = self.beginMember()
+        self.buffer.appendString(key)
         return self.endKey(start)
     }
 
     @usableFromInline
-    mutating func begin(_ key: StaticString) -> Bool {
-        guard self.admitsMember() else { return false }
-        let start = self.beginKey()
-        self.buffer.appendEscaped(UnsafeBufferPointer(start: key.utf8Start, count: key.utf8CodeUnitCount))
+    mutating func begin(_ key: StaticString, isFinite: Bool) -> Bool {
+        guard self.admitsMember(isFinite: isFinite) else { return false }
+        let start = self.beginMember()
+        self.buffer.appendString(UnsafeBufferPointer(start: key.utf8Start, count: key.utf8CodeUnitCount))
         return self.endKey(start)
     }
 
-    /// Whether a member can stand here: not within a value.
-    private mutating func admitsMember() -> Bool {
+    /// Whether a member can stand here, not within a value, and be written at all; counts when it cannot.
+    @inline(__always)
+    private mutating func admitsMember(isFinite: Bool) -> Bool {
         self.isTouched = true
-        if !self.isValueOpen { return true }
-        self.repairs.nested += 1
+        if isFinite, !self.isValueOpen { return true }
+        if isFinite { self.repairs.nested += 1 } else { self.repairs.nonFinite += 1 }
         return false
     }
 
-    /// Opens the key's quotes; returns where the member starts, which is what a refused key is cut back to.
-    private mutating func beginKey() -> Int {
+    /// Parts the member from the one before; returns where it starts, which is what a refused key is cut back to.
+    @inline(__always)
+    private mutating func beginMember() -> Int {
         let start = self.buffer.count
         if !self.isScopeEmpty { self.buffer.append(UInt8(ascii: ",")) }
-        self.buffer.append(UInt8(ascii: "\""))
         return start
     }
 
     private mutating func endKey(_ start: Int) -> Bool {
-        self.buffer.append(UInt8(ascii: "\""))
         guard !self.buffer.isOverflowing else { return false }
         let keyStart = self.isScopeEmpty ? start : start + 1
         let text = UnsafeBufferPointer(rebasing: self.buffer.bytes[keyStart...])
-        let key = Key(hash: Self.hash(text), start: keyStart, byteCount: text.count)
-        for other in self.keys[self.scopeStart...] where self.isEqual(other, key.hash, text) {
+        let key = FieldKey(hash: Self.hash(text), start: keyStart, byteCount: text.count)
+        if self.hasKey(key.hash, text, from: self.scopeStart) {
             self.repairs.duplicate += 1
             self.buffer.truncate(to: start)
             return false
@@ -233,16 +217,44 @@ public struct Fields: ~Copyable {
         return true
     }
 
-    private func isEqual(_ key: Key, _ hash: UInt32, _ text: UnsafeBufferPointer<UInt8>) -> Bool {
+    @inline(__always)
+    private func hasKey(_ hash: UInt32, _ text: UnsafeBufferPointer<UInt8>, from start: Int) -> Bool {
+        var index = start
+        while index < self.keys.count {
+            if self.isEqual(self.keys[index], hash, text) { return true }
+            index &+= 1
+        }
+        return false
+    }
+
+    @inline(__always)
+    private func isEqual(_ key: FieldKey, _ hash: UInt32, _ text: UnsafeBufferPointer<UInt8>) -> Bool {
         guard key.hash == hash, key.byteCount == text.count else { return false }
         return self.buffer.bytes[key.start..<key.start + key.byteCount].elementsEqual(text)
     }
 
-    /// FNV-1a, 32 bits: sorts out nearly all pairs of keys before their bytes are compared.
+    /// Sorts out nearly all pairs of keys before their bytes are compared; eight bytes a step, the last from the end.
+    ///
+    /// A product's high bits depend on all of its factors', its low ones do not: so each step folds them back.
+    @inline(__always)
     private static func hash(_ bytes: UnsafeBufferPointer<UInt8>) -> UInt32 {
-        var hash: UInt32 = 0x811C_9DC5
-        for byte in bytes { hash = (hash ^ UInt32(byte)) &* 0x0100_0193 }
-        return hash
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        func mix(_ word: UInt64) {
+            hash = (hash ^ word) &* 0x9E37_79B9_7F4A_7C15
+            hash ^= hash >> 32
+        }
+        if let base = bytes.baseAddress, bytes.count >= 8 {
+            let last = UnsafeRawPointer(base) + (bytes.count &- 8)
+            var next = UnsafeRawPointer(base)
+            while next < last {
+                mix(next.loadUnaligned(as: UInt64.self))
+                next += 8
+            }
+            mix(last.loadUnaligned(as: UInt64.self))
+        } else {
+            for byte in bytes { mix(UInt64(byte)) }
+        }
+        return UInt32(truncatingIfNeeded: hash)
     }
 
     @inline(__always)
@@ -261,7 +273,7 @@ public struct Fields: ~Copyable {
             let text = other.text(key.start..<key.start + key.byteCount)
             guard !self.contains(key.hash, text) else { continue }
             if !self.isScopeEmpty { self.buffer.append(UInt8(ascii: ",")) }
-            self.keys.append(Key(hash: key.hash, start: self.buffer.count, byteCount: key.byteCount))
+            self.keys.append(FieldKey(hash: key.hash, start: self.buffer.count, byteCount: key.byteCount))
             self.buffer.append(other.text(key.start..<other.value(at: index).upperBound))
             self.isScopeEmpty = false
         }
@@ -270,7 +282,8 @@ public struct Fields: ~Copyable {
     /// Appends to `line` those members whose keys `winners` has not, each after a comma unless `isFirst`.
     package func appendMembers(to line: inout LineBuffer, without winners: borrowing Fields) {
         var needsComma = !winners.isEmpty
-        for (index, key) in self.keys.enumerated() {
+        for index in 0..<self.keys.count {
+            let key = self.keys[index]
             let text = UnsafeBufferPointer(rebasing: self.buffer.bytes[key.start..<key.start + key.byteCount])
             if winners.contains(key.hash, text) { continue }
             let end = index + 1 < self.keys.count ? self.keys[index + 1].start - 1 : self.buffer.count
@@ -285,8 +298,9 @@ public struct Fields: ~Copyable {
     /// The fields' names, in order.
     var names: [String] {
         guard !self.buffer.isOverflowing else { return [] }
-        return self.keys.map { key in
-            JSONText.string(UnsafeRawBufferPointer(self.text(key.start + 1..<key.start + key.byteCount - 1)))
+        return (0..<self.keys.count).map { index in
+            let key = self.keys[index]
+            return JSONText.string(UnsafeRawBufferPointer(self.text(key.start + 1..<key.start + key.byteCount - 1)))
         }
     }
 
@@ -302,7 +316,7 @@ public struct Fields: ~Copyable {
             let isLast = index + 1 == self.keys.count
             self.replace((isLast && index > 0 ? start - 1 : start)..<end, with: [])
             self.keys.remove(at: index)
-            self.isScopeEmpty = self.keys.isEmpty
+            self.isScopeEmpty = self.keys.count == 0
         }
         self.editObjects(name) { _ in nil }
     }
@@ -327,7 +341,7 @@ public struct Fields: ~Copyable {
     /// Changes the members of that name in the objects that fields have; `nil` takes one away.
     private mutating func editObjects(_ name: String, _ edit: (UnsafeBufferPointer<UInt8>) -> [UInt8]?) {
         guard self.hasObjects, !self.buffer.isOverflowing else { return }
-        for index in self.keys.indices {
+        for index in 0..<self.keys.count {
             let range = self.value(at: index)
             let value = self.text(range)
             guard value.first == UInt8(ascii: "{") || value.first == UInt8(ascii: "[") else { continue }
@@ -341,10 +355,7 @@ public struct Fields: ~Copyable {
         var key = LineBuffer(capacity: 64)
         key.appendString(name)
         let hash = Self.hash(key.bytes)
-        for (index, candidate) in self.keys.enumerated() where self.isEqual(candidate, hash, key.bytes) {
-            return index
-        }
-        return nil
+        return (0..<self.keys.count).first { self.isEqual(self.keys[$0], hash, key.bytes) }
     }
 
     private func value(at index: Int) -> Range<Int> {
@@ -362,14 +373,13 @@ public struct Fields: ~Copyable {
         self.buffer.truncate(to: range.lowerBound)
         bytes.withUnsafeBufferPointer { self.buffer.append($0) }
         rest.withUnsafeBufferPointer { self.buffer.append($0) }
-        for index in self.keys.indices where self.keys[index].start >= range.upperBound {
+        for index in 0..<self.keys.count where self.keys[index].start >= range.upperBound {
             self.keys[index].start += bytes.count - range.count
         }
     }
 
     private func contains(_ hash: UInt32, _ text: UnsafeBufferPointer<UInt8>) -> Bool {
-        for key in self.keys where self.isEqual(key, hash, text) { return true }
-        return false
+        self.hasKey(hash, text, from: 0)
     }
 }
 

@@ -2,8 +2,27 @@
 extension LineBuffer {
     /// Appends `text` as a JSON string with its quotes.
     package mutating func appendString(_ text: String) {
+        let isDone: Bool? = text.utf8.withContiguousStorageIfAvailable { bytes in
+            self.appendString(bytes)
+            return true
+        }
+        guard isDone == nil else { return }
         self.append(UInt8(ascii: "\""))
-        self.appendEscaped(text)
+        for byte in text.utf8 { self.appendEscaped(byte) }
+        self.append(UInt8(ascii: "\""))
+    }
+
+    /// Appends UTF-8 as a JSON string with its quotes.
+    mutating func appendString(_ bytes: UnsafeBufferPointer<UInt8>) {
+        if Self.plainEnd(of: bytes, from: 0) == bytes.count {
+            return self.fill(bytes.count + 2) { cursor in
+                cursor.put(UInt8(ascii: "\""))
+                cursor.put(bytes)
+                cursor.put(UInt8(ascii: "\""))
+            }
+        }
+        self.append(UInt8(ascii: "\""))
+        self.appendEscaped(bytes)
         self.append(UInt8(ascii: "\""))
     }
 
@@ -15,17 +34,8 @@ extension LineBuffer {
         self.appendString(String(text[..<end]))
     }
 
-    package mutating func appendEscaped(_ text: String) {
-        let isDone: Bool? = text.utf8.withContiguousStorageIfAvailable { bytes in
-            self.appendEscaped(bytes)
-            return true
-        }
-        guard isDone == nil else { return }
-        for byte in text.utf8 { self.appendEscaped(byte) }
-    }
-
     /// Appends UTF-8 as the inside of a JSON string.
-    package mutating func appendEscaped(_ bytes: UnsafeBufferPointer<UInt8>) {
+    private mutating func appendEscaped(_ bytes: UnsafeBufferPointer<UInt8>) {
         var start = 0
         while start < bytes.count {
             let end = Self.plainEnd(of: bytes, from: start)
@@ -36,23 +46,31 @@ extension LineBuffer {
         }
     }
 
-    /// Where the first byte from `start` on is that needs an escape; eight bytes a step.
+    /// Where the first byte from `start` on is that needs an escape; eight bytes a step, the last step from the end.
+    @inline(__always)
     private static func plainEnd(of bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
-        let ones: UInt64 = 0x0101_0101_0101_0101
-        let highs: UInt64 = 0x8080_8080_8080_8080
         var index = start
-        while index + 8 <= bytes.count {
-            let word = UnsafeRawPointer(bytes.baseAddress! + index)  // Not empty: `index + 8` is within.
-                .loadUnaligned(as: UInt64.self)
-            let quotes = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
-            let slashes = word ^ (ones &* UInt64(UInt8(ascii: "\\")))
-            let controls = (word &- ones &* 0x20) & ~word
-            let found = (controls | ((quotes &- ones) & ~quotes) | ((slashes &- ones) & ~slashes)) & highs
-            if found != 0 { break }
-            index += 8
+        if let base = bytes.baseAddress, bytes.count >= 8 {
+            let last = UnsafeRawPointer(base) + (bytes.count &- 8)
+            var next = UnsafeRawPointer(base) + start
+            while next < last, self.isPlain(next) { next += 8 }
+            if next >= last, self.isPlain(last) { return bytes.count }
+            index = next - UnsafeRawPointer(base)
         }
-        while index < bytes.count, !Self.needsEscape(bytes[index]) { index += 1 }
+        while index < bytes.count, !Self.needsEscape(bytes[index]) { index &+= 1 }
         return index
+    }
+
+    /// Whether none of eight bytes needs an escape.
+    @inline(__always)
+    private static func isPlain(_ bytes: UnsafeRawPointer) -> Bool {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let word = bytes.loadUnaligned(as: UInt64.self)
+        let quotes = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
+        let slashes = word ^ (ones &* UInt64(UInt8(ascii: "\\")))
+        let controls = (word &- ones &* 0x20) & ~word
+        let found = controls | ((quotes &- ones) & ~quotes) | ((slashes &- ones) & ~slashes)
+        return found & 0x8080_8080_8080_8080 == 0
     }
 
     private static func needsEscape(_ byte: UInt8) -> Bool {

@@ -41,7 +41,7 @@ package struct LineBuffer: ~Copyable {
     package mutating func append(_ byte: UInt8) {
         guard self.reserve(1) else { return }
         self.base[self.count] = byte
-        self.count += 1
+        self.count &+= 1
     }
 
     @inline(__always)
@@ -53,11 +53,12 @@ package struct LineBuffer: ~Copyable {
     package mutating func append(_ bytes: UnsafeBufferPointer<UInt8>) {
         guard let source = bytes.baseAddress, self.reserve(bytes.count) else { return }
         (self.base + self.count).update(from: source, count: bytes.count)
-        self.count += bytes.count
+        self.count &+= bytes.count
     }
 
+    @inline(__always)
     package mutating func append(_ other: borrowing LineBuffer) {
-        self.append(other.bytes)
+        if !other.isEmpty { self.append(other.bytes) }
         if other.isOverflowing { self.isOverflowing = true }
     }
 
@@ -65,15 +66,29 @@ package struct LineBuffer: ~Copyable {
         self.append(UnsafeBufferPointer(rebasing: other.bytes[range]))
     }
 
+    /// Lets `body` put exactly `byteCount` bytes without asking for room each time; beyond the limit, nothing.
+    @inline(__always)
+    mutating func fill(_ byteCount: Int, _ body: (inout LineCursor) -> Void) {
+        guard self.reserve(byteCount) else { return }
+        var cursor = LineCursor(next: self.base + self.count)
+        body(&cursor)
+        self.count &+= byteCount
+    }
+
     /// The bytes so far; valid until the next change.
     package var bytes: UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(start: self.base, count: self.count)
     }
 
+    func starts(with text: StaticString) -> Bool {
+        UnsafeBufferPointer(rebasing: self.bytes.prefix(text.utf8CodeUnitCount)).elementsEqual(
+            UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
     /// Room for `byteCount` more bytes; `false` beyond the limit.
     @inline(__always)
     private mutating func reserve(_ byteCount: Int) -> Bool {
-        if self.count + byteCount <= self.capacity { return true }
+        if self.count &+ byteCount <= self.capacity { return true }
         return self.grow(byteCount)
     }
 
@@ -96,48 +111,22 @@ package struct LineBuffer: ~Copyable {
 extension LineBuffer {
     /// Appends `value` in decimal.
     package mutating func appendDecimal(_ value: UInt64) {
-        var digitCount = 1
-        var power: UInt64 = 10
-        while digitCount < 20, value >= power {
-            digitCount += 1
-            let (next, overflow) = power.multipliedReportingOverflow(by: 10)
-            if overflow { break }
-            power = next
-        }
-        if digitCount == 19, value >= 10_000_000_000_000_000_000 { digitCount = 20 }
-        self.appendDecimal(value, digitCount: digitCount)
+        let digitCount = LineCursor.digitCount(of: value)
+        self.fill(digitCount) { $0.putDecimal(value, digitCount: digitCount) }
     }
 
     /// Appends the last `digitCount` decimal digits of `value`, with leading zeros.
     package mutating func appendDecimal(_ value: UInt64, digitCount: Int) {
-        guard self.reserve(digitCount) else { return }
-        var rest = value
-        var index = self.count + digitCount
-        while index > self.count {
-            index -= 1
-            self.base[index] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
-            rest /= 10
-        }
-        self.count += digitCount
+        self.fill(digitCount) { $0.putDecimal(value, digitCount: digitCount) }
     }
 
     /// Appends the low `digitCount` hexadecimal digits of `value`, in lower case; at most eight.
     package mutating func appendHexadecimal(_ value: UInt32, digitCount: Int) {
-        guard self.reserve(digitCount) else { return }
-        var digits = Self.hexadecimalDigits(value) >> UInt64(8 * (8 - digitCount))
-        withUnsafeBytes(of: &digits) { bytes in
-            UnsafeMutableRawPointer(self.base + self.count).copyMemory(from: bytes.baseAddress!, byteCount: digitCount)
+        self.fill(digitCount) { cursor in
+            var digits = LineCursor.hexadecimalDigits(value) >> UInt64(8 * (8 - digitCount))
+            withUnsafeBytes(of: &digits) { bytes in
+                cursor.put(UnsafeBufferPointer(rebasing: bytes.bindMemory(to: UInt8.self)[..<digitCount]))
+            }
         }
-        self.count += digitCount
-    }
-
-    /// Eight digits, the first in the lowest byte: nibbles are spread to bytes, then all become letters at once.
-    private static func hexadecimalDigits(_ value: UInt32) -> UInt64 {
-        var nibbles = UInt64(value.byteSwapped)
-        nibbles = (nibbles | nibbles << 16) & 0x0000_FFFF_0000_FFFF
-        nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF
-        nibbles = (nibbles >> 4 | nibbles << 8) & 0x0F0F_0F0F_0F0F_0F0F
-        let isLetter = (nibbles &+ 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
-        return nibbles &+ 0x3030_3030_3030_3030 &+ isLetter &* UInt64(UInt8(ascii: "a") - UInt8(ascii: "0") - 10)
     }
 }

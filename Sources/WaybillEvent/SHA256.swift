@@ -70,17 +70,26 @@ package enum SHA256 {
 }
 
 /// What makes private values of one install unlike those of any other: 32 random bytes that never leave it.
+///
+/// Its bytes stand in it, so that calls on many threads share no count of who uses them.
 package struct PrivacySalt: Hashable, Sendable {
-    package let bytes: [UInt8]
+    private let first: SIMD16<UInt8>
+    private let second: SIMD16<UInt8>
 
     /// `nil` unless there are 32 bytes.
     package init?(_ bytes: [UInt8]) {
         guard bytes.count == 32 else { return nil }
-        self.bytes = bytes
+        self.first = SIMD16(bytes[..<16])
+        self.second = SIMD16(bytes[16...])
     }
 
     package init(_ generator: inout some RandomNumberGenerator) {
-        self.bytes = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+        self.first = SIMD16((0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
+        self.second = SIMD16((0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
+    }
+
+    private var bytes: [UInt8] {
+        self.first.indices.map { self.first[$0] } + self.second.indices.map { self.second[$0] }
     }
 
     /// 32 hexadecimal digits that stand for `text`: equal texts of one install have equal ones.

@@ -39,16 +39,7 @@ package struct UniqueID: Hashable, Sendable {
 extension LineBuffer {
     /// Appends the 36 characters of a UUID.
     package mutating func append(_ id: UniqueID) {
-        self.appendHexadecimal(UInt32(truncatingIfNeeded: id.high >> 32), digitCount: 8)
-        self.append(UInt8(ascii: "-"))
-        self.appendHexadecimal(UInt32(truncatingIfNeeded: id.high >> 16), digitCount: 4)
-        self.append(UInt8(ascii: "-"))
-        self.appendHexadecimal(UInt32(truncatingIfNeeded: id.high), digitCount: 4)
-        self.append(UInt8(ascii: "-"))
-        self.appendHexadecimal(UInt32(truncatingIfNeeded: id.low >> 48), digitCount: 4)
-        self.append(UInt8(ascii: "-"))
-        self.appendHexadecimal(UInt32(truncatingIfNeeded: id.low >> 32), digitCount: 4)
-        self.appendHexadecimal(UInt32(truncatingIfNeeded: id.low), digitCount: 8)
+        self.fill(36) { $0.put(id) }
     }
 }
 

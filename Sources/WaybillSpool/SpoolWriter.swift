@@ -1,6 +1,6 @@
 /// Segment files of opaque lines: the app's side of the spool.
 ///
-/// Constraints: one write(2) a line, no sync and no other call but at the start of a segment; no allocation per
+/// Constraints: one write(2) for each line or for lines that came together, no sync and no other call but at the start of a segment; no allocation per
 /// line; lines of at most 32 KiB, segments of 1 MiB, which no line spans.
 ///
 ///     <spool>/<writer>-<first sequence>.ndjson        line LF line LF … line LF [torn]
@@ -83,6 +83,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     /// After an error nothing of the line is stored, the sequence has not moved, and the next call tries anew.
     ///
     /// - Parameter line: ends in its only LF, and carries ``nextSequence``.
+    @specialized(where Files == POSIXFileSystem)
     package mutating func append(_ line: UnsafeRawBufferPointer) throws(FileSystemError) {
         precondition(
             line.count <= SpoolLimits.lineByteCountMax && line.last == UInt8(ascii: "\n"),
@@ -99,6 +100,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     ///   - lines: one behind the other; the first carries ``nextSequence``, each next one more.
     ///   - byteCounts: of each line, with its LF.
     /// - Returns: how many are stored, and why not all.
+    @specialized(where Files == POSIXFileSystem)
     package mutating func append(
         lines: UnsafeRawBufferPointer, byteCounts: UnsafeBufferPointer<Int>
     ) -> (storedCount: Int, failure: FileSystemError?) {

@@ -1,5 +1,5 @@
 #if canImport(Glibc)
-    internal import Glibc
+    package import Glibc
 #else
     internal import Synchronization
 #endif
@@ -13,8 +13,8 @@
 /// `@unchecked Sendable`: `state` is touched only between `pthread_mutex_lock` and `pthread_mutex_unlock`.
 package final class Lock<State: ~Copyable>: @unchecked Sendable {
     #if canImport(Glibc)
-        private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-        private let state = UnsafeMutablePointer<State>.allocate(capacity: 1)
+        @usableFromInline package let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+        @usableFromInline package let state = UnsafeMutablePointer<State>.allocate(capacity: 1)
 
         package init(_ state: consuming sending State) {
             self.state.initialize(to: state)
@@ -30,9 +30,17 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
         }
 
         /// Runs `body` alone.
-        @inline(__always)
+        @inlinable @inline(__always)
         package func withLock<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result {
             pthread_mutex_lock(self.mutex)
+            defer { pthread_mutex_unlock(self.mutex) }
+            return body(&self.state.pointee)
+        }
+
+        /// Runs `body` alone; `nil`, with nothing run, when another thread has the lock.
+        @inlinable @inline(__always)
+        package func withLockIfAvailable<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result? {
+            guard pthread_mutex_trylock(self.mutex) == 0 else { return nil }
             defer { pthread_mutex_unlock(self.mutex) }
             return body(&self.state.pointee)
         }
@@ -46,6 +54,11 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
         /// Runs `body` alone.
         package func withLock<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result {
             self.mutex.withLock { state in body(&state) }
+        }
+
+        /// Runs `body` alone; `nil`, with nothing run, when another thread has the lock.
+        package func withLockIfAvailable<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result? {
+            self.mutex.withLockIfAvailable { state in body(&state) }
         }
     #endif
 }

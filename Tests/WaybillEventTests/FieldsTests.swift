@@ -54,6 +54,34 @@ private func repairs(_ body: (inout Fields) -> Void) -> [Int] {
     #expect(repairs(body) == [0, 3, 0, 0])
 }
 
+/// Texts are looked through eight bytes at a time, the last eight twice.
+@Test func `an escape is found at every place of a text of any length`() {
+    for count in 0...34 {
+        for place in 0..<max(1, count) {
+            for (character, escape) in [
+                ("\"", #"\""#), ("\\", #"\\"#), ("\n", #"\n"#), ("\u{1F}", #"\u001f"#), ("é", "é"),
+            ] {
+                let before = String(repeating: "k", count: place)
+                let after = String(repeating: "\u{7F}", count: max(0, count - place - 1))
+                let plain = before + (count == 0 ? "" : character) + after
+                let escaped = before + (count == 0 ? "" : escape) + after
+                #expect(text { $0.put(plain, plain) } == "\"\(escaped)\":\"\(escaped)\"")
+            }
+        }
+    }
+}
+
+@Test func `keys of any length are told apart by each of their bytes`() {
+    for count in 1...20 {
+        let keys = (0..<count).map { index in
+            String(repeating: "k", count: index) + "l" + String(repeating: "k", count: count - index - 1)
+        }
+        let expected = keys.map { "\"\($0)\":1" }.joined(separator: ",")
+        #expect(text { fields in for key in keys + keys { fields.put(key, 1) } } == expected)
+        #expect(repairs { fields in for key in keys + keys { fields.put(key, 1) } } == [0, count, 0, 0])
+    }
+}
+
 @Test func `numbers that JSON cannot hold are left out and counted`() {
     let body: (inout Fields) -> Void = { fields in
         fields.put("nan", Double.nan)

@@ -156,6 +156,28 @@ private func `of lines that are written at once, those that a failed write left 
     #expect(spool.tornLineCount == 1)
 }
 
+/// Of several lines written together, a failed write may have stored whole ones.
+@Test(arguments: [[], ["one"], ["one", "two"]], [1, 2, 3, 5, 8])
+func `lines of a write that failed are stored once, whatever of it the file has`(before: [String], count: Int) throws {
+    let disk = FaultyFileSystem()
+    var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
+    var expected: [String] = []
+    for payload in before { expected.append(try spool.appendLine(payload)) }
+    let lines = (0..<count).map { "\(before.count + 1 + $0):\(payload($0))\n" }
+    expected += lines
+    let byteCounts = lines.map(\.utf8.count)
+    // Three calls make a segment.
+    let faulty = disk.callCount + (before.isEmpty ? 3 : 0)
+    disk.setFaults { $0 == faulty ? .dirty(SystemErrorText.inputOutput) : nil }
+    let result = Array(lines.joined().utf8).withUnsafeBytes { bytes in
+        byteCounts.withUnsafeBufferPointer { spool.append(lines: bytes, byteCounts: $0) }
+    }
+    #expect(result.storedCount == count)
+    #expect(result.failure == nil)
+    #expect(spooledLines(on: disk) == expected)
+    #expect(spool.tornLineCount == 1)
+}
+
 @Test func `a segment whose first line tore is emptied under its lock and used again`() throws {
     let disk = FaultyFileSystem()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)

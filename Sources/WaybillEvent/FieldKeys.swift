@@ -1,0 +1,57 @@
+/// Where one key of an event is among the bytes of its fields.
+package struct FieldKey {
+    let hash: UInt32
+    var start: Int
+    /// Of the key as written, with its quotes.
+    let byteCount: Int
+}
+
+/// The keys of an event's fields, in memory that is used again for the next event.
+package struct FieldKeys: ~Copyable {
+    private var base = UnsafeMutablePointer<FieldKey>.allocate(capacity: 16)
+    private var capacity = 16
+    private(set) var count = 0
+
+    deinit {
+        self.base.deallocate()
+    }
+
+    subscript(_ index: Int) -> FieldKey {
+        @inline(__always) get {
+            precondition(index >= 0 && index < self.count, "there is no key \(index) of \(self.count)")
+            return self.base[index]
+        }
+        set {
+            precondition(index >= 0 && index < self.count, "there is no key \(index) of \(self.count)")
+            self.base[index] = newValue
+        }
+    }
+
+    @inline(__always)
+    mutating func append(_ key: FieldKey) {
+        if self.count == self.capacity { self.grow() }
+        self.base[self.count] = key
+        self.count &+= 1
+    }
+
+    @inline(never)
+    private mutating func grow() {
+        let memory = UnsafeMutablePointer<FieldKey>.allocate(capacity: self.capacity * 2)
+        memory.update(from: self.base, count: self.count)
+        self.base.deallocate()
+        self.base = memory
+        self.capacity *= 2
+    }
+
+    mutating func remove(at index: Int) {
+        for next in index + 1..<self.count { self[next - 1] = self[next] }
+        self.count -= 1
+    }
+
+    /// Forgets all but the first `count`.
+    @inline(__always)
+    mutating func truncate(to count: Int) {
+        precondition(count <= self.count, "\(count) keys of \(self.count) cannot be kept")
+        self.count = count
+    }
+}

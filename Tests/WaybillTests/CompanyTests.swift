@@ -1,0 +1,149 @@
+import Synchronization
+import Testing
+import Waybill
+import WaybillEvent
+import WaybillSystem
+import WaybillTesting
+
+/// Runs `body` on so many threads and waits for all.
+private func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
+    let workers = (0..<count).map { thread in Worker(name: "tracker") { body(thread) } }
+    for worker in workers { worker.join() }
+}
+
+/// What each event's caller was told, by the event's name.
+private final class Outcomes: Sendable {
+    private let all = Mutex<[String: TrackOutcome]>([:])
+
+    var byName: [String: TrackOutcome] { self.all.withLock { $0 } }
+
+    func add(_ name: String, _ outcome: TrackOutcome) {
+        self.all.withLock { $0[name] = outcome }
+    }
+}
+
+/// Makes each call to the disk last, so that calls of `track` meet.
+private func slow(
+    _ disk: FaultyFileSystem, _ fault: sending @escaping () -> FaultyFileSystem.Fault? = { nil }
+) {
+    disk.setFaults { _ in
+        for _ in 0..<500 { Patience.pause() }
+        return fault()
+    }
+}
+
+private func names(_ lines: [String]) -> [String] {
+    lines.map { member("name", of: $0).filter { $0 != "\"" } }
+}
+
+@Test(arguments: [1 << 20, 4096])
+func `calls that meet share writes, and each is told its own number`(segmentByteCountMax: Int) throws {
+    let client = try Client(segmentByteCountMax: segmentByteCountMax)
+    let outcomes = Outcomes()
+    slow(client.disk)
+    let callCount = client.disk.callCount
+    onThreads(6) { thread in
+        for index in 0..<300 {
+            let name = "e\(thread)-\(index)"
+            outcomes.add(name, client.track(name) { $0.put("text", String(repeating: "x", count: index)) })
+        }
+    }
+    #expect(segmentByteCountMax < 1 << 20 || client.disk.callCount - callCount < 1800)
+    client.disk.clearFaults()
+    let lines = client.lines
+    #expect(lines.map { member("seq", of: $0) } == (1...1800).map { "\($0)" })
+    #expect(lines.allSatisfy { $0.hasPrefix("{\"v\":1,") && $0.hasSuffix("}\n") })
+    let expected = names(lines).enumerated().map { ($1, TrackOutcome.stored(seq: UInt64($0 + 1))) }
+    #expect(outcomes.byName == Dictionary(uniqueKeysWithValues: expected))
+    for thread in 0..<6 {
+        let own = names(lines).filter { $0.hasPrefix("e\(thread)-") }
+        #expect(own == (0..<300).map { "e\(thread)-\($0)" })
+    }
+}
+
+@Test(arguments: 0..<UInt64(10))
+func `of calls that meet on a failing disk each is told what became of its own line`(seed: UInt64) throws {
+    let client = try Client(seed: seed, segmentByteCountMax: 8192)
+    let outcomes = Outcomes()
+    var generator = SeededGenerator(seed: seed)
+    slow(client.disk) {
+        guard generator.next() % 4 == 0 else { return nil }
+        let faults: [FaultyFileSystem.Fault] = [
+            .half, .error(SystemErrorText.noSpace), .short(thenError: SystemErrorText.noSpace),
+            .short(thenError: SystemErrorText.inputOutput), .error(SystemErrorText.inputOutput),
+        ]
+        return faults[Int(generator.next() % 5)]
+    }
+    onThreads(6) { thread in
+        for index in 0..<40 {
+            let name = "e\(thread)-\(index)"
+            let outcome = client.track(name)
+            outcomes.add(name, outcome)
+            guard case .stored(let sequence) = outcome else { continue }
+            // It is there when the call has returned.
+            let line = client.lines.first { member("name", of: $0) == "\"\(name)\"" }
+            if line.map({ member("seq", of: $0) }) != "\(sequence)" { Issue.record("\(name) is not line \(sequence)") }
+        }
+    }
+    client.disk.clearFaults()
+    try client.core.flush()
+    let lines = client.lines
+    #expect(lines.map { member("seq", of: $0) } == (1...240).map { "\($0)" })
+    #expect(names(lines).sorted() == outcomes.byName.keys.sorted())
+    #expect(outcomes.byName.values.allSatisfy { if case .dropped = $0 { false } else { true } })
+    #expect(client.core.counters.stored == 240)
+}
+
+@Test func `of calls that meet one that is dropped leaves the others alone`() throws {
+    let client = try Client()
+    let outcomes = Outcomes()
+    slow(client.disk)
+    onThreads(6) { thread in
+        for index in 0..<50 {
+            let name = "e\(thread)-\(index)"
+            let outcome = client.track(thread == 0 ? "" : name) { fields in
+                if thread == 1 { fields.put("text", String(repeating: "x", count: 40_000)) }
+                if thread == 2 { fields.put("text", String(repeating: "x", count: 30_000)) }
+            }
+            outcomes.add(name, outcome)
+        }
+    }
+    client.disk.clearFaults()
+    client.track("last")
+    let lines = client.lines
+    #expect(lines.map { member("seq", of: $0) } == (1...UInt64(lines.count)).map { "\($0)" })
+    for (name, outcome) in outcomes.byName {
+        switch name.dropFirst().first {
+        case "0": #expect(outcome == .dropped(.invalid))
+        case "1": #expect(outcome == .dropped(.tooLarge))
+        default:
+            let index = lines.firstIndex { member("name", of: $0) == "\"\(name)\"" } ?? -1
+            #expect(outcome == .stored(seq: UInt64(index + 1)))
+        }
+    }
+    let told = lines.filter { member("name", of: $0) == "\"wb.dropped\"" }.compactMap { Int(member("count", of: $0)) }
+    #expect(told.reduce(0, +) == 100)
+}
+
+@Test func `more calls at the same time than have a place are stored too`() throws {
+    let client = try Client()
+    slow(client.disk)
+    onThreads(40) { thread in
+        for index in 0..<20 { client.track("e\(thread)-\(index)") }
+    }
+    client.disk.clearFaults()
+    #expect(client.lines.map { member("seq", of: $0) } == (1...800).map { "\($0)" })
+    #expect(Set(names(client.lines)).count == 800)
+}
+
+@Test func `a reset reaches every place of a call`() throws {
+    let client = try Client()
+    let hash = { (client: Client) in
+        onThreads(8) { _ in client.track("e") { $0.put("mail", private: "a@example.com") } }
+        return Set(client.members("mail"))
+    }
+    let before = hash(client)
+    #expect(before.count == 1)
+    try client.core.reset()
+    #expect(hash(client).count == 2)
+}
