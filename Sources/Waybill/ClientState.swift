@@ -106,6 +106,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         return self.write(draft, at: now)
     }
 
+    @inline(__always)
     private mutating func write(_ draft: borrowing EventDraft, at now: Moment) -> TrackOutcome {
         self.counters.repairs += draft.repairs
         guard draft.isValid else { return self.drop(.invalid) }
@@ -177,6 +178,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     }
 
     /// Writes the line, or holds it when the disk refuses or lines are gathered.
+    @inline(__always)
     private mutating func place(
         _ draft: borrowing EventDraft, _ sequence: UInt64, at now: Moment
     ) -> TrackOutcome {
@@ -196,6 +198,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         return .stored(seq: sequence)
     }
 
+    @inline(__always)
     private mutating func append() -> FileSystemError? {
         do throws(FileSystemError) {
             try self.spool.append(UnsafeRawBufferPointer(self.line.bytes))

@@ -88,8 +88,32 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         precondition(
             line.count <= SpoolLimits.lineByteCountMax && line.last == UInt8(ascii: "\n"),
             "a line of \(line.count) bytes does not end in LF or is beyond \(SpoolLimits.lineByteCountMax)")
+        guard let segment = self.segment, !segment.isTorn,
+            segment.byteCount + line.count <= self.segmentByteCountMax
+        else { return try self.append(line, after: nil) }
+        var attempt = Attempt()
+        do throws(FileSystemError) {
+            attempt.storedByteCount = try self.files.write(segment.file, line)
+        } catch {
+            attempt.failure = error
+        }
+        guard attempt.storedByteCount == line.count else { return try self.append(line, after: attempt) }
+        self.segment?.byteCount += line.count
+        self.nextSequence += 1
+    }
+
+    /// What the first write(2) of lines brought.
+    private struct Attempt {
+        var storedByteCount = 0
+        var failure: FileSystemError?
+    }
+
+    @inline(never)
+    private mutating func append(_ line: UnsafeRawBufferPointer, after attempt: Attempt?) throws(FileSystemError) {
         let failure = withUnsafePointer(to: line.count) { count in
-            self.append(lines: line, byteCounts: UnsafeBufferPointer(start: count, count: 1)).failure
+            self.append(
+                lines: line, byteCounts: UnsafeBufferPointer(start: count, count: 1), after: attempt
+            ).failure
         }
         if let failure { throw failure }
     }
@@ -104,6 +128,13 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     package mutating func append(
         lines: UnsafeRawBufferPointer, byteCounts: UnsafeBufferPointer<Int>
     ) -> (storedCount: Int, failure: FileSystemError?) {
+        self.append(lines: lines, byteCounts: byteCounts, after: nil)
+    }
+
+    private mutating func append(
+        lines: UnsafeRawBufferPointer, byteCounts: UnsafeBufferPointer<Int>, after attempt: Attempt?
+    ) -> (storedCount: Int, failure: FileSystemError?) {
+        var attempt = attempt
         var rest = lines
         var storedCount = 0
         var hasTorn = false
@@ -111,7 +142,9 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
             let tornLineCount = self.tornLineCount
             do throws(FileSystemError) {
                 let file = try self.prepareSegment(byteCount: byteCounts[storedCount])
-                let written = self.write(rest, UnsafeBufferPointer(rebasing: byteCounts[storedCount...]), to: file)
+                let written = self.write(
+                    rest, UnsafeBufferPointer(rebasing: byteCounts[storedCount...]), to: file, after: attempt)
+                attempt = nil
                 storedCount += written.lineCount
                 rest = UnsafeRawBufferPointer(rebasing: rest[written.byteCount...])
                 guard let failure = written.failure else { continue }
@@ -133,7 +166,8 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
 
     /// Writes the lines that fit the segment, at least the first.
     private mutating func write(
-        _ lines: UnsafeRawBufferPointer, _ byteCounts: UnsafeBufferPointer<Int>, to file: FileID
+        _ lines: UnsafeRawBufferPointer, _ byteCounts: UnsafeBufferPointer<Int>, to file: FileID,
+        after attempt: Attempt?
     ) -> Written {
         let room = max(0, self.segmentByteCountMax - (self.segment?.byteCount ?? 0))
         var chunkLineCount = 1
@@ -142,8 +176,9 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
             chunkByteCount += byteCounts[chunkLineCount]
             chunkLineCount += 1
         }
-        var written = Written()
-        var storedByteCount = 0
+        var written = Written(failure: attempt?.failure)
+        var storedByteCount = attempt?.storedByteCount ?? 0
+        if written.failure != nil { storedByteCount = min(self.byteCountBehindLines(file), chunkByteCount) }
         while storedByteCount < chunkByteCount, written.failure == nil {
             do throws(FileSystemError) {
                 storedByteCount += try self.files.write(

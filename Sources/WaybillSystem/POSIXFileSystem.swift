@@ -44,12 +44,14 @@ package struct POSIXFileSystem: FileSystem {
     }
 
     package func write(_ file: FileID, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) -> Int {
-        try self.retry("write", file) {
+        while true {
             #if canImport(Glibc)
-                Glibc.write(file.rawValue, bytes.baseAddress, bytes.count)
+                let count = Glibc.write(file.rawValue, bytes.baseAddress, bytes.count)
             #else
-                Darwin.write(file.rawValue, bytes.baseAddress, bytes.count)
+                let count = Darwin.write(file.rawValue, bytes.baseAddress, bytes.count)
             #endif
+            if count >= 0 { return count }
+            if errno != EINTR { throw self.failure("write", file, errno) }
         }
     }
 
@@ -166,11 +168,14 @@ package struct POSIXFileSystem: FileSystem {
         while true {
             let result = call()
             if result >= 0 { return result }
-            if errno == EINTR { continue }
-            // Read before `path(of:)` makes calls of its own.
-            let code = errno
-            throw FileSystemError(operation, path: self.path(of: file), errno: code)
+            if errno != EINTR { throw self.failure(operation, file, errno) }
         }
+    }
+
+    /// - Parameter errno: read before the file's path is, which takes calls of its own.
+    @inline(never)
+    private func failure(_ operation: String, _ file: FileID, _ errno: Int32) -> FileSystemError {
+        FileSystemError(operation, path: self.path(of: file), errno: errno)
     }
 
     /// The path of an open file, for messages.

@@ -1,5 +1,5 @@
 #if canImport(Glibc)
-    package import Glibc
+    internal import Glibc
 #else
     internal import Synchronization
 #endif
@@ -11,12 +11,12 @@
 /// (`Tools/Benchmarks/results`). Elsewhere it is that mutex.
 ///
 /// `@unchecked Sendable`: `state` is touched only between `pthread_mutex_lock` and `pthread_mutex_unlock`.
-package final class Lock<State: ~Copyable>: @unchecked Sendable {
+final class Lock<State: ~Copyable>: @unchecked Sendable {
     #if canImport(Glibc)
-        @usableFromInline package let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-        @usableFromInline package let state = UnsafeMutablePointer<State>.allocate(capacity: 1)
+        private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+        private let state = UnsafeMutablePointer<State>.allocate(capacity: 1)
 
-        package init(_ state: consuming sending State) {
+        init(_ state: consuming sending State) {
             self.state.initialize(to: state)
             self.mutex.initialize(to: pthread_mutex_t())
             pthread_mutex_init(self.mutex, nil)
@@ -30,16 +30,16 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
         }
 
         /// Runs `body` alone.
-        @inlinable @inline(__always)
-        package func withLock<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result {
+        @inline(__always)
+        func withLock<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result {
             pthread_mutex_lock(self.mutex)
             defer { pthread_mutex_unlock(self.mutex) }
             return body(&self.state.pointee)
         }
 
         /// Runs `body` alone; `nil`, with nothing run, when another thread has the lock.
-        @inlinable @inline(__always)
-        package func withLockIfAvailable<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result? {
+        @inline(__always)
+        func withLockIfAvailable<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result? {
             guard pthread_mutex_trylock(self.mutex) == 0 else { return nil }
             defer { pthread_mutex_unlock(self.mutex) }
             return body(&self.state.pointee)
@@ -47,17 +47,17 @@ package final class Lock<State: ~Copyable>: @unchecked Sendable {
     #else
         private let mutex: Mutex<State>
 
-        package init(_ state: consuming sending State) {
+        init(_ state: consuming sending State) {
             self.mutex = Mutex(state)
         }
 
         /// Runs `body` alone.
-        package func withLock<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result {
+        func withLock<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result {
             self.mutex.withLock { state in body(&state) }
         }
 
         /// Runs `body` alone; `nil`, with nothing run, when another thread has the lock.
-        package func withLockIfAvailable<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result? {
+        func withLockIfAvailable<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result? {
             self.mutex.withLockIfAvailable { state in body(&state) }
         }
     #endif
