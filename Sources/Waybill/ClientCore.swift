@@ -83,10 +83,12 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         let writer = UniqueID.timed(now.wall.milliseconds, &generator)
         self.writer = writer.text
         let start: InstallStart
+        let hadSegments: Bool
         do throws(FileSystemError) {
             let spool = try SpoolWriter(
                 directory: configuration.spool, writer: writer.text, on: files,
                 segmentByteCountMax: segmentByteCountMax, freeByteCountMin: self.quota.freeByteCountMin)
+            hadSegments = spool.hadSegments
             start = try InstallStart.begin(configuration, on: files, makeSalt, &generator)
             self.installOrigin = start.origin
             self.written = Mutex(start.written)
@@ -102,7 +104,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         }
         self.power = configuration.durability.interval.map { PowerKeeper(every: $0) }
         if let foreign = start.foreignEnvironment { throw WaybillError(environment: foreign, configuration) }
-        self.execute { self.keepUp() }
+        if hadSegments { self.execute { self.keepUp() } }
         // Weak, so that the thread does not keep the client; nowhere else, as it makes every use of it slower.
         self.power?.start { [weak self] in self?.syncForPower() ?? true }
         self.recordStart(after: start.previous, start.origin)

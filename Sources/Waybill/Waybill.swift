@@ -14,7 +14,7 @@
 /// `wb.dropped` event with the numbers. Sequence numbers are given to stored events alone, so a gap in them proves a
 /// loss. Observers get the stored line in a queue of their own.
 ///
-/// Now and then (a new segment, a new session) a thread of its own looks after the rest: the install file, and the
+/// Now and then (a start on segments of earlier ones, a new segment, a new session) a thread of its own looks after the rest: the install file, and the
 /// spool's quota.
 ///
 /// Make it after `fork()`, never before: two processes with one writer id would number their events alike.

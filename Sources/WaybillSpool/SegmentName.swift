@@ -42,6 +42,11 @@ package struct SegmentName: Hashable, Comparable, Sendable, CustomStringConverti
         self.firstSequence = sequence
     }
 
+    /// Whether a file's name is a segment's, or that of one that is being made or taken away.
+    package static func begins(_ name: String) -> Bool {
+        Self(parsing: String(decoding: name.utf8.prefix(36 + 1 + 20 + Self.suffix.utf8.count), as: UTF8.self)) != nil
+    }
+
     package var description: String {
         let digits = String(self.firstSequence)
         return "\(self.writer)-\(String(repeating: "0", count: 20 - digits.utf8.count))\(digits)\(Self.suffix)"

@@ -48,6 +48,8 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     /// Lines that a failed write left unfinished in a segment.
     package private(set) var tornLineCount = 0
     package private(set) var segmentCount = 0
+    /// Whether the folder had segments, or what is left of some, when the writer was made; `true` when that is unknown.
+    package private(set) var hadSegments = true
     private var segment: Segment?
     /// The first sequence of the oldest segment with lines that may not be durable.
     private var firstNotDurable: UInt64 = 1
@@ -68,7 +70,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         self.freeByteCountMin = freeByteCountMin
         do throws(FileSystemError) {
             try files.createDirectories(directory)
-            _ = try files.list(directory)
+            self.hadSegments = try files.list(directory).contains(where: SegmentName.begins)
         } catch {
             guard error.isTransient else { throw error }
         }

@@ -282,3 +282,17 @@ func `lines of a write that failed are stored once, whatever of it the file has`
     _ = try spool.appendLine("one")
     #expect(spooledLines(on: full) == ["1:one\n"])
 }
+
+@Test(arguments: ["", ".new", ".evicted", ".purged"])
+func `a writer says whether its folder had segments or what is left of some`(suffix: String) throws {
+    let disk = FaultyFileSystem()
+    for name in ["install.json", "install.lock", "0195505e.ndjson", "\(writerID).ndjson"] {
+        try disk.createDirectory("/spool")
+        disk.close(try disk.open("/spool/\(name)", .append))
+    }
+    let empty = try SpoolWriter(directory: "/spool", writer: writerID, on: disk).hadSegments
+    #expect(!empty)
+    disk.close(try disk.open("/spool/\(writerID)-00000000000000000007.ndjson\(suffix)", .append))
+    let full = try SpoolWriter(directory: "/spool", writer: writerID, on: disk).hadSegments
+    #expect(full)
+}
