@@ -121,13 +121,9 @@ struct Install: Hashable, Sendable {
         let patience = POSIXClock().monotonicTime() + .seconds(2)
         while try !files.lock(lock, .exclusive), POSIXClock().monotonicTime() < patience {
             // Whoever has it writes one small file.
-            Self.pause()
+            Worker.sleep(for: .milliseconds(2))
         }
         return try body()
     }
 
-    private static func pause() {
-        let nothing: Void? = Monitor(()).wait(until: POSIXClock().monotonicTime() + .milliseconds(2)) { _ in nil }
-        _ = nothing
-    }
 }

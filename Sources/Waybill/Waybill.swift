@@ -9,13 +9,13 @@
 ///
 /// One event's life: its fields are encoded into memory from a desk, and pass the app's filters; under the one lock it
 /// gets its place in the order and is written; the outcome says `stored`, or why not. A call that finds the lock taken
-/// leaves its draft to the one that has it, which stores all that was left with one write, and answers. While the disk refuses, lines
-/// wait in memory; what had to be dropped is counted, and the next event that can be stored is preceded by a
-/// `wb.dropped` event with the numbers. Sequence numbers are given to stored events alone, so a gap in them proves a
-/// loss. Observers get the stored line in a queue of their own.
+/// leaves its draft to the one that has it, which stores all that was left with one write, and answers. While the disk
+/// refuses, lines wait in memory; what had to be dropped is counted, and the next event that can be stored is preceded
+/// by a `wb.dropped` event with the numbers. Sequence numbers are given to stored events alone, so a gap in them proves
+/// a loss. Observers get the stored line in a queue of their own.
 ///
-/// Now and then (a start on segments of earlier ones, a new segment, a new session) a thread of its own looks after the rest: the install file, and the
-/// spool's quota.
+/// Now and then (a start on segments of earlier ones, a new segment, a new session) a thread of its own looks after the
+/// rest: the install file, and the spool's quota.
 ///
 /// Make it after `fork()`, never before: two processes with one writer id would number their events alike.
 @_exported public import WaybillEvent

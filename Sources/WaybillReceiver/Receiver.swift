@@ -16,7 +16,7 @@ internal import WaybillProtocol
 ///
 ///     connection ─▶ ReceiverSession ─▶ AdmissionBudget ─▶ BatchChecker ─▶ Committer ─▶ journal, fdatasync ─▶ ACK
 ///     (event loops, no blocking call)      (thread pool)     │ (one thread)
-///                                                            └─▶ JournalFeed ─▶ ProjectionRunner ─▶ files
+///                                                            └─▶ JournalFeed ─▶ ProjectionGroup ─▶ files
 ///
 /// Life of one batch: its line is decoded and answered by the session → the budget admits the payload → it is read
 /// into one allocation → a pool thread verifies and inflates it → the committer appends the bytes as they came,

@@ -220,7 +220,7 @@ package struct SpoolKeeper<Files: FileSystem> {
         do throws(FileSystemError) {
             // Others look whether they could lock it, and let go at once; a purge waits for them.
             for attempt in 0..<(reason == .purge ? 20 : 1) {
-                if attempt > 0 { Self.pause() }
+                if attempt > 0 { Worker.sleep(for: .milliseconds(5)) }
                 if try self.files.lock(file, .exclusive) { return file }
             }
         } catch {
@@ -229,11 +229,6 @@ package struct SpoolKeeper<Files: FileSystem> {
         }
         self.files.close(file)
         return nil
-    }
-
-    private static func pause() {
-        let nothing: Void? = Monitor(()).wait(until: POSIXClock().monotonicTime() + .milliseconds(5)) { _ in nil }
-        _ = nothing
     }
 
     @discardableResult

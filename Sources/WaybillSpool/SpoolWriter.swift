@@ -1,7 +1,7 @@
 /// Segment files of opaque lines: the app's side of the spool.
 ///
-/// Constraints: one write(2) for each line or for lines that came together, no sync and no other call but at the start of a segment; no allocation per
-/// line; lines of at most 32 KiB, segments of 1 MiB, which no line spans.
+/// Constraints: one write(2) for each line or for lines that came together, no sync and no other call but at the start of
+/// a segment; no allocation per line; lines of at most 32 KiB, segments of 1 MiB, which no line spans.
 ///
 ///     <spool>/<writer>-<first sequence>.ndjson        line LF line LF … line LF [torn]
 ///

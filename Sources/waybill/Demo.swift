@@ -45,11 +45,11 @@ struct Demo {
         self.say("\(self.appCount) apps track \(self.eventCount) events each")
         var generator = SeededGenerator(seed: SystemRandom.seed())
         for _ in 0..<self.killCount {
-            MonitorPause.milliseconds(Int.random(in: 100...300, using: &generator))
+            Worker.sleep(for: .milliseconds(Int.random(in: 100...300, using: &generator)))
             receiver.kill()
             self.say("killed the receiver (SIGKILL), starting it again")
             receiver = try self.startReceiver(port)
-            MonitorPause.milliseconds(Int.random(in: 100...300, using: &generator))
+            Worker.sleep(for: .milliseconds(Int.random(in: 100...300, using: &generator)))
             agent.kill()
             self.say("killed the agent (SIGKILL), starting it again")
             agent = try self.startAgent(port, isOnce: false)

@@ -98,7 +98,7 @@ struct DemoAppCommand: ParsableCommand {
     private func write(_ outcome: TrackOutcome, _ number: Int, to ledger: FileID) throws {
         if case .stored = outcome { try POSIXFileSystem().writeAll(ledger, Array("\(self.app) \(number)\n".utf8)) }
         // An app does not write as fast as it can; the demo wants time to kill something.
-        if number % 200 == 199, !self.unpaused { MonitorPause.milliseconds(10) }
+        if number % 200 == 199, !self.unpaused { Worker.sleep(for: .milliseconds(10)) }
     }
 }
 
@@ -240,13 +240,5 @@ private struct SignUpTapped: ActionEvent {
     func encode(into fields: inout Fields) {
         fields.put("app", self.app)
         fields.put("number", self.number)
-    }
-}
-
-/// Pauses of this thread.
-enum MonitorPause {
-    static func milliseconds(_ count: Int) {
-        let clock = POSIXClock()
-        _ = Monitor(()).wait(until: clock.monotonicTime() + .milliseconds(count)) { _ in Bool?.none }
     }
 }
