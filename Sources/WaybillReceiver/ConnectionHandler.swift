@@ -38,7 +38,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
     private var session: ReceiverSession
     private var mode: Mode = .lines
     private var buffer: ByteBuffer?
-    private var slots = CircularBuffer<Slot>()
+    /// Room for one: by itself a buffer has room for sixteen, which a connection that idles keeps for nothing.
+    private var slots = CircularBuffer<Slot>(initialCapacity: 1)
     private var nextCheck = 0
     private var descriptions: [StreamNumber: StreamDescription] = [:]
     private var descriptionByteCount = 0

@@ -237,14 +237,14 @@ package final class Receiver: Service {
             archives.add(archive)
             workers.append(Self.follow("waybill-archive", archives, feed))
             let exports = Array(zip(self.configuration.exports, histories))
-            // The exports of one thread read and parse each batch once; the other cores are for what arrives.
+            // The exports of one thread read and parse each batch once; what arrives goes before them.
             let threadCount = min(exports.count, max(1, System.coreCount / 4))
             for thread in 0..<threadCount {
                 var group = self.group(of: ExportProjection<POSIXFileSystem>.self, data, retirement)
                 for index in stride(from: thread, to: exports.count, by: threadCount) {
                     group.add(try self.export(exports[index].0, exports[index].1, data))
                 }
-                workers.append(Self.follow("wb-exports-\(thread)", group, feed))
+                workers.append(Self.follow("wb-exports-\(thread)", group, feed, givesWay: true))
             }
         } catch {
             feed.close()
@@ -290,10 +290,12 @@ package final class Receiver: Service {
     }
 
     private static func follow<Output: Projection & ~Copyable>(
-        _ thread: String, _ group: consuming ProjectionGroup<POSIXFileSystem, Output>, _ feed: JournalFeed
+        _ thread: String, _ group: consuming ProjectionGroup<POSIXFileSystem, Output>, _ feed: JournalFeed,
+        givesWay: Bool = false
     ) -> Worker {
         let handover = Handover(group)
         return Worker(name: thread) {
+            if givesWay { Worker.giveWay() }
             handover.take { group in
                 var group = group
                 group.run(on: feed)

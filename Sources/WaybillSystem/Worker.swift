@@ -96,6 +96,16 @@ package final class Worker: Sendable {
 
     private let isDone = Monitor(false)
 
+    /// Has the thread that calls it go behind others where there are not cores enough for all.
+    package static func giveWay() {
+        #if canImport(Glibc)
+            // Linux takes it for the calling thread alone. It cannot be refused: nobody may be forbidden to be nice.
+            setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 5)
+        #else
+            pthread_set_qos_class_self_np(QOS_CLASS_UTILITY, 0)
+        #endif
+    }
+
     /// Has the thread that calls it sleep, whatever signals come.
     package static func sleep(for duration: Duration) {
         let end = POSIXClock().monotonicTime() + duration
