@@ -117,7 +117,7 @@ package final class Agent: Service {
         let files = POSIXFileSystem()
         let configuration = self.configuration
         do throws(FileSystemError) {
-            let registry = try StateStore(
+            let registry = try StateLog(
                 path: Path.join(configuration.stateDirectory, "registry.state"), files: files)
             self.telemetry.started(configuration, entryCount: registry.recovery.entryCount)
             self.telemetry.registryDamaged(registry.recovery.notes)

@@ -83,7 +83,7 @@ final class SimulatedAgent: @unchecked Sendable {
             try files.createDirectories(configuration.stateDirectory)
             let quarantine = Path.join(configuration.stateDirectory, "quarantine")
             try files.createDirectories(quarantine)
-            let registry = try StateStore(
+            let registry = try StateLog(
                 path: Path.join(configuration.stateDirectory, "registry.state"), files: files)
             let sources = configuration.sources.enumerated().map { index, source in
                 SourceConfiguration(name: source.registryName(index), kind: source.files)

@@ -26,6 +26,8 @@ struct RegistryEntry: Hashable {
 
     static let version = "1"
 
+    /// The stream's id, under which the registry holds it; empty where that is not known.
+    var id = ""
     var kind: Kind
     var state: State
     var source: String
@@ -92,7 +94,7 @@ struct RegistryEntry: Hashable {
     }
 
     /// Reads an entry; `nil` when a field is missing, repeated or out of range.
-    init?(_ text: String) {
+    init?(_ text: String, id: String = "") {
         guard let fields = Self.fields(of: text), fields["v"] == Self.version[...],
             let kind = fields["kind"].flatMap({ Kind(rawValue: String($0)) }),
             let state = fields["state"].flatMap({ State(rawValue: String($0)) }),
@@ -117,6 +119,7 @@ struct RegistryEntry: Hashable {
             let anchors = Self.anchors(of: fields["anchor"], at: offset),
             let ending = TailedFile.Ending(rawValue: String(fields["ending", default: "told"]))
         else { return nil }
+        self.id = id
         self.kind = kind
         self.state = state
         self.source = source

@@ -34,6 +34,7 @@ extension Tail {
         if let entry = self.rememberedSegments.removeValue(forKey: id) {
             file.acked = min(entry.offset, status.byteCount)
             file.cursor = file.acked
+            file.registration = .found
         } else {
             self.notices.append(.discovered(StreamID(unchecked: id), path: path))
         }
@@ -208,6 +209,7 @@ extension Tail {
         successor.byteCount = 0
         successor.idDevice = file.identity.device
         successor.descriptor = nil
+        successor.registration = nil
         if file.phase == .sealOffered { successor.phase = .complete }
         self.endStream(key)
         let new = self.insert(successor)

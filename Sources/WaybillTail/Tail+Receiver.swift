@@ -1,4 +1,4 @@
-package import WaybillSystem
+internal import WaybillSystem
 
 /// What the receiver says about a stream, and what becomes durable of it here.
 extension Tail {
@@ -155,7 +155,7 @@ extension Tail {
         self.closeDescriptor(key)
         let file = self.table[key]
         if let id = self.streamID(of: file) {
-            self.removedIDs.insert(id.description)
+            self.unregister(file, id)
             if file.reach == .gone { self.goneIDs.remove(id.description) }
         }
         if self.byIdentity[file.identity] == key { self.byIdentity[file.identity] = nil }
@@ -163,39 +163,5 @@ extension Tail {
         if case .segment(let id) = file.origin, self.bySegment[id] == key { self.bySegment[id] = nil }
         self.changed.remove(key)
         self.table.remove(key)
-    }
-
-    // MARK: Registry
-
-    /// Whether the registry is behind.
-    package var hasUnwrittenChanges: Bool {
-        !self.changed.isEmpty || !self.removedIDs.isEmpty
-    }
-
-    /// Whether there are changes that have waited for ``TailLimits/checkpointInterval``.
-    package func isCheckpointDue(_ now: TailTime) -> Bool {
-        guard self.hasUnwrittenChanges else { return false }
-        guard let last = self.checkpointedAt else { return true }
-        return now.monotonic - last >= self.limits.checkpointInterval
-    }
-
-    /// Writes what changed to the registry; durable when this returns.
-    ///
-    /// After an error the changes wait for the next checkpoint.
-    package mutating func checkpoint(_ now: TailTime) throws(FileSystemError) {
-        var changes: [String: String?] = [:]
-        for id in self.removedIDs where self.registry.entries[id] != nil {
-            changes.updateValue(nil, forKey: id)
-        }
-        for key in self.changed {
-            let file = self.table[key]
-            guard let id = self.streamID(of: file) else { continue }
-            let text = RegistryEntry(file, source: self.sources[file.source].name).text
-            if self.registry.entries[id.description] != text { changes.updateValue(text, forKey: id.description) }
-        }
-        try self.registry.commit(changes)
-        self.changed.removeAll(keepingCapacity: true)
-        self.removedIDs.removeAll(keepingCapacity: true)
-        self.checkpointedAt = now.monotonic
     }
 }

@@ -2,20 +2,13 @@ internal import WaybillSystem
 
 /// Brings the registry's entries and the files on disk together again.
 extension Tail {
-    mutating func remember(_ entries: [(id: String, entry: RegistryEntry)]) {
-        for (id, entry) in entries {
-            switch entry.kind {
-            case .segment: self.rememberedSegments[id] = entry
-            case .foreign: self.remembered[entry.identity.inode, default: []].append(entry)
-            }
-        }
-    }
-
     /// Removes an entry whose stream is followed again.
     mutating func take(_ entry: RegistryEntry) {
         let inode = entry.identity.inode
         self.remembered[inode]?.removeAll { $0 == entry }
         if self.remembered[inode]?.isEmpty == true { self.remembered[inode] = nil }
+        // A dictionary keeps the room that it once had.
+        if self.remembered.isEmpty { self.remembered = [:] }
     }
 
     /// Deals with the entries that no path led to: their files were renamed away or deleted meanwhile.
@@ -85,10 +78,8 @@ extension Tail {
     ///
     /// The entry stays remembered: a file that begins alike in the same inode must not get its id.
     mutating func freeze(_ entry: RegistryEntry, _ ending: TailedFile.Ending) {
-        guard let source = self.source(named: entry.source) else { return }
+        guard let source = self.source(named: entry.source), self.frozenIDs.insert(entry.id).inserted else { return }
         let file = TailedFile(entry, source: source, origin: .foreign)
-        guard let id = self.streamID(of: file), !self.frozenIDs.contains(id.description) else { return }
-        self.frozenIDs.insert(id.description)
         // What there was to say of a stream that was gone before was said then, or is in its entry.
         _ = self.insertGone(file, entry.state == .gone ? entry.ending : ending)
     }
@@ -103,6 +94,11 @@ extension Tail {
         self.changed.insert(key)
         self.enqueue(key)
         return key
+    }
+
+    /// Whether a stream was made of an entry that stays remembered.
+    func isFrozen(_ entry: RegistryEntry) -> Bool {
+        self.frozenIDs.contains(entry.id)
     }
 
     private func source(named name: String) -> Int? {
@@ -130,6 +126,7 @@ extension TailedFile {
         self.anchors = entry.anchor.map { [$0] } ?? []
         self.cursor = entry.offset
         self.acked = entry.offset
+        self.registration = .found
     }
 
     /// Takes over which heads the file has had, from an entry of an earlier content of it.

@@ -41,7 +41,9 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     private(set) var limits: TailLimits
     let quarantineDirectory: String
 
-    var registry: StateStore<Files>
+    var registry: StateLog<Files>
+    /// What the registry has of each stream, all in all.
+    var registeredByteCount = 0
     var table = FileTable()
     var byIdentity: [FileIdentity: StreamKey] = [:]
     var byPath: [String: StreamKey] = [:]
@@ -83,7 +85,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     ///
     /// - Parameter quarantineDirectory: takes over-long lines as `<stream id>-<offset>.line`; must exist.
     package init(
-        fileSystem: Files, registry: consuming StateStore<Files>, agent: AgentName, sources: [SourceConfiguration],
+        fileSystem: Files, registry: consuming StateLog<Files>, agent: AgentName, sources: [SourceConfiguration],
         quarantineDirectory: String, limits: TailLimits = TailLimits()
     ) {
         precondition(limits.lineByteCountMax > 0 && limits.openFileCountMax > 0, "limits are positive")
@@ -100,21 +102,21 @@ package struct Tail<Files: FileSystem>: ~Copyable {
             }
         }
         var recovery = TailRecovery()
-        var entries: [(id: String, entry: RegistryEntry)] = []
-        entries.reserveCapacity(registry.entries.count)
-        for (id, text) in registry.entries {
-            if let entry = RegistryEntry(text) {
-                entries.append((id, entry))
+        for (id, text) in registry.takeEntries() {
+            if let entry = RegistryEntry(text, id: id) {
+                recovery.entryCount += 1
+                switch entry.kind {
+                case .segment: self.rememberedSegments[id] = entry
+                case .foreign: self.remembered[entry.identity.inode, default: []].append(entry)
+                }
             } else {
                 recovery.unreadableKeys.append(id)
             }
         }
         recovery.unreadableKeys.sort()
-        recovery.entryCount = entries.count
         self.recovery = recovery
         self.registry = registry
         self.removedIDs = Set(recovery.unreadableKeys)
-        self.remember(entries)
     }
 
     deinit {
@@ -161,7 +163,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     /// Hands over what happened since the last call, oldest first.
     package mutating func takeNotices() -> [TailNotice] {
         let notices = self.notices
-        self.notices.removeAll(keepingCapacity: true)
+        self.notices = []
         return notices
     }
 

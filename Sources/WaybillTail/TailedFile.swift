@@ -49,6 +49,16 @@ struct PastHead: Hashable, Sendable {
     static let countMax = 32
 }
 
+/// What the registry was last given of a stream.
+struct Registration: Hashable {
+    /// FNV-1a 64 of the entry's text.
+    let checksum: UInt64
+    let byteCount: Int
+
+    /// An entry from before the start; the first checkpoint writes it anew, whatever it says.
+    static let found = Registration(checksum: 0, byteCount: 0)
+}
+
 /// One incarnation of one source file, or a file that is not identified yet.
 struct TailedFile {
     enum Origin: Hashable {
@@ -116,6 +126,9 @@ struct TailedFile {
     /// There is no line end between `cursor` and here.
     var examined = 0
     var overlong: OverlongLine?
+
+    /// `nil`: the registry has no entry of it.
+    var registration: Registration?
 
     /// Whether the receiver's position on this connection is known.
     var isPositioned = false

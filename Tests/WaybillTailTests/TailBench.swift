@@ -68,7 +68,7 @@ final class TailBench<Files: FileSystem> {
     // MARK: The agent's life
 
     func start() throws {
-        let registry = try StateStore(path: self.registryPath, files: self.files)
+        let registry = try StateLog(path: self.registryPath, files: self.files)
         self.tail = Tail(
             fileSystem: self.files, registry: registry, agent: self.agent, sources: self.sources,
             quarantineDirectory: self.root + "/state/quarantine", limits: self.limits)

@@ -94,6 +94,52 @@ struct TailRegistryTests {
     }
 
     @Test
+    func `a registry that could not be written is written anew with what changed meanwhile`() throws {
+        var failedCount = 0
+        for call in 1...8 {
+            let files = MemoryFileSystem()
+            let bench = try TailBench(files)
+            files.append("/log/a.log", "one\n")
+            bench.run()
+            try bench.checkpoint()
+            // So much that the log is written anew.
+            files.append("/log/b.log", "uno\n")
+            for number in 0..<400 {
+                files.append("/log/a.log", "line \(number)\n")
+                bench.run()
+                if number < 399 { try bench.checkpoint() }
+            }
+            files.failCall(call)
+            do { try bench.checkpoint() } catch { failedCount += 1 }
+            files.append("/log/b.log", "dos\n")
+            bench.run()
+            try bench.checkpoint()
+            bench.kill()
+            let written = try StateStore(path: bench.registryPath, files: files)
+            let entries = written.entries.values.sorted()
+            let byteCount = try #require(files.bytes(of: "/log/a.log")).count
+            #expect(entries.count == 2)
+            #expect(entries.contains { $0.contains(" offset=\(byteCount) ") && $0.hasSuffix("/log/a.log") })
+            #expect(entries.contains { $0.contains(" offset=8 ") && $0.hasSuffix("/log/b.log") })
+        }
+        #expect(failedCount > 0)
+    }
+
+    @Test
+    func `what is registered as it stands is not written again`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        try bench.checkpoint()
+        let written = files.bytes(of: "/state/registry")
+        bench.withTail { $0.receiverChanged() }
+        bench.ship()
+        #expect(bench.withTail { $0.hasUnwrittenChanges })
+        try bench.checkpoint()
+        #expect(files.bytes(of: "/state/registry") == written)
+    }
+
+    @Test
     func `a hundred thousand short-lived files leave nothing behind`() throws {
         let bench = try TailBench(files)
         for round in 0..<1000 {

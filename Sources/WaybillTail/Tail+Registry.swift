@@ -1,0 +1,101 @@
+package import WaybillSystem
+
+/// Keeps the registry's file up with the streams; of what is in it only a checksum of each entry is in memory.
+extension Tail {
+    /// Whether the registry is behind.
+    package var hasUnwrittenChanges: Bool {
+        !self.changed.isEmpty || !self.removedIDs.isEmpty
+    }
+
+    /// Whether there are changes that have waited for ``TailLimits/checkpointInterval``.
+    package func isCheckpointDue(_ now: TailTime) -> Bool {
+        guard self.hasUnwrittenChanges else { return false }
+        guard let last = self.checkpointedAt else { return true }
+        return now.monotonic - last >= self.limits.checkpointInterval
+    }
+
+    /// Writes what changed to the registry; durable when this returns.
+    ///
+    /// After an error the changes wait for the next checkpoint, which writes everything anew.
+    package mutating func checkpoint(_ now: TailTime) throws(FileSystemError) {
+        if !self.registry.isAppended {
+            if self.hasWritableChanges { try self.rewriteRegistry() }
+        } else {
+            var lines = StateLines()
+            for id in self.removedIDs.sorted() { lines.remove(id) }
+            for key in self.changed.sorted(by: { $0.rawValue < $1.rawValue }) { self.register(key, in: &lines) }
+            if self.registry.takes(lines, liveByteCount: self.registeredByteCount) {
+                if lines.count > 0 { try self.registry.append(lines) }
+            } else {
+                try self.rewriteRegistry()
+            }
+        }
+        self.changed.removeAll(keepingCapacity: self.changed.count <= Self.keptChangeCountMax)
+        self.removedIDs.removeAll()
+        self.checkpointedAt = now.monotonic
+    }
+
+    private var hasWritableChanges: Bool {
+        !self.removedIDs.isEmpty || self.changed.contains { self.table[$0].isIdentified }
+    }
+
+    /// Room for so many changes is kept for the next checkpoint.
+    private static var keptChangeCountMax: Int { 1024 }
+
+    /// A part of a rewrite has about so many bytes.
+    private static var rewrittenByteCount: Int { 256 << 10 }
+
+    /// Adds a stream's entry where the registry has another, or none.
+    private mutating func register(_ key: StreamKey, in lines: inout StateLines) {
+        let file = self.table[key]
+        guard let id = self.streamID(of: file)?.description else { return }
+        let text = RegistryEntry(file, source: self.sources[file.source].name).text
+        let registration = Registration(checksum: FNV1a.hash(text.utf8), byteCount: StateLines.byteCount(of: id, text))
+        guard file.registration != registration else { return }
+        lines.set(id, text)
+        self.registeredByteCount += registration.byteCount - (file.registration?.byteCount ?? 0)
+        self.table[key].registration = registration
+    }
+
+    /// Has a stream's entry removed.
+    mutating func unregister(_ file: TailedFile, _ id: StreamID) {
+        // What came and went between two checkpoints is not in the registry.
+        guard let registration = file.registration else { return }
+        self.registeredByteCount -= registration.byteCount
+        self.removedIDs.insert(id.description)
+    }
+
+    /// Writes every stream's entry, and those of streams that were not seen since the start.
+    private mutating func rewriteRegistry() throws(FileSystemError) {
+        var rewrite = try self.registry.beginRewrite()
+        var lines = StateLines()
+        var byteCount = 0
+        for entry in self.rememberedEntries {
+            lines.set(entry.id, entry.text)
+            if lines.bytes.count >= Self.rewrittenByteCount { try self.hand(&lines, to: &rewrite, &byteCount) }
+        }
+        for key in self.table.keys {
+            self.table[key].registration = nil
+            self.register(key, in: &lines)
+            if lines.bytes.count >= Self.rewrittenByteCount { try self.hand(&lines, to: &rewrite, &byteCount) }
+        }
+        try self.hand(&lines, to: &rewrite, &byteCount)
+        try self.registry.finish(rewrite)
+        self.registeredByteCount = byteCount
+    }
+
+    private mutating func hand(
+        _ lines: inout StateLines, to rewrite: inout StateLog<Files>.Rewrite, _ byteCount: inout Int
+    ) throws(FileSystemError) {
+        try self.registry.write(lines, to: &rewrite)
+        byteCount += lines.bytes.count
+        lines = StateLines()
+    }
+
+    /// Entries that no stream stands for, in an order that depends on nothing else.
+    private var rememberedEntries: [RegistryEntry] {
+        var entries = Array(self.rememberedSegments.values)
+        for entry in self.remembered.values.joined() where !self.isFrozen(entry) { entries.append(entry) }
+        return entries.sorted { $0.id < $1.id }
+    }
+}
