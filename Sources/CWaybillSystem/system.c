@@ -8,6 +8,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+
+void waybill_trim_memory(void) { malloc_trim(0); }
+#else
+void waybill_trim_memory(void) {}
+#endif
+
 static _Thread_local char thread_name[16];
 static _Thread_local int thread_mark;
 

@@ -112,6 +112,11 @@ package final class Agent: Service {
         }
     }
 
+    /// Longer than a checkpoint waits: nothing is on its way.
+    private static let trimmedRest = Duration.seconds(2)
+    /// Fewer files and streams leave less behind than it takes to look.
+    private static let trimmedTurnoverCount = 1000
+
     /// The pump thread's body.
     private func work(_ inbox: PumpInbox, _ network: Network) -> AgentOutcome {
         let files = POSIXFileSystem()
@@ -145,13 +150,22 @@ package final class Agent: Service {
                     to: $0, group: network.group, tls: network.tls, compressor: compressor, inbox: inbox,
                     generation: $1)
             }
+            var trimmedTurnoverCount = 0
             while true {
                 if let outcome = pump.step(inbox.drain()) { return outcome }
+                let restingTime = pump.restingTime()
                 if pump.isGathering {
-                    Worker.sleep(for: pump.restingTime())
-                } else if inbox.wake.wait(for: pump.hintFile, timeout: pump.restingTime()) {
-                    pump.filesChanged()
+                    Worker.sleep(for: restingTime)
+                    continue
                 }
+                // What a start or a connection needed for many files is given back once they rest.
+                if restingTime > Self.trimmedRest,
+                    abs(pump.turnoverCount - trimmedTurnoverCount) >= Self.trimmedTurnoverCount
+                {
+                    trimmedTurnoverCount = pump.turnoverCount
+                    ProcessUsage.trimMemory()
+                }
+                if inbox.wake.wait(for: pump.hintFile, timeout: restingTime) { pump.filesChanged() }
             }
         } catch {
             return .failed(error)

@@ -62,7 +62,6 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     private var summary = AgentSummary()
     private var lines: LineLedger
     private var claims: SpoolClaims<Files>
-    private var shipped: Set<StreamKey> = []
     /// Whether a scan that was asked for when all seemed settled has found nothing more.
     private var hasSettledScan = false
     private var isSettlingScanAsked = false
@@ -78,6 +77,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     private var hasMore = false
     /// Whether it left nothing that waits for an answer or a buffer.
     private var hasShippedAll = false
+    private var openingCount = 0
 
     /// Begins a connection in the background; what happens to it comes back as ``LinkEvent`` with `generation`.
     package typealias Connect = (_ address: NetworkAddress, _ generation: Int) -> any AgentLink
@@ -485,6 +485,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             id: id, source: Self.shortened(self.tail.position(of: stream).path), environment: source.environment,
             bundle: source.bundle, format: format, timeMember: source.timeMember, nameMember: source.nameMember)
         let number = self.streams.open(stream)
+        self.openingCount += 1
         self.perform(self.session.open(number, description))
     }
 
@@ -522,7 +523,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.session.batchSent(header)
         self.lastSent = self.clock.monotonicTime()
         self.link?.send(RawBatch(id: id, header: header, buffer: buffer))
-        if self.shipped.insert(stream).inserted { self.summary.streamCount += 1 }
+        self.summary.streamCount = self.tail.shippedStreamCount
         self.lines.sent(
             stream, from: Int(header.offset.rawValue), byteCount: header.rawByteCount, lineCount: header.lineCount)
         self.summary.rawByteCount += header.rawByteCount
@@ -608,6 +609,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         case .failed, .unsecurable, .unmeasurable: return outcome
         }
     }
+
+    /// Grows with all that takes memory for a while only: files that are found, streams that are opened.
+    package var turnoverCount: Int { self.tail.fileCount + self.openingCount }
 
     /// How long there is nothing to do but wait for the network or a file.
     package func restingTime() -> Duration {

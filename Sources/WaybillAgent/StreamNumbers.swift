@@ -1,5 +1,6 @@
 internal import NIOCore
 internal import WaybillProtocol
+internal import WaybillSystem
 internal import WaybillTail
 
 /// Which number each tailed stream has on the present connection, and where its opening stands.
@@ -26,12 +27,16 @@ struct StreamNumbers {
     }
 
     private struct Entry {
+        let stream: StreamKey
         let number: StreamNumber
         var standing: Standing
     }
 
-    private var entries: [StreamKey: Entry] = [:]
-    private var streams: [StreamNumber: StreamKey] = [:]
+    /// A slot for each stream with a number; found by both.
+    private var entries: [Entry?] = []
+    private var free: [Int32] = []
+    private var slotsByStream = SlotIndex()
+    private var slotsByNumber = SlotIndex()
     private(set) var openingCount = 0
     /// Streams beyond what the receiver grants, in the order in which they came.
     private var waiting = CircularBuffer<StreamKey>()
@@ -41,7 +46,9 @@ struct StreamNumbers {
     private var last: UInt64 = 0
 
     func state(of stream: StreamKey) -> State {
-        guard let entry = self.entries[stream] else { return self.isWaiting.contains(stream) ? .waiting : .closed }
+        guard let entry = self.slot(of: stream).flatMap({ self.entries[$0] }) else {
+            return self.isWaiting.contains(stream) ? .waiting : .closed
+        }
         switch entry.standing {
         case .opening: return .opening
         case .open: return .open(entry.number)
@@ -51,24 +58,50 @@ struct StreamNumbers {
     }
 
     func stream(_ number: StreamNumber) -> StreamKey? {
-        self.streams[number]
+        self.slot(of: number).flatMap { self.entries[$0]?.stream }
+    }
+
+    private func slot(of stream: StreamKey) -> Int? {
+        self.slotsByStream.slot(Self.hash(stream)) { self.entries[$0]?.stream == stream }
+    }
+
+    private func slot(of number: StreamNumber) -> Int? {
+        self.slotsByNumber.slot(Self.hash(number)) { self.entries[$0]?.number == number }
+    }
+
+    private static func hash(_ value: some Hashable) -> UInt32 {
+        SlotIndex.hash { $0.combine(value) }
     }
 
     /// The number for an `OPEN`: the one it had on this connection, else a new one.
     mutating func open(_ stream: StreamKey) -> StreamNumber {
-        if self.entries[stream] == nil {
-            self.last += 1
-            let number = StreamNumber(self.last)
-            self.entries[stream] = Entry(number: number, standing: .reopening)
-            self.streams[number] = stream
+        if let known = self.slot(of: stream).flatMap({ self.entries[$0]?.number }) {
+            self.move(stream, to: .opening)
+            return known
         }
+        self.last += 1
+        let number = StreamNumber(self.last)
+        self.insert(Entry(stream: stream, number: number, standing: .reopening))
         self.move(stream, to: .opening)
-        return self.entries[stream]?.number ?? StreamNumber(self.last)
+        return number
+    }
+
+    private mutating func insert(_ entry: Entry) {
+        let slot: Int
+        if let free = self.free.popLast() {
+            slot = Int(free)
+            self.entries[slot] = entry
+        } else {
+            slot = self.entries.count
+            self.entries.append(entry)
+        }
+        self.slotsByStream.insert(slot, Self.hash(entry.stream))
+        self.slotsByNumber.insert(slot, Self.hash(entry.number))
     }
 
     /// Whether it had a number on this connection, and keeps it.
     func hasNumber(_ stream: StreamKey) -> Bool {
-        self.entries[stream] != nil
+        self.slot(of: stream) != nil
     }
 
     var hasWaiting: Bool { !self.waiting.isEmpty }
@@ -86,13 +119,13 @@ struct StreamNumbers {
     }
 
     mutating func positioned(_ number: StreamNumber) -> StreamKey? {
-        guard let stream = self.streams[number] else { return nil }
+        guard let stream = self.stream(number) else { return nil }
         self.move(stream, to: .open)
         return stream
     }
 
     mutating func refused(_ number: StreamNumber) -> StreamKey? {
-        guard let stream = self.streams[number] else { return nil }
+        guard let stream = self.stream(number) else { return nil }
         self.move(stream, to: .refused)
         return stream
     }
@@ -103,18 +136,21 @@ struct StreamNumbers {
     }
 
     mutating func remove(_ number: StreamNumber) -> StreamKey? {
-        guard let stream = self.streams.removeValue(forKey: number) else { return nil }
+        guard let slot = self.slot(of: number), let stream = self.entries[slot]?.stream else { return nil }
         self.move(stream, to: .open)
-        self.entries[stream] = nil
+        self.entries[slot] = nil
+        self.free.append(Int32(slot))
+        self.slotsByStream.remove(slot, Self.hash(stream))
+        self.slotsByNumber.remove(slot, Self.hash(number))
         self.failures[stream] = nil
         return stream
     }
 
     private mutating func move(_ stream: StreamKey, to standing: Standing) {
-        guard let entry = self.entries[stream] else { return }
+        guard let slot = self.slot(of: stream), let entry = self.entries[slot] else { return }
         if entry.standing == .opening { self.openingCount -= 1 }
         if standing == .opening { self.openingCount += 1 }
-        self.entries[stream]?.standing = standing
+        self.entries[slot]?.standing = standing
     }
 
     /// - Returns: how often in a row the stream was refused.
@@ -130,7 +166,9 @@ struct StreamNumbers {
     /// Forgets the connection.
     mutating func removeAll() {
         self.entries.removeAll(keepingCapacity: true)
-        self.streams.removeAll(keepingCapacity: true)
+        self.free.removeAll()
+        self.slotsByStream = SlotIndex()
+        self.slotsByNumber = SlotIndex()
         self.waiting.removeAll()
         self.isWaiting.removeAll()
         self.openingCount = 0

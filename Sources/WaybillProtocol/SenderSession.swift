@@ -46,11 +46,24 @@ package struct SenderSession: ~Copyable {
         case closed  // Terminal.
     }
 
-    private enum StreamState {
+    private enum StreamPhase: UInt64 {
         case opening  // Leaves to open or refused.
-        case open(sent: StreamOffset, acked: StreamOffset)  // Leaves to sealing or refused.
-        case sealing(sent: StreamOffset, acked: StreamOffset)  // Leaves to refused, or is removed by SEALED.
+        case open  // Leaves to sealing or refused.
+        case sealing  // Leaves to refused, or is removed by SEALED.
         case refused  // Leaves to opening.
+    }
+
+    /// A phase and what was acknowledged, in 8 bytes: there may be 100,000 streams that rest.
+    private struct StreamState {
+        private let bits: UInt64
+
+        init(_ phase: StreamPhase, acked: StreamOffset = StreamOffset(0)) {
+            self.bits = acked.rawValue << 2 | phase.rawValue
+        }
+
+        /// Two bits have four values, and each is a phase.
+        var phase: StreamPhase { StreamPhase(rawValue: self.bits & 3) ?? .refused }
+        var acked: StreamOffset { StreamOffset(self.bits >> 2) }
     }
 
     private struct Flight {
@@ -65,6 +78,8 @@ package struct SenderSession: ~Copyable {
 
     private var state = State.connecting
     private var streams: [StreamNumber: StreamState] = [:]
+    /// What was sent, where it is more than what was acknowledged.
+    private var sent: [StreamNumber: StreamOffset] = [:]
     private var flights: [StreamNumber: [Flight]] = [:]
     /// Raw bytes of batches sent and not yet answered.
     package private(set) var inFlightByteCount = 0
@@ -91,12 +106,11 @@ package struct SenderSession: ~Copyable {
 
     /// Whether nothing that was sent waits for its answer.
     package var isSettled: Bool {
-        self.inFlightByteCount == 0
+        self.inFlightByteCount == 0 && self.sent.isEmpty
             && self.streams.values.allSatisfy { state in
-                switch state {
+                switch state.phase {
                 case .opening, .sealing: false
-                case .open(let sent, let acked): sent == acked
-                case .refused: true
+                case .open, .refused: true
                 }
             }
     }
@@ -108,17 +122,17 @@ package struct SenderSession: ~Copyable {
 
     /// Begins a stream, or begins it again after a refusal.
     package mutating func open(_ stream: StreamNumber, _ description: StreamDescription) -> Action {
-        self.streams[stream] = .opening
+        self.streams[stream] = StreamState(.opening)
         self.dropFlights(of: stream)
         return .send(.open(stream, description))
     }
 
     package mutating func batchSent(_ header: BatchHeader) {
-        guard case .open(let sent, let acked)? = self.streams[header.stream] else {
+        guard let sent = self.sentOnOpen(header.stream) else {
             preconditionFailure("a batch was sent on stream \(header.stream.rawValue), which is not open")
         }
         precondition(sent == header.offset, "a batch must begin where the last ended")
-        self.streams[header.stream] = .open(sent: header.end, acked: acked)
+        self.sent[header.stream] = header.end
         self.flights[header.stream, default: []].append(Flight(end: header.end, rawByteCount: header.rawByteCount))
         self.inFlightByteCount += header.rawByteCount
     }
@@ -126,20 +140,26 @@ package struct SenderSession: ~Copyable {
     package mutating func skip(
         _ stream: StreamNumber, at offset: StreamOffset, byteCount: UInt64, _ reason: SkipReason
     ) -> Action {
-        guard case .open(let sent, let acked)? = self.streams[stream], sent == offset else {
+        guard self.sentOnOpen(stream) == offset else {
             preconditionFailure("bytes were skipped on stream \(stream.rawValue) away from its position")
         }
-        self.streams[stream] = .open(sent: StreamOffset(offset.rawValue + byteCount), acked: acked)
+        self.sent[stream] = StreamOffset(offset.rawValue + byteCount)
         return .send(.skip(stream, offset, byteCount: byteCount, reason))
     }
 
     package mutating func seal(_ stream: StreamNumber, length: StreamOffset) -> Action {
-        guard case .open(let sent, let acked)? = self.streams[stream] else {
+        guard let state = self.streams[stream], let sent = self.sentOnOpen(stream) else {
             preconditionFailure("stream \(stream.rawValue) was sealed while not open")
         }
         precondition(sent == length, "a stream is sealed where it ends: \(length.rawValue), not \(sent.rawValue)")
-        self.streams[stream] = .sealing(sent: sent, acked: acked)
+        self.streams[stream] = StreamState(.sealing, acked: state.acked)
         return .send(.seal(stream, length: length))
+    }
+
+    /// How far an open stream was sent; `nil` for one that is not open.
+    private func sentOnOpen(_ stream: StreamNumber) -> StreamOffset? {
+        guard let state = self.streams[stream], state.phase == .open else { return nil }
+        return self.sent[stream] ?? state.acked
     }
 
     package mutating func receive(_ message: Message) -> Action? {
@@ -177,20 +197,20 @@ package struct SenderSession: ~Copyable {
     private mutating func receiveReady(_ message: Message) -> Action? {
         switch message {
         case .at(let stream, let offset):
-            guard case .opening? = self.streams[stream] else { return self.misplaced(stream, "AT") }
-            self.streams[stream] = .open(sent: offset, acked: offset)
+            guard self.streams[stream]?.phase == .opening else { return self.misplaced(stream, "AT") }
+            self.streams[stream] = StreamState(.open, acked: offset)
             return .seek(stream, to: offset)
         case .ack(let stream, let offset):
             return self.receiveAck(stream, offset)
         case .sealed(let stream):
             return self.receiveSealed(stream)
         case .nak(let stream, _, let code, let text):
-            switch self.streams[stream] {
+            switch self.streams[stream]?.phase {
             case .opening, .open, .sealing: break
             case .refused: return nil
             case nil: return self.close(.unknownStream(stream))
             }
-            self.streams[stream] = .refused
+            self.streams[stream] = StreamState(.refused)
             self.dropFlights(of: stream)
             return .reopen(stream, code, text: text)
         case .ping(let number): return .send(.pong(number))
@@ -205,24 +225,22 @@ package struct SenderSession: ~Copyable {
     }
 
     private mutating func receiveAck(_ stream: StreamNumber, _ offset: StreamOffset) -> Action? {
-        switch self.streams[stream] {
-        case .open(let sent, let acked):
-            guard acked <= offset, offset <= sent else { return self.close(.ackOutOfRange(stream, offset)) }
-            self.streams[stream] = .open(sent: sent, acked: offset)
-        case .sealing(let sent, let acked):
-            guard acked <= offset, offset <= sent else { return self.close(.ackOutOfRange(stream, offset)) }
-            self.streams[stream] = .sealing(sent: sent, acked: offset)
+        guard let state = self.streams[stream] else { return self.close(.unknownStream(stream)) }
+        switch state.phase {
+        case .open, .sealing:
+            let sent = self.sent[stream] ?? state.acked
+            guard state.acked <= offset, offset <= sent else { return self.close(.ackOutOfRange(stream, offset)) }
+            self.streams[stream] = StreamState(state.phase, acked: offset)
+            if offset == sent { self.sent[stream] = nil }
         case .opening, .refused:
             return nil  // Of what was sent before the stream was refused or opened again.
-        case nil:
-            return self.close(.unknownStream(stream))
         }
         self.landFlights(of: stream, upTo: offset)
         return .advance(stream, to: offset)
     }
 
     private mutating func receiveSealed(_ stream: StreamNumber) -> Action {
-        switch self.streams[stream] {
+        switch self.streams[stream]?.phase {
         case .open, .sealing:
             // `open`: the receiver sealed it in an earlier connection and says so after AT.
             self.streams[stream] = nil
@@ -253,6 +271,7 @@ package struct SenderSession: ~Copyable {
     }
 
     private mutating func dropFlights(of stream: StreamNumber) {
+        self.sent[stream] = nil
         for flight in self.flights.removeValue(forKey: stream) ?? [] { self.inFlightByteCount -= flight.rawByteCount }
     }
 }

@@ -1,3 +1,5 @@
+internal import CWaybillSystem
+
 #if canImport(Glibc)
     internal import Glibc
 #elseif canImport(Darwin)
@@ -25,6 +27,11 @@ package enum ProcessUsage {
         }
         let fields = text.split(separator: " ")
         return fields.count > 1 ? Int(fields[1]).map { $0 * Int(getpagesize()) } : nil
+    }
+
+    /// Gives memory that was freed back to the system; takes milliseconds for each 100 MB that there are.
+    package static func trimMemory() {
+        waybill_trim_memory()
     }
 
     /// Descriptors that are open; `nil` where there is no `/proc`.

@@ -44,19 +44,29 @@ package struct GlobPattern: Hashable, Sendable {
 
     /// Lists what matches; directories that are missing match nothing.
     package func expand(on files: some FileSystem, into expansion: inout Expansion) {
+        var paths: [String] = []
+        self.expand(on: files, into: &expansion) { paths.append($0) }
+        expansion.paths += paths
+    }
+
+    /// Goes through what matches, a directory at a time, so that no more than one is in memory.
+    ///
+    /// - Parameter expansion: gets all but the paths.
+    func expand(on files: some FileSystem, into expansion: inout Expansion, visit: (_ path: String) -> Void) {
         guard !self.components.isEmpty else { return }
-        self.expand(self.components[...], below: self.isAbsolute ? "/" : "", on: files, into: &expansion)
+        self.expand(
+            self.components[...], below: self.isAbsolute ? "/" : "", on: files, into: &expansion, visit: visit)
     }
 
     private func expand(
         _ rest: ArraySlice<GlobComponent>, below directory: String, on files: some FileSystem,
-        into expansion: inout Expansion
+        into expansion: inout Expansion, visit: (_ path: String) -> Void
     ) {
         guard let component = rest.first else { return }
         let isLast = rest.count == 1
         if !isLast, let literal = component.literal {
             let path = directory.isEmpty ? literal : Path.join(directory, literal)
-            self.expand(rest.dropFirst(), below: path, on: files, into: &expansion)
+            self.expand(rest.dropFirst(), below: path, on: files, into: &expansion, visit: visit)
             return
         }
         let listed = directory.isEmpty ? "." : directory
@@ -72,9 +82,9 @@ package struct GlobPattern: Hashable, Sendable {
         for name in names where component.matches(name[...]) {
             let path = directory.isEmpty ? name : Path.join(directory, name)
             if isLast {
-                expansion.paths.append(path)
+                visit(path)
             } else {
-                self.expand(rest.dropFirst(), below: path, on: files, into: &expansion)
+                self.expand(rest.dropFirst(), below: path, on: files, into: &expansion, visit: visit)
             }
         }
     }

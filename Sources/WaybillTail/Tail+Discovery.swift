@@ -5,18 +5,19 @@ internal import WaybillSystem
 extension Tail {
     /// Looks at every file of every source: the periodic truth.
     package mutating func scan(_ now: TailTime) {
-        self.scanCount += 1
+        self.scanCount &+= 1
         // First of all: a segment that has its name again is not taken for a lost one.
         self.clearUnfinishedSegments(now)
         var directories: Set<String> = []
         for source in self.sources.indices {
             var expansion = GlobPattern.Expansion()
-            for pattern in self.patterns[source] { pattern.expand(on: self.files, into: &expansion) }
+            for pattern in self.patterns[source] {
+                pattern.expand(on: self.files, into: &expansion) { self.observe($0, source: source, now) }
+            }
             for failure in expansion.failures {
                 self.complain(failure.path, .unreadable(path: failure.path, failure))
             }
             directories.formUnion(expansion.directories)
-            for path in expansion.paths { self.observe(path, source: source, now) }
         }
         self.directories = directories.sorted()
         var lost = self.checkUnseen(now)
@@ -33,10 +34,10 @@ extension Tail {
             self.scan(now)
             return
         }
-        self.scanCount += 1
+        self.scanCount &+= 1
         var lost: [StreamKey] = []
         for path in paths {
-            let before = self.byPath[path]
+            let before = self.table.key(at: path)
             if let source = self.source(of: path) { self.observe(path, source: source, now) }
             guard let before, self.table.contains(before), self.table[before].scanSeen != self.scanCount,
                 self.table[before].reach == .path
@@ -66,7 +67,7 @@ extension Tail {
             self.complain(path, .notRegular(path: path))
             return
         }
-        if let key = self.byIdentity[status.identity] {
+        if let key = self.table.key(of: status.identity) {
             guard self.isAnother(key, at: path, in: source) else { return self.observeKnown(key, path, status, now) }
             self.vanished(key)
         }
@@ -93,10 +94,11 @@ extension Tail {
     }
 
     private mutating func observeKnown(_ key: StreamKey, _ path: String, _ status: FileStatus, _ now: TailTime) {
-        let oldPath = self.table[key].path
-        if oldPath != path {
+        if !self.table[key].place.leads(to: path) {
             // A link has two paths at once; a renamed file has not.
-            guard self.table[key].scanSeen != self.scanCount, !self.leads(oldPath, to: status.identity) else { return }
+            guard self.table[key].scanSeen != self.scanCount,
+                !self.leads(self.table[key].path, to: status.identity)
+            else { return }
             self.move(key, to: path)
         }
         self.table[key].scanSeen = self.scanCount
@@ -123,9 +125,7 @@ extension Tail {
 
     mutating func move(_ key: StreamKey, to path: String) {
         let oldPath = self.table[key].path
-        if self.byPath[oldPath] == key { self.byPath[oldPath] = nil }
-        self.table[key].path = path
-        self.byPath[path] = key
+        self.table.move(key, to: path)
         guard let id = self.streamID(of: self.table[key]) else { return }
         self.notices.append(.rotated(id, from: oldPath, to: path))
         self.changed.insert(key)
@@ -244,7 +244,7 @@ extension Tail {
                 if self.source(of: path) == nil { self.left(key, now) }
                 continue
             }
-            if self.byPath[file.path] == key { self.byPath[file.path] = nil }
+            self.table.removePath(of: key)
             // A segment whose name is gone was evicted or purged by its app, and is not to be shipped.
             if file.descriptor != nil, !file.isSegment || !self.isDirectoryPresent(file) {
                 self.table[key].reach = .descriptor
@@ -253,7 +253,7 @@ extension Tail {
             } else if self.isDirectoryPresent(file) {
                 self.vanished(key)
             } else {
-                self.byPath[file.path] = key
+                self.table.indexPath(of: key)
             }
         }
         lost.removeAll()

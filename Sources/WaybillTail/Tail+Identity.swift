@@ -63,8 +63,8 @@ extension Tail {
 
     mutating func insert(_ file: TailedFile) -> StreamKey {
         let key = self.table.insert(file)
-        self.byIdentity[file.identity] = key
-        self.byPath[file.path] = key
+        self.table.indexIdentity(of: key)
+        self.table.indexPath(of: key)
         return key
     }
 
@@ -197,15 +197,16 @@ extension Tail {
         successor.incarnation = 0
         successor.pastHeads = file.pastHeadsOfSuccessor
         successor.cursor = 0
+        successor.replaceAnchors([])
         successor.acked = 0
         successor.examined = 0
-        successor.anchors = []
         successor.overlong = nil
         successor.ending = .told
         successor.isPositioned = false
         successor.isAsking = false
         successor.isQueued = false
         successor.isFaulty = false
+        successor.isShipped = false
         successor.byteCount = 0
         successor.idDevice = file.identity.device
         successor.descriptor = nil
@@ -239,8 +240,8 @@ extension Tail {
     /// Nothing more can be read of this stream; it ends where reading stopped.
     private mutating func endStream(_ key: StreamKey) {
         let file = self.table[key]
-        if self.byIdentity[file.identity] == key { self.byIdentity[file.identity] = nil }
-        if self.byPath[file.path] == key { self.byPath[file.path] = nil }
+        self.table.removeIdentity(of: key)
+        self.table.removePath(of: key)
         self.table[key].reach = .gone
         // An end that is on the way to the receiver is not sent twice.
         if file.phase != .sealOffered { self.table[key].phase = .complete }

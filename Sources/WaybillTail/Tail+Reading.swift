@@ -85,18 +85,22 @@ extension Tail {
             byteCount = LineScanner.byteCount(ofFirst: lineCount, linesIn: bytes)
         }
         self.table[stream].cursor = offset + byteCount
+        self.countShipped(stream)
         self.anchor(stream, UnsafeRawBufferPointer(rebasing: bytes[..<byteCount]))
         if self.table[stream].isDrained { self.enqueueProbe(stream) }
         return .batch(offset: offset, rawByteCount: byteCount, lineCount: lineCount, isFinalUnterminated: false)
     }
 
+    private mutating func countShipped(_ stream: StreamKey) {
+        guard !self.table[stream].isShipped else { return }
+        self.table[stream].isShipped = true
+        self.shippedStreamCount += 1
+    }
+
     /// Remembers what the batch that was just cut ended in.
     private mutating func anchor(_ stream: StreamKey, _ batch: UnsafeRawBufferPointer) {
         guard !self.table[stream].isSegment else { return }
-        if self.table[stream].anchors.count == Anchor.countMax {
-            self.table[stream].anchors.removeFirst(Anchor.countMax / 2)
-        }
-        self.table[stream].anchors.append(Anchor(end: self.table[stream].cursor, of: batch))
+        self.table[stream].addAnchor(Anchor(end: self.table[stream].cursor, of: batch))
     }
 
     /// There are `byteCount` bytes without LF up to the end of the file.
@@ -109,6 +113,7 @@ extension Tail {
         }
         self.table[stream].cursor = offset + byteCount
         guard self.table[stream].isSegment else {
+            self.countShipped(stream)
             return .batch(offset: offset, rawByteCount: byteCount, lineCount: 1, isFinalUnterminated: true)
         }
         self.notices.append(.tornTail(self.id(of: stream), offset: offset, length: byteCount))

@@ -10,7 +10,7 @@ extension Tail {
         guard self.table.contains(stream), self.table[stream].isIdentified else { return }
         precondition(offset >= 0, "an offset is not negative: \(offset)")
         self.table[stream].overlong = nil
-        self.table[stream].anchors.removeAll { $0.end != offset }
+        self.table[stream].replaceAnchors(self.table[stream].anchors.filter { $0.end == offset })
         self.refresh(stream)
         let file = self.table[stream]
         if file.reach == .gone {
@@ -68,10 +68,8 @@ extension Tail {
     package mutating func acked(_ stream: StreamKey, upTo offset: Int) {
         guard self.table.contains(stream) else { return }
         guard offset > self.table[stream].acked, offset <= self.table[stream].cursor else { return }
+        self.table[stream].removeAnchors(before: offset)
         self.table[stream].acked = offset
-        if let index = self.table[stream].anchors.firstIndex(where: { $0.end >= offset }), index > 0 {
-            self.table[stream].anchors.removeFirst(index)
-        }
         self.changed.insert(stream)
     }
 
@@ -158,8 +156,6 @@ extension Tail {
             self.unregister(file, id)
             if file.reach == .gone { self.goneIDs.remove(id.description) }
         }
-        if self.byIdentity[file.identity] == key { self.byIdentity[file.identity] = nil }
-        if self.byPath[file.path] == key { self.byPath[file.path] = nil }
         if case .segment(let id) = file.origin, self.bySegment[id] == key { self.bySegment[id] = nil }
         self.changed.remove(key)
         self.table.remove(key)

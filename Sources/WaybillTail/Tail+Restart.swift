@@ -41,7 +41,7 @@ extension Tail {
             self.freeze(entry, .told)
             return
         }
-        if let key = self.byIdentity[entry.identity] {
+        if let key = self.table.key(of: entry.identity) {
             // Another file has the inode now; while it is not identified, the entry may still be its own.
             if self.table[key].isIdentified { self.freeze(entry, .unseen) }
             return
@@ -55,7 +55,7 @@ extension Tail {
                 if self.isDirectoryPresent(file) { self.freeze(entry, .unseen) }
                 return
             }
-            file.path = path
+            file.place = FilePlace(path)
         }
         file.phase = .left(since: now.monotonic)
         file.scanSeen = self.scanCount
@@ -123,10 +123,11 @@ extension TailedFile {
         self.fingerprint = entry.fingerprint
         self.incarnation = entry.incarnation
         self.pastHeads = entry.pastHeads
-        self.anchors = entry.anchor.map { [$0] } ?? []
         self.cursor = entry.offset
         self.acked = entry.offset
+        self.replaceAnchors(entry.anchor.map { [$0] } ?? [])
         self.registration = .found
+        self.rest()
     }
 
     /// Takes over which heads the file has had, from an entry of an earlier content of it.

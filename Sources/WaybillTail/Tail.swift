@@ -10,7 +10,8 @@ package import WaybillSystem
 /// 4. Nothing here waits, reads a clock, opens a socket or starts a thread. Time comes in as ``TailTime``.
 /// 5. Bounded: open files by ``TailLimits/openFileCountMax``; bytes in memory by the caller's buffer. A file without
 ///    news costs one `stat(2)` a scan; a batch costs one large `pread(2)`, two small ones that make sure that the
-///    file is still the same, and no allocation.
+///    file is still the same, and no allocation. A file at rest has some 200 bytes in memory (``FileTable``); its
+///    entry is in the registry's file alone, and the names of one folder at a time are what a scan needs.
 ///
 /// A stream's id:
 ///
@@ -45,8 +46,6 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     /// What the registry has of each stream, all in all.
     var registeredByteCount = 0
     var table = FileTable()
-    var byIdentity: [FileIdentity: StreamKey] = [:]
-    var byPath: [String: StreamKey] = [:]
     var bySegment: [String: StreamKey] = [:]
     /// Registry entries of foreign files that have not been seen since the start, by inode.
     var remembered: [UInt64: [RegistryEntry]] = [:]
@@ -65,8 +64,10 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     var faulty: [StreamKey] = []
     var openKeys: [StreamKey] = []
     var useCount = 0
-    var scanCount = 0
+    var scanCount: UInt32 = 0
 
+    /// Streams of which lines were handed out since the start.
+    package internal(set) var shippedStreamCount = 0
     /// What was lost since the start; each time with a notice.
     package internal(set) var loss = TailLoss()
     var notices: [TailNotice] = []
@@ -157,7 +158,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     package func position(of stream: StreamKey) -> StreamPosition {
         let file = self.table[stream]
         return StreamPosition(
-            source: file.source, path: file.path, acked: file.acked, cursor: file.cursor, byteCount: file.byteCount)
+            source: file.source, place: file.place, acked: file.acked, cursor: file.cursor, byteCount: file.byteCount)
     }
 
     /// Hands over what happened since the last call, oldest first.
@@ -230,11 +231,14 @@ package struct Tail<Files: FileSystem>: ~Copyable {
 package struct StreamPosition: Hashable, Sendable {
     /// Index of the source in the configuration.
     package let source: Int
-    package let path: String
+    let place: FilePlace
     /// What the receiver holds.
     package let acked: Int
     /// What was handed out.
     package let cursor: Int
     /// The file's length as last seen.
     package let byteCount: Int
+
+    /// Made when it is asked for.
+    package var path: String { self.place.path }
 }

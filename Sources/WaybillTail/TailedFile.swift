@@ -60,6 +60,8 @@ struct Registration: Hashable {
 }
 
 /// One incarnation of one source file, or a file that is not identified yet.
+///
+/// What most files do not have at rest is in ``TailedFileParts``, so that beside 100,000 of them memory stays small.
 struct TailedFile {
     enum Origin: Hashable {
         case segment(id: String)
@@ -99,36 +101,31 @@ struct TailedFile {
         case unseen
     }
 
-    let source: Int
     let identity: FileIdentity
-    let origin: Origin
-    var path: String
-    var reach = Reach.path
-    var phase = Phase.following
-    var ending = Ending.told
+    var place: FilePlace
     var birth: Int64 = 0
-    /// The device in the stream's id; differs from the present one where a restart renumbered the devices.
-    var idDevice: UInt64
-    /// `nil`: not identified; segments have none and need none.
-    var fingerprint: Fingerprint?
-    var incarnation = 0
-    var pastHeads: [PastHead] = []
-    /// Where batches ended that are on their way, and the last one that was acknowledged; in order.
-    var anchors: [Anchor] = []
-
     /// As last seen; what was handed out, for a file that is gone.
     var byteCount: Int
     var modified: Int64
     /// The next byte to hand out.
     var cursor = 0
-    /// The receiver's durable position.
-    var acked = 0
-    /// There is no line end between `cursor` and here.
-    var examined = 0
-    var overlong: OverlongLine?
-
-    /// `nil`: the registry has no entry of it.
-    var registration: Registration?
+    private var ackedByteCount = 0
+    private var headHash: UInt64 = 0
+    /// What stood before `acked` when the file came to rest.
+    private var markHash: UInt64 = 0
+    private var registeredChecksum: UInt64 = 0
+    private var parts: TailedFileParts?
+    private var registeredByteCount: UInt32 = 0
+    private let sourceIndex: UInt32
+    var scanSeen: UInt32 = 0
+    var phase = Phase.following
+    var reach = Reach.path
+    var ending = Ending.told
+    /// 0 where there is no fingerprint, as for the mark.
+    private var headByteCount: UInt16 = 0
+    private var markByteCount: UInt8 = 0
+    let isSegment: Bool
+    private var isRegistered = false
 
     /// Whether the receiver's position on this connection is known.
     var isPositioned = false
@@ -140,21 +137,172 @@ struct TailedFile {
     var isProbing = false
     /// Grew since it was last looked at for having left.
     var isGrowing = false
-    var scanSeen = 0
-    var descriptor: FileID?
-    var lastUse = 0
+    /// Whether anything of it was handed out since the start.
+    var isShipped = false
 
     init(source: Int, origin: Origin, path: String, status: FileStatus) {
-        self.source = source
+        self.sourceIndex = UInt32(source)
         self.identity = status.identity
-        self.idDevice = status.identity.device
-        self.origin = origin
-        self.path = path
+        self.place = FilePlace(path)
         self.byteCount = status.byteCount
         self.modified = status.modified
+        self.isSegment = origin != .foreign
+        if case .segment(let id) = origin { self.own.segmentID = id }
     }
 
-    var isSegment: Bool { self.origin != .foreign }
+    /// Index of the source in the configuration.
+    var source: Int { Int(self.sourceIndex) }
+
+    /// Made when it is asked for.
+    var path: String { self.place.path }
+
+    var origin: Origin {
+        guard self.isSegment, let id = self.parts?.segmentID else { return .foreign }
+        return .segment(id: id)
+    }
+
+    /// The receiver's durable position.
+    var acked: Int {
+        get { self.ackedByteCount }
+        set {
+            guard newValue != self.ackedByteCount else { return }
+            // What stood before the old position is known by its offset from now on.
+            if self.mark != nil { _ = self.own }
+            self.ackedByteCount = newValue
+            if self.parts != nil { self.rest() }
+        }
+    }
+
+    /// `nil`: not identified; segments have none and need none.
+    var fingerprint: Fingerprint? {
+        get {
+            guard self.headByteCount > 0 else { return nil }
+            return Fingerprint(hash: self.headHash, byteCount: Int(self.headByteCount))
+        }
+        set {
+            self.headHash = newValue?.hash ?? 0
+            self.headByteCount = UInt16(newValue?.byteCount ?? 0)
+        }
+    }
+
+    private var mark: Fingerprint? {
+        get {
+            guard self.markByteCount > 0 else { return nil }
+            return Fingerprint(hash: self.markHash, byteCount: Int(self.markByteCount))
+        }
+        set {
+            self.markHash = newValue?.hash ?? 0
+            self.markByteCount = UInt8(newValue?.byteCount ?? 0)
+        }
+    }
+
+    /// `nil`: the registry has no entry of it.
+    var registration: Registration? {
+        get {
+            guard self.isRegistered else { return nil }
+            return Registration(checksum: self.registeredChecksum, byteCount: Int(self.registeredByteCount))
+        }
+        set {
+            self.isRegistered = newValue != nil
+            self.registeredChecksum = newValue?.checksum ?? 0
+            self.registeredByteCount = UInt32(newValue?.byteCount ?? 0)
+        }
+    }
+
+    // MARK: What a file at rest does not have
+
+    /// The device in the stream's id; differs from the present one where a restart renumbered the devices.
+    var idDevice: UInt64 {
+        get { self.parts?.idDevice ?? self.identity.device }
+        set { if newValue != self.idDevice { self.own.idDevice = newValue } }
+    }
+
+    var incarnation: Int {
+        get { self.parts?.incarnation ?? 0 }
+        set { if newValue != self.incarnation { self.own.incarnation = newValue } }
+    }
+
+    var pastHeads: [PastHead] {
+        get { self.parts?.pastHeads ?? [] }
+        set { if newValue != self.pastHeads { self.own.pastHeads = newValue } }
+    }
+
+    /// There is no line end between `cursor` and here.
+    var examined: Int {
+        get { self.parts?.examined ?? 0 }
+        set { if newValue != self.examined { self.own.examined = newValue } }
+    }
+
+    var overlong: OverlongLine? {
+        get { self.parts?.overlong }
+        set { if newValue != self.overlong { self.own.overlong = newValue } }
+    }
+
+    var descriptor: FileID? {
+        get { self.parts?.descriptor }
+        set {
+            if newValue != self.descriptor { self.own.descriptor = newValue }
+            if newValue == nil { self.rest() }
+        }
+    }
+
+    /// Of a file that is open: when it was used last, in uses.
+    var lastUse: Int {
+        get { self.parts?.lastUse ?? 0 }
+        set { if newValue != self.lastUse { self.own.lastUse = newValue } }
+    }
+
+    /// Where batches ended that are on their way, and the last one that was acknowledged; in order.
+    var anchors: [Anchor] {
+        if let parts { return parts.anchors }
+        return self.mark.map { [Anchor(end: self.acked, fingerprint: $0)] } ?? []
+    }
+
+    /// Remembers what the batch that was just cut ended in.
+    mutating func addAnchor(_ anchor: Anchor) {
+        let parts = self.own
+        if parts.anchors.count == Anchor.countMax { parts.anchors.removeFirst(Anchor.countMax / 2) }
+        parts.anchors.append(anchor)
+    }
+
+    /// Forgets what batches ended in that are acknowledged.
+    mutating func removeAnchors(before offset: Int) {
+        guard self.parts != nil else { return }
+        let parts = self.own
+        if let index = parts.anchors.firstIndex(where: { $0.end >= offset }), index > 0 {
+            parts.anchors.removeFirst(index)
+        }
+    }
+
+    /// Forgets all anchors but these.
+    mutating func replaceAnchors(_ anchors: [Anchor]) {
+        if anchors != self.anchors { self.own.anchors = anchors }
+    }
+
+    /// The parts, made where there are none, and shared with no copy of the file.
+    private var own: TailedFileParts {
+        mutating get {
+            if isKnownUniquelyReferenced(&self.parts), let parts { return parts }
+            let parts = self.parts.map { TailedFileParts(copying: $0) } ?? TailedFileParts(device: self.identity.device)
+            if let mark = self.mark {
+                parts.anchors = [Anchor(end: self.acked, fingerprint: mark)]
+                self.mark = nil
+            }
+            self.parts = parts
+            return parts
+        }
+    }
+
+    /// Drops the parts where they say no more than that the file rests.
+    mutating func rest() {
+        guard let parts, parts.descriptor == nil, parts.segmentID == nil, parts.overlong == nil,
+            parts.examined <= self.cursor, parts.incarnation == 0, parts.pastHeads.isEmpty,
+            parts.idDevice == self.identity.device, parts.anchors.count <= 1,
+            parts.anchors.allSatisfy({ $0.end == self.acked })
+        else { return }
+        self.mark = parts.anchors.first?.fingerprint
+        self.parts = nil
+    }
 
     var isIdentified: Bool { self.isSegment || self.fingerprint != nil }
 
@@ -203,73 +351,31 @@ struct OverlongLine: Hashable {
     var scanned: Int
 }
 
-/// The files of a tail, by handle.
-struct FileTable {
-    private var slots: [TailedFile?] = []
-    private var generations: [Int] = []
-    private var free: [Int] = []
+/// What a file has that is open, on its way, or has had other contents; shared by copies of it until one is changed.
+private final class TailedFileParts {
+    var segmentID: String?
+    var idDevice: UInt64
+    var incarnation = 0
+    var pastHeads: [PastHead] = []
+    var anchors: [Anchor] = []
+    var examined = 0
+    var overlong: OverlongLine?
+    var descriptor: FileID?
+    var lastUse = 0
 
-    var count: Int { self.slots.count - self.free.count }
-
-    func contains(_ key: StreamKey) -> Bool {
-        key.slot < self.slots.count && self.generations[key.slot] == key.generation && self.slots[key.slot] != nil
+    init(device: UInt64) {
+        self.idDevice = device
     }
 
-    mutating func insert(_ file: TailedFile) -> StreamKey {
-        if let slot = self.free.popLast() {
-            self.slots[slot] = file
-            return StreamKey(slot: slot, generation: self.generations[slot])
-        }
-        self.slots.append(file)
-        self.generations.append(0)
-        return StreamKey(slot: self.slots.count - 1, generation: 0)
-    }
-
-    mutating func remove(_ key: StreamKey) {
-        precondition(self.contains(key), "stream \(key.rawValue) is forgotten")
-        self.slots[key.slot] = nil
-        self.generations[key.slot] += 1
-        self.free.append(key.slot)
-    }
-
-    /// Traps for a handle that ``contains(_:)`` does not know.
-    subscript(key: StreamKey) -> TailedFile {
-        _read {
-            precondition(self.generations[key.slot] == key.generation, "stream \(key.rawValue) is forgotten")
-            yield self.slots[key.slot]!  // `remove` raises the generation, so an equal one means an occupied slot.
-        }
-        _modify {
-            precondition(self.generations[key.slot] == key.generation, "stream \(key.rawValue) is forgotten")
-            yield &self.slots[key.slot]!  // As above.
-        }
-    }
-
-    var keys: [StreamKey] {
-        self.slots.indices.compactMap { slot in
-            self.slots[slot] == nil ? nil : StreamKey(slot: slot, generation: self.generations[slot])
-        }
-    }
-}
-
-/// First in, first out.
-struct StreamQueue {
-    private var keys: [StreamKey] = []
-    private var head = 0
-
-    var count: Int { self.keys.count - self.head }
-
-    mutating func append(_ key: StreamKey) {
-        self.keys.append(key)
-    }
-
-    mutating func popFirst() -> StreamKey? {
-        guard self.head < self.keys.count else { return nil }
-        let key = self.keys[self.head]
-        self.head += 1
-        if self.head > 64, self.head * 2 > self.keys.count {
-            self.keys.removeFirst(self.head)
-            self.head = 0
-        }
-        return key
+    init(copying other: TailedFileParts) {
+        self.segmentID = other.segmentID
+        self.idDevice = other.idDevice
+        self.incarnation = other.incarnation
+        self.pastHeads = other.pastHeads
+        self.anchors = other.anchors
+        self.examined = other.examined
+        self.overlong = other.overlong
+        self.descriptor = other.descriptor
+        self.lastUse = other.lastUse
     }
 }

@@ -20,6 +20,9 @@ void waybill_name_thread(const char *name);
 /// Returns whether `waybill_name_thread` gave the calling thread this name.
 int waybill_is_thread_named(const char *name);
 
+/// Gives memory that was freed back to the system, where the C library keeps it (glibc).
+void waybill_trim_memory(void);
+
 /// Sets the calling thread's mark and returns the one before; 0 on a thread that was never marked.
 int waybill_mark_thread(int mark);
 
