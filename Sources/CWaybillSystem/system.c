@@ -5,13 +5,24 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #if defined(__GLIBC__)
 #include <malloc.h>
 
-void waybill_trim_memory(void) { malloc_trim(0); }
+// `malloc_trim` gives back what is free between chunks that are used, and behind the last one in the main arena alone.
+// In another thread's arena that is done by `free` of a large chunk, when more is free there than a threshold, which
+// grows with the largest chunk that was ever freed, up to 64 MiB.
+void waybill_trim_memory(void) {
+    mallopt(M_TRIM_THRESHOLD, 128 << 10);
+    void *volatile chunk = malloc(96 << 10);
+    free(chunk);
+    malloc_trim(0);
+    // From now on it does not grow; what batches need again and again stays.
+    mallopt(M_TRIM_THRESHOLD, 8 << 20);
+}
 #else
 void waybill_trim_memory(void) {}
 #endif
@@ -60,8 +71,6 @@ void waybill_name_thread(const char *name) {
     pthread_setname_np(pthread_self(), name);
 }
 #else
-#include <stdlib.h>
-
 int64_t waybill_birth_time(int descriptor) {
     struct stat status;
     if (fstat(descriptor, &status) != 0) return 0;
