@@ -26,8 +26,10 @@ extension Tail {
 
     mutating func open(_ key: StreamKey) -> OpenOutcome {
         self.useCount += 1
-        self.table[key].lastUse = self.useCount
-        if let descriptor = self.table[key].descriptor { return .opened(descriptor) }
+        if let descriptor = self.table[key].descriptor {
+            self.table[key].lastUse = self.useCount
+            return .opened(descriptor)
+        }
         guard self.table[key].reach == .path, self.makeRoom() else {
             self.waitForScan(key)
             return .failed
@@ -73,6 +75,7 @@ extension Tail {
         }
         self.table[key].birth = status.birth
         self.table[key].descriptor = descriptor
+        self.table[key].lastUse = self.useCount
         self.openKeys.append(key)
         return .opened(descriptor)
     }
