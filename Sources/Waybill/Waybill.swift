@@ -2,7 +2,7 @@
 ///
 /// Constraints: `track` makes no call to the system but two clock readings and one write(2), which calls that come at
 /// the same time share; it never waits for a sync or a network; no heap allocation after the first events; ids, sequence
-/// and order are those of the calls. Promised to apps: at most 2 µs a call in the mean.
+/// and order are those of the calls. What a call takes is in `Tools/Benchmarks/README.md`: a write(2) and some 0.5 µs.
 ///
 ///     app ── Event ──▶ EventDraft ──▶ │ lock │ session, screen, sequence, time ──▶ line ──▶ write(2) │ ──▶ outcome
 ///             app code, no lock       │                                                              │
