@@ -40,14 +40,11 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     package private(set) var need = Need.finished
 
     private var members: [Member] = []
-    /// Reads for those in front, where memory no longer has the batch.
+    /// Read where memory no longer has the batch: for those in front and for those behind, the one used last first.
     private var reader: BatchReader<Files>
-    /// Reads for those behind.
-    private var catchUpReader: BatchReader<Files>
+    private var otherReader: BatchReader<Files>
     private let parse = SharedParse()
-    /// The place of those that are the furthest.
-    private var front = JournalPosition(0)
-    /// Whether some are not there.
+    /// Whether they stand at different places.
     private var isBehind = false
     private var isRearsTurn = false
     private let retirement: JournalRetirement
@@ -60,7 +57,7 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         clock: any SystemClock, telemetry: ReceiverTelemetry
     ) {
         self.reader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
-        self.catchUpReader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
+        self.otherReader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
         self.retirement = retirement
         self.configuration = configuration
         self.clock = clock
@@ -141,10 +138,8 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
 
     /// Projects the next batch that the journal's files have.
     private mutating func read(from place: JournalPosition, upTo end: JournalPosition, for members: [Member]) {
-        // A reader that must go elsewhere begins at a segment's head; the one that stands here need not.
-        let isFrontReader =
-            self.reader.position == place || place == self.front && self.catchUpReader.position != place
-        if !isFrontReader { swap(&self.reader, &self.catchUpReader) }
+        // Who must go elsewhere begins at a segment's head: the one that was used longer ago, where neither is here.
+        if self.reader.position != place { swap(&self.reader, &self.otherReader) }
         do throws(FileSystemError) {
             self.reader.seek(to: place)
             if let batch = try self.reader.next(upTo: end) {
@@ -156,7 +151,6 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
             for member in members { member.loop.failed(error) }
         }
         for damage in self.reader.takeDamages() { self.telemetry.damaged(damage) }
-        if !isFrontReader { swap(&self.reader, &self.catchUpReader) }
     }
 
     /// Decides what is next: those whose attempt is due, else a place to go on at.
@@ -182,7 +176,6 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
             self.need = .recover(at: recovery)
             return
         }
-        self.front = front
         self.isBehind = rear < front
         self.isRearsTurn = self.isBehind && !self.isRearsTurn
         if let recovery { wake = min(wake ?? recovery, recovery) }

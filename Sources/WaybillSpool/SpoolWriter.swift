@@ -180,15 +180,16 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         }
         var written = Written(failure: attempt?.failure)
         var storedByteCount = attempt?.storedByteCount ?? 0
-        if written.failure != nil { storedByteCount = min(self.byteCountBehindLines(file), chunkByteCount) }
         while storedByteCount < chunkByteCount, written.failure == nil {
             do throws(FileSystemError) {
                 storedByteCount += try self.files.write(
                     file, UnsafeRawBufferPointer(rebasing: lines[storedByteCount..<chunkByteCount]))
             } catch {
                 written.failure = error
-                storedByteCount = max(storedByteCount, min(self.byteCountBehindLines(file), chunkByteCount))
             }
+        }
+        if written.failure != nil {
+            storedByteCount = max(storedByteCount, min(self.byteCountBehindLines(file), chunkByteCount))
         }
         while written.lineCount < chunkLineCount,
             written.byteCount + byteCounts[written.lineCount] <= storedByteCount
@@ -209,8 +210,10 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     /// 0 when the file does not say, thrice: then what is there counts as torn.
     private func byteCountBehindLines(_ file: FileID) -> Int {
         for _ in 0..<3 {
-            if let status = try? self.files.status(file) {
-                return max(0, status.byteCount - (self.segment?.byteCount ?? 0))
+            do throws(FileSystemError) {
+                return max(0, try self.files.status(file).byteCount - (self.segment?.byteCount ?? 0))
+            } catch {
+                continue
             }
         }
         return 0
