@@ -20,7 +20,6 @@ let package = Package(
     ],
     targets: [
         .target(name: "Stopwatch", swiftSettings: settings),
-        .executableTarget(name: "track", dependencies: ["Stopwatch", waybill], swiftSettings: settings),
         .executableTarget(
             name: "track-rivals",
             dependencies: [

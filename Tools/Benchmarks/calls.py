@@ -11,10 +11,22 @@ HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = HERE / ".build/release/track-rivals"
 # Row → the packages whose versions it stands for, and how many times fewer events it gets: those that sync are slow.
 ROWS = {
-    "waybill": ((), 1), "swift-log": (("swift-log",), 1), "swift-log-buffered": (("swift-log",), 1), "json": ((), 1),
-    "sqlite-normal": (("grdb.swift",), 5), "waybill-flushed": ((), 50), "sqlite-full": (("grdb.swift",), 50),
+    "waybill": ((), 1), "write": ((), 1), "swift-log": (("swift-log",), 1), "swift-log-buffered": (("swift-log",), 1),
+    "json": ((), 1), "sqlite-normal": (("grdb.swift",), 5), "waybill-flushed": ((), 50),
+    "sqlite-full": (("grdb.swift",), 50),
 }
 THREADS = (1, 4)
+
+
+def track(options):
+    """`track()` and the write(2) in it, in turn, on one to four threads; every event looked up."""
+    for run in range(1, options.few + 1):
+        for threads in range(1, 5):
+            for program, row in (("waybill", f"threads-{threads}"), ("write", f"write-threads-{threads}")):
+                labels = {"benchmark": "track", "row": row, "version": version(program), "run": run, "threads": threads}
+                yield bench.attempt(
+                    options, labels,
+                    lambda place: measured(options, place, program, threads, options.track_count))
 
 
 def track_rivals(options):
@@ -25,17 +37,20 @@ def track_rivals(options):
             for row in ROWS:
                 labels = {
                     "benchmark": "track_rivals", "row": row, "version": version(row), "run": run, "threads": threads}
-                record = bench.attempt(options, labels, lambda place: measured(options, place, row, threads))
+                record = bench.attempt(options, labels, lambda place: measured(options, place, row, threads, share(options, row)))
                 if threads == 1 and row in counts:
                     record["allocations_per_call"] = counts[row]
                 yield record
 
 
-def measured(options, place, row, threads, env=None):
+def share(options, row):
+    return max(max(THREADS), options.call_count // ROWS[row][1])
+
+
+def measured(options, place, row, threads, count, env=None):
     """One run of one row in a process and a folder of its own."""
     # What the run before left to be written is not this one's.
     os.sync()
-    count = max(threads, options.call_count // ROWS[row][1])
     child = place.start([PROGRAM, row, count, threads, place.folder("files")], stdout=subprocess.PIPE, env=env)
     with child.process.stdout as output:
         text = output.read()
@@ -61,8 +76,8 @@ def allocations(options):
         if compiler is None or subprocess.run(command, check=False, capture_output=True).returncode != 0:
             return counts
         for row in ROWS:
-            record = measured(options, place, row, 1, {"LD_PRELOAD": counter})
-            shutil.rmtree(place.path("files"))
+            record = measured(options, place, row, 1, share(options, row), {"LD_PRELOAD": counter})
+            bench.discard(place.path("files"), place.path(f"files-{row}"))
             counts[row] = record.get("allocations_per_call")
     return counts
 

@@ -59,6 +59,7 @@ struct TrackRivals {
 private enum Row: String, CaseIterable {
     case waybill
     case waybillFlushed = "waybill-flushed"
+    case write
     case swiftLog = "swift-log"
     case swiftLogBuffered = "swift-log-buffered"
     case json
@@ -69,6 +70,7 @@ private enum Row: String, CaseIterable {
         switch self {
         case .waybill: try WaybillRecorder(directory, envelope, isFlushed: false)
         case .waybillFlushed: try WaybillRecorder(directory, envelope, isFlushed: true)
+        case .write: try WriteRecorder(directory)
         case .swiftLog: try LogRecorder(directory, envelope, .eachLine)
         case .swiftLogBuffered: try LogRecorder(directory, envelope, .eachBuffer)
         case .json: try JSONRecorder(directory, envelope)
