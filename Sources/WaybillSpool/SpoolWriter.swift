@@ -53,6 +53,8 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     private var segment: Segment?
     /// The first sequence of the oldest segment with lines that may not be durable.
     private var firstNotDurable: UInt64 = 1
+    /// The first sequence of the open segment when its name is durable, or of one that was open then.
+    private var durablyNamed: UInt64?
 
     /// Prepares the folder; makes no segment before the first line.
     ///
@@ -308,13 +310,14 @@ extension SpoolWriter {
     package var flush: SpoolFlush {
         SpoolFlush(
             directory: self.directory, writer: self.writer,
-            firstSequences: self.firstNotDurable..<self.nextSequence,
-            openSegment: self.segment?.firstSequence ?? self.nextSequence)
+            firstSequences: self.firstNotDurable..<self.nextSequence, openSegment: self.segment?.firstSequence,
+            isNamed: self.segment.map { $0.firstSequence == self.durablyNamed } ?? false)
     }
 
     /// The segments before the flush's last need no further one.
     package mutating func flushed(_ flush: SpoolFlush) {
-        self.firstNotDurable = max(self.firstNotDurable, flush.openSegment)
+        self.firstNotDurable = max(self.firstNotDurable, flush.openSegment ?? flush.firstSequences.upperBound)
+        if let segment = flush.openSegment, !flush.firstSequences.isEmpty { self.durablyNamed = segment }
     }
 
     /// Ends the segment: after a failed sync the system may call its pages clean, and a later sync would lie.
@@ -330,24 +333,35 @@ package struct SpoolFlush: Hashable, Sendable {
     package let directory: String
     package let writer: String
     package let firstSequences: Range<UInt64>
-    fileprivate let openSegment: UInt64
+    /// The first sequence of the segment that was open.
+    fileprivate let openSegment: UInt64?
+    /// Whether only lines of the open segment are not durable, and its name is.
+    fileprivate let isNamed: Bool
 
     /// Returns once the lines are durable; segments that are gone were delivered.
     package func perform(on files: some FileSystem) throws(FileSystemError) {
         guard !self.firstSequences.isEmpty else { return }
+        if self.isNamed {
+            let name = SegmentName(writer: self.writer, firstSequence: self.firstSequences.lowerBound)
+            return try self.synchronize(name, on: files)
+        }
         for name in try SpoolReader.segments(in: self.directory, on: files)
         where name.writer == self.writer && self.firstSequences.contains(name.firstSequence) {
-            let file: FileID
-            do throws(FileSystemError) {
-                file = try files.open(Path.join(self.directory, name.description), .read)
-            } catch {
-                if error.errno == SystemErrorText.noEntry { continue }
-                throw error
-            }
-            defer { files.close(file) }
-            try files.synchronize(file)
+            try self.synchronize(name, on: files)
         }
         try files.synchronizeDirectory(self.directory)
+    }
+
+    private func synchronize(_ name: SegmentName, on files: some FileSystem) throws(FileSystemError) {
+        let file: FileID
+        do throws(FileSystemError) {
+            file = try files.open(Path.join(self.directory, name.description), .read)
+        } catch {
+            if error.errno == SystemErrorText.noEntry { return }
+            throw error
+        }
+        defer { files.close(file) }
+        try files.synchronize(file)
     }
 }
 

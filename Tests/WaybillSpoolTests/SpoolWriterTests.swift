@@ -236,6 +236,39 @@ func `lines of a write that failed are stored once, whatever of it the file has`
     #expect(disk.callCount - calls == 1 + 2 * 2 + 1)
 }
 
+@Test func `a segment's name is made durable once`() throws {
+    let disk = FaultyFileSystem()
+    var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk, segmentByteCountMax: 40)
+    // The list, each segment opened and synchronized, the folder; later only the segment.
+    for callCount in [1 + 2 + 1, 2, 2, 1 + 2 * 2 + 1, 2, 2, 1 + 2 * 2 + 1] {
+        _ = try spool.appendLine("0123456789")
+        #expect(try flushCallCount(&spool, disk) == callCount)
+    }
+    #expect(disk.names("/spool").map { "/spool/\($0)" }.map(disk.durableByteCount) == [39, 39, 13])
+}
+
+@Test func `a segment that begins where a closed one was flushed has its name made durable`() throws {
+    let disk = FaultyFileSystem()
+    var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
+    _ = try spool.appendLine("one")
+    #expect(try flushCallCount(&spool, disk) == 1 + 2 + 1)
+    spool.closeSegment()
+    #expect(try flushCallCount(&spool, disk) == 1 + 2 + 1)
+    #expect(try flushCallCount(&spool, disk) == 0)
+    _ = try spool.appendLine("two")
+    #expect(try flushCallCount(&spool, disk) == 1 + 2 + 1)
+}
+
+private func flushCallCount(
+    _ spool: inout SpoolWriter<FaultyFileSystem>, _ disk: FaultyFileSystem
+) throws -> Int {
+    let flush = spool.flush
+    let before = disk.callCount
+    try flush.perform(on: disk)
+    spool.flushed(flush)
+    return disk.callCount - before
+}
+
 @Test func `after a failed flush the lines go to a new segment`() throws {
     let disk = FaultyFileSystem()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
