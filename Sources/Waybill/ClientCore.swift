@@ -7,17 +7,28 @@ package import WaybillSystem
 package protocol Client: Sendable {
     var installOrigin: InstallOrigin { get }
     var counters: Counters { get }
+    var identity: EventIdentity { get }
+    var consent: Consent? { get }
     func track(_ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void) -> TrackOutcome
-    func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?>) -> TrackOutcome
-    func setVendorID(_ id: String?, for provider: ProviderID)
+    func setUser(_ id: String?, adding traits: (inout Fields) -> Void) -> TrackOutcome
+    @discardableResult
+    func setVendorID(_ id: String?, for provider: ProviderID) -> Bool
     func register(_ body: (inout Fields) -> Void) -> Bool
     func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome
     func observe(_ subscription: ObserverSubscription) -> Observation
     func enter(_ phase: AppPhase)
+    func screenEnded()
     func reset() throws(WaybillError)
     func purge() throws(WaybillError)
     func flush() throws(WaybillError)
     func usage() throws(WaybillError) -> Usage
+}
+
+extension Client {
+    @discardableResult
+    package func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?>) -> TrackOutcome {
+        self.setUser(id) { $0.put(traits) }
+    }
 }
 
 /// The client over any disk and clock: locks, the desk of drafts, the install file, and the spool's quota.
@@ -47,6 +58,8 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     private let written: Mutex<Install?>
     /// At most what the spool's segments have; what was delivered since it was counted is in it.
     private let spoolByteCount = Atomic(0)
+    /// When the quota was looked after last, by the monotonic clock in nanoseconds.
+    private let upkeepTime: Atomic<Int64>
     private let segmentByteCountMax: Int
     /// Held by the thread that looks after the quota.
     private let upkeep = Mutex(())
@@ -79,6 +92,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         self.execute = execute
         let now = Moment(wall: clock.wallTime(), monotonic: clock.monotonicTime())
         self.phase = Mutex((.foreground, now.monotonic))
+        self.upkeepTime = Atomic(now.monotonic.nanoseconds)
         var generator = SeededGenerator(seed: seed)
         let writer = UniqueID.timed(now.wall.milliseconds, &generator)
         self.writer = writer.text
@@ -106,7 +120,8 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         if let foreign = start.foreignEnvironment { throw WaybillError(environment: foreign, configuration) }
         if hadSegments { self.execute { self.keepUp() } }
         // Weak, so that the thread does not keep the client; nowhere else, as it makes every use of it slower.
-        self.power?.start { [weak self] in self?.syncForPower() ?? true }
+        let isKept = self.power?.start { [weak self] in self?.syncForPower() ?? true }
+        if isKept == false { throw WaybillError(noThreadFor: "durability") }
         self.recordStart(after: start.previous, start.origin)
     }
 
@@ -163,29 +178,34 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     /// What a call that had the lock has to see to without it.
-    private struct Due {
-        var outcome: TrackOutcome
+    private struct Due<Outcome> {
+        var outcome: Outcome
         var isInstallChanged: Bool
         var segmentCount: Int
     }
 
-    private func perform(_ due: Due) {
+    private func perform(_ due: Due<some Any>) {
         if due.isInstallChanged { self.execute { self.saveInstall() } }
         if due.segmentCount > 0 { self.segmentsBegan(due.segmentCount) }
     }
 
     /// Runs `body` under the lock, and has done what became due by it.
     private func store(_ body: (inout ClientState<Files>, Moment) -> TrackOutcome) -> TrackOutcome {
-        let due = self.state.withLock { state in self.watch(&state) { body(&$0, self.now()) } }
-        self.perform(due)
+        let outcome = self.watched { state in body(&state, self.now()) }
         self.power?.dirtied()
+        return outcome
+    }
+
+    private func watched<Outcome>(_ body: (inout ClientState<Files>) -> Outcome) -> Outcome {
+        let due = self.state.withLock { state in self.watch(&state, body) }
+        self.perform(due)
         return due.outcome
     }
 
     @inline(__always)
-    private func watch(
-        _ state: inout ClientState<Files>, _ body: (inout ClientState<Files>) -> TrackOutcome
-    ) -> Due {
+    private func watch<Outcome>(
+        _ state: inout ClientState<Files>, _ body: (inout ClientState<Files>) -> Outcome
+    ) -> Due<Outcome> {
         let saveMark = state.saveMark
         let segmentCount = state.segmentCount
         let outcome = body(&state)
@@ -196,7 +216,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
 
     /// Stores a draft, and all that other calls have left meanwhile.
     @inline(__always)
-    private func store(_ index: Int, _ state: inout ClientState<Files>) -> Due {
+    private func store(_ index: Int, _ state: inout ClientState<Files>) -> Due<TrackOutcome> {
         self.watch(&state) { state in
             if !self.desk.hasCompany { return state.store(self.desk.place(index).pointee.draft, at: self.now()) }
             self.desk.post(index)
@@ -221,7 +241,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         return due.outcome
     }
 
-    private func storePosted(_ state: inout ClientState<Files>, until index: Int) -> Due {
+    private func storePosted(_ state: inout ClientState<Files>, until index: Int) -> Due<TrackOutcome> {
         self.watch(&state) { self.storeAll(&$0, until: index) }
     }
 
@@ -257,9 +277,9 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         self.currentSalt.withLock { $0 }
     }
 
-    package func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?>) -> TrackOutcome {
+    package func setUser(_ id: String?, adding traits: (inout Fields) -> Void) -> TrackOutcome {
         let box = EventDraftBox()
-        box.draft.take(.user, "set_user", nil, self.rules, self.salt) { $0.put(traits) }
+        box.draft.take(.user, "set_user", nil, self.rules, self.salt, adding: traits)
         return self.store { state, now in state.setUser(id, box.draft, at: now) }
     }
 
@@ -269,20 +289,27 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         return observation
     }
 
-    package func setVendorID(_ id: String?, for provider: ProviderID) {
+    @discardableResult
+    package func setVendorID(_ id: String?, for provider: ProviderID) -> Bool {
         self.state.withLock { $0.setVendorID(id, for: provider) }
     }
 
     package func register(_ body: (inout Fields) -> Void) -> Bool {
         let common = EventDraftBox()
         common.draft.take(.event, "common", nil, self.rules, self.salt, adding: body)
-        guard !common.draft.isOverflowing, !common.draft.isDropped else { return false }
+        guard !common.draft.isOverflowing, !common.draft.isDropped,
+            common.draft.fieldsByteCount <= EventLimits.commonFieldsByteCountMax
+        else { return false }
         self.state.withLock { $0.register(common) }
         return true
     }
 
+    /// The answer is in the install file when it returns, unless the disk refuses: then it is tried again.
     package func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome {
-        self.store { state, now in state.setConsent(Consent(analytics: analytics, ads: ads), at: now) }
+        let consent = Consent(analytics: analytics, ads: ads)
+        let outcome = self.store { state, now in state.setConsent(consent, at: now) }
+        self.saveInstall()
+        return outcome
     }
 
     package func reset() throws(WaybillError) {
@@ -302,14 +329,15 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     private func sync() -> FileSystemError? {
-        let (unwritten, flush) = self.state.withLock { state in (state.release(), state.flush) }
+        self.saveConsent()
+        let (unwritten, flush) = self.watched { state in (state.release(), state.flush) }
         var failure = unwritten
-        do throws(FileSystemError) {
+        do throws(SpoolFlushFailure) {
             try flush.perform(on: self.files)
             self.state.withLock { $0.flushEnded(flush, nil) }
         } catch {
             self.state.withLock { $0.flushEnded(flush, error) }
-            failure = failure ?? error
+            failure = failure ?? error.error
         }
         return failure
     }
@@ -321,6 +349,18 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
 
     package var counters: Counters {
         self.state.withLock { $0.counters }
+    }
+
+    package var identity: EventIdentity {
+        self.state.withLock { $0.identity }
+    }
+
+    package var consent: Consent? {
+        self.state.withLock { $0.consent }
+    }
+
+    package func screenEnded() {
+        self.state.withLock { $0.screenEnded() }
     }
 }
 
@@ -406,11 +446,20 @@ extension ClientCore {
         return install
     }
 
+    private var isConsentUnsaved: Bool {
+        self.state.withLock { $0.isConsentUnsaved }
+    }
+
+    /// Tries again what could not be saved when the user was asked.
+    private func saveConsent() {
+        if self.isConsentUnsaved { self.saveInstall() }
+    }
+
     /// Saves the install when the file says something else; a failure is counted, and the next session tries again.
     private func saveInstall() {
         do throws(FileSystemError) {
             try self.written.withLock { written throws(FileSystemError) in
-                guard written != nil else { return }
+                guard written != nil || self.isConsentUnsaved else { return }
                 try self.save(&written, .file)
             }
         } catch {
@@ -420,8 +469,9 @@ extension ClientCore {
 
     /// Writes what this process knows of the install.
     private func save(_ written: inout Install?, _ precedence: Precedence) throws(FileSystemError) {
+        let (consentCount, isConsentUnsaved) = self.state.withLock { ($0.consentCount, $0.isConsentUnsaved) }
         let own = self.install
-        guard own != written || precedence == .own else { return }
+        guard own != written || precedence == .own || isConsentUnsaved else { return }
         written = try Install.withLock(in: self.directory, on: self.files) { () throws(FileSystemError) in
             var install = own
             if let found = try Install.read(in: self.directory, on: self.files).install {
@@ -430,10 +480,13 @@ extension ClientCore {
                     install.anonymous = found.anonymous
                     install.salt = found.salt ?? own.salt
                 }
+                // Another process may have asked the user since.
+                if !isConsentUnsaved { install.consent = found.consent }
             }
             try install.write(in: self.directory, on: self.files)
             return own
         }
+        self.state.withLock { $0.consentSaved(consentCount) }
     }
 
     /// Whose ids are to be in the install file.
@@ -462,11 +515,17 @@ extension ClientCore {
         let byteCount = self.spoolByteCount.add(
             count * self.segmentByteCountMax, ordering: .relaxed
         ).newValue
-        if byteCount > self.quota.byteCountMax { self.execute { self.keepUp() } }
+        // Segments grow old in an app that runs for long, too.
+        let sinceUpkeep = self.clock.monotonicTime().nanoseconds - self.upkeepTime.load(ordering: .relaxed)
+        let isOverdue = sinceUpkeep > min(Self.upkeepInterval, self.quota.ageMax).nanoseconds
+        if byteCount > self.quota.byteCountMax || isOverdue { self.execute { self.keepUp() } }
     }
+
+    private static var upkeepInterval: Duration { .seconds(3600) }
 
     /// Brings the spool within its quota; returns at once while another thread does.
     private func keepUp() {
+        self.upkeepTime.store(self.clock.monotonicTime().nanoseconds, ordering: .relaxed)
         let upkeep = self.upkeep.withLockIfAvailable { _ in
             let upkeep = self.keeper.evict(beyond: self.quota, now: self.now().wall, writer: self.writer)
             self.spoolByteCount.store(upkeep.byteCount, ordering: .relaxed)
@@ -485,10 +544,8 @@ extension ClientCore {
                 return error
             }
         }
-        // What was said about consent went with the rest, and still holds.
-        if let consent = self.state.withLock({ $0.consent }) {
-            _ = self.setConsent(analytics: consent.analytics, ads: consent.ads)
-        }
+        _ = self.watched { state in state.repeatConsent(at: self.now()) }
+        self.saveConsent()
         if let failure { throw WaybillError(failure) }
     }
 
@@ -535,10 +592,13 @@ extension ClientCore {
             }
         }
         if before.phase == .background, phase == .foreground {
-            self.state.withLock { $0.wasUnseen(for: now.monotonic - before.since) }
+            self.state.withLock { $0.wasUnseen(from: before.since, to: now.monotonic) }
         }
         // A suspended process must hold no lock on a file that other processes share.
-        if phase == .background { self.state.withLock { $0.closeSegment() } }
+        if phase == .background {
+            self.watched { $0.closeSegment() }
+            self.saveConsent()
+        }
     }
 
     private func record(_ name: String, adding body: (inout Fields) -> Void = { _ in }) {
@@ -596,6 +656,12 @@ extension WaybillError {
 
     fileprivate init(missing field: String, _ remedy: String) {
         self.init(code: "configuration", message: "`\(field)` is empty; \(remedy)", errno: 0)
+    }
+
+    fileprivate init(noThreadFor feature: String) {
+        self.init(
+            code: "no-thread",
+            message: "the system refuses a thread for `\(feature)`; allow the process more, or leave it out", errno: 0)
     }
 
     fileprivate init(environment: DeploymentEnvironment, _ configuration: Waybill.Configuration) {

@@ -42,16 +42,24 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     private var isTogether = false
     private var ids = UniqueIDSequence()
     private var generator: SeededGenerator
-    private var identity: EventIdentity
+    private(set) var identity: EventIdentity
     private var personHash: UInt64 = 0
     private(set) var consent: Consent?
-    private var consentCount: UInt64 = 0
+    /// Answers about consent that this process was given.
+    private(set) var consentCount: UInt64 = 0
+    /// Of these, how many the install file has been told.
+    private var savedConsentCount: UInt64 = 0
+    /// When saving one was tried last without success.
+    private var consentTried: MonotonicTime?
+    private var consentRetryCount: UInt64 = 0
     private var isAllowed = true
     private let start: MonotonicTime
     /// The last event, or the start before the first.
     private var activity: Moment
     private var lastStored: MonotonicTime?
     private var screenEntered: MonotonicTime
+    /// Whether an event of its own told how long the current screen was shown.
+    private var isScreenEnded = false
     private let zone: @Sendable (WallTime) -> Int
     private var zoneQuarter: Int64 = .min
     /// Drops that no `wb.dropped` event tells of yet.
@@ -92,8 +100,28 @@ struct ClientState<Files: FileSystem>: ~Copyable {
 
     /// Rises when the install is worth saving: with a new session, and when a disk that refused works again.
     var saveMark: UInt64 {
-        self.identity.sessionNumber + self.recoveryCount + self.consentCount
+        self.identity.sessionNumber + self.recoveryCount + self.consentRetryCount
     }
+
+    /// Whether the user's last answer is known to this process alone.
+    var isConsentUnsaved: Bool {
+        self.savedConsentCount != self.consentCount
+    }
+
+    /// The install file has the answer of that count.
+    mutating func consentSaved(_ count: UInt64) {
+        self.savedConsentCount = max(self.savedConsentCount, count)
+    }
+
+    /// An answer that could not be saved is tried again after a while, also when no event can be stored.
+    private mutating func retryConsent(at now: Moment) {
+        guard self.isConsentUnsaved else { return }
+        if let consentTried, now.monotonic - consentTried < Self.consentRetryInterval { return }
+        self.consentRetryCount += 1
+        self.consentTried = now.monotonic
+    }
+
+    private static var consentRetryInterval: Duration { .seconds(10) }
 
     var segmentCount: Int {
         self.spool.segmentCount
@@ -101,7 +129,10 @@ struct ClientState<Files: FileSystem>: ~Copyable {
 
     /// Stores an event of the app.
     mutating func store(_ draft: borrowing EventDraft, at now: Moment) -> TrackOutcome {
-        guard self.isAllowed, draft.isAllowed else { return self.drop(.optedOut) }
+        guard self.isAllowed, draft.isAllowed else {
+            self.retryConsent(at: now)
+            return self.drop(.optedOut)
+        }
         guard !draft.isDropped else { return self.drop(.filtered) }
         return self.write(draft, at: now)
     }
@@ -152,8 +183,14 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         self.identityChanged()
     }
 
+    /// Without consent no line says who the user is, not even one of Waybill's own.
     private mutating func identityChanged() {
-        self.context.setIdentity(self.identity)
+        var identity = self.identity
+        if !self.isAllowed {
+            identity.user = nil
+            identity.vendor = []
+        }
+        self.context.setIdentity(identity)
         self.personHash = Sampling.hash(self.identity.user ?? self.identity.anonymous)
     }
 
@@ -164,7 +201,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
             id: id, sequence: sequence, wallMilliseconds: now.wall.milliseconds,
             upMilliseconds: now.milliseconds(since: self.start),
             sincePreviousMilliseconds: self.lastStored.map { now.milliseconds(since: $0) },
-            onScreenMilliseconds: now.milliseconds(since: self.screenEntered))
+            onScreenMilliseconds: self.isScreenEnded ? nil : now.milliseconds(since: self.screenEntered))
         self.context.encode(draft, stamp, into: &self.line)
         guard !self.line.isOverflowing else { return nil }
         self.enterScreen(draft, at: now)
@@ -175,6 +212,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         guard draft.kind == .screen, !draft.hasVisitor else { return }
         self.context.enterScreen(of: draft)
         self.screenEntered = now.monotonic
+        self.isScreenEnded = false
     }
 
     /// Writes the line, or holds it when the disk refuses or lines are gathered.
@@ -354,10 +392,15 @@ extension ClientState {
         return self.write(draft, at: now)
     }
 
-    mutating func setVendorID(_ id: String?, for provider: ProviderID) {
-        self.identity.vendor.removeAll { $0.provider == provider }
-        if let id { self.identity.vendor.append(EventIdentity.VendorID(provider: provider, id: id)) }
+    /// `false`, with nothing changed, when lines would have little room left for fields.
+    mutating func setVendorID(_ id: String?, for provider: ProviderID) -> Bool {
+        var vendor = self.identity.vendor.filter { $0.provider != provider }
+        if let id { vendor.append(EventIdentity.VendorID(provider: provider, id: id)) }
+        let byteCount = vendor.reduce(0) { $0 + $1.provider.description.utf8.count + $1.id.utf8.count }
+        guard id == nil || byteCount <= EventLimits.vendorIDsByteCountMax else { return false }
+        self.identity.vendor = vendor
         self.identityChanged()
+        return true
     }
 
     mutating func register(_ common: EventDraftBox) {
@@ -368,6 +411,16 @@ extension ClientState {
     mutating func setConsent(_ consent: Consent, at now: Moment) -> TrackOutcome {
         self.remember(consent)
         self.consentCount += 1
+        self.consentTried = now.monotonic
+        return self.sayConsent(consent, at: now)
+    }
+
+    /// Says again what was said about consent; it went with a purge, and still holds.
+    mutating func repeatConsent(at now: Moment) -> TrackOutcome? {
+        self.consent.map { self.sayConsent($0, at: now) }
+    }
+
+    private mutating func sayConsent(_ consent: Consent, at now: Moment) -> TrackOutcome {
         self.said.draft.take(own: "wb.consent") { fields in
             fields.put("analytics", consent.analytics)
             fields.put("ads", consent.ads)
@@ -381,6 +434,7 @@ extension ClientState {
         self.consent = consent
         self.isAllowed = consent.analytics
         self.context.setConsent(consent)
+        self.identityChanged()
     }
 
     mutating func reset(at now: Moment) {
@@ -422,9 +476,14 @@ extension ClientState {
         self.spool.closeSegment()
     }
 
+    /// An event told how long the current screen was shown: the next screen does not say it again.
+    mutating func screenEnded() {
+        self.isScreenEnded = true
+    }
+
     /// Time in which the current screen was not seen does not count as spent on it.
-    mutating func wasUnseen(for duration: Duration) {
-        self.screenEntered = self.screenEntered + duration
+    mutating func wasUnseen(from start: MonotonicTime, to end: MonotonicTime) {
+        self.screenEntered = self.screenEntered + (end - max(start, self.screenEntered))
     }
 
     mutating func closeSegment() {
@@ -452,12 +511,12 @@ extension ClientState {
         self.spool.flush
     }
 
-    mutating func flushEnded(_ flush: SpoolFlush, _ error: FileSystemError?) {
-        if error == nil {
-            self.spool.flushed(flush)
-        } else {
+    mutating func flushEnded(_ flush: SpoolFlush, _ failure: SpoolFlushFailure?) {
+        if let failure {
             self.counters.flushFailures += 1
-            self.spool.flushFailed(flush)
+            self.spool.flushFailed(flush, failure)
+        } else {
+            self.spool.flushed(flush)
         }
     }
 }

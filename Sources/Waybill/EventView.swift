@@ -64,8 +64,12 @@ public struct EventView: Sendable {
     }
 
     /// What a provider is to get of the event: its subscriptions and overrides applied; `nil` for nothing.
+    ///
+    /// An event of Waybill's own goes to system logs alone. An export goes on from here with the provider's own rules:
+    /// GA4's names are other ones there, and what is said about users becomes what the provider has for it.
     public func delivery(to provider: ProviderID) -> Delivery? {
-        self.reading { tape in
+        if self.kind == .meta, provider != .syslog, provider != .journald { return nil }
+        return self.reading { tape in
             if let providers = tape.firstValue(of: "providers", in: 0),
                 !Self.contains(provider.description, providers, tape)
             {

@@ -40,21 +40,31 @@ public final class Observation: Sendable {
         var seenCount = 0
         var missedCount: UInt64 = 0
         var isCancelled = false
+        /// Whether there is a thread that calls the observer.
+        var isStarted = false
     }
 
     let types: Set<ObjectIdentifier>?
+    private let observer: any EventObserver
     private let state = Monitor(State())
 
     init(_ subscription: ObserverSubscription) {
         self.types = subscription.types
-        let observer = subscription.observer
-        let state = self.state
-        _ = Worker(name: "waybill-observe") {
-            while let events = state.wait({ Self.next(&$0) }), !events.isEmpty {
+        self.observer = subscription.observer
+        self.state.withLock { self.start(&$0) }
+    }
+
+    /// Starts the thread; where the system refuses one, the next event tries again.
+    private func start(_ state: inout State) {
+        let observer = self.observer
+        let monitor = self.state
+        let worker = Worker.attempt(name: "waybill-observe") {
+            while let events = monitor.wait({ Self.next(&$0) }), !events.isEmpty {
                 for event in events { observer.saw(event) }
-                state.update { $0.seenCount += events.count }
+                monitor.update { $0.seenCount += events.count }
             }
         }
+        state.isStarted = worker != nil
     }
 
     /// What waits; nothing when nothing will come, `nil` as long as something may.
@@ -72,6 +82,7 @@ public final class Observation: Sendable {
     func take(_ event: EventView) {
         self.state.update { state in
             if state.isCancelled { return }
+            if !state.isStarted { self.start(&state) }
             if state.waiting.count < ObserverSubscription.waitingCountMax {
                 state.waiting.append(event)
                 state.takenCount += 1
@@ -89,7 +100,7 @@ public final class Observation: Sendable {
     /// Returns once everything stored before is seen or missed; never call it from the observer itself.
     public func drain() {
         let takenCount = self.state.withLock { $0.takenCount }
-        _ = self.state.wait { $0.seenCount >= takenCount ? true : nil }
+        _ = self.state.wait { $0.seenCount >= takenCount || !$0.isStarted ? true : nil }
     }
 
     /// Events that came while too many were waiting.

@@ -18,15 +18,18 @@ final class PowerKeeper: Sendable {
         self.interval = interval
     }
 
+    /// Returns `false` when the system refuses a thread.
+    ///
     /// - Parameter synchronize: `false` when it has to be tried again.
-    func start(_ synchronize: @escaping @Sendable () -> Bool) {
+    func start(_ synchronize: @escaping @Sendable () -> Bool) -> Bool {
         let keeper = self
-        _ = Worker(name: "waybill-power") {
+        let worker = Worker.attempt(name: "waybill-power") {
             while keeper.waitUntilDue() {
                 keeper.isDirty.store(false, ordering: .sequentiallyConsistent)
                 if !synchronize() { keeper.dirtied() }
             }
         }
+        return worker != nil
     }
 
     /// An event was stored.

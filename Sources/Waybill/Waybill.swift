@@ -39,14 +39,21 @@ public final class Waybill: Sendable {
     /// A full disk is no error here: it is met, and counted, by the events. On Apple's systems the folder is left out of
     /// backups, and its files can be read from the first unlock after a start on.
     public init(_ configuration: Configuration) throws(WaybillError) {
-        let core = try ClientCore(
-            configuration, on: POSIXFileSystem(), clock: POSIXClock(), seed: SystemRandom.seed(),
-            zone: SystemZone.minutesEast, execute: { work in _ = Worker(name: "waybill-upkeep", work) })
-        self.core = core
-        self.usualCore = core
         #if canImport(Darwin)
+            // Before the first file is in it, as files get the folder's protection when they are made; a folder that
+            // cannot be made is an error of the client's start.
+            try? POSIXFileSystem().createDirectories(configuration.spool)
             FolderProtection.protect(configuration.spool)
         #endif
+        let core = try ClientCore(
+            configuration, on: POSIXFileSystem(), clock: POSIXClock(), seed: SystemRandom.seed(),
+            zone: SystemZone.minutesEast,
+            execute: { work in
+                // Where no thread is to be had, the call that found something to do does it.
+                if Worker.attempt(name: "waybill-upkeep", work) == nil { work() }
+            })
+        self.core = core
+        self.usualCore = core
     }
 
     package init(core: any Client) {
@@ -104,6 +111,20 @@ public final class Waybill: Sendable {
         self.core.setUser(id, traits: traits)
     }
 
+    /// Says who the user is, from this event on, with the traits that `body` puts; ``Fields/putNull(_:)`` removes one.
+    ///
+    /// For traits whose names or types are known at run time; otherwise as ``setUser(_:traits:)``.
+    @discardableResult
+    public func setUser(_ id: String?, adding body: (inout Fields) -> Void) -> TrackOutcome {
+        self.core.setUser(id, adding: body)
+    }
+
+    /// Says what changed about the user, whoever that is; ``Fields/putNull(_:)`` removes a trait.
+    @discardableResult
+    public func setTraits(_ body: (inout Fields) -> Void) -> TrackOutcome {
+        self.store { draft, rules, salt in draft.take(.user, "set_user", nil, rules, salt, adding: body) }
+    }
+
     /// Says what changed about one of a server's many visitors; `nil` removes a trait.
     @discardableResult
     public func setTraits(_ traits: KeyValuePairs<String, Scalar?>, of visitor: Visitor) -> TrackOutcome {
@@ -119,13 +140,16 @@ public final class Waybill: Sendable {
     }
 
     /// Gives events an id that only a vendor's SDK can issue, as GA4's app instance id; `nil` removes it.
-    public func setVendorID(_ id: String?, for provider: ProviderID) {
+    ///
+    /// Returns `false`, and changes nothing, when all such ids and their providers' names would be beyond 1 KiB.
+    @discardableResult
+    public func setVendorID(_ id: String?, for provider: ProviderID) -> Bool {
         self.core.setVendorID(id, for: provider)
     }
 
     /// Adds fields to every screen, action and event from now on, in place of those registered before.
     ///
-    /// An event's own fields win over these. Returns `false`, and changes nothing, when they are beyond 32 KiB or a filter
+    /// An event's own fields win over these. Returns `false`, and changes nothing, when they are beyond 8 KiB or a filter
     /// drops them.
     @discardableResult
     public func register(_ body: (inout Fields) -> Void) -> Bool {
@@ -151,7 +175,8 @@ public final class Waybill: Sendable {
     /// Says that the app comes to the foreground, or leaves it.
     ///
     /// In the background it holds no file locked, as systems that suspend processes demand of files that an app
-    /// shares with its extensions; the next event begins a new segment.
+    /// shares with its extensions; the next event begins a new segment. Say it again when work in the background ends
+    /// that tracked events.
     public func enter(_ phase: AppPhase) {
         self.core.enter(phase)
     }
@@ -166,6 +191,31 @@ public final class Waybill: Sendable {
     /// Returns once every event stored so far survives a power cut; `track` goes on meanwhile.
     public func flush() throws(WaybillError) {
         try self.core.flush()
+    }
+
+    /// Says that an event told how long the current screen was shown, so that the next one does not.
+    package func screenEnded() {
+        self.core.screenEnded()
+    }
+
+    /// The resettable id of the install, `anon` in its events.
+    public var anonymousID: String {
+        self.core.identity.anonymous
+    }
+
+    /// The user, as ``setUser(_:traits:)`` said.
+    public var userID: String? {
+        self.core.identity.user
+    }
+
+    /// The session as of the last event, `session` in it.
+    public var sessionID: String {
+        self.core.identity.session.text
+    }
+
+    /// What the user allowed, in this process or an earlier one; `nil` as long as nobody asked.
+    public var consent: Consent? {
+        self.core.consent
     }
 
     /// What was stored, dropped and repaired so far.

@@ -22,6 +22,9 @@ package enum EventLimits {
     package static let nameByteCountMax = 255
     /// Firebase's limit for user ids; cutting one could make two users one, so longer ones are refused.
     package static let userByteCountMax = 256
+    /// Ids of vendors' SDKs and the providers' names, and fields registered for every event: both leave room for an event's own.
+    package static let vendorIDsByteCountMax = 1 << 10
+    package static let commonFieldsByteCountMax = 8 << 10
     /// 2^53: up to here doubles hold every integer.
     package static let integerMagnitudeMax: UInt64 = 1 << 53
 }

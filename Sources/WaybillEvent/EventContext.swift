@@ -8,12 +8,12 @@ package struct EventStamp: Hashable, Sendable {
     package var upMilliseconds: UInt64
     /// Milliseconds since the writer's previous event; `nil` for its first.
     package var sincePreviousMilliseconds: UInt64?
-    /// Milliseconds that the previous screen was shown; used by screen events that have one.
-    package var onScreenMilliseconds: UInt64
+    /// Milliseconds that the previous screen was shown, used by screen events that have one; `nil`: told already.
+    package var onScreenMilliseconds: UInt64?
 
     package init(
         id: UniqueID, sequence: UInt64, wallMilliseconds: Int64, upMilliseconds: UInt64,
-        sincePreviousMilliseconds: UInt64?, onScreenMilliseconds: UInt64
+        sincePreviousMilliseconds: UInt64?, onScreenMilliseconds: UInt64?
     ) {
         self.id = id
         self.sequence = sequence
@@ -244,8 +244,9 @@ package struct EventContext: ~Copyable {
         guard draft.kind == .screen, !draft.hasVisitor, self.hasScreen else { return }
         line.append(",\"prev\":")
         line.append(self.screen, self.screenName)
+        guard let milliseconds = stamp.onScreenMilliseconds else { return }
         line.append(",\"prev_ms\":")
-        line.appendDecimal(stamp.onScreenMilliseconds)
+        line.appendDecimal(milliseconds)
     }
 
     private func encodeIdentity(_ draft: borrowing EventDraft, into line: inout LineBuffer) {

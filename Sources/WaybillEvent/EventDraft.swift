@@ -73,6 +73,10 @@ public struct EventDraft: ~Copyable {
         return repairs
     }
 
+    package var fieldsByteCount: Int {
+        self.fields.buffer.count
+    }
+
     /// More fields than any line holds.
     package var isOverflowing: Bool {
         self.fields.buffer.isOverflowing

@@ -2,7 +2,7 @@
 public protocol FieldValue {
     /// Whether JSON can hold the value; NaN and infinities are not numbers there.
     var isFinite: Bool { get }
-    /// Writes the value. Called by ``Fields`` alone, after the key.
+    /// Writes the value: appends one value of another type. Called by ``Fields`` alone, after the key.
     func append(to fields: inout Fields)
 }
 
@@ -16,32 +16,61 @@ extension FieldValue {
 
 extension String: ScalarFieldValue {
     /// Writes a JSON string.
-    public func append(to fields: inout Fields) { fields.withBuffer { $0.appendString(self) } }
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendString(self) } }
 }
 
 extension Bool: ScalarFieldValue {
     /// Writes `true` or `false`.
-    public func append(to fields: inout Fields) { fields.withBuffer { $0.appendBoolean(self) } }
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendBoolean(self) } }
 }
 
 extension Double: ScalarFieldValue {
-    /// Writes the shortest decimal that reads back as this number.
-    public func append(to fields: inout Fields) { fields.withBuffer { $0.appendNumber(self) } }
+    /// Writes the shortest decimal that reads back as this number; nothing for NaN and the infinities.
+    public func append(to fields: inout Fields) {
+        if self.isFinite { fields.putValue { $0.appendNumber(self) } }
+    }
 }
 
 extension Int: ScalarFieldValue {
     /// Writes a decimal; beyond 2^53 as a string.
-    public func append(to fields: inout Fields) { fields.withBuffer { $0.appendNumber(Int64(self)) } }
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
 }
 
 extension Int64: ScalarFieldValue {
     /// Writes a decimal; beyond 2^53 as a string.
-    public func append(to fields: inout Fields) { fields.withBuffer { $0.appendNumber(self) } }
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(self) } }
 }
 
 extension UInt64: ScalarFieldValue {
     /// Writes a decimal; beyond 2^53 as a string.
-    public func append(to fields: inout Fields) { fields.withBuffer { $0.appendNumber(self) } }
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(self) } }
+}
+
+extension Int32: ScalarFieldValue {
+    /// Writes a decimal.
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
+}
+
+extension UInt32: ScalarFieldValue {
+    /// Writes a decimal.
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
+}
+
+extension UInt: ScalarFieldValue {
+    /// Writes a decimal; beyond 2^53 as a string.
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(UInt64(self)) } }
+}
+
+extension Float: ScalarFieldValue {
+    /// Writes the shortest decimal that reads back as this number; nothing for NaN and the infinities.
+    public func append(to fields: inout Fields) {
+        if self.isFinite { fields.putValue { $0.appendNumber(Double(self.description) ?? Double(self)) } }
+    }
+}
+
+extension Substring: ScalarFieldValue {
+    /// Writes a JSON string.
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendString(String(self)) } }
 }
 
 extension Array: FieldValue where Element: ScalarFieldValue {
@@ -50,14 +79,7 @@ extension Array: FieldValue where Element: ScalarFieldValue {
 
     /// Writes a JSON array.
     public func append(to fields: inout Fields) {
-        fields.withBuffer { $0.append(UInt8(ascii: "[")) }
-        var isFirst = true
-        for element in self {
-            if !isFirst { fields.withBuffer { $0.append(UInt8(ascii: ",")) } }
-            isFirst = false
-            element.append(to: &fields)
-        }
-        fields.withBuffer { $0.append(UInt8(ascii: "]")) }
+        fields.putList(self)
     }
 }
 

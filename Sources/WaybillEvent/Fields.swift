@@ -4,11 +4,12 @@ internal import WaybillJSON
 public struct FieldRepairs: Hashable, Sendable {
     /// Fields left out because their value was NaN or infinite.
     ///
-    /// A value of an app's own ``FieldValue`` that writes nothing counts here, too.
+    /// A value of an app's own ``FieldValue`` that writes nothing counts here, too, also as an element of a list.
     public internal(set) var nonFinite = 0
     /// Fields left out because the event has one of that name already: the first stays.
     public internal(set) var duplicate = 0
-    /// Objects left out because they were put into an object: objects are flat.
+    /// Objects left out because they were put into an object, as objects are flat; fields and values left out that an
+    /// app's own ``FieldValue`` wrote beside its one value.
     public internal(set) var nested = 0
     /// Names cut to 255 bytes.
     public internal(set) var cutName = 0
@@ -44,6 +45,8 @@ public struct Fields: ~Copyable {
     @usableFromInline private(set) var isTouched = false
     /// Whether a value is being written that is no object: nothing can be put into it.
     private var isValueOpen = false
+    /// Whether the value that is being written is still to come.
+    private var isValueAwaited = false
     package internal(set) var repairs = FieldRepairs()
     /// What private values are hashed with.
     var salt: PrivacySalt?
@@ -64,6 +67,7 @@ public struct Fields: ~Copyable {
         self.hasObjects = false
         self.isTouched = false
         self.isValueOpen = false
+        self.isValueAwaited = false
         self.repairs = FieldRepairs()
     }
 
@@ -99,7 +103,7 @@ public struct Fields: ~Copyable {
     /// Puts a field whose value is JSON's `null`.
     public mutating func putNull(_ key: String) {
         guard self.begin(key, isFinite: true) else { return }
-        self.buffer.append("null")
+        self.putValue { $0.append("null") }
         self.endValue()
     }
 
@@ -130,6 +134,7 @@ public struct Fields: ~Copyable {
             isFirst = false
             self.putObject { fields in body(&fields, element) }
         }
+        self.isValueAwaited = false
         self.buffer.append(UInt8(ascii: "]"))
         self.endValue()
     }
@@ -141,6 +146,7 @@ public struct Fields: ~Copyable {
         self.isScopeEmpty = true
         self.hasObjects = true
         self.isValueOpen = false
+        self.isValueAwaited = false
         body(&self)
         self.keys.truncate(to: outerKeyCount)
         self.scopeStart = 0
@@ -157,9 +163,10 @@ public struct Fields: ~Copyable {
     @usableFromInline
     mutating func endValue() {
         self.isValueOpen = false
+        guard self.isValueAwaited else { return }
+        self.isValueAwaited = false
         guard !self.buffer.isOverflowing, self.keys.count > 0 else { return }
         let key = self.keys[self.keys.count - 1]
-        guard self.buffer.count == key.start + key.byteCount + 1 else { return }
         self.keys.truncate(to: self.keys.count - 1)
         self.isScopeEmpty = self.keys.count == self.scopeStart
         self.buffer.truncate(to: self.isScopeEmpty ? key.start : key.start - 1)
@@ -213,6 +220,7 @@ public struct Fields: ~Copyable {
         self.keys.append(key)
         self.isScopeEmpty = false
         self.isValueOpen = true
+        self.isValueAwaited = true
         self.buffer.append(UInt8(ascii: ":"))
         return true
     }
@@ -257,9 +265,40 @@ public struct Fields: ~Copyable {
         return UInt32(truncatingIfNeeded: hash)
     }
 
+    /// Writes the value that is awaited; a second one, or one where none can stand, is left out.
     @inline(__always)
-    mutating func withBuffer(_ body: (inout LineBuffer) -> Void) {
-        body(&self.buffer)
+    mutating func putValue(_ write: (inout LineBuffer) -> Void) {
+        guard self.isValueAwaited else {
+            self.repairs.nested += 1
+            return
+        }
+        self.isValueAwaited = false
+        write(&self.buffer)
+    }
+
+    /// Writes a list as the value that is awaited; elements that write nothing are left out.
+    mutating func putList(_ elements: some Sequence<some ScalarFieldValue>) {
+        var isAdmitted = false
+        self.putValue { buffer in
+            isAdmitted = true
+            buffer.append(UInt8(ascii: "["))
+        }
+        guard isAdmitted else { return }
+        var isFirst = true
+        for element in elements {
+            let start = self.buffer.count
+            if !isFirst { self.buffer.append(UInt8(ascii: ",")) }
+            self.isValueAwaited = true
+            element.append(to: &self)
+            if self.isValueAwaited {
+                self.isValueAwaited = false
+                self.buffer.truncate(to: start)
+                self.repairs.nonFinite += 1
+            } else {
+                isFirst = false
+            }
+        }
+        self.buffer.append(UInt8(ascii: "]"))
     }
 
     /// How many fields there are.
@@ -268,6 +307,7 @@ public struct Fields: ~Copyable {
     /// Takes over the fields of `other` from the `start`-th on, but those that are here already.
     mutating func add(_ other: borrowing Fields, from start: Int) {
         guard !other.buffer.isOverflowing else { return }
+        self.hasObjects = self.hasObjects || other.hasObjects
         for index in start..<other.keys.count {
             let key = other.keys[index]
             let text = other.text(key.start..<key.start + key.byteCount)
@@ -321,10 +361,11 @@ public struct Fields: ~Copyable {
         self.editObjects(name) { _ in nil }
     }
 
-    /// Replaces a value by the hash of its text, that of a string without quotes and escapes.
+    /// Replaces a value by the hash of its text, that of a string without quotes and escapes; `null` stays.
     mutating func hash(_ name: String) {
         let salt = self.salt
         func hashed(_ value: UnsafeBufferPointer<UInt8>) -> [UInt8] {
+            if value.elementsEqual("null".utf8) { return Array(value) }
             let isString = value.first == UInt8(ascii: "\"")
             let inside = isString ? UnsafeBufferPointer(rebasing: value[1..<value.count - 1]) : value
             let plain =

@@ -4,6 +4,9 @@
 ///
 /// The first rule that knows an event's type decides. The same user, or the same event, meets the same decision
 /// everywhere and always; events that stayed say the rate. What is said about users, and Waybill's own events, stay.
+/// A user is known by their id, before it is said by the anonymous one: signing in may move them in or out.
+///
+/// A rate is a share of 1: 0 keeps nothing, 1 and more everything, and so does one that is no number.
 public struct Sampling: Hashable, Sendable {
     package enum Unit: Hashable, Sendable {
         case user
@@ -11,7 +14,7 @@ public struct Sampling: Hashable, Sendable {
     }
 
     package let unit: Unit
-    /// Above 0, at most 1.
+    /// From 0 to 1.
     package let rate: Double
     /// `nil`: all.
     private let types: Set<ObjectIdentifier>?
@@ -29,7 +32,7 @@ public struct Sampling: Hashable, Sendable {
     }
 
     private init(_ unit: Unit, _ rate: Double, _ types: [any Event.Type]) {
-        precondition(rate > 0 && rate <= 1, "a share of \(rate) is not above 0 and at most 1")
+        let rate = rate.isNaN ? 1 : min(max(rate, 0), 1)
         self.unit = unit
         self.rate = rate
         self.types = types.isEmpty ? nil : Set(types.map { ObjectIdentifier($0) })

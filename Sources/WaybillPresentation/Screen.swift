@@ -15,7 +15,8 @@ public struct ScreenViewed: ScreenEvent {
 
 /// The last screen that closed: the app went to the background, or what followed is no tracked screen.
 ///
-/// A screen that is followed by another has no such event: the time spent on it is in the next one's `prev_ms`.
+/// A screen that is followed by another has no such event: the time spent on it is in the next one's `prev_ms`. After
+/// this event the next screen says which one it followed, and no `prev_ms`.
 public struct ScreenEnded: Event {
     /// The screen that closed.
     public let screen: ScreenRef?

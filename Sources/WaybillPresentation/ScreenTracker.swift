@@ -82,6 +82,7 @@ public final class ScreenTracker {
             self.waybill.track(screen.event)
         case .end(let screen, let duration):
             self.waybill.track(ScreenEnded(screen.ref, after: duration))
+            self.waybill.screenEnded()
         case .settle:
             self.settling = Task { self.perform(self.stack.settled(at: self.now())) }
         case .wait:

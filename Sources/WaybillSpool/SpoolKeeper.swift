@@ -116,7 +116,8 @@ package struct SpoolKeeper<Files: FileSystem> {
             try self.finishInterrupted(&upkeep)
             let segments = try self.segments()
             let witnessed = segments.filter { $0.name.writer != writer && !$0.name.isKept }.map(\.modified).max() ?? 0
-            let oldest = min(now.milliseconds * 1_000_000, witnessed) - quota.ageMax.nanoseconds
+            let oldest = min(now.milliseconds.saturatingProduct(1_000_000), witnessed)
+                .saturatingSum(-quota.ageMax.nanoseconds)
             upkeep.byteCount = segments.reduce(0) { $0 + $1.byteCount }
             var count = segments.count
             var keptByteCount = segments.filter(\.name.isKept).reduce(0) { $0 + $1.byteCount }
@@ -159,7 +160,9 @@ package struct SpoolKeeper<Files: FileSystem> {
             guard let status = try self.files.status(at: self.path(name.description)) else { continue }
             segments.append(Segment(name: name, byteCount: status.byteCount, modified: status.modified))
         }
-        return segments
+        // By when they were written: the oldest writer may be one that still writes. A tie keeps the names' order.
+        return segments.enumerated().sorted { ($0.element.modified, $0.offset) < ($1.element.modified, $1.offset) }
+            .map(\.element)
     }
 
     private func finishInterrupted(_ upkeep: inout Upkeep) throws(FileSystemError) {

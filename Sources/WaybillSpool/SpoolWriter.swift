@@ -55,6 +55,8 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     private var firstNotDurable: UInt64 = 1
     /// The first sequence of the open segment when its name is durable, or of one that was open then.
     private var durablyNamed: UInt64?
+    /// First sequences of segments whose sync failed: nobody can say any more whether their lines are on the disk.
+    private var doubtful: [UInt64] = []
 
     /// Prepares the folder; makes no segment before the first line.
     ///
@@ -311,17 +313,24 @@ extension SpoolWriter {
         SpoolFlush(
             directory: self.directory, writer: self.writer,
             firstSequences: self.firstNotDurable..<self.nextSequence, openSegment: self.segment?.firstSequence,
-            isNamed: self.segment.map { $0.firstSequence == self.durablyNamed } ?? false)
+            isNamed: self.segment.map { $0.firstSequence == self.durablyNamed } ?? false, doubtful: self.doubtful)
     }
 
     /// The segments before the flush's last need no further one.
     package mutating func flushed(_ flush: SpoolFlush) {
         self.firstNotDurable = max(self.firstNotDurable, flush.openSegment ?? flush.firstSequences.upperBound)
         if let segment = flush.openSegment, !flush.firstSequences.isEmpty { self.durablyNamed = segment }
+        self.doubtful.removeAll(where: flush.doubtful.contains)
     }
 
     /// Ends the segment: after a failed sync the system may call its pages clean, and a later sync would lie.
-    package mutating func flushFailed(_ flush: SpoolFlush) {
+    package mutating func flushFailed(_ flush: SpoolFlush, _ failure: SpoolFlushFailure) {
+        if failure.isRestDurable {
+            self.flushed(flush)
+            self.doubtful += failure.doubtful
+            return
+        }
+        if let segment = failure.segment { self.doubtful.append(segment) }
         if let segment = self.segment, segment.firstSequence == flush.openSegment, segment.byteCount > 0 {
             self.closeSegment()
         }
@@ -338,31 +347,77 @@ package struct SpoolFlush: Hashable, Sendable {
     /// Whether only lines of the open segment are not durable, and its name is.
     fileprivate let isNamed: Bool
 
+    /// Segments whose sync failed earlier.
+    fileprivate let doubtful: [UInt64]
+
     /// Returns once the lines are durable; segments that are gone were delivered.
-    package func perform(on files: some FileSystem) throws(FileSystemError) {
-        guard !self.firstSequences.isEmpty else { return }
-        if self.isNamed {
-            let name = SegmentName(writer: self.writer, firstSequence: self.firstSequences.lowerBound)
-            return try self.synchronize(name, on: files)
-        }
-        for name in try SpoolReader.segments(in: self.directory, on: files)
-        where name.writer == self.writer && self.firstSequences.contains(name.firstSequence) {
-            try self.synchronize(name, on: files)
-        }
-        try files.synchronizeDirectory(self.directory)
+    package func perform(on files: some FileSystem) throws(SpoolFlushFailure) {
+        if !self.firstSequences.isEmpty { try self.synchronize(on: files) }
+        try self.checkDoubtful(on: files)
     }
 
-    private func synchronize(_ name: SegmentName, on files: some FileSystem) throws(FileSystemError) {
+    private func synchronize(on files: some FileSystem) throws(SpoolFlushFailure) {
+        if self.isNamed { return try self.synchronize(self.firstSequences.lowerBound, on: files) }
+        let names: [SegmentName]
+        do throws(FileSystemError) {
+            names = try SpoolReader.segments(in: self.directory, on: files)
+        } catch {
+            throw SpoolFlushFailure(error: error)
+        }
+        for name in names where name.writer == self.writer && self.firstSequences.contains(name.firstSequence) {
+            try self.synchronize(name.firstSequence, on: files)
+        }
+        do throws(FileSystemError) {
+            try files.synchronizeDirectory(self.directory)
+        } catch {
+            throw SpoolFlushFailure(error: error)
+        }
+    }
+
+    private func synchronize(_ segment: UInt64, on files: some FileSystem) throws(SpoolFlushFailure) {
+        guard !self.doubtful.contains(segment) else { return }
         let file: FileID
         do throws(FileSystemError) {
-            file = try files.open(Path.join(self.directory, name.description), .read)
+            file = try files.open(self.path(segment), .read)
         } catch {
             if error.errno == SystemErrorText.noEntry { return }
-            throw error
+            throw SpoolFlushFailure(error: error)
         }
         defer { files.close(file) }
-        try files.synchronize(file)
+        do throws(FileSystemError) {
+            try files.synchronize(file)
+        } catch {
+            throw SpoolFlushFailure(error: error, segment: segment)
+        }
     }
+
+    /// Fails as long as a segment is there whose sync failed; once it is gone, whoever took it has its lines.
+    private func checkDoubtful(on files: some FileSystem) throws(SpoolFlushFailure) {
+        var rest: [UInt64] = []
+        do throws(FileSystemError) {
+            for segment in self.doubtful where try files.status(at: self.path(segment)) != nil { rest.append(segment) }
+        } catch {
+            throw SpoolFlushFailure(error: error)
+        }
+        guard let first = rest.first else { return }
+        throw SpoolFlushFailure(
+            error: FileSystemError("synchronize", path: self.path(first), errno: SystemErrorText.inputOutput),
+            isRestDurable: true, doubtful: rest)
+    }
+
+    private func path(_ segment: UInt64) -> String {
+        Path.join(self.directory, SegmentName(writer: self.writer, firstSequence: segment).description)
+    }
+}
+
+/// Why not every line is durable.
+package struct SpoolFlushFailure: Error {
+    package let error: FileSystemError
+    /// The segment whose sync failed.
+    fileprivate var segment: UInt64?
+    /// Whether all lines are durable but those of `doubtful`.
+    fileprivate var isRestDurable = false
+    fileprivate var doubtful: [UInt64] = []
 }
 
 extension FileSystemError {

@@ -78,6 +78,21 @@ extension Duration {
     }
 }
 
+/// For times that a file or a clock claims, and that may be absurd.
+extension Int64 {
+    /// The product, or the limit that it is beyond.
+    package func saturatingProduct(_ factor: Int64) -> Int64 {
+        let (product, overflow) = self.multipliedReportingOverflow(by: factor)
+        return overflow ? ((self < 0) == (factor < 0) ? .max : .min) : product
+    }
+
+    /// The sum, or the limit that it is beyond.
+    package func saturatingSum(_ other: Int64) -> Int64 {
+        let (sum, overflow) = self.addingReportingOverflow(other)
+        return overflow ? (other < 0 ? .min : .max) : sum
+    }
+}
+
 /// The seam to the machine's clocks.
 package protocol SystemClock: Sendable {
     func wallTime() -> WallTime

@@ -209,7 +209,7 @@ extension FileStatus {
             identity: FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino)),
             kind: kind,
             byteCount: Int(status.st_size),
-            modified: Int64(modified.tv_sec) * 1_000_000_000 + Int64(modified.tv_nsec),
+            modified: Int64(modified.tv_sec).saturatingProduct(1_000_000_000).saturatingSum(Int64(modified.tv_nsec)),
             birth: birth, permissions: UInt16(truncatingIfNeeded: status.st_mode & 0o777))
     }
 }

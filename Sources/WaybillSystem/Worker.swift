@@ -117,10 +117,25 @@ package final class Worker: Sendable {
         }
     }
 
-    /// Starts the thread.
+    /// Starts the thread; ends the program when the system refuses one.
     ///
     /// - Parameter name: at most 15 bytes; `top -H` and `perf` show it.
-    package init(name: String, _ body: @escaping @Sendable () -> Void) {
+    package convenience init(name: String, _ body: @escaping @Sendable () -> Void) {
+        self.init()
+        let status = self.start(name, body)
+        precondition(status == 0, "no thread could be started: \(SystemErrorText.message(status))")
+    }
+
+    /// Starts a thread; `nil` when the system refuses one.
+    package static func attempt(name: String, _ body: @escaping @Sendable () -> Void) -> Worker? {
+        let worker = Worker()
+        return worker.start(name, body) == 0 ? worker : nil
+    }
+
+    private init() {}
+
+    /// Returns the system's error number, 0 for none.
+    private func start(_ name: String, _ body: @escaping @Sendable () -> Void) -> Int32 {
         let isDone = self.isDone
         let start = Unmanaged.passRetained(
             Start(name: name) {
@@ -147,7 +162,8 @@ package final class Worker: Sendable {
                 return nil
             }, start.toOpaque())
         pthread_attr_destroy(&attributes)
-        precondition(status == 0, "no thread could be started: \(SystemErrorText.message(status))")
+        if status != 0 { start.release() }
+        return status
     }
 
     /// Returns once the body has returned.

@@ -274,12 +274,52 @@ private func flushCallCount(
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     _ = try spool.appendLine("one")
     let flush = spool.flush
-    disk.setFaults { _ in .error(SystemErrorText.inputOutput) }
-    #expect(throws: FileSystemError.self) { try flush.perform(on: disk) }
+    // The list, the segment's opening, its sync, the folder.
+    for failing in 0...3 {
+        let call = disk.callCount + failing
+        disk.setFaults { $0 == call ? .error(SystemErrorText.inputOutput) : nil }
+        #expect(throws: SpoolFlushFailure.self) { try flush.perform(on: disk) }
+    }
     disk.clearFaults()
-    spool.flushFailed(flush)
+    let failure = try #require(flushFailure(flush, disk, at: 2))
+    spool.flushFailed(flush, failure)
     _ = try spool.appendLine("two")
     #expect(disk.names("/spool").count == 2)
+}
+
+@Test func `a segment whose sync failed is not durable by another sync, and in the way until it is gone`() throws {
+    let disk = FaultyFileSystem()
+    var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
+    _ = try spool.appendLine("one")
+    let first = spool.flush
+    spool.flushFailed(first, try #require(flushFailure(first, disk, at: 2)))
+    _ = try spool.appendLine("two")
+    for _ in 0..<2 {
+        let flush = spool.flush
+        let failure = try #require(flushFailure(flush, disk, at: nil))
+        #expect(failure.error.description.contains("-00000000000000000001.ndjson"))
+        spool.flushFailed(flush, failure)
+    }
+    let paths = disk.names("/spool").map { "/spool/\($0)" }
+    // The other lines are, and no flush begins another segment.
+    #expect(paths.map(disk.durableByteCount) == [0, 6])
+    try disk.unlink(paths[0])
+    _ = try spool.appendLine("six")
+    for callCount in [3, 2] { #expect(try flushCallCount(&spool, disk) == callCount) }
+    #expect(disk.names("/spool").count == 1)
+}
+
+/// Why a flush fails when its n-th call does; `nil` when it does not.
+private func flushFailure(_ flush: SpoolFlush, _ disk: FaultyFileSystem, at failing: Int?) -> SpoolFlushFailure? {
+    let before = disk.callCount
+    disk.setFaults { failing == $0 - before ? .error(SystemErrorText.inputOutput) : nil }
+    defer { disk.clearFaults() }
+    do throws(SpoolFlushFailure) {
+        try flush.perform(on: disk)
+        return nil
+    } catch {
+        return error
+    }
 }
 
 @Test func `a folder that was cleared away is made again`() throws {

@@ -272,3 +272,64 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
         spoolsIn: "/var/spool/shop", environment: .dev, bundle: "b", version: "1", build: "1")
     #expect(configuration.spool == "/var/spool/shop/dev")
 }
+
+@Test func `segments grow old in a process that runs for long, too`() throws {
+    let disk = FaultyFileSystem()
+    let clock = ManualClock()
+    let old = try smallClient(on: disk, seed: 1, clock: clock, byteCountMax: .max)
+    old.fill(0..<40)
+    let runs = try smallClient(on: disk, seed: 2, clock: clock, byteCountMax: .max)
+    for day in 1...3 {
+        clock.advance(milliseconds: 86_400_000)
+        disk.setTime(clock.wallTime().milliseconds * 1_000_000)
+        // Another process bears out what time it is.
+        old.fill(day * 1000..<day * 1000 + 1)
+        runs.fill(day * 1000..<day * 1000 + 20)
+    }
+    #expect(runs.core.counters.evicted > 20)
+}
+
+@Test func `the quota holds for events that only flushes write`() throws {
+    let client = try Client(
+        segmentByteCountMax: 10_000,
+        adjusting: { configuration in
+            configuration.durability = .memory
+            configuration.quota.byteCountMax = 20_000
+        })
+    for index in 0..<300 {
+        client.fill(index..<index + 1)
+        try client.core.flush()
+    }
+    #expect(client.byteCount < 40_000)
+    #expect(client.core.counters.evicted > 0)
+}
+
+@Test func `what was written first goes first, whichever process wrote it`() throws {
+    let disk = FaultyFileSystem()
+    let clock = ManualClock()
+    // The server has the older name, the job the older lines.
+    let server = try smallClient(on: disk, seed: 1, clock: clock, byteCountMax: .max)
+    clock.advance(milliseconds: 1000)
+    let job = try smallClient(on: disk, seed: 2, clock: clock, byteCountMax: .max)
+    job.fill(1000..<1020)
+    clock.advance(milliseconds: 86_400_000)
+    disk.setTime(clock.wallTime().milliseconds * 1_000_000)
+    server.fill(0..<60)
+    clock.advance(milliseconds: 1000)
+    let next = try smallClient(on: disk, seed: 3, clock: clock, byteCountMax: 60_000, ageMax: .seconds(864_000))
+    #expect(next.core.counters.evicted > 0)
+    let left = next.names("e")
+    #expect(left.filter { $0.count == 5 }.count < 20)
+    #expect(left.contains("e0"))
+}
+
+@Test func `a clock beyond any calendar ends nothing`() throws {
+    let disk = FaultyFileSystem()
+    try smallClient(on: disk, seed: 1).fill(0..<40)
+    let clock = ManualClock()
+    // The year 2269 is beyond what 64 bits of nanoseconds hold.
+    clock.jump(milliseconds: 9_450_000_000_000 - clock.wallTime().milliseconds)
+    disk.setTime(.max)
+    let client = try Client(on: disk, seed: 2, clock: clock)
+    #expect(client.track("a") == .stored(seq: 1))
+}

@@ -302,21 +302,51 @@ private func holdsUser(_ bytes: [UInt8]) -> Bool {
 
 private struct Rare: ScreenEvent {}
 
-private struct Nothing: FieldValue { func append(to fields: inout Fields) {} }
+private struct Nothing: ScalarFieldValue { func append(to fields: inout Fields) {} }
 private struct Meddling: FieldValue { func append(to fields: inout Fields) { fields.put("inner", 1) } }
+private struct Twofold: ScalarFieldValue {
+    func append(to fields: inout Fields) {
+        "a".append(to: &fields)
+        5.append(to: &fields)
+    }
+}
+private struct Infinite: FieldValue {
+    func append(to fields: inout Fields) { Double.infinity.append(to: &fields) }
+}
 
-@Test func `a value of the app's own that writes none, or a field, makes no broken line`() throws {
+@Test func `a value of the app's own that writes none, two, or a field, makes no broken line`() throws {
     let client = try Client()
     client.track("a") { fields in
+        "raw".append(to: &fields)
         fields.put("nothing", Nothing())
         fields.put("x", 1)
         fields.put("meddling", Meddling())
+        fields.put("infinite", Infinite())
         fields.put("y", object: { $0.put("nothing", Nothing()) })
-        fields.put("z", 2)
+        fields.put("z", Twofold())
+        fields.put("list", [Nothing(), Nothing()])
+        fields.put("lists", objects: [1]) { inner, _ in
+            7.append(to: &inner)
+            inner.put("q", [Twofold(), Twofold()])
+        }
+        fields.put("end", 2)
     }
-    #expect(client.lines[0].contains(#""data":{"x":1,"y":{},"z":2}"#))
-    #expect(client.core.counters.repairs.nonFinite == 3)
-    #expect(client.core.counters.repairs.nested == 1)
+    #expect(client.lines[0].contains(#""data":{"x":1,"y":{},"z":"a","list":[],"lists":[{"q":["a","a"]}],"end":2}"#))
+    #expect(client.core.counters.repairs.nonFinite == 6)
+    #expect(client.core.counters.repairs.nested == 6)
+}
+
+@Test func `values of smaller types are fields, too`() throws {
+    let client = try Client()
+    client.track("a") { fields in
+        fields.put("a", Float(0.1))
+        fields.put("b", UInt32.max)
+        fields.put("c", Int32.min)
+        fields.put("d", "xyz".dropFirst())
+        fields.put("e", [UInt(7)])
+        fields.put("f", Float.nan)
+    }
+    #expect(client.lines[0].contains(#""data":{"a":0.1,"b":4294967295,"c":-2147483648,"d":"yz","e":[7]}"#))
 }
 
 @Test func `names and kinds of Waybill's own are not the app's`() throws {

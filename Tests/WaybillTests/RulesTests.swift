@@ -236,3 +236,76 @@ func `a wall clock that jumps by more than two seconds is told of`(milliseconds:
     if isTold { #expect(client.members("jump_ms")[1] == "\(milliseconds)") }
     #expect(client.members("seq") == client.lines.indices.map { "\($0 + 1)" })
 }
+
+@Test func `a filter reaches objects that a call site adds to fields of a provider's own`() throws {
+    let client = try Client(adjusting: { $0.filters = [.removing("email"), .hashing("phone")] })
+    client.waybill.track(Shared()) { fields in
+        fields.put(
+            "customer",
+            object: { customer in
+                customer.put("email", "a@example.com")
+                customer.put("phone", "555-0101")
+            })
+    }
+    #expect(!client.lines[0].contains("a@example.com"))
+    #expect(!client.lines[0].contains("555-0101"))
+}
+
+@Test func `a removed trait is removed, not hashed`() throws {
+    let client = try Client(adjusting: { $0.filters = [.hashing("phone")] })
+    client.core.setUser("u", traits: ["phone": nil])
+    #expect(client.lines[0].contains(#""traits":{"phone":null}"#))
+}
+
+@Test func `what every event says leaves room for an event's own`() throws {
+    let client = try Client()
+    let waybill = client.waybill
+    #expect(!waybill.register { $0.put("x", String(repeating: "x", count: 9000)) })
+    #expect(waybill.register { $0.put("x", String(repeating: "\u{1}", count: 1300)) })
+    #expect(!waybill.setVendorID(String(repeating: "v", count: 1100), for: .ga4))
+    #expect(waybill.setVendorID(String(repeating: "\u{1}", count: 1000), for: .ga4))
+    #expect(!waybill.setVendorID("more than there is room for", for: .flurry))
+    #expect(waybill.setVendorID(nil, for: .flurry))
+    #expect(client.track("a") { $0.put("own", String(repeating: "o", count: 10_000)) } == .stored(seq: 1))
+}
+
+@Test func `a rate beyond a share is the nearest share`() throws {
+    for (rate, isStored) in [(0, false), (-1, false), (2, true), (Double.nan, true)] {
+        let client = try Client(adjusting: { $0.sampling = [.events(rate), .users(rate)] })
+        #expect((client.track("a") == .stored(seq: 1)) == isStored)
+    }
+}
+
+@Test func `time before a screen that was entered in the background is not taken from it`() throws {
+    let client = try Client()
+    client.core.enter(.background)
+    client.clock.advance(milliseconds: 3_600_000)
+    client.screen("FromPush")
+    client.clock.advance(milliseconds: 100)
+    client.core.enter(.foreground)
+    client.clock.advance(milliseconds: 600_000)
+    client.screen("Next")
+    #expect(client.members("prev_ms") == ["-", "600000"])
+}
+
+@Test func `time on a screen is told once`() throws {
+    let client = try Client()
+    client.screen("A")
+    client.clock.advance(milliseconds: 1000)
+    client.track("screen_end")
+    client.core.screenEnded()
+    client.screen("B")
+    client.clock.advance(milliseconds: 1000)
+    client.screen("C")
+    #expect(client.members("prev") == ["-", "-", "\"A\"", "\"B\""])
+    #expect(client.members("prev_ms") == ["-", "-", "-", "1000"])
+}
+
+@Test func `events of the client's own go to system logs alone`() throws {
+    let client = try Client(providers: [.all(.ga4), .only(.mixpanel, Shared.self)])
+    _ = client.core.setConsent(analytics: true, ads: true)
+    client.track("a")
+    let events = client.lines.compactMap { EventView(line: Array($0.utf8)) }
+    #expect(events.map { $0.delivery(to: .ga4)?.name } == [nil, "a"])
+    #expect(events.map { $0.delivery(to: .mixpanel)?.name } == [nil, nil])
+}

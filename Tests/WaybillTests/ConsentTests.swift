@@ -1,0 +1,101 @@
+import Testing
+import Waybill
+import WaybillEvent
+import WaybillSystem
+import WaybillTesting
+
+private func isAllowed(on disk: FaultyFileSystem, clock: ManualClock = ManualClock()) throws -> Bool {
+    let client = try Client(on: disk, seed: 99, clock: clock)
+    return client.track("later") != .dropped(.optedOut)
+}
+
+@Test func `an answer is on the disk when it was given`() throws {
+    let disk = FaultyFileSystem()
+    var configuration = Client.configuration()
+    configuration.device = .init(os: "Linux")
+    // Nothing runs later: as if the process had died in this moment.
+    let core = try ClientCore(
+        configuration, on: disk, clock: ManualClock(), seed: 1, zone: { _ in 0 }, execute: { _ in })
+    _ = core.setConsent(analytics: false, ads: false)
+    #expect(try !isAllowed(on: disk))
+    _ = core.setConsent(analytics: true, ads: false)
+    #expect(try isAllowed(on: disk))
+}
+
+@Test func `an answer that a full disk refused is saved once there is room`() throws {
+    for recover: (Client) throws -> Void in [
+        { $0.track("dropped") }, { try $0.core.flush() }, { $0.core.enter(.background) }, { try $0.core.purge() },
+    ] {
+        let client = try Client()
+        client.disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+        _ = client.core.setConsent(analytics: false, ads: false)
+        #expect(client.core.counters.installFailures == 1)
+        client.track("too early to try again")
+        #expect(client.core.counters.installFailures == 1)
+        client.clock.advance(milliseconds: 11_000)
+        client.disk.clearFaults()
+        try recover(client)
+        #expect(try !isAllowed(on: client.disk))
+        #expect(client.core.counters.installFailures == 1)
+    }
+}
+
+@Test func `an answer is saved also where the install could not be read at the start`() throws {
+    let disk = FaultyFileSystem()
+    let anonymous = try Client(on: disk).core.identity.anonymous
+    disk.setFaults { _ in .error(SystemErrorText.inputOutput) }
+    let client = try Client(on: disk, seed: 2)
+    disk.clearFaults()
+    _ = client.core.setConsent(analytics: false, ads: false)
+    let next = try Client(on: disk, seed: 3)
+    #expect(next.track("a") == .dropped(.optedOut))
+    #expect(next.core.identity.anonymous == anonymous)
+}
+
+@Test(arguments: [false, true])
+func `another process of the spool keeps what the user said here`(isReset: Bool) throws {
+    let disk = FaultyFileSystem()
+    let clock = ManualClock()
+    let app = try Client(on: disk, seed: 1, clock: clock)
+    let widget = try Client(on: disk, seed: 2, clock: clock)
+    _ = app.core.setConsent(analytics: false, ads: false)
+    clock.advance(milliseconds: 31 * 60_000)
+    if isReset { try widget.core.reset() } else { widget.track("in a new session") }
+    #expect(try !isAllowed(on: disk))
+    // The last answer wins, wherever it was given.
+    _ = widget.core.setConsent(analytics: true, ads: true)
+    #expect(try isAllowed(on: disk))
+}
+
+@Test func `without consent no line says who the user is`() throws {
+    let client = try Client()
+    _ = client.core.setConsent(analytics: false, ads: false)
+    client.core.setUser("alice@example.com", traits: ["tier": "P"])
+    client.core.setVendorID("0a1b2c3d", for: .ga4)
+    _ = client.core.setConsent(analytics: false, ads: true)
+    #expect(!client.lines.joined().contains("alice"))
+    #expect(!client.lines.joined().contains("0a1b2c3d"))
+    _ = client.core.setConsent(analytics: true, ads: true)
+    client.track("a")
+    #expect(member("user", of: client.lines[3]) == "\"alice@example.com\"")
+    #expect(client.core.identity.user == "alice@example.com")
+    #expect(client.core.consent == Consent(analytics: true, ads: true))
+}
+
+@Test func `what the client says of itself is what its events say`() throws {
+    let client = try Client()
+    let waybill = client.waybill
+    #expect(waybill.consent == nil && waybill.userID == nil)
+    let traits = ["plan": "pro", "age": "31"]
+    waybill.setUser("u-1") { fields in
+        for (name, value) in traits.sorted(by: { $0.key < $1.key }) { fields.put(name, value) }
+    }
+    waybill.setTraits { $0.putNull("age") }
+    let lines = client.lines
+    #expect(lines[0].contains(#""traits":{"age":"31","plan":"pro"}"#))
+    #expect(lines[1].contains(#""traits":{"age":null}"#))
+    #expect(lines.map { member("user", of: $0) } == ["\"u-1\"", "\"u-1\""])
+    #expect(waybill.userID == "u-1")
+    #expect(member("anon", of: lines[1]) == "\"\(waybill.anonymousID)\"")
+    #expect(member("session", of: lines[1]) == "\"\(waybill.sessionID)\"")
+}
