@@ -13,6 +13,33 @@ private struct AddedToCart: ActionEvent {
     }
 }
 
+private struct HomeScreen: ScreenEvent {}
+
+private struct LoginScreen: ScreenEvent {}
+
+private struct ProductScreen: ScreenEvent {
+    let id: String
+    let type: String?
+    var screen: ScreenRef? { ScreenRef("Product", type: self.type, id: self.id) }
+}
+
+/// A screen that the client calls by its event's name.
+private struct NamelessScreen: ScreenEvent {
+    var name: String { "Settings" }
+    var screen: ScreenRef? { nil }
+}
+
+/// Not the user's doing, under the name of what is.
+private struct CartFilled: Event {
+    var name: String { "added_to_cart" }
+}
+
+private struct SignedUp: Event {
+    let email: String
+    var name: String { "sign_up" }
+    func encode(into fields: inout Fields) { fields.put("email", private: self.email) }
+}
+
 /// What an app developer would test.
 private struct Cart {
     let waybill: Waybill
@@ -45,10 +72,76 @@ private struct Cart {
     }
     #expect(
         other?.description == """
-            added_to_cart(product: "toaster", count: 1) was to be tracked 2 times, and was 0 times; tracked:
-              1. added_to_cart(product: "kettle", count: 1, source: "list")
+            action added_to_cart(product: "toaster", count: 1) was to be tracked 2 times, and was 0 times; tracked:
+              1. action added_to_cart(product: "kettle", count: 1, source: "list")
             """)
     #expect(throws: ExpectationFailure.self) { try recorder.expectNotTracked("added_to_cart") }
+}
+
+@Test func `a screen that was tracked is no other screen`() throws {
+    let recorder = try Recorder()
+    recorder.waybill.track(LoginScreen())
+    try recorder.expectTracked(LoginScreen(), times: 1)
+    try recorder.expectTracked(HomeScreen(), times: 0)
+    try recorder.expectNotTracked(HomeScreen())
+    let failure = #expect(throws: ExpectationFailure.self) { try recorder.expectTracked(HomeScreen(), times: 1) }
+    #expect(
+        failure?.description == """
+            screen screen_view() on HomeScreen was to be tracked 1 times, and was 0 times; tracked:
+              1. screen screen_view() on LoginScreen
+            """)
+    #expect(throws: ExpectationFailure.self) { try recorder.expectNotTracked(LoginScreen()) }
+}
+
+@Test func `a screen is expected with its class and id, and by whichever name the client gives it`() throws {
+    let recorder = try Recorder()
+    recorder.waybill.track(ProductScreen(id: "1", type: "ProductView"))
+    recorder.waybill.track(NamelessScreen())
+    try recorder.expectTracked(ProductScreen(id: "1", type: "ProductView"), times: 1)
+    try recorder.expectNotTracked(ProductScreen(id: "2", type: "ProductView"))
+    try recorder.expectTracked(NamelessScreen(), times: 1)
+    let failure = #expect(throws: ExpectationFailure.self) {
+        try recorder.expectTracked(ProductScreen(id: "1", type: nil))
+    }
+    #expect(
+        failure?.description == """
+            screen screen_view() on Product, id 1 was to be tracked at least once, and was 0 times; tracked:
+              1. screen screen_view() on Product, class ProductView, id 1
+              2. screen Settings() on Settings
+            """)
+}
+
+@Test func `an event of another kind is another event, and one without a screen may be on any`() throws {
+    let recorder = try Recorder()
+    let cart = Cart(waybill: recorder.waybill)
+    recorder.waybill.track(HomeScreen())
+    cart.add("kettle")
+    try recorder.expectTracked(AddedToCart(product: "kettle"), times: 1)
+    try recorder.expectNotTracked(CartFilled())
+    recorder.waybill.track(CartFilled())
+    try recorder.expectTracked(CartFilled(), times: 1)
+    try recorder.expectTracked("added_to_cart", times: 2)
+}
+
+@Test func `a recorder sees what would gather in memory`() throws {
+    let recorder = try Recorder { $0.durability = .memory }
+    #expect(recorder.waybill.track(HomeScreen()) == .stored(seq: 1))
+    try recorder.expectTracked(HomeScreen(), times: 1)
+    #expect(throws: ExpectationFailure.self) { try recorder.expectNotTracked("screen_view") }
+}
+
+@Test func `private values have the same hashes in every recorder, and others after a reset`() throws {
+    let first = try Recorder()
+    let second = try Recorder()
+    for recorder in [first, second] {
+        recorder.waybill.track(SignedUp(email: "a@example.com"))
+        try recorder.waybill.reset()
+        recorder.waybill.track(SignedUp(email: "a@example.com"))
+    }
+    #expect(first.events.map(\.line) == second.events.map(\.line))
+    let hashes = first.events.flatMap { event in event.fields.map(\.text) }
+    #expect(Set(hashes).count == 2)
+    try first.expectTracked(SignedUp(email: "a@example.com"), times: 1)
 }
 
 @Test func `recorders know nothing of each other, and are the same in every run`() throws {
