@@ -81,6 +81,15 @@ package struct ScreenStack: Sendable {
         return self.show(self.visible[index], at: now)
     }
 
+    /// A visible view is drawn anew: its screen is viewed with this event the next time.
+    ///
+    /// It is no view of it. Another screen than before changes nothing here: ``changed(_:_:at:)`` tells of it.
+    package mutating func redrawn(_ screen: Screen, _ key: Key) {
+        guard let index = self.visible.firstIndex(where: { $0.key == key }) else { return }
+        guard self.visible[index].screen == screen else { return }
+        self.visible[index].screen = screen
+    }
+
     /// A view is not visible any more.
     package mutating func disappeared(_ key: Key, at now: Instant) -> Action {
         self.visible.removeAll { $0.key == key }

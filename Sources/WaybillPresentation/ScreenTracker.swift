@@ -41,9 +41,19 @@ public final class ScreenTracker {
         self.perform(self.stack.appeared(Screen(event), ObjectIdentifier(owner), at: self.now()))
     }
 
-    /// Says that `owner`, which is visible, shows another screen than before.
+    /// Says that `owner`, which is visible, shows another screen than before, or the same one with other fields.
+    ///
+    /// Another screen is viewed. The same one is not; the event is what it is viewed with the next time, as when the
+    /// app comes back.
     public func screenChanged(to event: some ScreenEvent, on owner: AnyObject) {
         self.perform(self.stack.changed(Screen(event), ObjectIdentifier(owner), at: self.now()))
+    }
+
+    /// Says that `owner` is drawn anew, if it is visible: its screen is viewed with this event the next time.
+    ///
+    /// Tracks nothing, so that a view's body may call it.
+    package func screenRedrawn(_ event: some ScreenEvent, on owner: AnyObject) {
+        self.stack.redrawn(Screen(event), ObjectIdentifier(owner))
     }
 
     /// Says that `owner` is not visible any more; the screen below it, if any, is viewed again.

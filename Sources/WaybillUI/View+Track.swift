@@ -16,6 +16,8 @@
         }
 
         /// Tracks this view as a screen that has an event type of its own.
+        ///
+        /// Each view of it is tracked with the event that the view was last drawn with; other fields alone are no view.
         public func trackScreen(_ event: some ScreenEvent) -> some View {
             self.modifier(ScreenModifier(event))
         }
@@ -56,7 +58,10 @@
         }
 
         func body(content: Content) -> some View {
-            content
+            // Its fields may be others now, and SwiftUI says so nowhere else.
+            self.tracker?.screenRedrawn(self.event, on: self.anchor)
+            return
+                content
                 .onAppear { self.tracker?.screenAppeared(self.event, on: self.anchor) }
                 .onDisappear { self.tracker?.screenDisappeared(on: self.anchor) }
                 .onChange(of: self.event.screen) { self.tracker?.screenChanged(to: self.event, on: self.anchor) }

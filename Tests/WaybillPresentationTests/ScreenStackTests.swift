@@ -12,6 +12,20 @@ private func screen(_ name: String, id: String? = nil) -> Screen {
     Screen(ScreenViewed(ScreenRef(name, id: id)))
 }
 
+/// A screen whose fields change while it is shown.
+private struct PlaylistScreen: ScreenEvent {
+    let songCount: Int
+    var id = "p-7"
+    var screen: ScreenRef? { ScreenRef("Playlist", id: self.id) }
+}
+
+extension ScreenStack.Action {
+    /// What the playlist is viewed with; `nil` when it is not viewed.
+    fileprivate var songCount: Int? {
+        if case .view(let screen) = self { (screen.event as? PlaylistScreen)?.songCount } else { nil }
+    }
+}
+
 /// Any first instant will do: only differences count.
 private let start = ContinuousClock.Instant.now
 
@@ -77,6 +91,36 @@ func `another screen of the same view is viewed, and only on top`() {
     #expect(stack.disappeared(sheet.key, at: at(4)) == .settle)
     #expect(stack.settled(at: at(4)) == .view(screen("Product", id: "3")))
     #expect(stack.changed(screen("Other"), sheet.key, at: at(5)) == .wait)
+}
+
+@Test
+func `a screen is viewed again with the event that it was drawn with last`() {
+    var stack = ScreenStack()
+    let (playlist, sheet) = (Owner(), Owner())
+    let first = Screen(PlaylistScreen(songCount: 0))
+    stack.redrawn(first, playlist.key)  // Drawn before it appears.
+    #expect(stack.appeared(first, playlist.key, at: at(0)).songCount == 0)
+    stack.redrawn(Screen(PlaylistScreen(songCount: 12)), playlist.key)
+    #expect(stack.appeared(screen("Share"), sheet.key, at: at(1)) == .view(screen("Share")))
+    #expect(stack.disappeared(sheet.key, at: at(2)) == .settle)
+    #expect(stack.settled(at: at(2)).songCount == 12)
+    stack.redrawn(Screen(PlaylistScreen(songCount: 13)), playlist.key)
+    #expect(stack.enteredBackground(at: at(5)) == .end(first, after: .seconds(3)))
+    stack.redrawn(Screen(PlaylistScreen(songCount: 14)), playlist.key)
+    #expect(stack.enteredForeground(at: at(9)).songCount == 14)
+}
+
+@Test
+func `another screen of a view that is drawn anew is viewed once, when it changed`() {
+    var stack = ScreenStack()
+    let playlist = Owner()
+    let other = Screen(PlaylistScreen(songCount: 3, id: "p-8"))
+    _ = stack.appeared(Screen(PlaylistScreen(songCount: 12)), playlist.key, at: at(0))
+    stack.redrawn(other, playlist.key)
+    #expect(stack.changed(other, playlist.key, at: at(1)).songCount == 3)
+    #expect(stack.changed(Screen(PlaylistScreen(songCount: 4, id: "p-8")), playlist.key, at: at(2)) == .wait)
+    _ = stack.enteredBackground(at: at(3))
+    #expect(stack.enteredForeground(at: at(4)).songCount == 4)
 }
 
 @Test

@@ -96,6 +96,21 @@ func `screens, taps and leaving the app make one story`() async throws {
 
 @MainActor
 @Test
+func `a screen whose fields changed is viewed with them when the app is back, and not before`() throws {
+    let app = try App()
+    let playlist = Witness()
+    app.tracker.screenAppeared(PlaylistScreen(songCount: 0), on: playlist)
+    app.tracker.screenRedrawn(PlaylistScreen(songCount: 12), on: playlist)
+    app.tracker.appEnteredBackground()
+    app.tracker.appEnteredForeground()
+    #expect(
+        app.story == [
+            "screen_view Playlist songs=0", "screen_end Playlist duration_ms=0", "screen_view Playlist songs=12",
+        ])
+}
+
+@MainActor
+@Test
 func `an end of a screen says for how long it was the current one`() async throws {
     let app = try App()
     let home = Witness()
