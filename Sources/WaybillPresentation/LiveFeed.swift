@@ -57,6 +57,11 @@ public final class LiveFeed: EventObserver {
         self.change { $0.setFilter(text) }
     }
 
+    /// The text that shown events have, as it was set; "" when all are shown.
+    public var filter: String {
+        self.stream.withLock { $0.filter }
+    }
+
     /// What is to be shown now.
     public var snapshot: Snapshot {
         self.stream.withLock { stream in

@@ -44,7 +44,8 @@ package struct LiveStream: Sendable {
     private var events: [LiveEvent] = []
     /// What is shown while it is paused.
     private var frozen: [LiveEvent]?
-    private var filter = ""
+    /// As it was set.
+    package private(set) var filter = ""
     private var sincePauseCount = 0
 
     package init() {}
@@ -75,7 +76,7 @@ package struct LiveStream: Sendable {
 
     /// Shows only events that have this text in their label, kind or lines, in either case; "" shows all.
     package mutating func setFilter(_ text: String) {
-        self.filter = text.lowercased()
+        self.filter = text
     }
 
     package var isPaused: Bool {
@@ -90,7 +91,8 @@ package struct LiveStream: Sendable {
     /// What is to be shown, newest first.
     package var rows: [LiveEvent] {
         let shown = self.frozen ?? self.events
-        let matching = self.filter.isEmpty ? shown : shown.filter { $0.searched.contains(self.filter) }
-        return matching.reversed()
+        guard !self.filter.isEmpty else { return shown.reversed() }
+        let text = self.filter.lowercased()
+        return shown.filter { $0.searched.contains(text) }.reversed()
     }
 }

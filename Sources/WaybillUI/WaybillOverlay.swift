@@ -13,11 +13,13 @@
     public struct WaybillOverlay: View {
         private let feed: LiveFeed
         @State private var shown = LiveFeed.Snapshot()
-        @State private var filter = ""
+        @State private var filter: String
 
         /// A list of the events of a feed.
         public init(_ feed: LiveFeed) {
             self.feed = feed
+            // A list that is shown again has the feed's filter already.
+            self._filter = State(wrappedValue: feed.filter)
         }
 
         /// The controls, and the events below them.

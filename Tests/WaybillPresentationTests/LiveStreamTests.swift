@@ -51,6 +51,16 @@ func `a filter finds text in names, kinds and fields, in either case`(text: Stri
     stream.add(event(3, "tap", ["source: player"]))
     stream.setFilter(text)
     #expect(stream.rows.map(\.id) == ids)
+    #expect(stream.filter == text)
+}
+
+@Test
+func `a list that is shown again finds the filter that the last one set`() {
+    let feed = LiveFeed()
+    #expect(feed.filter.isEmpty)
+    feed.setFilter("Play")
+    feed.clear()
+    #expect(feed.filter == "Play")
 }
 
 @Test
