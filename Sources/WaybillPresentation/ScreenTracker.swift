@@ -1,7 +1,8 @@
 /// What the views of an app tell Waybill, as values that need no screen to be tested.
 ///
 /// Constraints: every collection has a limit with a name; no Foundation, no framework of Apple's; the state machines
-/// (``ScreenStack``, ``AppearanceGate``, ``AlertQueue``, ``LiveStream``) have no clock, lock or task in them.
+/// (``ScreenStack``, ``WindowPhases``, ``AppearanceGate``, ``AlertQueue``, ``LiveStream``) have no clock, lock or task
+/// in them.
 ///
 ///     views ──▶ ScreenTracker ──▶ ScreenStack, AppearanceGate ──▶ Waybill.track
 ///                                                                     │ stored events, on a thread of their own
@@ -22,10 +23,13 @@ public final class ScreenTracker {
     public nonisolated let waybill: Waybill
 
     private var stack = ScreenStack()
+    private var windows = WindowPhases()
     private var gate = AppearanceGate()
     private let now: () -> ContinuousClock.Instant
     /// Ends when the screens have settled; tests wait for it.
     package private(set) var settling: Task<Void, Never>?
+    /// Ends when the windows have settled; tests wait for it.
+    package private(set) var windowSettling: Task<Void, Never>?
     /// What tells of background and foreground, kept as long as this.
     package var lifecycle: AnyObject?
 
@@ -73,6 +77,16 @@ public final class ScreenTracker {
         self.perform(self.stack.enteredForeground(at: self.now()))
     }
 
+    /// Says the phase of a window, where no one says that of the app.
+    package func windowChanged(to phase: WindowPhase, _ window: AnyObject) {
+        self.perform(self.windows.changed(phase, ObjectIdentifier(window)))
+    }
+
+    /// Says that a window is gone.
+    package func windowClosed(_ window: AnyObject) {
+        self.perform(self.windows.closed(ObjectIdentifier(window)))
+    }
+
     /// Stores an event as often as the policy says; `nil` when it is not its turn.
     ///
     /// Events of one type, one name and one `id` count as the same. One that was dropped is not counted.
@@ -95,6 +109,19 @@ public final class ScreenTracker {
             self.waybill.screenEnded()
         case .settle:
             self.settling = Task { self.perform(self.stack.settled(at: self.now())) }
+        case .wait:
+            break
+        }
+    }
+
+    private func perform(_ action: WindowPhases.Action) {
+        switch action {
+        case .enter(.foreground):
+            self.appEnteredForeground()
+        case .enter(.background):
+            self.appEnteredBackground()
+        case .settle:
+            self.windowSettling = Task { self.perform(self.windows.settled()) }
         case .wait:
             break
         }

@@ -40,20 +40,28 @@
                 content.environment(\.screenTracker, self.tracker)
             }
         #else
-            /// Without `UIApplication`, only the scene knows whether the user sees it.
+            /// What the tracker knows the window by; SwiftUI keeps one for each.
+            private final class Window {}
+
+            @State private var window = Window()
+            /// That of this window alone; without `UIApplication`, nobody says that of the app.
             @Environment(\.scenePhase) private var phase
 
             func body(content: Content) -> some View {
                 content
                     .environment(\.screenTracker, self.tracker)
-                    .onChange(of: self.phase) {
-                        switch self.phase {
-                        case .background: self.tracker.appEnteredBackground()
-                        case .active: self.tracker.appEnteredForeground()
-                        case .inactive: break
-                        @unknown default: break
-                        }
-                    }
+                    .onAppear { self.report() }
+                    .onDisappear { self.tracker.windowClosed(self.window) }
+                    .onChange(of: self.phase) { self.report() }
+            }
+
+            private func report() {
+                switch self.phase {
+                case .active: self.tracker.windowChanged(to: .active, self.window)
+                case .inactive: self.tracker.windowChanged(to: .inactive, self.window)
+                case .background: self.tracker.windowChanged(to: .background, self.window)
+                @unknown default: break
+                }
             }
         #endif
     }

@@ -111,6 +111,22 @@ func `a screen whose fields changed is viewed with them when the app is back, an
 
 @MainActor
 @Test
+func `a window in the background takes nothing from the screens of another`() async throws {
+    let app = try App()
+    let (home, search, first, second) = (Witness(), Witness(), Witness(), Witness())
+    app.tracker.windowChanged(to: .active, first)
+    app.tracker.screenAppeared(ScreenViewed(ScreenRef("Home")), on: home)
+    app.tracker.windowChanged(to: .active, second)
+    app.tracker.windowChanged(to: .background, first)
+    app.tracker.screenAppeared(ScreenViewed(ScreenRef("Search")), on: search)
+    app.advance(4)
+    app.tracker.windowClosed(second)
+    await app.tracker.windowSettling?.value
+    #expect(app.story == ["screen_view Home", "screen_view Search", "screen_end Search duration_ms=4000"])
+}
+
+@MainActor
+@Test
 func `an end of a screen says for how long it was the current one`() async throws {
     let app = try App()
     let home = Witness()
