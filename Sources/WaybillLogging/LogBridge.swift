@@ -40,7 +40,7 @@ public final class LogBridge: Sendable {
         self.options = options
     }
 
-    /// What log calls lost on their way; drops of whole events are among the client's ``Waybill/counters``.
+    /// What log calls lost on their way; drops of whole events are among the client's `counters`.
     public struct Counters: Hashable, Sendable {
         /// Calls that an observer made while it saw an event: their events would come back to it.
         public internal(set) var fromObservers: UInt64 = 0
