@@ -42,6 +42,24 @@ package enum AgentMode: Hashable, Sendable {
     case continuous
     /// When everything there is has become durable; gives up when no receiver answers for so long.
     case once(patience: Duration)
+    /// As with ``once(patience:)``, and without any connection where nothing waits for a receiver.
+    case round(RoundExtent, patience: Duration)
+
+    /// How long a run that ends by itself looks for a receiver; `nil` for one that does not end.
+    var patience: Duration? {
+        switch self {
+        case .continuous: nil
+        case .once(let patience), .round(_, let patience): patience
+        }
+    }
+}
+
+/// What a round ships.
+package enum RoundExtent: Hashable, Sendable {
+    /// What its first scan found; what comes meanwhile waits for the next round, however fast it comes.
+    case whatWasThere
+    /// Also what comes meanwhile, until nothing is left.
+    case untilNothingIsLeft
 }
 
 /// What an agent is told.
@@ -106,6 +124,8 @@ package struct AgentSummary: Hashable, Sendable {
     /// Bytes that had been seen and were cut away or deleted before they could be shipped.
     package var lostByteCount = 0
     package var duration = Duration.zero
+    /// Why the last attempt to ship came to nothing; `nil` while a receiver takes what it is given.
+    package var lastFailure: String?
 
     package init() {}
 

@@ -47,7 +47,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     private var batchByteCountMax: Int
     /// The name of the receiver that last took this agent.
     private var receiver: String?
-    private var lastFailure = "no receiver answered"
+    /// Since a receiver last took this agent.
+    private var lastFailure: String?
     private var lastReceived: MonotonicTime
     private var lastSent: MonotonicTime
     private var pausedUntil: MonotonicTime?
@@ -62,6 +63,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     private var summary = AgentSummary()
     private var lines: LineLedger
     private var claims: SpoolClaims<Files>
+    /// How long each stream was when the round began; `nil` where a run has no such bound.
+    private var roundEnds: [StreamKey: Int]?
     /// Whether a scan that was asked for when all seemed settled has found nothing more.
     private var hasSettledScan = false
     private var isSettlingScanAsked = false
@@ -123,6 +126,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.take(events)
         self.look()
         if let failure { return self.finish(.failed(failure)) }
+        if self.needsNoReceiver { return self.finish(.drained(self.summary)) }
         self.connectIfDue()
         self.ship()
         self.reportProgress()
@@ -181,6 +185,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         if !self.hasCheckedSources {
             self.hasCheckedSources = true
             self.checkSources()
+            self.noteRoundEnds()
         }
         self.hints.watch(self.tail.watchDirectories)
         self.reportPolling()
@@ -190,6 +195,22 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         let factor = self.hints.isComplete ? 200 : 20
         let shortest: Duration = self.hints.isComplete ? .seconds(5) : .milliseconds(500)
         self.nextScan = end + min(.seconds(300), max(shortest, self.scanTook * factor))
+    }
+
+    private mutating func noteRoundEnds() {
+        guard case .round(.whatWasThere, _) = self.configuration.mode else { return }
+        var ends: [StreamKey: Int] = [:]
+        for stream in self.tail.streams { ends[stream] = self.tail.position(of: stream).byteCount }
+        self.roundEnds = ends
+    }
+
+    /// Whether all that a stream has left came after the round began.
+    ///
+    /// What the receiver holds of it was asked before: it may hold less than the registry knows.
+    private func isForNextRound(_ stream: StreamKey) -> Bool {
+        guard let roundEnds, case .open = self.streams.state(of: stream) else { return false }
+        let position = self.tail.position(of: stream)
+        return position.cursor < position.byteCount && position.cursor >= roundEnds[stream, default: 0]
     }
 
     /// Says once, each time it begins, that files are found by looking alone.
@@ -230,6 +251,12 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     }
 
     // MARK: Connection
+
+    /// Whether a round has looked and found nothing that a receiver must hear of: it ends without a connection.
+    private var needsNoReceiver: Bool {
+        guard case .round = self.configuration.mode, self.generation == 0 else { return false }
+        return !self.tail.needsReceiver
+    }
 
     private mutating func connectIfDue() {
         guard case .disconnected(let retryAt) = self.phase, retryAt <= self.clock.monotonicTime() else { return }
@@ -318,6 +345,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             else { return self.disconnect("the receiver grants limits that an event's line does not fit into") }
             self.phase = .ready
             self.unreadySince = nil
+            self.lastFailure = nil
             self.batchByteCountMax = min(self.configuration.batchByteCountMax, ready.limits.rawByteCountMax)
             self.tail.lowerLineLimit(to: ready.limits.lineByteCountMax)
             self.hasSettledScan = false
@@ -440,6 +468,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             case .closed where self.session.hasRoomForStream || self.streams.hasNumber(stream): self.open(stream)
             case .closed: self.streams.wait(stream)
             case .opening, .refused, .waiting: continue  // It becomes ready again with its position.
+            case .open where self.isForNextRound(stream): continue
             case .open(let number): self.shipNext(of: stream, number)
             }
         }
@@ -540,14 +569,15 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             if stopDeadline <= now || self.phase != .ready { return .stopped(self.summary) }
             return nil
         }
-        guard case .once(let patience) = self.configuration.mode else { return nil }
+        guard let patience = self.configuration.mode.patience else { return nil }
         if self.isSettled(now) { return .drained(self.summary) }
-        if !self.retries.isEmpty, self.session.isSettled, now - self.lastAdvance > patience {
-            return .unreachable(self.lastFailure, self.summary)
-        }
-        if let unreadySince, now - unreadySince > patience { return .unreachable(self.lastFailure, self.summary) }
-        return nil
+        let isRefused = !self.retries.isEmpty && self.session.isSettled && now - self.lastAdvance > patience
+        let isUnready = self.unreadySince.map { now - $0 > patience } ?? false
+        return isRefused || isUnready ? .unreachable(self.lastFailure ?? Self.silence, self.summary) : nil
     }
+
+    /// What there is to say where not even an attempt has failed.
+    private static var silence: String { "no receiver answered" }
 
     /// Whether nothing is left to ship, a scan has looked for more, and everything sent was answered.
     ///
@@ -556,7 +586,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         guard self.phase == .ready, self.session.isSettled, self.retries.isEmpty, !self.streams.hasWaiting else {
             return false
         }
-        if let stream = self.tail.nextReady() {
+        while let stream = self.tail.nextReady() {
+            if self.isForNextRound(stream) { continue }
             self.tail.readingPostponed(stream)
             self.hasSettledScan = false
             return false
@@ -593,10 +624,13 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.summary.lostByteCount = self.tail.loss.byteCount
         self.summary.wireByteCount = self.buffers.wireByteCount
         self.summary.duration = self.clock.monotonicTime() - self.started
+        self.summary.lastFailure = self.lastFailure ?? (self.phase == .ready ? nil : Self.silence)
+        // A round that needed no receiver has just seen that nothing is left.
+        let mayHaveLeft = self.generation > 0
         for stream in self.tail.streams {
             let position = self.tail.position(of: stream)
             self.summary.heldByteCount += max(0, position.byteCount - position.cursor)
-            if self.configuration.countsLines {
+            if self.configuration.countsLines, mayHaveLeft {
                 self.summary.remainingLineCount += LineLedger.lineCount(
                     of: position.path, from: position.acked, on: self.files)
             }
@@ -622,7 +656,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         if let retry = self.retries.first { wake = min(wake, retry.at) }
         if let stopDeadline { wake = min(wake, stopDeadline) }
         if let pausedUntil { wake = min(wake, pausedUntil) }
-        if case .once(let patience) = self.configuration.mode, let unreadySince {
+        if let patience = self.configuration.mode.patience, let unreadySince {
             wake = min(wake, unreadySince + patience)
         }
         if self.tail.hasUnwrittenChanges { wake = min(wake, now + self.configuration.tailLimits.checkpointInterval) }

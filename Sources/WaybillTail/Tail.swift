@@ -139,6 +139,15 @@ package struct Tail<Files: FileSystem>: ~Copyable {
 
     package var openFileCount: Int { self.openKeys.count }
 
+    /// Whether a receiver must hear of anything, as of the last scan: of bytes that none has acknowledged, or of a stream
+    /// that has ended and is not sealed.
+    package var needsReceiver: Bool {
+        self.table.keys.contains { key in
+            let file = self.table[key]
+            return file.needsRead || file.byteCount > file.acked
+        }
+    }
+
     /// The directories in which new files can appear, as of the last scan.
     package var watchDirectories: [String] { self.directories }
 
