@@ -29,12 +29,13 @@ package final class Agent: Service {
 
     package func run() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let attempts = ConnectionAttempts()
         let outcome: AgentOutcome
         do throws(TLSSetupError) {
             let tls = try self.configuration.tls.map { configuration throws(TLSSetupError) in
                 try TLSClient(configuration)
             }
-            outcome = await self.serve(Network(group: group, tls: tls))
+            outcome = await self.serve(Network(group: group, attempts: attempts, tls: tls))
         } catch {
             outcome = .unsecurable(error)
         }
@@ -43,12 +44,17 @@ package final class Agent: Service {
         case .drained(let summary), .stopped(let summary), .unreachable(_, let summary): self.telemetry.stopped(summary)
         case .failed, .unsecurable, .unmeasurable: break
         }
+        guard attempts.areOver else {
+            // A slow lookup keeps the event loop, and nobody else: its answer may take longer than there is time.
+            return attempts.whenOver { group.shutdownGracefully { _ in } }
+        }
         try await group.shutdownGracefully()
     }
 
     /// What connections are made with.
     private struct Network {
         let group: MultiThreadedEventLoopGroup
+        let attempts: ConnectionAttempts
         let tls: TLSClient?
     }
 
@@ -147,8 +153,8 @@ package final class Agent: Service {
                 buffers: compressor, clock: POSIXClock(), telemetry: self.telemetry, seed: SystemRandom.seed()
             ) {
                 Link(
-                    to: $0, group: network.group, tls: network.tls, compressor: compressor, inbox: inbox,
-                    generation: $1)
+                    to: $0, group: network.group, attempts: network.attempts, tls: network.tls,
+                    compressor: compressor, inbox: inbox, generation: $1)
             }
             var trimmedTurnoverCount = 0
             while true {

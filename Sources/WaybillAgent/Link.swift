@@ -67,6 +67,8 @@ final class Link: AgentLink {
 
     private struct State {
         var channel: (any Channel)?
+        /// Until there is a connection: those that may become it, one for each address that is tried.
+        var candidates: [any Channel] = []
         var isClosed = false
         /// From the first batch on that is not compressed yet.
         var slots = CircularBuffer<Slot>()
@@ -89,41 +91,43 @@ final class Link: AgentLink {
         var hasRoomToRead: Bool { self.untakenReadCount < 16 && self.unwrittenPongCount < 1024 }
     }
 
-    private let group: any EventLoopGroup
     private let compressor: BatchCompressor
     private let state = Mutex(State())
+
+    /// How long an address of a receiver has to answer.
+    private static let connectTimeout = TimeAmount.seconds(10)
+    /// Never comes first: an attempt to connect ends when its name has been looked up and its addresses have been tried.
+    private static let attemptTimeout = TimeAmount.hours(1)
 
     /// Connects in the background; what happens is posted with `generation`.
     ///
     /// With TLS it is connected once the receiver has proven its name: nothing of the protocol is said before.
     init(
-        to address: NetworkAddress, group: any EventLoopGroup, tls: TLSClient?, compressor: BatchCompressor,
-        inbox: PumpInbox, generation: Int
+        to address: NetworkAddress, group: any EventLoopGroup, attempts: ConnectionAttempts, tls: TLSClient?,
+        compressor: BatchCompressor, inbox: PumpInbox, generation: Int
     ) {
-        self.group = group
         self.compressor = compressor
         let bootstrap = ClientBootstrap(group: group)
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelOption(.socketOption(.so_keepalive), value: 1)
-            .connectTimeout(.seconds(10))
+            .channelOption(.connectTimeout, value: Self.connectTimeout)
+            .connectTimeout(Self.attemptTimeout)
             // No receiver fills the inbox: it is read from while the pump takes what it brings.
             .channelOption(.autoRead, value: false)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    guard self.takes(channel) else { throw ChannelError.alreadyClosed }
                     let pipeline = channel.pipeline.syncOperations
                     if let tls { try pipeline.addHandler(tls.handler(for: address)) }
                     let peer = tls.map { TLSPeer(client: $0, address: address) }
                     try pipeline.addHandler(LinkHandler(link: self, inbox: inbox, generation: generation, peer: peer))
                 }
             }
+        attempts.begin()
         bootstrap.connect(host: address.host, port: address.port).whenComplete { result in
             switch result {
             case .success(let channel):
-                let isClosed = self.state.withLock { state in
-                    state.channel = channel
-                    return state.isClosed
-                }
-                if isClosed {
+                if self.connected(channel) == .nobodyWaits {
                     channel.close(promise: nil)
                 } else if tls == nil {
                     inbox.post(.connected, generation: generation)
@@ -132,8 +136,32 @@ final class Link: AgentLink {
                     channel.read()
                 }
             case .failure(let error):
-                inbox.post(.closed(reason: "\(error)"), generation: generation)
+                inbox.post(.closed(reason: ConnectionFailure.text(of: error, to: address)), generation: generation)
             }
+            attempts.end()
+        }
+    }
+
+    /// Whether a channel may begin to connect: nobody waits for one of a link that is closed.
+    private func takes(_ candidate: any Channel) -> Bool {
+        self.state.withLock { state in
+            if !state.isClosed { state.candidates.append(candidate) }
+            return !state.isClosed
+        }
+    }
+
+    /// What became of the link while it connected.
+    private enum Arrival {
+        case awaited
+        /// It was closed.
+        case nobodyWaits
+    }
+
+    private func connected(_ channel: any Channel) -> Arrival {
+        self.state.withLock { state in
+            state.channel = channel
+            state.candidates = []
+            return state.isClosed ? .nobodyWaits : .awaited
         }
     }
 
@@ -216,12 +244,13 @@ final class Link: AgentLink {
     }
 
     func close() {
-        let channel = self.state.withLock { state in
+        let channels = self.state.withLock { state in
             state.isClosed = true
             state.slots = CircularBuffer()
-            return state.channel
+            defer { state.candidates = [] }
+            return state.channel.map { [$0] } ?? state.candidates
         }
-        channel?.close(promise: nil)
+        for channel in channels { channel.close(promise: nil) }
     }
 }
 
@@ -278,7 +307,7 @@ private final class LinkHandler: ChannelInboundHandler {
                 ?? peer.reason(
                     of: error, certificate: Self.certificate(context), isEstablished: self.isEstablished)
         } else {
-            self.reason = "\(error)"
+            self.reason = ConnectionFailure.reason(of: error)
         }
         context.close(promise: nil)
     }

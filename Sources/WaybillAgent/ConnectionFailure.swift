@@ -1,0 +1,33 @@
+internal import NIOCore
+internal import NIOPosix
+internal import WaybillSystem
+
+/// Why a connection could not be made, or ended, in the system's words.
+enum ConnectionFailure {
+    /// Host, port, and what became of each address of the host; what is the same for several is said once.
+    static func text(of error: any Error, to address: NetworkAddress) -> String {
+        var reasons: [String] = []
+        for error in Self.causes(of: error) {
+            let reason = Self.reason(of: error)
+            if !reasons.contains(reason) { reasons.append(reason) }
+        }
+        return "cannot connect to \(address): \(reasons.joined(separator: ", "))"
+    }
+
+    private static func causes(of error: any Error) -> [any Error] {
+        guard let error = error as? NIOConnectionError else { return [error] }
+        if !error.connectionErrors.isEmpty { return error.connectionErrors.map(\.error) }
+        let lookup: (any Error)? = error.dnsAError ?? error.dnsAAAAError
+        return [lookup ?? error]
+    }
+
+    /// What is said of one error.
+    static func reason(of error: any Error) -> String {
+        switch error {
+        case let error as IOError: SystemErrorText.message(error.errnoCode)
+        case let error as SocketAddressError.UnknownHost: error.errorDescription
+        case ChannelError.connectTimeout(let limit): "no answer within \(limit.nanoseconds / 1_000_000_000) s"
+        default: "\(error)"
+        }
+    }
+}
