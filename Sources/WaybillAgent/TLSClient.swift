@@ -13,11 +13,25 @@ package struct TLSClientConfiguration: Hashable, Sendable {
     package var identity: CertificateFiles?
     /// The name that the receiver's certificate must have; `nil`: the host that the agent connects to.
     package var serverName: String?
+    /// Who reads why a connection failed.
+    package var audience: Audience
 
-    package init(authorities: String? = nil, identity: CertificateFiles? = nil, serverName: String? = nil) {
+    /// Who is told what to do, in words that are theirs.
+    package enum Audience: Hashable, Sendable {
+        /// Whoever runs `waybill agent`, with its options.
+        case commandLine
+        /// Whoever builds an app with a dispatcher.
+        case app
+    }
+
+    package init(
+        authorities: String? = nil, identity: CertificateFiles? = nil, serverName: String? = nil,
+        audience: Audience = .commandLine
+    ) {
         self.authorities = authorities
         self.identity = identity
         self.serverName = serverName
+        self.audience = audience
     }
 
     /// Whether a certificate can be asked for by this name: that of a host, not an address.
@@ -38,6 +52,7 @@ package struct TLSClientConfiguration: Hashable, Sendable {
 struct TLSClient: Sendable {
     private let context: NIOSSLContext
     private let serverName: String?
+    private let audience: TLSClientConfiguration.Audience
 
     init(_ configuration: TLSClientConfiguration) throws(TLSSetupError) {
         var tls = TLSConfiguration.makeClientConfiguration()
@@ -65,6 +80,12 @@ struct TLSClient: Sendable {
             throw TLSSetupError("TLS: \(files)the system's authorities cannot be read (\(cause)); correct the paths")
         }
         self.serverName = configuration.serverName
+        self.audience = configuration.audience
+    }
+
+    /// What a failure means, with what to do.
+    func text(of failure: TLSFailure, _ detail: String) -> String {
+        failure.text(detail, for: self.audience)
     }
 
     static func isAddress(_ host: String) -> Bool {
@@ -111,17 +132,20 @@ struct TLSPeer: Sendable {
         if case NIOSSLError.uncleanShutdown = error { return nil }
         if let error = error as? NIOSSLExtraError {
             return error == .failedToValidateHostname || error == .serverHostnameImpossibleToMatch
-                ? self.wrongHost : TLSFailure.other.text("\(error)")
+                ? self.wrongHost : self.client.text(of: .other, "\(error)")
         }
         let causes = BoringSSLReason.list(of: error)
-        if causes.isEmpty { return isEstablished ? "\(error)" : TLSFailure.closed.text("\(error)") }
+        if causes.isEmpty {
+            let reason = ConnectionFailure.reason(of: error)
+            return isEstablished ? reason : self.client.text(of: .closed, reason)
+        }
         let now = POSIXClock().wallTime().milliseconds / 1000
         let validity = certificate.map { Int64($0.notValidBefore)...Int64(max($0.notValidBefore, $0.notValidAfter)) }
-        return TLSFailure(causes, isValidNow: validity?.contains(now) ?? true).text(causes)
+        return self.client.text(of: TLSFailure(causes, isValidNow: validity?.contains(now) ?? true), causes)
     }
 
     var wrongHost: String {
-        TLSFailure.wrongHost.text(self.client.name(of: self.address) ?? self.address.host)
+        self.client.text(of: .wrongHost, self.client.name(of: self.address) ?? self.address.host)
     }
 }
 
@@ -178,36 +202,67 @@ enum TLSFailure: String {
             }
     }
 
-    /// Cause and remedy for the operator.
+    /// Cause and remedy.
     ///
     /// - Parameter detail: the name that was asked for, or BoringSSL's words.
-    func text(_ detail: String) -> String {
+    func text(_ detail: String, for audience: TLSClientConfiguration.Audience) -> String {
         let text =
-            switch self {
-            case .untrusted:
-                "the receiver's certificate leads to no authority that this agent trusts; name its authority with "
-                    + "--tls-ca, or mend the receiver's --tls-certificate"
-            case .expired:
-                "the receiver's certificate is not valid at this time; renew it and start the receiver again, or set "
-                    + "this host's clock"
-            case .wrongHost:
-                "the receiver's certificate is not for \(detail); connect by a name that its subjectAltName has, or "
-                    + "say which with --tls-server-name"
-            case .plaintext:
-                "the receiver does not answer by TLS; start it with --tls-certificate and --tls-key, or this agent "
-                    + "without TLS"
-            case .clientCertificate:
-                "the receiver does not take this agent's certificate, or the lack of one (\(detail)); give "
-                    + "--tls-certificate and --tls-key of an authority in the receiver's --tls-client-ca"
-            case .noCommonVersion:
-                "the receiver has no version or cipher of TLS in common with this agent, or wants a certificate "
-                    + "(\(detail)); TLS 1.2 is the least"
-            case .closed:
-                "the connection ended during the TLS handshake (\(detail)); see the receiver's log, and whether it "
-                    + "speaks TLS on this port and has connections left"
-            case .other:
-                "TLS failed (\(detail)); see the receiver's log"
+            switch audience {
+            case .commandLine: self.commandLineText(detail)
+            case .app: self.appText(detail)
             }
         return "\(text) (\(self.rawValue))"
+    }
+
+    private func commandLineText(_ detail: String) -> String {
+        switch self {
+        case .untrusted:
+            "the receiver's certificate leads to no authority that this agent trusts; name its authority with "
+                + "--tls-ca, or mend the receiver's --tls-certificate"
+        case .expired:
+            "the receiver's certificate is not valid at this time; renew it and start the receiver again, or set "
+                + "this host's clock"
+        case .wrongHost:
+            "the receiver's certificate is not for \(detail); connect by a name that its subjectAltName has, or "
+                + "say which with --tls-server-name"
+        case .plaintext:
+            "the receiver does not answer by TLS; start it with --tls-certificate and --tls-key, or this agent "
+                + "without TLS"
+        case .clientCertificate:
+            "the receiver does not take this agent's certificate, or the lack of one (\(detail)); give "
+                + "--tls-certificate and --tls-key of an authority in the receiver's --tls-client-ca"
+        case .noCommonVersion:
+            "the receiver has no version or cipher of TLS in common with this agent, or wants a certificate "
+                + "(\(detail)); TLS 1.2 is the least"
+        case .closed:
+            "the connection ended during the TLS handshake (\(detail)); see the receiver's log, and whether it "
+                + "speaks TLS on this port and has connections left"
+        case .other:
+            "TLS failed (\(detail)); see the receiver's log"
+        }
+    }
+
+    private func appText(_ detail: String) -> String {
+        switch self {
+        case .untrusted:
+            "the receiver's certificate leads to no authority that this app trusts; name its authority by "
+                + "`security: .tls(authorities:)`, or give the receiver a certificate that devices trust"
+        case .expired:
+            "the receiver's certificate is not valid at this time; renew it and start the receiver again, or set "
+                + "this device's clock"
+        case .wrongHost:
+            "the receiver's certificate is not for \(detail); name the receiver in `receivers` as the certificate's "
+                + "subjectAltName does"
+        case .plaintext:
+            "the receiver does not answer by TLS; start it with --tls-certificate and --tls-key, or make the "
+                + "dispatcher with `security: .plain`"
+        case .clientCertificate:
+            "the receiver asks for a certificate, and a dispatcher has none (\(detail)); start the receiver without "
+                + "--tls-client-ca, and tell apps by their `token`"
+        case .noCommonVersion:
+            "the receiver has no version or cipher of TLS in common with this app, or wants a certificate "
+                + "(\(detail)); TLS 1.2 is the least"
+        case .closed, .other: self.commandLineText(detail)
+        }
     }
 }

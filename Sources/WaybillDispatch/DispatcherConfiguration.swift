@@ -2,6 +2,7 @@ internal import WaybillAgent
 internal import WaybillSystem
 internal import WaybillTail
 
+@available(watchOS, unavailable, message: "watchOS gives apps no sockets; hand the events to the app on the iPhone")
 extension Dispatcher {
     /// When a dispatcher goes to work by itself.
     public enum Mode: Hashable, Sendable {
@@ -54,7 +55,7 @@ extension Dispatcher {
         /// What the receiver knows the app by; it never prints.
         private let token: Secret?
         private let isTokenEmpty: Bool
-        /// How long a round looks for a receiver.
+        /// How long a round looks for a receiver; one that has nothing to send looks for none.
         public var patience = Duration.seconds(30)
         /// Told of each round that the dispatcher began by itself.
         public var finished: (@Sendable (DispatchResult) -> Void)?
@@ -97,8 +98,8 @@ extension Dispatcher {
             agent.drainPatience = .zero
             switch self.security.kind {
             case .plain: break
-            case .systemAuthorities: agent.tls = TLSClientConfiguration()
-            case .authorities(let file): agent.tls = TLSClientConfiguration(authorities: file)
+            case .systemAuthorities: agent.tls = TLSClientConfiguration(audience: .app)
+            case .authorities(let file): agent.tls = TLSClientConfiguration(authorities: file, audience: .app)
             }
             return agent
         }
