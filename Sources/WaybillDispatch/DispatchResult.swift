@@ -2,7 +2,7 @@
 public enum DispatchResult: Hashable, Sendable {
     /// So many events became durable at the receiver; `remaining` were tracked meanwhile, or had no time left.
     case delivered(Int, remaining: Int)
-    /// Everything is durable already.
+    /// Everything is durable already; unless a segment waited to be sealed, no receiver was even asked.
     case nothingToSend
     /// Not everything could be delivered; what was not is still on the disk, and goes with the next round.
     case failed(DispatchFailure)
@@ -10,8 +10,8 @@ public enum DispatchResult: Hashable, Sendable {
 
 /// Why a round did not deliver everything.
 public struct DispatchFailure: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A bounded word for metrics: "unreachable", "in-use", "deadline", "stopped", "tls", or of the file system, as
-    /// "permission" or "disk-full".
+    /// A bounded word for metrics: "configuration", "unreachable", "in-use", "deadline", "stopped", "suspended", "tls", or
+    /// of the file system, as "permission" or "disk-full".
     public let code: String
     /// What happened, and what to do.
     public let message: String

@@ -2,15 +2,17 @@
 ///
 /// Constraints: what an agent promises holds here too (`Protocol/protocol.md`): nothing is deleted from the spool that
 /// is not durable at the receiver, nothing is delivered twice, and what could not be delivered is there at the next
-/// start. Between rounds there is no thread, no socket and no lock.
+/// start. Between rounds there is no thread, no socket and no lock; a lookup of a name that a deadline cut short ends by
+/// itself.
 ///
 ///     app ── track ──▶ spool/*.ndjson ──▶ round: connect, ship, ACK ──▶ DispatchResult
 ///                                           ▲ every 120 s, or dispatch(), or drain(until:)
 ///
 /// A round's life: the spool's folder is locked, the agent's pump runs on a thread of its own until everything
 /// that was in the spool is durable, no receiver answers for as long as the configuration has patience, or the
-/// deadline comes; the connection ends with it. Rounds follow each other, never overlap. State is in `dispatch/` in the
-/// spool: what the receiver holds is asked from it, so losing that folder loses nothing.
+/// deadline comes; the connection ends with it. Where nothing waits for a receiver, there is no connection. Rounds
+/// follow each other, never overlap, and none begins while the dispatcher is suspended but those of a drain. State is in
+/// `dispatch/` in the spool: what the receiver holds is asked from it, so losing that folder loses nothing.
 ///
 /// Either an agent ships a spool or a dispatcher does: whoever comes second is told who is there.
 internal import Logging
@@ -25,7 +27,8 @@ internal import WaybillTail
 ///     let result = await dispatcher.dispatch()                        // .delivered(17, remaining: 0)
 ///     await dispatcher.drain(until: .now + .seconds(20))              // in background time
 ///
-/// Safe to use from any task or thread.
+/// It works as long as it is kept: with the last reference its own rounds end. Safe to use from any task or thread.
+@available(watchOS, unavailable, message: "watchOS gives apps no sockets; hand the events to the app on the iPhone")
 public final class Dispatcher: Sendable {
     private let agent: AgentConfiguration
     private let patience: Duration
@@ -34,7 +37,8 @@ public final class Dispatcher: Sendable {
 
     /// Begins to dispatch, unless it is told to wait.
     ///
-    /// - Throws: for a configuration that cannot work, and where an agent ships the spool.
+    /// - Throws: "configuration" for what cannot work, and "in-use" where an agent, or a round of another dispatcher,
+    ///   has the spool now. One that takes it later fails the rounds with the same code.
     public init(_ configuration: Configuration) throws(DispatchFailure) {
         self.agent = try configuration.agent()
         self.patience = configuration.patience
@@ -44,8 +48,7 @@ public final class Dispatcher: Sendable {
         let task = Task { [weak self] in
             while !Task.isCancelled {
                 // Gone with the app's last reference; then nothing is left to do.
-                guard let result = await self?.dispatch() else { return }
-                finished?(result)
+                guard await self?.ownRound(finished) != nil else { return }
                 do {
                     try await Task.sleep(for: interval)
                 } catch {
@@ -61,23 +64,28 @@ public final class Dispatcher: Sendable {
     }
 
     /// Delivers what is in the spool now; waits for a round that is under way, and then runs its own.
+    ///
+    /// What is tracked meanwhile goes with the next round. While the dispatcher is suspended, it does nothing and fails
+    /// with the code "suspended".
     @discardableResult
     public func dispatch() async -> DispatchResult {
-        await self.round(patience: self.patience)
+        let result = await self.round(.dispatch(patience: self.patience), .whileAwake)
+        return result ?? Self.suspended
     }
 
     /// Delivers until nothing is left, an error that patience does not mend, or the deadline.
     ///
-    /// Unlike ``dispatch()`` it takes up what is tracked meanwhile. For the seconds that a system grants an app
-    /// before it is suspended.
+    /// Unlike ``dispatch()`` it takes up what is tracked meanwhile, and works also while the dispatcher is suspended. For
+    /// the seconds that a system grants an app before it is suspended.
     @discardableResult
     public func drain(until deadline: ContinuousClock.Instant) async -> DispatchResult {
+        let permit = self.rounds.permitUntilSuspended()
+        let occasion = Occasion.drain(until: deadline)
         var deliveredCount = 0
         while true {
-            let rest = deadline - .now
-            guard rest > .zero else { return Self.late(deliveredCount, 0) }
-            let result = await withDeadline(deadline) { await self.round(patience: rest) }
-            switch result {
+            guard !occasion.isLate else { return Self.stopped(AgentSummary(), occasion, deliveredCount) }
+            let result = await withDeadline(deadline) { await self.round(occasion, permit) }
+            switch result ?? Self.stopped(AgentSummary(), occasion) {
             case .nothingToSend:
                 return deliveredCount == 0 ? .nothingToSend : .delivered(deliveredCount, remaining: 0)
             case .delivered(let count, let remaining):
@@ -85,16 +93,28 @@ public final class Dispatcher: Sendable {
                 // What no round delivers, the next one will not either.
                 if remaining == 0 || count == 0 { return .delivered(deliveredCount, remaining: remaining) }
             case .failed(let failure):
-                deliveredCount += failure.deliveredCount
-                if failure.code == "stopped", deadline <= .now {
-                    return Self.late(deliveredCount, failure.remainingCount)
-                }
                 return .failed(
                     DispatchFailure(
-                        code: failure.code, message: failure.message, deliveredCount: deliveredCount,
+                        code: failure.code, message: failure.message,
+                        deliveredCount: deliveredCount + failure.deliveredCount,
                         remainingCount: failure.remainingCount))
             }
         }
+    }
+
+    /// Ends the round that is under way, and lets none begin until ``resume()``, but those of a ``drain(until:)`` that is
+    /// asked for from now on.
+    ///
+    /// When it returns, no file of the spool is locked. For an app that leaves the foreground: iOS kills a process that
+    /// it suspends while it holds a lock in a shared container. What a round had not delivered stays. A dispatcher that
+    /// is suspended already stays so, and a drain of it is ended.
+    public func suspend() async {
+        await self.rounds.suspend()
+    }
+
+    /// Lets rounds begin again; the dispatcher's own go on with their interval.
+    public func resume() {
+        self.rounds.resume()
     }
 
     /// Ends the dispatcher's own rounds; one that is under way stops at once, and what it had not delivered stays.
@@ -104,21 +124,42 @@ public final class Dispatcher: Sendable {
         await task?.value
     }
 
-    private static func late(_ deliveredCount: Int, _ remainingCount: Int) -> DispatchResult {
-        .failed(
-            DispatchFailure(
-                code: "deadline", message: "the deadline came first; the rest goes with the next round",
-                deliveredCount: deliveredCount, remainingCount: remainingCount))
+    /// What a round is for.
+    private enum Occasion: Sendable {
+        case dispatch(patience: Duration)
+        case drain(until: ContinuousClock.Instant)
+
+        var mode: AgentMode {
+            switch self {
+            case .dispatch(let patience): .round(.whatWasThere, patience: patience)
+            case .drain(let deadline): .round(.untilNothingIsLeft, patience: deadline - .now)
+            }
+        }
+
+        var isLate: Bool {
+            switch self {
+            case .dispatch: false
+            case .drain(let deadline): deadline <= .now
+            }
+        }
     }
 
-    private func round(patience: Duration) async -> DispatchResult {
-        var configuration = self.agent
-        configuration.mode = .once(patience: patience)
-        return await self.rounds.run { [configuration] in await Self.run(configuration) }
+    /// One of the dispatcher's own rounds, unless it is suspended.
+    private func ownRound(_ finished: (@Sendable (DispatchResult) -> Void)?) async {
+        guard let result = await self.round(.dispatch(patience: self.patience), .whileAwake) else { return }
+        finished?(result)
     }
 
-    private static func run(_ configuration: AgentConfiguration) async -> DispatchResult {
-        guard !Task.isCancelled else { return self.stopped(AgentSummary()) }
+    private func round(_ occasion: Occasion, _ permit: Rounds.Permit) async -> DispatchResult? {
+        await self.rounds.run(permit) { [agent] in
+            var configuration = agent
+            configuration.mode = occasion.mode
+            return await Self.run(configuration, occasion)
+        }
+    }
+
+    private static func run(_ configuration: AgentConfiguration, _ occasion: Occasion) async -> DispatchResult {
+        guard !Task.isCancelled else { return self.stopped(AgentSummary(), occasion) }
         // Results say it all; an app's own log may lead back into the spool.
         let logger = Logger(label: "waybill.dispatch", factory: { _ in SwiftLogNoOpLogHandler() })
         let agent = Agent(configuration: configuration, logger: logger)
@@ -129,7 +170,7 @@ public final class Dispatcher: Sendable {
         }
         switch agent.outcome {
         case .drained(let summary): return self.delivered(summary)
-        case .stopped(let summary): return self.stopped(summary)
+        case .stopped(let summary): return self.stopped(summary, occasion)
         case .unreachable(let reason, let summary):
             return .failed(
                 DispatchFailure(
@@ -146,11 +187,23 @@ public final class Dispatcher: Sendable {
         return .delivered(summary.ackedLineCount, remaining: summary.remainingLineCount)
     }
 
-    private static func stopped(_ summary: AgentSummary) -> DispatchResult {
-        .failed(
+    /// The round was cancelled: by its deadline, by the app, or by ``suspend()``.
+    private static func stopped(
+        _ summary: AgentSummary, _ occasion: Occasion, _ earlierCount: Int = 0
+    ) -> DispatchResult {
+        let message =
+            occasion.isLate
+            ? "the deadline came first; the rest goes with the next round"
+            : "the round was stopped; the rest goes with the next one"
+        let failure = summary.lastFailure.map { ". The last failure: \($0)" } ?? ""
+        return .failed(
             DispatchFailure(
-                code: "stopped", message: "the round was stopped; the rest goes with the next one",
-                deliveredCount: summary.ackedLineCount, remainingCount: summary.remainingLineCount))
+                code: occasion.isLate ? "deadline" : "stopped", message: message + failure,
+                deliveredCount: earlierCount + summary.ackedLineCount, remainingCount: summary.remainingLineCount))
+    }
+
+    private static var suspended: DispatchResult {
+        .failed(DispatchFailure(code: "suspended", message: "the dispatcher is suspended; call resume() before"))
     }
 
     /// Refuses a spool that an agent ships now.
@@ -179,25 +232,89 @@ extension DispatchFailure {
 }
 
 /// One round after the other, in the order in which they were asked for.
-private actor Rounds {
-    private var last: Task<Void, Never>?
+private final class Rounds: Sendable {
+    /// When a round may begin.
+    enum Permit: Sendable {
+        /// Unless the dispatcher is suspended.
+        case whileAwake
+        /// Also then, until it is suspended for so many times.
+        case untilSuspended(count: Int)
+    }
+
+    private struct State {
+        var last: Task<Void, Never>?
+        /// Under way, or waiting for their turn.
+        var tasks: [Int: Task<DispatchResult?, Never>] = [:]
+        var roundCount = 0
+        var isSuspended = false
+        var suspensionCount = 0
+
+        func admits(_ permit: Permit) -> Bool {
+            switch permit {
+            case .whileAwake: !self.isSuspended
+            case .untilSuspended(let count): self.suspensionCount < count
+            }
+        }
+    }
+
+    private let state = Mutex(State())
+
+    func permitUntilSuspended() -> Permit {
+        self.state.withLock { .untilSuspended(count: $0.suspensionCount + 1) }
+    }
 
     /// Runs `body` when all before it are through; cancelling the caller cancels it, and its waiting.
-    func run(_ body: @escaping @Sendable () async -> DispatchResult) async -> DispatchResult {
-        let before = self.last
-        let task = Task {
-            if let before { await Self.end(of: before) }
-            return await body()
-        }
-        self.last = Task {
-            await before?.value
-            _ = await task.value
-        }
+    ///
+    /// - Returns: `nil` where it may not begin.
+    func run(_ permit: Permit, _ body: @escaping @Sendable () async -> DispatchResult) async -> DispatchResult? {
+        guard let (number, task) = self.begin(permit, body) else { return nil }
+        defer { self.state.withLock { $0.tasks[number] = nil } }
         return await withTaskCancellationHandler {
             await task.value
         } onCancel: {
             task.cancel()
         }
+    }
+
+    private func begin(
+        _ permit: Permit, _ body: @escaping @Sendable () async -> DispatchResult
+    ) -> (Int, Task<DispatchResult?, Never>)? {
+        self.state.withLock { state in
+            guard state.admits(permit) else { return nil }
+            let before = state.last
+            let task = Task<DispatchResult?, Never> {
+                if let before { await Self.end(of: before) }
+                // From here on, whoever suspends cancels the task.
+                guard self.admits(permit) else { return nil }
+                return await body()
+            }
+            state.last = Task {
+                await before?.value
+                _ = await task.value
+            }
+            state.roundCount += 1
+            state.tasks[state.roundCount] = task
+            return (state.roundCount, task)
+        }
+    }
+
+    private func admits(_ permit: Permit) -> Bool {
+        self.state.withLock { $0.admits(permit) }
+    }
+
+    /// Returns when no round is under way.
+    func suspend() async {
+        let (tasks, last) = self.state.withLock { state in
+            state.isSuspended = true
+            state.suspensionCount += 1
+            return (Array(state.tasks.values), state.last)
+        }
+        for task in tasks { task.cancel() }
+        await last?.value
+    }
+
+    func resume() {
+        self.state.withLock { $0.isSuspended = false }
     }
 
     /// Returns when a round is through, or the caller is cancelled.
@@ -213,8 +330,8 @@ private actor Rounds {
 
 /// Runs `body`, and cancels it at the deadline.
 private func withDeadline(
-    _ deadline: ContinuousClock.Instant, _ body: @escaping @Sendable () async -> DispatchResult
-) async -> DispatchResult {
+    _ deadline: ContinuousClock.Instant, _ body: @escaping @Sendable () async -> DispatchResult?
+) async -> DispatchResult? {
     let task = Task { await body() }
     let alarm = Task {
         do {

@@ -144,8 +144,8 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     defer { close(silent.file) }
     let dispatcher = try place.dispatcher(port: silent.port, patience: .seconds(3600))
     let before = Task { await dispatcher.dispatch() }
-    // The round before is under way once it has the spool's lock.
-    while (try? place.dispatcher()) != nil { await Task.yield() }
+    // The round before connects once it has the spool's lock.
+    while !Place.hasCaller(silent.file) { await Task.yield() }
     guard case .failed(let failure) = await dispatcher.drain(until: .now + .milliseconds(100)) else {
         Issue.record("delivered to nobody")
         return

@@ -48,6 +48,12 @@ final class Place: Sendable {
         return (file, Int(UInt16(bigEndian: address.sin_port)))
     }
 
+    /// Whether anybody has connected to a listening socket.
+    static func hasCaller(_ file: Int32) -> Bool {
+        var listener = pollfd(fd: file, events: Int16(POLLIN), revents: 0)
+        return poll(&listener, 1, 0) != 0
+    }
+
     var configuration: Waybill.Configuration {
         Waybill.Configuration(
             spool: self.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118")
@@ -58,11 +64,11 @@ final class Place: Sendable {
     }
 
     func dispatcher(
-        port: Int? = nil, mode: Dispatcher.Mode = .manual, patience: Duration = .seconds(600),
-        finished: (@Sendable (DispatchResult) -> Void)? = nil
+        port: Int? = nil, mode: Dispatcher.Mode = .manual, security: Dispatcher.Security = .plain,
+        patience: Duration = .seconds(600), finished: (@Sendable (DispatchResult) -> Void)? = nil
     ) throws -> Dispatcher {
         var configuration = Dispatcher.Configuration(
-            spool: self.spool, receivers: ["127.0.0.1:\(port ?? self.port)"], mode: mode, security: .plain)
+            spool: self.spool, receivers: ["127.0.0.1:\(port ?? self.port)"], mode: mode, security: security)
         configuration.patience = patience
         configuration.finished = finished
         return try Dispatcher(configuration)
