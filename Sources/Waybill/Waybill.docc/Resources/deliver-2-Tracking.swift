@@ -27,9 +27,13 @@ struct Tracking {
         switch phase {
         case .active:
             waybill.enter(.foreground)
+            dispatcher.resume()
         case .background:
             waybill.enter(.background)
-            Task { await dispatcher.drain(until: .now + .seconds(20)) }
+            Task {
+                await dispatcher.suspend()
+                await dispatcher.drain(until: .now + .seconds(20))
+            }
         case .inactive:
             break
         @unknown default:
