@@ -125,6 +125,13 @@ public struct EventView: Sendable {
     }
 }
 
+extension EventView: CustomStringConvertible {
+    /// The event's line, without its LF.
+    public var description: String {
+        String(decoding: self.line.dropLast(), as: UTF8.self)
+    }
+}
+
 /// A field of a stored event.
 public struct StoredField: Hashable, Sendable {
     /// The field's name.

@@ -117,6 +117,16 @@ public struct Counters: Hashable, Sendable {
     }
 }
 
+extension Counters: CustomStringConvertible {
+    /// As in `120 stored, 3 dropped (sampled 2, too_large 1), 0 held, 0 evicted`.
+    public var description: String {
+        let reasons = Drop.Reason.allCases.map { Drop(reason: $0) }.filter { self.dropped($0) > 0 }
+            .map { "\($0) \(self.dropped($0))" }
+        let why = reasons.isEmpty ? "" : " (\(reasons.joined(separator: ", ")))"
+        return "\(self.stored) stored, \(self.droppedCount) dropped\(why), \(self.heldCount) held, \(self.evicted) evicted"
+    }
+}
+
 /// What waits in a spool.
 public struct Usage: Hashable, Sendable {
     /// Bytes of its segments.

@@ -132,7 +132,8 @@ public final class Dispatcher: Sendable {
         var mode: AgentMode {
             switch self {
             case .dispatch(let patience): .round(.whatWasThere, patience: patience)
-            case .drain(let deadline): .round(.untilNothingIsLeft, patience: deadline - .now)
+            // More than there is time for: the deadline ends it, and says so.
+            case .drain(let deadline): .round(.untilNothingIsLeft, patience: deadline - .now + .seconds(60))
             }
         }
 

@@ -309,3 +309,18 @@ func `a wall clock that jumps by more than two seconds is told of`(milliseconds:
     #expect(events.map { $0.delivery(to: .ga4)?.name } == [nil, "a"])
     #expect(events.map { $0.delivery(to: .mixpanel)?.name } == [nil, nil])
 }
+
+@Test func `counters and events print what they are`() throws {
+    let client = try Client(adjusting: { $0.sampling = [.events(0, Rarely.self)] })
+    client.track("a")
+    client.track(Rarely())
+    client.track("")
+    #expect(
+        client.core.counters.description == "1 stored, 2 dropped (sampled 1, invalid 1), 0 held, 0 evicted")
+    let line = client.lines[0]
+    #expect(EventView(line: Array(line.utf8)).map { "\($0)\n" } == line)
+}
+
+private struct Rarely: ActionEvent {
+    var name: String { "rarely" }
+}
