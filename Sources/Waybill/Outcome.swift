@@ -123,7 +123,8 @@ extension Counters: CustomStringConvertible {
         let reasons = Drop.Reason.allCases.map { Drop(reason: $0) }.filter { self.dropped($0) > 0 }
             .map { "\($0) \(self.dropped($0))" }
         let why = reasons.isEmpty ? "" : " (\(reasons.joined(separator: ", ")))"
-        return "\(self.stored) stored, \(self.droppedCount) dropped\(why), \(self.heldCount) held, \(self.evicted) evicted"
+        return
+            "\(self.stored) stored, \(self.droppedCount) dropped\(why), \(self.heldCount) held, \(self.evicted) evicted"
     }
 }
 
