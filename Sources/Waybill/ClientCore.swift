@@ -52,7 +52,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     private let currentSalt: Mutex<PrivacySalt?>
     /// Rises with each new salt.
     private let saltMark = Atomic<UInt64>(0)
-    /// The install as written last; `nil` when it could not be read, and is overwritten by a reset alone.
+    /// The install as written last; `nil` when it could not be read, and is written by a reset or an answer about consent alone.
     ///
     /// Locked before `state`.
     private let written: Mutex<Install?>
@@ -133,7 +133,9 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     deinit {
-        if let power { if power.stop() { _ = self.sync() } }
+        // Nothing that outlives this may be started here, as ``watched(_:)`` would.
+        _ = self.saveConsent()
+        if let power { if power.stop() { _ = self.synchronize(self.state.withLock { ($0.release(), $0.flush) }) } }
         self.state.withLock { state in
             state.closeSegment()
             state.cancelObservations()
@@ -185,8 +187,12 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     private func perform(_ due: Due<some Any>) {
-        if due.isInstallChanged { self.execute { self.saveInstall() } }
-        if due.segmentCount > 0 { self.segmentsBegan(due.segmentCount) }
+        self.perform(due, self.execute)
+    }
+
+    private func perform(_ due: Due<some Any>, _ execute: Execute) {
+        if due.isInstallChanged { execute { self.saveInstall() } }
+        if due.segmentCount > 0 { self.segmentsBegan(due.segmentCount, execute) }
     }
 
     /// Runs `body` under the lock, and has done what became due by it.
@@ -325,26 +331,37 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     package func flush() throws(WaybillError) {
-        if let failure = self.sync() { throw WaybillError(failure) }
+        if let failure = self.sync().failure { throw WaybillError(failure) }
     }
 
-    private func sync() -> FileSystemError? {
-        self.saveConsent()
-        let (unwritten, flush) = self.watched { state in (state.release(), state.flush) }
-        var failure = unwritten
+    private struct Synchronization {
+        var failure: FileSystemError?
+        /// Whether another attempt may come to more.
+        var isWorthRepeating: Bool
+    }
+
+    private func sync() -> Synchronization {
+        let unsaved = self.saveConsent()
+        var result = self.synchronize(self.watched { state in (state.release(), state.flush) })
+        if let unsaved { result = Synchronization(failure: result.failure ?? unsaved, isWorthRepeating: true) }
+        return result
+    }
+
+    private func synchronize(_ due: (unwritten: FileSystemError?, flush: SpoolFlush)) -> Synchronization {
         do throws(SpoolFlushFailure) {
-            try flush.perform(on: self.files)
-            self.state.withLock { $0.flushEnded(flush, nil) }
+            try due.flush.perform(on: self.files)
+            self.state.withLock { $0.flushEnded(due.flush, nil) }
+            return Synchronization(failure: due.unwritten, isWorthRepeating: due.unwritten != nil)
         } catch {
-            self.state.withLock { $0.flushEnded(flush, error) }
-            failure = failure ?? error.error
+            self.state.withLock { $0.flushEnded(due.flush, error) }
+            return Synchronization(
+                failure: error.error, isWorthRepeating: due.unwritten != nil || !error.isRestDurable)
         }
-        return failure
     }
 
-    /// `true` when nothing is left to make durable.
+    /// `true` when nothing is left that another attempt could make durable.
     private func syncForPower() -> Bool {
-        self.sync() == nil
+        !self.sync().isWorthRepeating
     }
 
     package var counters: Counters {
@@ -388,7 +405,7 @@ private struct InstallStart {
             install: Install(anonymous: UniqueID.random(&generator).text, sessionNumber: 0), origin: .created)
         let directory = configuration.spool
         do throws(FileSystemError) {
-            try Install.withLock(in: directory, on: files) { () throws(FileSystemError) in
+            try Install.withLock(in: directory, on: files) { _ throws(FileSystemError) in
                 try start.read(configuration, in: directory, on: files)
                 guard start.foreignEnvironment == nil else { return }
                 start.written = start.install
@@ -450,43 +467,52 @@ extension ClientCore {
         self.state.withLock { $0.isConsentUnsaved }
     }
 
-    /// Tries again what could not be saved when the user was asked.
-    private func saveConsent() {
-        if self.isConsentUnsaved { self.saveInstall() }
+    /// Tries again what could not be saved when the user was asked; says why that failed again.
+    private func saveConsent() -> FileSystemError? {
+        self.isConsentUnsaved ? self.saveInstall() : nil
     }
 
     /// Saves the install when the file says something else; a failure is counted, and the next session tries again.
-    private func saveInstall() {
+    @discardableResult
+    private func saveInstall() -> FileSystemError? {
         do throws(FileSystemError) {
             try self.written.withLock { written throws(FileSystemError) in
                 guard written != nil || self.isConsentUnsaved else { return }
                 try self.save(&written, .file)
             }
+            return nil
         } catch {
             self.state.withLock { $0.installFailed() }
+            return error
         }
     }
 
     /// Writes what this process knows of the install.
     private func save(_ written: inout Install?, _ precedence: Precedence) throws(FileSystemError) {
-        let (consentCount, isConsentUnsaved) = self.state.withLock { ($0.consentCount, $0.isConsentUnsaved) }
+        let answer = self.state.withLock { $0.beginSavingConsent() }
         let own = self.install
-        guard own != written || precedence == .own || isConsentUnsaved else { return }
-        written = try Install.withLock(in: self.directory, on: self.files) { () throws(FileSystemError) in
+        guard own != written || precedence == .own || answer.isUnsaved else { return }
+        var isLocked = false
+        written = try Install.withLock(in: self.directory, on: self.files) { hasLock throws(FileSystemError) in
+            isLocked = hasLock
             var install = own
             if let found = try Install.read(in: self.directory, on: self.files).install {
+                if let environment = found.environment, environment != self.environment {
+                    let path = Path.join(self.directory, Install.fileName)
+                    throw FileSystemError("replace", path: path, errno: SystemErrorText.exists)
+                }
                 install.sessionNumber = max(install.sessionNumber, found.sessionNumber)
                 if precedence == .file {
                     install.anonymous = found.anonymous
                     install.salt = found.salt ?? own.salt
                 }
-                // Another process may have asked the user since.
-                if !isConsentUnsaved { install.consent = found.consent }
+                install.consent = self.state.withLock { $0.consent(toSave: own.consent, answer, found: found.consent) }
             }
             try install.write(in: self.directory, on: self.files)
             return own
         }
-        self.state.withLock { $0.consentSaved(consentCount) }
+        // Without the lock, another process may have written at the same time: then it is tried again.
+        if isLocked { self.state.withLock { $0.consentSaved(answer) } }
     }
 
     /// Whose ids are to be in the install file.
@@ -511,14 +537,14 @@ extension ClientCore {
     }
 
     /// Has the quota looked after when the spool may be beyond it.
-    private func segmentsBegan(_ count: Int) {
+    private func segmentsBegan(_ count: Int, _ execute: Execute) {
         let byteCount = self.spoolByteCount.add(
             count * self.segmentByteCountMax, ordering: .relaxed
         ).newValue
         // Segments grow old in an app that runs for long, too.
         let sinceUpkeep = self.clock.monotonicTime().nanoseconds - self.upkeepTime.load(ordering: .relaxed)
         let isOverdue = sinceUpkeep > min(Self.upkeepInterval, self.quota.ageMax).nanoseconds
-        if byteCount > self.quota.byteCountMax || isOverdue { self.execute { self.keepUp() } }
+        if byteCount > self.quota.byteCountMax || isOverdue { execute { self.keepUp() } }
     }
 
     private static var upkeepInterval: Duration { .seconds(3600) }
@@ -545,7 +571,8 @@ extension ClientCore {
             }
         }
         _ = self.watched { state in state.repeatConsent(at: self.now()) }
-        self.saveConsent()
+        self.power?.dirtied()
+        _ = self.saveConsent()
         if let failure { throw WaybillError(failure) }
     }
 
@@ -596,8 +623,10 @@ extension ClientCore {
         }
         // A suspended process must hold no lock on a file that other processes share.
         if phase == .background {
-            self.watched { $0.closeSegment() }
-            self.saveConsent()
+            // What is due by it is done before this returns, for the same reason.
+            let due = self.state.withLock { state in self.watch(&state) { $0.closeSegment() } }
+            self.perform(due) { $0() }
+            _ = self.saveConsent()
         }
     }
 

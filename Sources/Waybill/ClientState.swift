@@ -52,6 +52,10 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     /// When saving one was tried last without success.
     private var consentTried: MonotonicTime?
     private var consentRetryCount: UInt64 = 0
+    /// Attempts to save the last answer.
+    private var consentAttemptCount = 0
+    /// What the install file said when it was read last.
+    private var foundConsent: Consent?
     private var isAllowed = true
     private let start: MonotonicTime
     /// The last event, or the start before the first.
@@ -91,6 +95,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         self.gathering = gathering
         self.zone = zone
         self.identityChanged()
+        self.foundConsent = install.consent
         if let consent = install.consent { self.remember(consent) }
     }
 
@@ -108,14 +113,37 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         self.savedConsentCount != self.consentCount
     }
 
-    /// The install file has the answer of that count.
-    mutating func consentSaved(_ count: UInt64) {
-        self.savedConsentCount = max(self.savedConsentCount, count)
+    /// An answer on its way to the install file.
+    struct SavedConsent {
+        let count: UInt64
+        let isUnsaved: Bool
+        /// Whether it was tried before.
+        let isRetry: Bool
     }
 
-    /// An answer that could not be saved is tried again after a while, also when no event can be stored.
+    mutating func beginSavingConsent() -> SavedConsent {
+        defer { if self.isConsentUnsaved { self.consentAttemptCount += 1 } }
+        return SavedConsent(
+            count: self.consentCount, isUnsaved: self.isConsentUnsaved, isRetry: self.consentAttemptCount > 0)
+    }
+
+    /// What the install file is to say: the answer that was given here, or else what it says.
+    ///
+    /// An answer that was refused before gives nothing back that the user denied in another process meanwhile.
+    mutating func consent(toSave own: Consent?, _ answer: SavedConsent, found: Consent?) -> Consent? {
+        defer { self.foundConsent = found }
+        guard answer.isUnsaved, let own else { return found }
+        guard answer.isRetry, let found, found != self.foundConsent else { return own }
+        return Consent(analytics: own.analytics && found.analytics, ads: own.ads && found.ads)
+    }
+
+    /// The install file has the answer.
+    mutating func consentSaved(_ answer: SavedConsent) {
+        self.savedConsentCount = max(self.savedConsentCount, answer.count)
+    }
+
+    /// An answer that could not be saved is tried again after a while, with the events that come.
     private mutating func retryConsent(at now: Moment) {
-        guard self.isConsentUnsaved else { return }
         if let consentTried, now.monotonic - consentTried < Self.consentRetryInterval { return }
         self.consentRetryCount += 1
         self.consentTried = now.monotonic
@@ -129,10 +157,8 @@ struct ClientState<Files: FileSystem>: ~Copyable {
 
     /// Stores an event of the app.
     mutating func store(_ draft: borrowing EventDraft, at now: Moment) -> TrackOutcome {
-        guard self.isAllowed, draft.isAllowed else {
-            self.retryConsent(at: now)
-            return self.drop(.optedOut)
-        }
+        if self.isConsentUnsaved { self.retryConsent(at: now) }
+        guard self.isAllowed, draft.isAllowed else { return self.drop(.optedOut) }
         guard !draft.isDropped else { return self.drop(.filtered) }
         return self.write(draft, at: now)
     }
@@ -411,6 +437,7 @@ extension ClientState {
     mutating func setConsent(_ consent: Consent, at now: Moment) -> TrackOutcome {
         self.remember(consent)
         self.consentCount += 1
+        self.consentAttemptCount = 0
         self.consentTried = now.monotonic
         return self.sayConsent(consent, at: now)
     }

@@ -112,18 +112,22 @@ struct Install: Hashable, Sendable {
     }
 
     /// Runs `body` while no other process of the spool reads or writes the install; makes the folder when it is missing.
+    ///
+    /// - Parameter body: is told whether that holds: another process that stands still is not waited for for long.
     static func withLock<Result>(
-        in directory: String, on files: some FileSystem, _ body: () throws(FileSystemError) -> Result
+        in directory: String, on files: some FileSystem, _ body: (_ isLocked: Bool) throws(FileSystemError) -> Result
     ) throws(FileSystemError) -> Result {
         try files.createDirectories(directory)
         let lock = try files.open(Path.join(directory, Self.lockName), .append)
         defer { files.close(lock) }
         let patience = POSIXClock().monotonicTime() + .seconds(2)
-        while try !files.lock(lock, .exclusive), POSIXClock().monotonicTime() < patience {
+        var isLocked = try files.lock(lock, .exclusive)
+        while !isLocked, POSIXClock().monotonicTime() < patience {
             // Whoever has it writes one small file.
             Worker.sleep(for: .milliseconds(2))
+            isLocked = try files.lock(lock, .exclusive)
         }
-        return try body()
+        return try body(isLocked)
     }
 
 }

@@ -189,6 +189,9 @@ public final class Waybill: Sendable {
     }
 
     /// Returns once every event stored so far survives a power cut; `track` goes on meanwhile.
+    ///
+    /// An answer about consent that could not be saved is tried again, and an error as long as it cannot. Lines of a
+    /// segment whose sync failed may be lost by a power cut until they are delivered; so long it is an error, too.
     public func flush() throws(WaybillError) {
         try self.core.flush()
     }

@@ -105,8 +105,10 @@ public final class ScreenTracker {
         case .view(let screen):
             self.waybill.track(screen.event)
         case .end(let screen, let duration):
-            self.waybill.track(ScreenEnded(screen.ref, after: duration))
-            self.waybill.screenEnded()
+            switch self.waybill.track(ScreenEnded(screen.ref, after: duration)) {
+            case .stored, .held: self.waybill.screenEnded()
+            case .dropped: break
+            }
         case .settle:
             self.settling = Task { self.perform(self.stack.settled(at: self.now())) }
         case .wait:

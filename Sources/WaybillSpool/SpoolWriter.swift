@@ -416,7 +416,7 @@ package struct SpoolFlushFailure: Error {
     /// The segment whose sync failed.
     fileprivate var segment: UInt64?
     /// Whether all lines are durable but those of `doubtful`.
-    fileprivate var isRestDurable = false
+    package fileprivate(set) var isRestDurable = false
     fileprivate var doubtful: [UInt64] = []
 }
 

@@ -118,7 +118,7 @@ private func failure(of result: DispatchResult) -> DispatchFailure? {
             + "Connection refused; the next round tries again")
 }
 
-@Test func `the event loop outlives what connects`() {
+@Test func `attempts to connect are over when the last one ends`() {
     let attempts = ConnectionAttempts()
     let isOver = Mutex(false)
     attempts.begin()

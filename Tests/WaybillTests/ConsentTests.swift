@@ -99,3 +99,58 @@ func `another process of the spool keeps what the user said here`(isReset: Bool)
     #expect(member("anon", of: lines[1]) == "\"\(waybill.anonymousID)\"")
     #expect(member("session", of: lines[1]) == "\"\(waybill.sessionID)\"")
 }
+
+@Test func `an answer that allows is tried again by the events that it allows`() throws {
+    let client = try Client()
+    client.disk.setFaults { _ in .error(SystemErrorText.inputOutput) }
+    _ = client.core.setConsent(analytics: true, ads: false)
+    #expect(throws: WaybillError.self) { try client.core.flush() }
+    client.disk.clearFaults()
+    client.track("soon")
+    let failureCount = client.core.counters.installFailures
+    client.clock.advance(milliseconds: 11_000)
+    client.track("later")
+    #expect(try Client(on: client.disk, seed: 2).core.consent == Consent(analytics: true, ads: false))
+    #expect(client.core.counters.installFailures == failureCount)
+}
+
+@Test func `an answer that is tried again gives nothing back that was denied meanwhile`() throws {
+    let disk = FaultyFileSystem()
+    let app = try Client(on: disk, seed: 1)
+    let widget = try Client(on: disk, seed: 2)
+    disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+    _ = app.core.setConsent(analytics: true, ads: true)
+    disk.clearFaults()
+    _ = widget.core.setConsent(analytics: false, ads: true)
+    try app.core.flush()
+    #expect(try Client(on: disk, seed: 3).core.consent == Consent(analytics: false, ads: true))
+    // Asked anew, the user decides.
+    _ = app.core.setConsent(analytics: true, ads: true)
+    #expect(try Client(on: disk, seed: 4).core.consent == Consent(analytics: true, ads: true))
+}
+
+@Test func `an install of another environment is not written over`() throws {
+    let disk = FaultyFileSystem()
+    disk.setFaults { _ in .error(SystemErrorText.inputOutput) }
+    let client = try Client(on: disk, adjusting: { $0.environment = .dev })
+    disk.clearFaults()
+    _ = try Client(on: disk, seed: 2)
+    _ = client.core.setConsent(analytics: false, ads: false)
+    #expect(client.core.counters.installFailures == 2)
+    #expect(try Client(on: disk, seed: 3).core.consent == nil)
+}
+
+@Test func `a client that ends with lines that waited writes them and leaves nothing running`() throws {
+    let disk = FaultyFileSystem()
+    do {
+        var configuration = Client.configuration()
+        configuration.durability = .power(every: .seconds(3600))
+        let core = try ClientCore(
+            configuration, on: disk, clock: ManualClock(), seed: 1, zone: { _ in 0 },
+            execute: { work in _ = Worker(name: "upkeep", work) })
+        disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+        #expect(core.track { $0.take(.event, "a", nil, $1, $2) { _ in } } == .held)
+        disk.clearFaults()
+    }
+    #expect(try Client(on: disk, seed: 2).members("name") == ["\"a\""])
+}
