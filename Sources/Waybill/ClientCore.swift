@@ -3,34 +3,6 @@ package import WaybillEvent
 internal import WaybillSpool
 package import WaybillSystem
 
-/// What ``Waybill`` asks of its core, whatever disk and clock that has.
-package protocol Client: Sendable {
-    var installOrigin: InstallOrigin { get }
-    var counters: Counters { get }
-    var identity: EventIdentity { get }
-    var consent: Consent? { get }
-    func track(_ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void) -> TrackOutcome
-    func setUser(_ id: String?, adding traits: (inout Fields) -> Void) -> TrackOutcome
-    @discardableResult
-    func setVendorID(_ id: String?, for provider: ProviderID) -> Bool
-    func register(_ body: (inout Fields) -> Void) -> Bool
-    func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome
-    func observe(_ subscription: ObserverSubscription) -> Observation
-    func enter(_ phase: AppPhase)
-    func screenEnded()
-    func reset() throws(WaybillError)
-    func purge() throws(WaybillError)
-    func flush() throws(WaybillError)
-    func usage() throws(WaybillError) -> Usage
-}
-
-extension Client {
-    @discardableResult
-    package func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?>) -> TrackOutcome {
-        self.setUser(id) { $0.put(traits) }
-    }
-}
-
 /// The client over any disk and clock: locks, the desk of drafts, the install file, and the spool's quota.
 package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     private let files: Files
@@ -383,72 +355,6 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
 
 // MARK: The install file
 
-/// How a process found the install.
-private struct InstallStart {
-    var install: Install
-    var origin: InstallOrigin
-    /// What the file holds; `nil` when that is unknown.
-    var written: Install?
-    /// What the last process left.
-    var previous: Install?
-    /// What the spool's events are of, when that is another than this app's.
-    var foreignEnvironment: DeploymentEnvironment?
-
-    /// Reads the install, or makes one, and saves it with the session that begins now.
-    ///
-    /// A disk that is full or failing now does not stop the app: the install is saved with a later session.
-    static func begin(
-        _ configuration: Waybill.Configuration, on files: some FileSystem, _ makeSalt: () -> PrivacySalt,
-        _ generator: inout SeededGenerator
-    ) throws(FileSystemError) -> InstallStart {
-        var start = InstallStart(
-            install: Install(anonymous: UniqueID.random(&generator).text, sessionNumber: 0), origin: .created)
-        let directory = configuration.spool
-        do throws(FileSystemError) {
-            try Install.withLock(in: directory, on: files) { _ throws(FileSystemError) in
-                try start.read(configuration, in: directory, on: files)
-                guard start.foreignEnvironment == nil else { return }
-                start.written = start.install
-                start.complete(configuration, makeSalt)
-                try start.install.write(in: directory, on: files)
-                start.written = start.install
-            }
-        } catch {
-            guard error.isTransient || error.errno == SystemErrorText.noEntry else { throw error }
-            guard start.written == nil else { return start }
-            // What could not be locked or written may be readable.
-            do throws(FileSystemError) {
-                try start.read(configuration, in: directory, on: files)
-                start.written = start.previous
-            } catch {
-                start.origin = .created
-            }
-            if start.foreignEnvironment == nil { start.complete(configuration, makeSalt) }
-        }
-        return start
-    }
-
-    private mutating func read(
-        _ configuration: Waybill.Configuration, in directory: String, on files: some FileSystem
-    ) throws(FileSystemError) {
-        let found = try Install.read(in: directory, on: files)
-        self.origin = found.origin
-        self.previous = found.install
-        if let install = found.install { self.install = install }
-        if let environment = self.install.environment, environment != configuration.environment {
-            self.foreignEnvironment = environment
-        }
-    }
-
-    private mutating func complete(_ configuration: Waybill.Configuration, _ makeSalt: () -> PrivacySalt) {
-        self.install.sessionNumber += 1
-        self.install.environment = configuration.environment
-        self.install.version = configuration.version
-        self.install.build = configuration.build
-        self.install.salt = self.install.salt ?? makeSalt()
-    }
-}
-
 extension ClientCore {
     private var install: Install {
         var install = self.state.withLock { state in
@@ -632,72 +538,5 @@ extension ClientCore {
 
     private func record(_ name: String, adding body: (inout Fields) -> Void = { _ in }) {
         _ = self.track { draft, rules, salt in draft.take(.event, name, nil, rules, salt, adding: body) }
-    }
-}
-
-extension Fields {
-    /// Puts the traits of a user; `nil` removes one.
-    mutating func put(_ traits: KeyValuePairs<String, Scalar?>) {
-        for (key, value) in traits {
-            if let value {
-                self.put(key, value)
-            } else {
-                self.putNull(key)
-            }
-        }
-    }
-}
-
-extension Waybill.Configuration {
-    var origin: EventOrigin {
-        EventOrigin(
-            app: self.version, build: self.build, bundle: self.bundle, os: self.device.os,
-            osVersion: self.device.osVersion, model: self.device.model, language: self.language,
-            environment: self.environment)
-    }
-
-    func check() throws(WaybillError) {
-        if self.spool.isEmpty { throw WaybillError(missing: "spool", "name the app's own folder") }
-        if self.bundle.isEmpty { throw WaybillError(missing: "bundle", "name the app, as in com.example.shop") }
-        if self.version.isEmpty { throw WaybillError(missing: "version", "name the app's version, as in 1.4.2") }
-        if self.build.isEmpty { throw WaybillError(missing: "build", "name the build, as in 118") }
-        let texts = [
-            self.version, self.build, self.bundle, self.device.os, self.device.osVersion ?? "",
-            self.device.model ?? "", self.language ?? "",
-        ]
-        let byteCount = texts.reduce(0) { $0 + $1.utf8.count }
-        if byteCount > Self.byteCountMax {
-            throw WaybillError(
-                code: "configuration",
-                message: "the app and device are described in \(byteCount) bytes; use at most \(Self.byteCountMax)",
-                errno: 0)
-        }
-    }
-
-    /// Half of a line even where every byte needs six: the fields want room.
-    private static var byteCountMax: Int { 2048 }
-}
-
-extension WaybillError {
-    init(_ error: FileSystemError) {
-        self.init(code: error.code, message: error.description, errno: error.errno)
-    }
-
-    fileprivate init(missing field: String, _ remedy: String) {
-        self.init(code: "configuration", message: "`\(field)` is empty; \(remedy)", errno: 0)
-    }
-
-    fileprivate init(noThreadFor feature: String) {
-        self.init(
-            code: "no-thread",
-            message: "the system refuses a thread for `\(feature)`; allow the process more, or leave it out", errno: 0)
-    }
-
-    fileprivate init(environment: DeploymentEnvironment, _ configuration: Waybill.Configuration) {
-        self.init(
-            code: "configuration",
-            message: "the spool \(configuration.spool) holds events of \(environment.rawValue); give "
-                + "\(configuration.environment.rawValue) a folder of its own",
-            errno: 0)
     }
 }

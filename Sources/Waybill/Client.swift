@@ -1,0 +1,42 @@
+package import WaybillEvent
+
+/// What ``Waybill`` asks of its core, whatever disk and clock that has.
+package protocol Client: Sendable {
+    var installOrigin: InstallOrigin { get }
+    var counters: Counters { get }
+    var identity: EventIdentity { get }
+    var consent: Consent? { get }
+    func track(_ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void) -> TrackOutcome
+    func setUser(_ id: String?, adding traits: (inout Fields) -> Void) -> TrackOutcome
+    @discardableResult
+    func setVendorID(_ id: String?, for provider: ProviderID) -> Bool
+    func register(_ body: (inout Fields) -> Void) -> Bool
+    func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome
+    func observe(_ subscription: ObserverSubscription) -> Observation
+    func enter(_ phase: AppPhase)
+    func screenEnded()
+    func reset() throws(WaybillError)
+    func purge() throws(WaybillError)
+    func flush() throws(WaybillError)
+    func usage() throws(WaybillError) -> Usage
+}
+
+extension Client {
+    @discardableResult
+    package func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?>) -> TrackOutcome {
+        self.setUser(id) { $0.put(traits) }
+    }
+}
+
+extension Fields {
+    /// Puts the traits of a user; `nil` removes one.
+    mutating func put(_ traits: KeyValuePairs<String, Scalar?>) {
+        for (key, value) in traits {
+            if let value {
+                self.put(key, value)
+            } else {
+                self.putNull(key)
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+internal import WaybillEvent
+internal import WaybillSystem
+
+extension Waybill.Configuration {
+    var origin: EventOrigin {
+        EventOrigin(
+            app: self.version, build: self.build, bundle: self.bundle, os: self.device.os,
+            osVersion: self.device.osVersion, model: self.device.model, language: self.language,
+            environment: self.environment)
+    }
+
+    func check() throws(WaybillError) {
+        if self.spool.isEmpty { throw WaybillError(missing: "spool", "name the app's own folder") }
+        if self.bundle.isEmpty { throw WaybillError(missing: "bundle", "name the app, as in com.example.shop") }
+        if self.version.isEmpty { throw WaybillError(missing: "version", "name the app's version, as in 1.4.2") }
+        if self.build.isEmpty { throw WaybillError(missing: "build", "name the build, as in 118") }
+        let texts = [
+            self.version, self.build, self.bundle, self.device.os, self.device.osVersion ?? "",
+            self.device.model ?? "", self.language ?? "",
+        ]
+        let byteCount = texts.reduce(0) { $0 + $1.utf8.count }
+        if byteCount > Self.byteCountMax {
+            throw WaybillError(
+                code: "configuration",
+                message: "the app and device are described in \(byteCount) bytes; use at most \(Self.byteCountMax)",
+                errno: 0)
+        }
+    }
+
+    /// Half of a line even where every byte needs six: the fields want room.
+    private static var byteCountMax: Int { 2048 }
+}
+
+extension WaybillError {
+    init(_ error: FileSystemError) {
+        self.init(code: error.code, message: error.description, errno: error.errno)
+    }
+
+    init(missing field: String, _ remedy: String) {
+        self.init(code: "configuration", message: "`\(field)` is empty; \(remedy)", errno: 0)
+    }
+
+    init(noThreadFor feature: String) {
+        self.init(
+            code: "no-thread",
+            message: "the system refuses a thread for `\(feature)`; allow the process more, or leave it out", errno: 0)
+    }
+
+    init(environment: DeploymentEnvironment, _ configuration: Waybill.Configuration) {
+        self.init(
+            code: "configuration",
+            message: "the spool \(configuration.spool) holds events of \(environment.rawValue); give "
+                + "\(configuration.environment.rawValue) a folder of its own",
+            errno: 0)
+    }
+}

@@ -1,0 +1,69 @@
+internal import WaybillEvent
+internal import WaybillSpool
+internal import WaybillSystem
+
+/// How a process found the install.
+struct InstallStart {
+    var install: Install
+    var origin: InstallOrigin
+    /// What the file holds; `nil` when that is unknown.
+    var written: Install?
+    /// What the last process left.
+    var previous: Install?
+    /// What the spool's events are of, when that is another than this app's.
+    var foreignEnvironment: DeploymentEnvironment?
+
+    /// Reads the install, or makes one, and saves it with the session that begins now.
+    ///
+    /// A disk that is full or failing now does not stop the app: the install is saved with a later session.
+    static func begin(
+        _ configuration: Waybill.Configuration, on files: some FileSystem, _ makeSalt: () -> PrivacySalt,
+        _ generator: inout SeededGenerator
+    ) throws(FileSystemError) -> InstallStart {
+        var start = InstallStart(
+            install: Install(anonymous: UniqueID.random(&generator).text, sessionNumber: 0), origin: .created)
+        let directory = configuration.spool
+        do throws(FileSystemError) {
+            try Install.withLock(in: directory, on: files) { _ throws(FileSystemError) in
+                try start.read(configuration, in: directory, on: files)
+                guard start.foreignEnvironment == nil else { return }
+                start.written = start.install
+                start.complete(configuration, makeSalt)
+                try start.install.write(in: directory, on: files)
+                start.written = start.install
+            }
+        } catch {
+            guard error.isTransient || error.errno == SystemErrorText.noEntry else { throw error }
+            guard start.written == nil else { return start }
+            // What could not be locked or written may be readable.
+            do throws(FileSystemError) {
+                try start.read(configuration, in: directory, on: files)
+                start.written = start.previous
+            } catch {
+                start.origin = .created
+            }
+            if start.foreignEnvironment == nil { start.complete(configuration, makeSalt) }
+        }
+        return start
+    }
+
+    private mutating func read(
+        _ configuration: Waybill.Configuration, in directory: String, on files: some FileSystem
+    ) throws(FileSystemError) {
+        let found = try Install.read(in: directory, on: files)
+        self.origin = found.origin
+        self.previous = found.install
+        if let install = found.install { self.install = install }
+        if let environment = self.install.environment, environment != configuration.environment {
+            self.foreignEnvironment = environment
+        }
+    }
+
+    private mutating func complete(_ configuration: Waybill.Configuration, _ makeSalt: () -> PrivacySalt) {
+        self.install.sessionNumber += 1
+        self.install.environment = configuration.environment
+        self.install.version = configuration.version
+        self.install.build = configuration.build
+        self.install.salt = self.install.salt ?? makeSalt()
+    }
+}
