@@ -41,12 +41,15 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     /// Runs something somewhere else, or at once.
     package typealias Execute = @Sendable (@escaping @Sendable () -> Void) -> Void
 
-    /// - Parameter execute: what may take its time goes there, as writing the install file and keeping the quota.
+    /// - Parameters:
+    ///   - protect: gets the spool's folder once it is there and before a file is in it: files get the folder's protection
+    ///     when they are made.
+    ///   - execute: what may take its time goes there, as writing the install file and keeping the quota.
     package init(
         _ configuration: Waybill.Configuration, on files: Files, clock: Clock, seed: UInt64,
         zone: @escaping @Sendable (WallTime) -> Int, segmentByteCountMax: Int = SpoolLimits.segmentByteCountMax,
         makeSalt: @escaping @Sendable () -> PrivacySalt = ClientCore.randomSalt,
-        execute: @escaping Execute = { $0() }
+        protect: (String) -> Void = { _ in }, execute: @escaping Execute = { $0() }
     ) throws(WaybillError) {
         try configuration.check()
         self.files = files
@@ -74,6 +77,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
             let spool = try SpoolWriter(
                 directory: configuration.spool, writer: writer.text, on: files,
                 segmentByteCountMax: segmentByteCountMax, freeByteCountMin: self.quota.freeByteCountMin)
+            protect(configuration.spool)
             hadSegments = spool.hadSegments
             start = try InstallStart.begin(configuration, on: files, makeSalt, &generator)
             self.installOrigin = start.origin
@@ -403,7 +407,7 @@ extension ClientCore {
             isLocked = hasLock
             var install = own
             if let found = try Install.read(in: self.directory, on: self.files).install {
-                if let environment = found.environment, environment != self.environment {
+                if found.environment(otherThan: self.environment) != nil {
                     let path = Path.join(self.directory, Install.fileName)
                     throw FileSystemError("replace", path: path, errno: SystemErrorText.exists)
                 }

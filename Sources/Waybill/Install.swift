@@ -106,6 +106,11 @@ struct Install: Hashable, Sendable {
         return (nil, .setAside(path: aside))
     }
 
+    /// What the spool's events are of, when that is another than an app's own.
+    func environment(otherThan own: DeploymentEnvironment) -> DeploymentEnvironment? {
+        self.environment == own ? nil : self.environment
+    }
+
     /// Saves the install durably.
     func write(in directory: String, on files: some FileSystem) throws(FileSystemError) {
         try files.replace(Path.join(directory, Self.fileName), with: self.bytes)

@@ -54,9 +54,7 @@ struct InstallStart {
         self.origin = found.origin
         self.previous = found.install
         if let install = found.install { self.install = install }
-        if let environment = self.install.environment, environment != configuration.environment {
-            self.foreignEnvironment = environment
-        }
+        self.foreignEnvironment = self.install.environment(otherThan: configuration.environment)
     }
 
     private mutating func complete(_ configuration: Waybill.Configuration, _ makeSalt: () -> PrivacySalt) {

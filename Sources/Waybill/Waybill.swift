@@ -39,15 +39,14 @@ public final class Waybill: Sendable {
     /// A full disk is no error here: it is met, and counted, by the events. On Apple's systems the folder is left out of
     /// backups, and its files can be read from the first unlock after a start on.
     public init(_ configuration: Configuration) throws(WaybillError) {
-        #if canImport(Darwin)
-            // Before the first file is in it, as files get the folder's protection when they are made; a folder that
-            // cannot be made is an error of the client's start.
-            try? POSIXFileSystem().createDirectories(configuration.spool)
-            FolderProtection.protect(configuration.spool)
-        #endif
         let core = try ClientCore(
             configuration, on: POSIXFileSystem(), clock: POSIXClock(), seed: SystemRandom.seed(),
             zone: SystemZone.minutesEast,
+            protect: { folder in
+                #if canImport(Darwin)
+                    FolderProtection.protect(folder)
+                #endif
+            },
             execute: { work in
                 // Where no thread is to be had, the call that found something to do does it.
                 if Worker.attempt(name: "waybill-upkeep", work) == nil { work() }

@@ -268,22 +268,23 @@ public struct Fields: ~Copyable {
     /// Writes the value that is awaited; a second one, or one where none can stand, is left out.
     @inline(__always)
     mutating func putValue(_ write: (inout LineBuffer) -> Void) {
+        if self.admitsValue() { write(&self.buffer) }
+    }
+
+    @inline(__always)
+    private mutating func admitsValue() -> Bool {
         guard self.isValueAwaited else {
             self.repairs.nested += 1
-            return
+            return false
         }
         self.isValueAwaited = false
-        write(&self.buffer)
+        return true
     }
 
     /// Writes a list as the value that is awaited; elements that write nothing are left out.
     mutating func putList(_ elements: some Sequence<some ScalarFieldValue>) {
-        var isAdmitted = false
-        self.putValue { buffer in
-            isAdmitted = true
-            buffer.append(UInt8(ascii: "["))
-        }
-        guard isAdmitted else { return }
+        guard self.admitsValue() else { return }
+        self.buffer.append(UInt8(ascii: "["))
         var isFirst = true
         for element in elements {
             let start = self.buffer.count

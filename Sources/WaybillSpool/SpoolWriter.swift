@@ -351,58 +351,48 @@ package struct SpoolFlush: Hashable, Sendable {
     fileprivate let doubtful: [UInt64]
 
     /// Returns once the lines are durable; segments that are gone were delivered.
+    ///
+    /// Fails as long as a segment is there whose sync failed; once it is gone, whoever took it has its lines.
     package func perform(on files: some FileSystem) throws(SpoolFlushFailure) {
-        if !self.firstSequences.isEmpty { try self.synchronize(on: files) }
-        try self.checkDoubtful(on: files)
+        var failed: UInt64?
+        var rest: [UInt64] = []
+        do throws(FileSystemError) {
+            if !self.firstSequences.isEmpty { try self.synchronize(on: files, &failed) }
+            for segment in self.doubtful where try files.status(at: self.path(segment)) != nil { rest.append(segment) }
+        } catch {
+            throw SpoolFlushFailure(error: error, segment: failed)
+        }
+        guard let first = rest.first else { return }
+        throw SpoolFlushFailure(
+            error: FileSystemError("synchronize", path: self.path(first), errno: SystemErrorText.inputOutput),
+            isRestDurable: true, doubtful: rest)
     }
 
-    private func synchronize(on files: some FileSystem) throws(SpoolFlushFailure) {
-        if self.isNamed { return try self.synchronize(self.firstSequences.lowerBound, on: files) }
-        let names: [SegmentName]
-        do throws(FileSystemError) {
-            names = try SpoolReader.segments(in: self.directory, on: files)
-        } catch {
-            throw SpoolFlushFailure(error: error)
+    /// - Parameter failed: becomes the segment whose sync failed.
+    private func synchronize(on files: some FileSystem, _ failed: inout UInt64?) throws(FileSystemError) {
+        if self.isNamed { return try self.synchronize(self.firstSequences.lowerBound, on: files, &failed) }
+        for name in try SpoolReader.segments(in: self.directory, on: files)
+        where name.writer == self.writer && self.firstSequences.contains(name.firstSequence) {
+            try self.synchronize(name.firstSequence, on: files, &failed)
         }
-        for name in names where name.writer == self.writer && self.firstSequences.contains(name.firstSequence) {
-            try self.synchronize(name.firstSequence, on: files)
-        }
-        do throws(FileSystemError) {
-            try files.synchronizeDirectory(self.directory)
-        } catch {
-            throw SpoolFlushFailure(error: error)
-        }
+        try files.synchronizeDirectory(self.directory)
     }
 
-    private func synchronize(_ segment: UInt64, on files: some FileSystem) throws(SpoolFlushFailure) {
+    private func synchronize(
+        _ segment: UInt64, on files: some FileSystem, _ failed: inout UInt64?
+    ) throws(FileSystemError) {
         guard !self.doubtful.contains(segment) else { return }
         let file: FileID
         do throws(FileSystemError) {
             file = try files.open(self.path(segment), .read)
         } catch {
             if error.errno == SystemErrorText.noEntry { return }
-            throw SpoolFlushFailure(error: error)
+            throw error
         }
         defer { files.close(file) }
-        do throws(FileSystemError) {
-            try files.synchronize(file)
-        } catch {
-            throw SpoolFlushFailure(error: error, segment: segment)
-        }
-    }
-
-    /// Fails as long as a segment is there whose sync failed; once it is gone, whoever took it has its lines.
-    private func checkDoubtful(on files: some FileSystem) throws(SpoolFlushFailure) {
-        var rest: [UInt64] = []
-        do throws(FileSystemError) {
-            for segment in self.doubtful where try files.status(at: self.path(segment)) != nil { rest.append(segment) }
-        } catch {
-            throw SpoolFlushFailure(error: error)
-        }
-        guard let first = rest.first else { return }
-        throw SpoolFlushFailure(
-            error: FileSystemError("synchronize", path: self.path(first), errno: SystemErrorText.inputOutput),
-            isRestDurable: true, doubtful: rest)
+        failed = segment
+        try files.synchronize(file)
+        failed = nil
     }
 
     private func path(_ segment: UInt64) -> String {

@@ -1,4 +1,3 @@
-import Glibc
 import Synchronization
 import Testing
 import Waybill
@@ -119,10 +118,7 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     let place = try Place()
     let waybill = try place.waybill()
     for name in names(0..<10) { waybill.track(name) }
-    // Takes connections and says nothing.
-    let silent = Place.boundSocket()
-    listen(silent.file, 16)
-    defer { close(silent.file) }
+    let silent = SilentReceiver()
     let dispatcher = try place.dispatcher(port: silent.port)
     guard case .failed(let failure) = await dispatcher.drain(until: .now + .milliseconds(200)) else {
         Issue.record("delivered to nobody")
@@ -139,13 +135,11 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     let place = try Place()
     let waybill = try place.waybill()
     waybill.track("e0")
-    let silent = Place.boundSocket()
-    listen(silent.file, 16)
-    defer { close(silent.file) }
+    let silent = SilentReceiver()
     let dispatcher = try place.dispatcher(port: silent.port, patience: .seconds(3600))
     let before = Task { await dispatcher.dispatch() }
     // The round before connects once it has the spool's lock.
-    while !Place.hasCaller(silent.file) { await Task.yield() }
+    while !silent.hasCaller { await Task.yield() }
     guard case .failed(let failure) = await dispatcher.drain(until: .now + .milliseconds(100)) else {
         Issue.record("delivered to nobody")
         return

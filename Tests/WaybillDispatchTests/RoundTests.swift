@@ -1,9 +1,9 @@
-import Glibc
 import Synchronization
 import Testing
 import Waybill
 import WaybillAgent
 import WaybillDispatch
+import WaybillSystem
 
 /// `nil` for a round that went well.
 private func failure(of result: DispatchResult) -> DispatchFailure? {
@@ -17,16 +17,14 @@ private func failure(of result: DispatchResult) -> DispatchFailure? {
 
 @Test func `with nothing to send no receiver is looked for`() async throws {
     let place = try Place()
-    let silent = Place.boundSocket()
-    listen(silent.file, 16)
-    defer { close(silent.file) }
+    let silent = SilentReceiver()
     let dispatcher = try place.dispatcher(port: silent.port)
     #expect(await dispatcher.dispatch() == .nothingToSend)
     // With a client that has stored nothing yet.
     let waybill = try place.waybill()
     #expect(await dispatcher.dispatch() == .nothingToSend)
     #expect(await dispatcher.drain(until: .now + .seconds(600)) == .nothingToSend)
-    #expect(!Place.hasCaller(silent.file))
+    #expect(!silent.hasCaller)
     #expect(waybill.counters.stored == 0)
 }
 
@@ -36,13 +34,11 @@ private func failure(of result: DispatchResult) -> DispatchFailure? {
     for name in ["e0", "e1"] { waybill.track(name) }
     let dispatcher = try place.dispatcher()
     #expect(try await place.receiving { await dispatcher.dispatch() } == .delivered(2, remaining: 0))
-    let silent = Place.boundSocket()
-    listen(silent.file, 16)
-    defer { close(silent.file) }
+    let silent = SilentReceiver()
     let next = try place.dispatcher(port: silent.port)
     #expect(await next.dispatch() == .nothingToSend)
     #expect(await next.drain(until: .now + .seconds(600)) == .nothingToSend)
-    #expect(!Place.hasCaller(silent.file))
+    #expect(!silent.hasCaller)
     waybill.track("e2")
     #expect(try await place.receiving { await dispatcher.dispatch() } == .delivered(1, remaining: 0))
 }
@@ -71,7 +67,7 @@ private func failure(of result: DispatchResult) -> DispatchFailure? {
         let tracking = Task {
             while !Task.isCancelled {
                 waybill.track("later")
-                usleep(200)
+                Worker.sleep(for: .microseconds(200))
                 await Task.yield()
             }
         }
@@ -152,13 +148,11 @@ private func failureThatSaysWhy(
     let place = try Place()
     let waybill = try place.waybill()
     waybill.track("e0")
-    let silent = Place.boundSocket()
-    listen(silent.file, 16)
-    defer { close(silent.file) }
+    let silent = SilentReceiver()
     let dispatcher = try place.dispatcher(port: silent.port, patience: .seconds(3600))
     async let first = dispatcher.dispatch()
     // It connects once it has the spool's lock.
-    while !Place.hasCaller(silent.file) { await Task.yield() }
+    while !silent.hasCaller { await Task.yield() }
     async let second = dispatcher.dispatch()
     await dispatcher.suspend()
     // Refused if a lock were held.
@@ -204,12 +198,10 @@ private func failureThatSaysWhy(
     let place = try Place()
     let waybill = try place.waybill()
     waybill.track("e0")
-    let silent = Place.boundSocket()
-    listen(silent.file, 16)
-    defer { close(silent.file) }
+    let silent = SilentReceiver()
     let dispatcher = try place.dispatcher(port: silent.port)
     async let drain = dispatcher.drain(until: .now + .seconds(3600))
-    while !Place.hasCaller(silent.file) { await Task.yield() }
+    while !silent.hasCaller { await Task.yield() }
     await dispatcher.suspend()
     let ended = await drain
     #expect(failure(of: ended)?.code == "stopped")
