@@ -58,10 +58,11 @@ let package = Package(
         // C: headers of the platform that Swift's own modules leave out, zlib, ISA-L, libyaml, and
         // OpenSSL's digests.
         .target(name: "CWaybillSystem"),
-        .systemLibrary(name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
-        .systemLibrary(name: "CISAL", pkgConfig: "libisal", providers: [.apt(["libisal-dev"])]),
-        .systemLibrary(name: "CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
-        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .systemLibrary(
+            name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]),
+        .systemLibrary(name: "CISAL", pkgConfig: "libisal", providers: [.apt(["libisal-dev"]), .brew(["isa-l"])]),
+        .systemLibrary(name: "CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"]), .brew(["libyaml"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"]), .brew(["zlib"])]),
 
         // No package, no socket, no thread: each row imports only rows above it.
         module("WaybillSystem", ["CWaybillSystem"]),
@@ -164,7 +165,6 @@ let package = Package(
                 "WaybillReplay", "WaybillSystem", "WaybillTail", arguments,
                 lifecycle, logging, signals, "WaybillYAML",
             ],
-            path: "Sources/waybill",
             swiftSettings: settings),
         .executableTarget(
             name: "waybill-deliver",

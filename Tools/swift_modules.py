@@ -11,7 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "Sources"
-STAND_INS = ROOT / "Tools" / "StandIns"
+STUBS = ROOT / "Tools" / "AppleStubs"
 
 MODULES = [
     "WaybillSystem", "WaybillJSON", "WaybillEvent", "WaybillSpool", "Waybill", "WaybillPresentation", "WaybillTesting",
@@ -79,10 +79,10 @@ def emit_modules(names, folder):
             emit_module(name, swift_files(SOURCES / name), folder, *LANGUAGE, *features, *DECLARATIONS_ONLY)
 
 
-def emit_stand_in(name, folder):
+def emit_stub(name, folder):
     """Builds a stand-in for a framework; Apple's have library evolution: their enumerations may grow."""
     emit_module(
-        name, swift_files(STAND_INS / name), folder, "-swift-version", "6", "-enable-library-evolution",
+        name, swift_files(STUBS / name), folder, "-swift-version", "6", "-enable-library-evolution",
         "-suppress-warnings")
 
 

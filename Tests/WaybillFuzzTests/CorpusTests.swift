@@ -1,13 +1,13 @@
 import Testing
 import WaybillSystem
 
-/// Every fuzz target over the inputs in `Tools/Fuzz/Corpus`, and over seeded mutations of them.
+/// Every fuzz target over the inputs in `Tools/Fuzzing/Corpus`, and over seeded mutations of them.
 @Suite struct CorpusTests {
     private static let mutationCount = 1500
 
     private static func inputs(of target: FuzzTarget) throws -> [(name: String, bytes: [UInt8])] {
         let root = Path.parent(of: Path.parent(of: Path.parent(of: #filePath)))
-        let directory = Path.join(root, "Tools/Fuzz/Corpus/\(target.name)")
+        let directory = Path.join(root, "Tools/Fuzzing/Corpus/\(target.name)")
         let files = POSIXFileSystem()
         return try files.list(directory).sorted().map { name in
             (name, try #require(try files.contents(of: Path.join(directory, name)), "no \(name)"))

@@ -1,7 +1,7 @@
 /// Something that reads bytes from outside, and what must hold whatever they are.
 ///
 /// The same targets run in two ways: under libFuzzer (`Tools/fuzz`), and in the tests over the inputs in
-/// `Tools/Fuzz/Corpus` and seeded mutations of them.
+/// `Tools/Fuzzing/Corpus` and seeded mutations of them.
 struct FuzzTarget: Sendable {
     let name: String
     /// Longer inputs say nothing new.
