@@ -1,9 +1,9 @@
 package import WaybillEvent
 
-/// What ``Waybill`` asks of its core, whatever disk and clock that has.
+/// What ``WaybillClient`` asks of its core, whatever disk and clock that has.
 package protocol Client: Sendable {
     var installOrigin: InstallOrigin { get }
-    var counters: Counters { get }
+    var counters: WaybillClient.Counters { get }
     var identity: EventIdentity { get }
     var consent: Consent? { get }
     func track(_ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void) -> TrackOutcome
@@ -12,13 +12,13 @@ package protocol Client: Sendable {
     func setVendorID(_ id: String?, for provider: ProviderID) -> Bool
     func register(_ body: (inout Fields) -> Void) -> Bool
     func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome
-    func observe(_ subscription: ObserverSubscription) -> Observation
+    func observe(_ subscription: ObserverSubscription) -> ObserverToken
     func enter(_ phase: AppPhase)
     func screenEnded()
     func reset() throws(WaybillError)
     func purge() throws(WaybillError)
     func flush() throws(WaybillError)
-    func usage() throws(WaybillError) -> Usage
+    func usage() throws(WaybillError) -> SpoolUsage
 }
 
 extension Client {

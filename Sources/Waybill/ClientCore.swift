@@ -12,7 +12,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     private let version: String
     private let build: String
     private let environment: DeploymentEnvironment
-    private let lifecycle: Waybill.Lifecycle
+    private let lifecycle: WaybillClient.Lifecycle
     private let quota: SpoolQuota
     private let writer: String
     private let makeSalt: @Sendable () -> PrivacySalt
@@ -46,7 +46,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     ///     when they are made.
     ///   - execute: what may take its time goes there, as writing the install file and keeping the quota.
     package init(
-        _ configuration: Waybill.Configuration, on files: Files, clock: Clock, seed: UInt64,
+        _ configuration: WaybillClient.Configuration, on files: Files, clock: Clock, seed: UInt64,
         zone: @escaping @Sendable (WallTime) -> Int, segmentByteCountMax: Int = SpoolLimits.segmentByteCountMax,
         makeSalt: @escaping @Sendable () -> PrivacySalt = ClientCore.randomSalt,
         protect: (String) -> Void = { _ in }, execute: @escaping Execute = { $0() }
@@ -87,7 +87,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
                 spool: spool, writer: writer, origin: configuration.origin, install: start.install,
                 generator: generator, at: now, gathering: configuration.durability.gathering, zone: zone)
             if start.written != start.install { state.installFailed() }
-            for subscription in configuration.observers { state.observe(Observation(subscription)) }
+            for subscription in configuration.observers { state.observe(ObserverToken(subscription)) }
             self.state = Lock(state)
         } catch {
             throw WaybillError(error)
@@ -265,10 +265,10 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         return self.store { state, now in state.setUser(id, box.draft, at: now) }
     }
 
-    package func observe(_ subscription: ObserverSubscription) -> Observation {
-        let observation = Observation(subscription)
-        self.state.withLock { $0.observe(observation) }
-        return observation
+    package func observe(_ subscription: ObserverSubscription) -> ObserverToken {
+        let token = ObserverToken(subscription)
+        self.state.withLock { $0.observe(token) }
+        return token
     }
 
     @discardableResult
@@ -340,7 +340,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         !self.sync().isWorthRepeating
     }
 
-    package var counters: Counters {
+    package var counters: WaybillClient.Counters {
         self.state.withLock { $0.counters }
     }
 
@@ -486,10 +486,10 @@ extension ClientCore {
         if let failure { throw WaybillError(failure) }
     }
 
-    package func usage() throws(WaybillError) -> Usage {
+    package func usage() throws(WaybillError) -> SpoolUsage {
         do throws(FileSystemError) {
             let usage = try self.keeper.usage()
-            return Usage(
+            return SpoolUsage(
                 byteCount: usage.byteCount, segmentCount: usage.segmentCount, unacknowledgedCount: usage.lineCount)
         } catch {
             throw WaybillError(error)

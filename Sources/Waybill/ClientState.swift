@@ -67,7 +67,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     private let zone: @Sendable (WallTime) -> Int
     private var zoneQuarter: Int64 = .min
     /// Drops that no `wb.dropped` event tells of yet.
-    private var unreported = [UInt64](repeating: 0, count: Drop.Reason.allCases.count)
+    private var unreported = [UInt64](repeating: 0, count: DropReason.Code.allCases.count)
     private var hasUnreported = false
     /// Waybill's own events.
     private let own = EventDraftBox()
@@ -75,8 +75,8 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     private let said = EventDraftBox()
     /// Times that a disk which had refused took everything again.
     private var recoveryCount: UInt64 = 0
-    private var observations: [Observation] = []
-    private(set) var counters = Counters()
+    private var tokens: [ObserverToken] = []
+    private(set) var counters = WaybillClient.Counters()
 
     init(
         spool: consuming SpoolWriter<Files>, writer: UniqueID, origin: EventOrigin, install: Install,
@@ -256,7 +256,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
             self.counters.diskFailed(failure)
             return self.hold(draft, sequence, at: now)
         }
-        if !self.observations.isEmpty {
+        if !self.tokens.isEmpty {
             self.show(Array(self.line.bytes), sequence, draft.kind, draft.type)
         }
         return .stored(seq: sequence)
@@ -298,7 +298,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         self.held.renumber(from: self.spool.nextSequence)
         var stored: [(line: [UInt8], sequence: UInt64, kind: EventKind, type: ObjectIdentifier)] = []
         var failure: FileSystemError?
-        let isWatched = !self.observations.isEmpty
+        let isWatched = !self.tokens.isEmpty
         var byteCount = 0
         var storedCount = 0
         self.held.release { lines, byteCounts in
@@ -324,18 +324,18 @@ struct ClientState<Files: FileSystem>: ~Copyable {
 
     /// Hands a line that was just stored to whoever watches.
     private mutating func show(_ line: [UInt8], _ sequence: UInt64, _ kind: EventKind, _ type: ObjectIdentifier) {
-        self.observations.removeAll(where: \.isCancelled)
+        self.tokens.removeAll(where: \.isCancelled)
         let event = EventView(sequence: sequence, kind: kind, line: line)
-        for observation in self.observations where observation.includes(type, kind) { observation.take(event) }
+        for token in self.tokens where token.includes(type, kind) { token.take(event) }
     }
 
-    private mutating func drop(_ drop: Drop) -> TrackOutcome {
-        self.counters.count(drop)
-        if drop.isReported {
-            self.unreported[drop.reason.rawValue] += 1
+    private mutating func drop(_ reason: DropReason) -> TrackOutcome {
+        self.counters.count(reason)
+        if reason.isReported {
+            self.unreported[reason.code.rawValue] += 1
             self.hasUnreported = true
         }
-        return .dropped(drop)
+        return .dropped(reason)
     }
 
     /// Writes an event of Waybill's own into ``line``; returns its number.
@@ -353,14 +353,14 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         let counts = self.unreported
         let sequence = self.encodeOwn("wb.dropped", at: now) { fields in
             fields.put("count", counts.reduce(0, +))
-            for reason in Drop.Reason.allCases where counts[reason.rawValue] > 0 {
-                fields.put(Drop(reason: reason).description, counts[reason.rawValue])
+            for code in DropReason.Code.allCases where counts[code.rawValue] > 0 {
+                fields.put(DropReason(code).description, counts[code.rawValue])
             }
         }
         guard let sequence, self.append() == nil else { return }
         self.lastStored = now.monotonic
         let own = self.own
-        if !self.observations.isEmpty { self.show(Array(self.line.bytes), sequence, .meta, own.draft.type) }
+        if !self.tokens.isEmpty { self.show(Array(self.line.bytes), sequence, .meta, own.draft.type) }
         for index in self.unreported.indices { self.unreported[index] = 0 }
         self.hasUnreported = false
     }
@@ -401,12 +401,12 @@ extension ClientState {
 }
 
 extension ClientState {
-    mutating func observe(_ observation: Observation) {
-        self.observations.append(observation)
+    mutating func observe(_ token: ObserverToken) {
+        self.tokens.append(token)
     }
 
     mutating func cancelObservations() {
-        for observation in self.observations { observation.cancel() }
+        for token in self.tokens { token.cancel() }
     }
 
     mutating func setUser(_ id: String?, _ draft: borrowing EventDraft, at now: Moment) -> TrackOutcome {

@@ -1,7 +1,7 @@
 internal import WaybillEvent
 internal import WaybillSystem
 
-extension Waybill.Configuration {
+extension WaybillClient.Configuration {
     var origin: EventOrigin {
         EventOrigin(
             app: self.version, build: self.build, bundle: self.bundle, os: self.device.os,
@@ -46,7 +46,7 @@ extension WaybillError {
             message: "the system refuses a thread for `\(feature)`; allow the process more, or leave it out", errno: 0)
     }
 
-    init(environment: DeploymentEnvironment, _ configuration: Waybill.Configuration) {
+    init(environment: DeploymentEnvironment, _ configuration: WaybillClient.Configuration) {
         self.init(
             code: "configuration",
             message: "the spool \(configuration.spool) holds events of \(environment.rawValue); give "

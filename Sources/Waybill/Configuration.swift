@@ -1,7 +1,7 @@
 public import WaybillEvent
 internal import WaybillSpool
 
-extension Waybill {
+extension WaybillClient {
     /// What an app says about itself once.
     public struct Configuration: Sendable {
         /// The app's own folder; one per app and environment.
@@ -19,7 +19,7 @@ extension Waybill {
         /// The user's language, as in "ko-KR"; from `LANG` by default.
         public var language = Device.currentLanguage
         /// Which provider gets which events; none given: every provider of the receiver gets all.
-        public var providers: [Subscription]
+        public var providers: [ProviderSubscription]
         /// Who in the app sees which events once they are stored.
         public var observers: [ObserverSubscription]
         /// What every event passes before it reaches the disk, in this order.
@@ -36,7 +36,7 @@ extension Waybill {
         /// An app's description of itself, with a spool for each environment: `<folder>/prod` and its siblings.
         public init(
             spoolsIn folder: String, environment: DeploymentEnvironment, bundle: String, version: String,
-            build: String, providers: [Subscription] = [], observers: [ObserverSubscription] = []
+            build: String, providers: [ProviderSubscription] = [], observers: [ObserverSubscription] = []
         ) {
             self.init(
                 spool: folder + "/" + environment.rawValue, environment: environment, bundle: bundle,
@@ -46,7 +46,7 @@ extension Waybill {
         /// An app's description of itself.
         public init(
             spool: String, environment: DeploymentEnvironment, bundle: String, version: String, build: String,
-            providers: [Subscription] = [], observers: [ObserverSubscription] = []
+            providers: [ProviderSubscription] = [], observers: [ObserverSubscription] = []
         ) {
             self.spool = spool
             self.environment = environment
@@ -58,7 +58,7 @@ extension Waybill {
         }
     }
 
-    /// What stored events survive without a ``Waybill/flush()``.
+    /// What stored events survive without a ``WaybillClient/flush()``.
     public struct Durability: Hashable, Sendable {
         private enum Kind: Hashable {
             case process
@@ -82,7 +82,7 @@ extension Waybill {
         /// Nothing before they are written, 64 KiB or a second together; outcomes are ``TrackOutcome/held``.
         ///
         /// For events by the million of which some may be lost. What waits is written by the next event, by
-        /// ``Waybill/flush()``, in the background phase, and when the client ends.
+        /// ``WaybillClient/flush()``, in the background phase, and when the client ends.
         public static let memory = Durability(kind: .memory)
 
         /// How long lines gather in memory; `nil`: not at all.

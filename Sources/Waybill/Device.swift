@@ -6,12 +6,12 @@
 
 internal import WaybillSystem
 
-extension Waybill.Device {
+extension WaybillClient.Device {
     /// This machine, by `uname(2)`.
-    public static var current: Waybill.Device {
+    public static var current: WaybillClient.Device {
         var name = utsname()
-        guard uname(&name) == 0 else { return Waybill.Device(os: "unknown") }
-        return Waybill.Device(
+        guard uname(&name) == 0 else { return WaybillClient.Device(os: "unknown") }
+        return WaybillClient.Device(
             os: self.platform ?? self.text(of: &name.sysname), osVersion: self.text(of: &name.release),
             model: self.text(of: &name.machine))
     }

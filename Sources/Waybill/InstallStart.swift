@@ -17,7 +17,7 @@ struct InstallStart {
     ///
     /// A disk that is full or failing now does not stop the app: the install is saved with a later session.
     static func begin(
-        _ configuration: Waybill.Configuration, on files: some FileSystem, _ makeSalt: () -> PrivacySalt,
+        _ configuration: WaybillClient.Configuration, on files: some FileSystem, _ makeSalt: () -> PrivacySalt,
         _ generator: inout SeededGenerator
     ) throws(FileSystemError) -> InstallStart {
         var start = InstallStart(
@@ -48,7 +48,7 @@ struct InstallStart {
     }
 
     private mutating func read(
-        _ configuration: Waybill.Configuration, in directory: String, on files: some FileSystem
+        _ configuration: WaybillClient.Configuration, in directory: String, on files: some FileSystem
     ) throws(FileSystemError) {
         let found = try Install.read(in: directory, on: files)
         self.origin = found.origin
@@ -57,7 +57,7 @@ struct InstallStart {
         self.foreignEnvironment = self.install.environment(otherThan: configuration.environment)
     }
 
-    private mutating func complete(_ configuration: Waybill.Configuration, _ makeSalt: () -> PrivacySalt) {
+    private mutating func complete(_ configuration: WaybillClient.Configuration, _ makeSalt: () -> PrivacySalt) {
         self.install.sessionNumber += 1
         self.install.environment = configuration.environment
         self.install.version = configuration.version

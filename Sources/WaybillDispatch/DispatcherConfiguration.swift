@@ -44,7 +44,7 @@ extension Dispatcher {
 
     /// What a dispatcher is told.
     public struct Configuration: Sendable {
-        /// The spool that the app's `Waybill` writes.
+        /// The spool that the app's `WaybillClient` writes.
         public var spool: String
         /// `HOST:PORT` of each receiver; tried in turn.
         public var receivers: [String]

@@ -196,7 +196,7 @@ public struct EventDraft: ~Copyable {
             self.sampling = rules.sampling.first { $0.decides(on: type) }
         }
         self.routing.removeAll()
-        Subscription.append(rules.subscriptions, for: type, self.kind, to: &self.routing)
+        ProviderSubscription.append(rules.subscriptions, for: type, self.kind, to: &self.routing)
         self.overrides.append(to: &self.routing)
     }
 }

@@ -31,11 +31,11 @@ public struct EventFilter: Sendable {
 
 /// What happens to every event between the app and its line.
 package struct EventRules: Sendable {
-    package var subscriptions: [Subscription]
+    package var subscriptions: [ProviderSubscription]
     package var filters: [EventFilter]
     package var sampling: [Sampling]
 
-    package init(subscriptions: [Subscription] = [], filters: [EventFilter] = [], sampling: [Sampling] = []) {
+    package init(subscriptions: [ProviderSubscription] = [], filters: [EventFilter] = [], sampling: [Sampling] = []) {
         self.subscriptions = subscriptions
         self.filters = filters
         self.sampling = sampling

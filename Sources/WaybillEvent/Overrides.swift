@@ -37,7 +37,7 @@ public struct ProviderID: Hashable, Sendable, ExpressibleByStringLiteral, Custom
 }
 
 /// What one provider gets instead of the event as it is.
-public struct Override: ~Copyable {
+public struct ProviderOverride: ~Copyable {
     /// Replaces the event's name.
     public var name: String?
     /// Replace the event's own fields as soon as anything is put, be it `nil`; what the call site adds is added to these, too.
@@ -62,7 +62,7 @@ public struct Override: ~Copyable {
 public struct Overrides: ~Copyable {
     private final class Slot {
         var provider: ProviderID
-        var override = Override()
+        var override = ProviderOverride()
 
         init(_ provider: ProviderID) {
             self.provider = provider
@@ -78,7 +78,7 @@ public struct Overrides: ~Copyable {
     init() {}
 
     /// What `provider` gets instead.
-    public subscript(_ provider: ProviderID) -> Override {
+    public subscript(_ provider: ProviderID) -> ProviderOverride {
         _read {
             precondition(self.index(of: provider) != nil, "nothing is overridden for \(provider)")
             yield self.slots[self.index(of: provider) ?? 0].override

@@ -30,12 +30,12 @@ public final class LogBridge: Sendable {
         public init() {}
     }
 
-    let waybill: Waybill
+    let waybill: WaybillClient
     let options: Options
     private let counts = Mutex(Counters())
 
     /// Log calls become events of this client.
-    public init(_ waybill: Waybill, _ options: Options = Options()) {
+    public init(_ waybill: WaybillClient, _ options: Options = Options()) {
         self.waybill = waybill
         self.options = options
     }

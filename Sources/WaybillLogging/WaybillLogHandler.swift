@@ -3,7 +3,7 @@
 /// Constraints: a log call costs about twice a `track` of the same fields; at most 16 KiB of a line are its
 /// fields; no value that is marked private is stored in clear; a log call never leads to another.
 ///
-///     Logger ──▶ WaybillLogHandler ──▶ metadata of handler, provider, call ──▶ Waybill.track ──▶ one line
+///     Logger ──▶ WaybillLogHandler ──▶ metadata of handler, provider, call ──▶ WaybillClient.track ──▶ one line
 ///                                      merged, sorted, flattened, cut
 ///
 ///     "data":{"level":"warning","message":"slow","logger":"shop.http","request.id":"r-1","user":"<private>"}

@@ -16,7 +16,7 @@ public final class AlertFeed: EventObserver {
     public init() {}
 
     /// Adds an alert for an event.
-    public func saw(_ event: EventView) {
+    public func eventStored(_ event: EventView) {
         let alert = EventAlert(event)
         let label = EventText.label(of: event)
         self.queue.withLock { $0.add(alert, label: label) }

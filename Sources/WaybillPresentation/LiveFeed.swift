@@ -32,7 +32,7 @@ public final class LiveFeed: EventObserver {
     public init() {}
 
     /// Adds an event to the list.
-    public func saw(_ event: EventView) {
+    public func eventStored(_ event: EventView) {
         let event = LiveEvent(event)
         self.change { $0.add(event) }
     }

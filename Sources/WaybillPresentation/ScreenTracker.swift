@@ -4,7 +4,7 @@
 /// (``ScreenStack``, ``WindowPhases``, ``AppearanceGate``, ``AlertQueue``, ``LiveStream``) have no clock, lock or task
 /// in them.
 ///
-///     views ──▶ ScreenTracker ──▶ ScreenStack, AppearanceGate ──▶ Waybill.track
+///     views ──▶ ScreenTracker ──▶ ScreenStack, AppearanceGate ──▶ WaybillClient.track
 ///                                                                     │ stored events, on a thread of their own
 ///     alert ◀── AlertFeed ◀── AlertQueue ◀─────────────────────────── ┤
 ///     overlay ◀── LiveFeed ◀── LiveStream ◀────────────────────────── ┘
@@ -15,12 +15,12 @@ public import Waybill
 
 /// Tracks which screen the user is on, and what else appears.
 ///
-/// One per app: make it where the `Waybill` is made, and give it to the views with `.waybill(_:)`. In several windows,
+/// One per app: make it where the `WaybillClient` is made, and give it to the views with `.waybill(_:)`. In several windows,
 /// the current screen is the one that appeared last in any of them.
 @MainActor
 public final class ScreenTracker {
     /// Where the events go.
-    public nonisolated let waybill: Waybill
+    public nonisolated let waybill: WaybillClient
 
     private var stack = ScreenStack()
     private var windows = WindowPhases()
@@ -33,7 +33,7 @@ public final class ScreenTracker {
     /// What tells of background and foreground, kept as long as this.
     package var lifecycle: AnyObject?
 
-    package init(_ waybill: Waybill, now: @escaping () -> ContinuousClock.Instant) {
+    package init(_ waybill: WaybillClient, now: @escaping () -> ContinuousClock.Instant) {
         self.waybill = waybill
         self.now = now
     }

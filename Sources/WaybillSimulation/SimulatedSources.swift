@@ -19,10 +19,10 @@ final class SimulatedApp {
         if !self.site.isCalm, self.site.knows(.appDeaths), self.site.dice.chance(300) {
             files.die(inCalls: self.site.dice.int(1...60))
         }
-        var configuration = Waybill.Configuration(
+        var configuration = WaybillClient.Configuration(
             spool: SimulatedAgent.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2",
             build: "118")
-        configuration.device = Waybill.Device(os: "iOS", osVersion: "17.0.1", model: "iPhone16,2")
+        configuration.device = WaybillClient.Device(os: "iOS", osVersion: "17.0.1", model: "iPhone16,2")
         configuration.language = "ko-KR"
         let seed = self.site.dice.bits()
         do throws(WaybillError) {

@@ -17,7 +17,7 @@ package import WaybillSystem
 
 /// Shows stored events to the system's log.
 ///
-///     Waybill.Configuration(…, observers: [.all(SystemLogObserver())])
+///     WaybillClient.Configuration(…, observers: [.all(SystemLogObserver())])
 ///     journalctl SYSLOG_IDENTIFIER=com.example.shop WB_KIND=action
 ///
 /// Fields are named as in the receiver's exports to syslog and journald. Safe to use from any thread.
@@ -49,11 +49,11 @@ public final class SystemLogObserver: EventObserver {
     #endif
 
     /// Hands the event to the system; never waits for it.
-    public func saw(_ event: EventView) {
-        self.saw(event, at: self.clock.monotonicTime())
+    public func eventStored(_ event: EventView) {
+        self.eventStored(event, at: self.clock.monotonicTime())
     }
 
-    package func saw(_ event: EventView, at now: MonotonicTime) {
+    package func eventStored(_ event: EventView, at now: MonotonicTime) {
         self.sender.withLock { $0.send(event, at: now) }
     }
 

@@ -17,7 +17,7 @@ internal import WaybillSystem
 /// Records what an app tracks, in memory.
 public final class Recorder: Sendable {
     /// What the app under test tracks with.
-    public let waybill: Waybill
+    public let waybill: WaybillClient
     private let disk = FaultyFileSystem()
     private let clock = ManualClock()
     private let core: ClientCore<FaultyFileSystem, ManualClock>
@@ -26,10 +26,10 @@ public final class Recorder: Sendable {
     ///
     /// Spool and durability are the recorder's own, whatever is configured: each event is stored at once. It is
     /// 2025-03-01T09:14:15.926Z until ``advance(by:)``; the zone is UTC.
-    public init(configuring configure: (inout Waybill.Configuration) -> Void = { _ in }) throws(WaybillError) {
-        var configuration = Waybill.Configuration(
+    public init(configuring configure: (inout WaybillClient.Configuration) -> Void = { _ in }) throws(WaybillError) {
+        var configuration = WaybillClient.Configuration(
             spool: "/spool", environment: .dev, bundle: "com.example.test", version: "1.0", build: "1")
-        configuration.device = Waybill.Device(os: "Test")
+        configuration.device = WaybillClient.Device(os: "Test")
         configuration.language = nil
         configure(&configuration)
         configuration.spool = "/spool"
@@ -38,7 +38,7 @@ public final class Recorder: Sendable {
         let salts = SaltSource()
         self.core = try ClientCore(
             configuration, on: self.disk, clock: self.clock, seed: 1, zone: { _ in 0 }, makeSalt: { salts.next() })
-        self.waybill = Waybill(core: self.core)
+        self.waybill = WaybillClient(core: self.core)
     }
 
     /// Everything that was stored, in order, Waybill's own events among it.

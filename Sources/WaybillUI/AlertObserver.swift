@@ -49,8 +49,8 @@
         }
 
         /// Adds an alert for an event.
-        public nonisolated func saw(_ event: EventView) {
-            self.feed.saw(event)
+        public nonisolated func eventStored(_ event: EventView) {
+            self.feed.eventStored(event)
         }
 
         private func showAll() async {

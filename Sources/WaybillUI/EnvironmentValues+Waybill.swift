@@ -13,7 +13,7 @@
         }
 
         /// Where a view's own code tracks; `nil` where no `.waybill(_:)` is above, as in previews.
-        public var waybill: Waybill? {
+        public var waybill: WaybillClient? {
             self.screenTracker?.waybill
         }
     }

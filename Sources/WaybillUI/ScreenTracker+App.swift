@@ -4,7 +4,7 @@
 
     extension ScreenTracker {
         /// Tracks the screens of the app that is running, through background and foreground.
-        public convenience init(_ waybill: Waybill) {
+        public convenience init(_ waybill: WaybillClient) {
             self.init(waybill, now: { .now })
             self.lifecycle = AppLifecycle(self)
         }
@@ -37,7 +37,7 @@
 #elseif canImport(SwiftUI)
     extension ScreenTracker {
         /// Tracks the screens of the app that is running; `.waybill(_:)` tells it of background and foreground.
-        public convenience init(_ waybill: Waybill) {
+        public convenience init(_ waybill: WaybillClient) {
             self.init(waybill, now: { .now })
         }
     }

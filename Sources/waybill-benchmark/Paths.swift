@@ -143,11 +143,11 @@ extension Benchmark {
     }
 
     static func track(_ spool: String, _ bench: inout Bench) throws {
-        var configuration = Waybill.Configuration(
+        var configuration = WaybillClient.Configuration(
             spool: spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118")
         // Nobody ships this spool: what is beyond a quota would be taken out of it meanwhile.
         configuration.quota.byteCountMax = .max
-        let waybill = try Waybill(configuration)
+        let waybill = try WaybillClient(configuration)
         waybill.setUser("u-8812345")
         // A segment is begun now and then.
         bench.measure("track", items: 64, allocationsMax: 1) {

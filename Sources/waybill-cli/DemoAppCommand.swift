@@ -18,12 +18,12 @@ struct DemoAppCommand: ParsableCommand {
     @Flag(help: "Track as fast as it goes.")
     var unpaused = false
 
-    private static let providers: [Subscription] = [
+    private static let providers: [ProviderSubscription] = [
         .all(.mixpanel), .all(.csv), .only(.ga4, ShopScreen.self, ProductTapped.self),
     ]
 
-    private var configuration: Waybill.Configuration {
-        var configuration = Waybill.Configuration(
+    private var configuration: WaybillClient.Configuration {
+        var configuration = WaybillClient.Configuration(
             spool: self.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118",
             providers: Self.providers)
         // However long nobody ships it, the demo wants to see everything arrive.
@@ -43,7 +43,7 @@ struct DemoAppCommand: ParsableCommand {
 
     /// One user's screens and taps.
     private func tap(_ ledger: FileID) throws {
-        let waybill = try Waybill(self.configuration)
+        let waybill = try WaybillClient(self.configuration)
         waybill.setVendorID(Self.vendorID, for: .ga4)
         waybill.setUser("u-\(self.app)", traits: ["tier": "PREMIUM"])
         var generator = SeededGenerator(seed: UInt64(self.app))

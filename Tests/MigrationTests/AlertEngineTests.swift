@@ -113,18 +113,18 @@ private struct Site {
     let recorder: Recorder
     let feed = AlertFeed()
     let window: Window
-    private let observation: Observation
+    private let token: ObserverToken
 
     init() throws {
         self.recorder = try Recorder.shop()
         self.window = Window(self.feed)
-        self.observation = self.recorder.waybill.observe(.only(self.feed, PlaylistScreen.self, SongSelected.self))
+        self.token = self.recorder.waybill.observe(.only(self.feed, PlaylistScreen.self, SongSelected.self))
     }
 
     /// Tracks, and lets the window show what it can.
-    func track(_ body: (Waybill) -> Void) {
+    func track(_ body: (WaybillClient) -> Void) {
         body(self.recorder.waybill)
-        self.observation.drain()
+        self.token.drain()
         self.window.present()
     }
 }

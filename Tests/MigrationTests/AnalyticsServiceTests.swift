@@ -72,7 +72,7 @@ private struct Heartbeat: Event {
     }
 }
 
-private let subscriptions: [Subscription] = [
+private let subscriptions: [ProviderSubscription] = [
     .only(.ga4, LoginScreen.self, ProductAddedToCart.self, SearchDone.self), .all(.mixpanel),
     .only(.csv, Heartbeat.self),
 ]
@@ -111,7 +111,7 @@ private final class FakeFirebase: Sendable {
 private struct FirebaseAdapter: EventObserver {
     let firebase: FakeFirebase
 
-    func saw(_ event: EventView) {
+    func eventStored(_ event: EventView) {
         guard let delivery = event.delivery(to: .ga4) else { return }
         switch event.kind {
         case .user:
@@ -278,12 +278,12 @@ private func ga4Names() -> ExportOptions {
 @Test func `an SDK in the app gets the names and parameters that the export writes`() throws {
     let recorder = try Recorder.service()
     let firebase = FakeFirebase()
-    let observation = recorder.waybill.observe(.all(FirebaseAdapter(firebase: firebase)))
+    let token = recorder.waybill.observe(.all(FirebaseAdapter(firebase: firebase)))
     recorder.waybill.track(LoginScreen()) { $0.put("method", "email") }
     recorder.waybill.track(Heartbeat(number: 1))
     let added = ProductAddedToCart(product: "토스터, \"2구\"", price: 39_900, coupon: "SPRING")
     recorder.waybill.track(added) { $0.put("source", "list") }
-    observation.drain()
+    token.drain()
     let calls = firebase.calls
     #expect(
         calls == [
@@ -312,10 +312,10 @@ private func ga4Names() -> ExportOptions {
 @Test func `an SDK in the app is told of users and their properties, and forgets those that are removed`() throws {
     let recorder = try Recorder.service()
     let firebase = FakeFirebase()
-    let observation = recorder.waybill.observe(.all(FirebaseAdapter(firebase: firebase)))
+    let token = recorder.waybill.observe(.all(FirebaseAdapter(firebase: firebase)))
     recorder.waybill.setUser("u-8812345", traits: ["membership": "gold"])
     recorder.waybill.setUser(nil, traits: ["membership": nil])
-    observation.drain()
+    token.drain()
     #expect(
         firebase.calls == [
             .userID("u-8812345"), .userProperty("membership", value: "gold"), .userID(nil),
@@ -326,9 +326,9 @@ private func ga4Names() -> ExportOptions {
 @Test func `an SDK in the app gets events in the order in which they were tracked`() throws {
     let recorder = try Recorder.shop(providers: [.all(.ga4)])
     let firebase = FakeFirebase()
-    let observation = recorder.waybill.observe(.all(FirebaseAdapter(firebase: firebase)))
+    let token = recorder.waybill.observe(.all(FirebaseAdapter(firebase: firebase)))
     for number in 0..<1000 { recorder.waybill.track(Heartbeat(number: number)) }
-    observation.drain()
+    token.drain()
     #expect(
         firebase.calls
             == (0..<1000).map { .event("heartbeat", [FakeFirebase.Parameter(name: "number", json: "\($0)")]) })

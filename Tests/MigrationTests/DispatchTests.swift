@@ -73,10 +73,10 @@ extension Place {
     }
 
     /// An app on a telephone in Los Angeles, whose clock the test moves.
-    fileprivate func waybill(_ clock: ManualClock) throws -> Waybill {
+    fileprivate func waybill(_ clock: ManualClock) throws -> WaybillClient {
         var configuration = self.configuration
-        configuration.device = Waybill.Device(os: "iOS", osVersion: "17.0.1")
-        return Waybill(
+        configuration.device = WaybillClient.Device(os: "iOS", osVersion: "17.0.1")
+        return WaybillClient(
             core: try ClientCore(configuration, on: POSIXFileSystem(), clock: clock, seed: 1, zone: { _ in -480 }))
     }
 }

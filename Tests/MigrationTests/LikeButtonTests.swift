@@ -54,11 +54,11 @@ private struct MomentLiked: ActionEvent {
 
 /// The button, and what it shows.
 private struct LikeButton {
-    let waybill: Waybill
+    let waybill: WaybillClient
     let momentID: String
     private(set) var likeCount = 0
 
-    init(_ momentID: String, _ waybill: Waybill) {
+    init(_ momentID: String, _ waybill: WaybillClient) {
         self.waybill = waybill
         self.momentID = momentID
     }
@@ -124,9 +124,9 @@ private struct LikeButton {
 
 /// The app in one of its environments, its spools in `folder`.
 private func configuration(_ environment: WaybillEvent.DeploymentEnvironment, in folder: String)
-    -> Waybill.Configuration
+    -> WaybillClient.Configuration
 {
-    Waybill.Configuration(
+    WaybillClient.Configuration(
         spoolsIn: folder, environment: environment, bundle: "com.example.moments", version: "1.4.2", build: "118")
 }
 
@@ -143,7 +143,7 @@ private func spoolLines(_ spool: String) throws -> [String] {
     try withFolder { folder in
         var all: [String] = []
         for (environment, count) in [(WaybillEvent.DeploymentEnvironment.dev, 1), (.internal, 2), (.prod, 3)] {
-            var button = LikeButton("m-17", try Waybill(configuration(environment, in: folder)))
+            var button = LikeButton("m-17", try WaybillClient(configuration(environment, in: folder)))
             for _ in 0..<count { button.tap() }
             let own = try spoolLines("\(folder)/\(environment.rawValue)")
             #expect(own.count == count)
@@ -163,10 +163,10 @@ private func spoolLines(_ spool: String) throws -> [String] {
 
 @Test func `a build for developers does not write into the users' spool`() throws {
     try withFolder { folder in
-        _ = try Waybill(configuration(.prod, in: folder))
+        _ = try WaybillClient(configuration(.prod, in: folder))
         var wrong = configuration(.dev, in: folder)
         wrong.spool = "\(folder)/prod"
-        let error = #expect(throws: WaybillError.self) { try Waybill(wrong) }
+        let error = #expect(throws: WaybillError.self) { try WaybillClient(wrong) }
         #expect(
             error?.description
                 == "configuration: the spool \(folder)/prod holds events of prod; give dev a folder of its own")
@@ -183,13 +183,13 @@ private func spoolLines(_ spool: String) throws -> [String] {
             let journal = try LocalSocket(sockets.journal, .datagram)
             let log = SystemLogObserver(privacy: .fields, sockets: sockets)
             let logged = try Recorder.shop()
-            let observation = logged.waybill.observe(.all(log))
+            let token = logged.waybill.observe(.all(log))
             let silent = try Recorder.shop()
             for recorder in [logged, silent] {
                 var button = LikeButton("m-17", recorder.waybill)
                 button.tap()
             }
-            observation.drain()
+            token.drain()
             let entries = try journal.receiveAll().map { String(decoding: $0.bytes, as: UTF8.self) }
             #expect(entries.count == 1)
             #expect(entries.first?.hasPrefix("MESSAGE=moment_like\nPRIORITY=6\n") == true)

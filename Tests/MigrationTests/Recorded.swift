@@ -6,14 +6,14 @@ import WaybillTesting
 extension Recorder {
     /// A recorder of the same app in all these tests: a release on a telephone.
     static func shop(
-        providers: [Subscription] = [], adjusting adjust: (inout Waybill.Configuration) -> Void = { _ in }
+        providers: [ProviderSubscription] = [], adjusting adjust: (inout WaybillClient.Configuration) -> Void = { _ in }
     ) throws -> Recorder {
         try Recorder { configuration in
             configuration.environment = .prod
             configuration.bundle = "com.example.shop"
             configuration.version = "1.4.2"
             configuration.build = "118"
-            configuration.device = Waybill.Device(os: "iOS", osVersion: "17.0.1", model: "iPhone16,2")
+            configuration.device = WaybillClient.Device(os: "iOS", osVersion: "17.0.1", model: "iPhone16,2")
             configuration.language = "ko-KR"
             configuration.providers = providers
             adjust(&configuration)

@@ -2,7 +2,7 @@
 import Foundation
 import PackageDescription
 
-// An app's package, as Tools/outside copies it out of the repository: nothing but the products, every warning an error.
+// An app's package, as Tools/outside copies it out of the repository: the products and swift-log, every warning an error.
 // WAYBILL is where the repository is, WAYBILL_ALL asks for the products that pull in packages.
 let repository = ProcessInfo.processInfo.environment["WAYBILL"] ?? "../.."
 let isAll = ProcessInfo.processInfo.environment["WAYBILL_ALL"] != nil
@@ -24,10 +24,18 @@ var targets: [Target] = [
     .testTarget(
         name: "OutsideTests", dependencies: ["outside", product("Waybill"), product("WaybillTesting")],
         swiftSettings: settings),
+    .testTarget(
+        name: "CollisionTests",
+        dependencies: [
+            product("Waybill"), product("WaybillTesting"), .product(name: "Logging", package: "swift-log"),
+        ],
+        swiftSettings: settings),
 ]
-var dependencies: [Package.Dependency] = [.package(name: "waybill", path: repository)]
+let dependencies: [Package.Dependency] = [
+    .package(name: "waybill", path: repository),
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+]
 if isAll {
-    dependencies.append(.package(url: "https://github.com/apple/swift-log", from: "1.16.2"))
     targets.append(
         .executableTarget(
             name: "outside-all",

@@ -25,8 +25,9 @@ private func names(_ range: Range<Int>) -> [String] { range.map { "e\($0)" } }
 @Test func `a spool's path may have characters that mean something in patterns`() async throws {
     let place = try Place()
     let spool = "\(place.path)/sp[o]ol*/x?"
-    let waybill = try Waybill(
-        Waybill.Configuration(spool: spool, environment: .prod, bundle: "com.example.shop", version: "1", build: "1"))
+    let waybill = try WaybillClient(
+        WaybillClient.Configuration(
+            spool: spool, environment: .prod, bundle: "com.example.shop", version: "1", build: "1"))
     waybill.track("e0")
     let dispatcher = try Dispatcher(
         Dispatcher.Configuration(

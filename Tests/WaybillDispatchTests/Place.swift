@@ -48,13 +48,13 @@ final class Place: Sendable {
         return (file, Int(UInt16(bigEndian: address.sin_port)))
     }
 
-    var configuration: Waybill.Configuration {
-        Waybill.Configuration(
+    var configuration: WaybillClient.Configuration {
+        WaybillClient.Configuration(
             spool: self.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118")
     }
 
-    func waybill() throws -> Waybill {
-        try Waybill(self.configuration)
+    func waybill() throws -> WaybillClient {
+        try WaybillClient(self.configuration)
     }
 
     func dispatcher(

@@ -83,8 +83,8 @@ private struct Writer: ~Copyable {
 
 /// What stands between the environment and the end of an event's line.
 private func tail(
-    _ subscriptions: [Subscription] = [], common: ((inout Fields) -> Void)? = nil,
-    _ take: (inout EventDraft, [Subscription]) -> Void
+    _ subscriptions: [ProviderSubscription] = [], common: ((inout Fields) -> Void)? = nil,
+    _ take: (inout EventDraft, [ProviderSubscription]) -> Void
 ) -> String {
     var writer = Writer()
     if let common {
@@ -120,7 +120,7 @@ private func tail(
 }
 
 @Test func `providers are those that subscribed to the type`() {
-    let subscriptions: [Subscription] = [.only(.ga4, Login.self, MomentLiked.self), .all(.mixpanel)]
+    let subscriptions: [ProviderSubscription] = [.only(.ga4, Login.self, MomentLiked.self), .all(.mixpanel)]
     #expect(
         tail(subscriptions) { $0.take(Login(), EventRules(subscriptions: $1), nil) { _ in } }
             == #","log":"1.0","data":{"method":"email"},"providers":["ga4","mixpanel"]"#)

@@ -7,12 +7,12 @@ import WaybillSystem
 
 /// A client on a folder of its own, and the lines that it stored there.
 private struct Site {
-    let waybill: Waybill
+    let waybill: WaybillClient
     private let spool: String
 
     init(_ folder: String) throws {
         self.spool = "\(folder)/spool"
-        self.waybill = try Waybill(
+        self.waybill = try WaybillClient(
             .init(
                 spool: self.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118"))
     }
@@ -329,7 +329,7 @@ private final class Chatterer: EventObserver {
         self.logger = logger
     }
 
-    func saw(_ event: EventView) {
+    func eventStored(_ event: EventView) {
         self.seen.withLock { $0 += 1 }
         self.logger.error("saw \(event.name)")
     }
@@ -342,11 +342,11 @@ func `an observer that logs what it sees does not see its own words`() throws {
         let bridge = LogBridge(site.waybill)
         let logger = site.logger(bridge)
         let chatterers = [Chatterer(logger), Chatterer(logger)]
-        let observations = chatterers.map { site.waybill.observe(.all($0)) }
+        let tokens = chatterers.map { site.waybill.observe(.all($0)) }
         logger.info("one")
         site.waybill.track("two")
         for _ in 0..<3 {
-            for observation in observations { observation.drain() }
+            for token in tokens { token.drain() }
         }
         #expect(chatterers.map(\.seenCount) == [2, 2])
         #expect(try site.lines().count == 2)
@@ -366,10 +366,10 @@ func `an observer of single types sees no log calls`() throws {
         let site = try Site(folder)
         let logger = site.logger(LogBridge(site.waybill))
         let chatterer = Chatterer(logger)
-        let observation = site.waybill.observe(.only(chatterer, Liked.self))
+        let token = site.waybill.observe(.only(chatterer, Liked.self))
         logger.info("one")
         site.waybill.track(Liked())
-        observation.drain()
+        token.drain()
         #expect(chatterer.seenCount == 1)
     }
 }

@@ -16,7 +16,7 @@ private final class Witness: EventObserver {
 
     var events: [EventView] { self.seen.withLock { $0 } }
 
-    func saw(_ event: EventView) { self.seen.withLock { $0.append(event) } }
+    func eventStored(_ event: EventView) { self.seen.withLock { $0.append(event) } }
 }
 
 /// A screen that the app gave a type.
@@ -34,9 +34,9 @@ private struct Liked: ActionEvent {
 /// An app on a real disk, whose clock the test moves.
 @MainActor
 private final class App {
-    let waybill: Waybill
+    let waybill: WaybillClient
     let witness = Witness()
-    let observation: Observation
+    let token: ObserverToken
     private(set) lazy var tracker = ScreenTracker(self.waybill) { [unowned self] in self.now }
     private var now = ContinuousClock.Instant.now
     private let folder: String
@@ -46,10 +46,10 @@ private final class App {
         let isMade = template.withUnsafeMutableBufferPointer { mkdtemp($0.baseAddress!) != nil }  // Not empty.
         try #require(isMade)
         self.folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        self.waybill = try Waybill(
+        self.waybill = try WaybillClient(
             .init(
                 spool: self.folder, environment: .dev, bundle: "com.example.music", version: "1.0", build: "1"))
-        self.observation = self.waybill.observe(.all(self.witness))
+        self.token = self.waybill.observe(.all(self.witness))
     }
 
     deinit {
@@ -62,7 +62,7 @@ private final class App {
 
     /// What was stored so far: each event's name and screen, and its fields.
     var story: [String] {
-        self.observation.drain()
+        self.token.drain()
         return self.witness.events.map { event in
             let fields = event.fields.map { " \($0.name)=\($0.text)" }.joined()
             return "\(event.name) \(event["screen"] ?? "-")\(fields)"
@@ -162,12 +162,12 @@ func `a screen that was tracked is shown by the alerts and by the live list`() a
     let alerts = AlertFeed()
     let live = LiveFeed()
     let app = try App()
-    let observations = [
+    let tokens = [
         app.waybill.observe(.only(alerts, PlaylistScreen.self)), app.waybill.observe(.all(live)),
     ]
     app.waybill.track("unrelated")
     app.tracker.screenAppeared(PlaylistScreen(songCount: 12), on: alerts)
-    for observation in observations { observation.drain() }
+    for token in tokens { token.drain() }
     #expect(alerts.next() == EventAlert(title: "screen_view", message: "screen: Playlist\nscreen_id: p-7\nsongs: 12"))
     alerts.presented()
     alerts.dismissed()
@@ -176,7 +176,7 @@ func `a screen that was tracked is shown by the alerts and by the live list`() a
     #expect(live.snapshot.motion == .running)
     live.pause()
     app.waybill.track("later")
-    for observation in observations { observation.drain() }
+    for token in tokens { token.drain() }
     #expect(live.snapshot.motion == .paused(hiddenCount: 1))
 }
 
@@ -185,11 +185,11 @@ func `a feed wakes each of its readers, once for all that came`() async throws {
     let feed = AlertFeed()
     var first = feed.arrivals().makeAsyncIterator()
     #expect(await first.next() != nil)
-    for _ in 0..<3 { feed.saw(storedEvent(.event, #""name":"tap""#)) }
+    for _ in 0..<3 { feed.eventStored(storedEvent(.event, #""name":"tap""#)) }
     #expect(await first.next() != nil)
     var second = feed.arrivals().makeAsyncIterator()
     #expect(await second.next() != nil)
-    feed.saw(storedEvent(.event, #""name":"tap""#))
+    feed.eventStored(storedEvent(.event, #""name":"tap""#))
     #expect(await first.next() != nil)
     #expect(await second.next() != nil)
     #expect(feed.next() == EventAlert(title: "4 events", message: "tap × 4"))

@@ -11,13 +11,13 @@ private final class Witness: EventObserver {
 
     var events: [EventView] { self.seen.withLock { $0 } }
 
-    func saw(_ event: EventView) { self.seen.withLock { $0.append(event) } }
+    func eventStored(_ event: EventView) { self.seen.withLock { $0.append(event) } }
 }
 
 /// A folder with a spool and with the paths of the sockets.
 private struct Site {
     let folder: String
-    let waybill: Waybill
+    let waybill: WaybillClient
 
     var sockets: SystemLogSockets {
         var sockets = SystemLogSockets()
@@ -28,19 +28,19 @@ private struct Site {
 
     init(_ folder: String) throws {
         self.folder = folder
-        var configuration = Waybill.Configuration(
+        var configuration = WaybillClient.Configuration(
             spool: "\(folder)/spool", environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118")
         configuration.device = .init(os: "Linux", osVersion: "6.1")
-        self.waybill = try Waybill(configuration)
+        self.waybill = try WaybillClient(configuration)
     }
 
     /// The views of what `body` stores.
-    func events(_ body: (Waybill) -> Void) -> [EventView] {
+    func events(_ body: (WaybillClient) -> Void) -> [EventView] {
         let witness = Witness()
-        let observation = self.waybill.observe(.all(witness))
+        let token = self.waybill.observe(.all(witness))
         body(self.waybill)
-        observation.drain()
-        observation.cancel()
+        token.drain()
+        token.cancel()
         return witness.events
     }
 
@@ -56,7 +56,7 @@ private func at(_ milliseconds: Int64) -> MonotonicTime {
 }
 
 /// A secret in every place that an app can put one.
-private func tellSecrets(_ waybill: Waybill) {
+private func tellSecrets(_ waybill: WaybillClient) {
     waybill.setUser("secret-user", traits: ["secret-trait-name": "secret-trait"])
     waybill.screen("Shopping", id: "secret-screen-id") { $0.put("secret-name", "secret-value") }
     waybill.track("Product Tapped", .action) { $0.put("note", "secret\nline") }
@@ -80,7 +80,7 @@ func `journald gets an event with the names of the export`() throws {
                 fields.putNull("gone")
             }
         }
-        for event in events { log.saw(event, at: at(0)) }
+        for event in events { log.eventStored(event, at: at(0)) }
         let datagrams = try journal.receiveAll()
         #expect(datagrams.allSatisfy { $0.memory == nil })
         let entries = try datagrams.map { try journalFields($0.bytes) }
@@ -131,7 +131,7 @@ func `a value with a line break has its length in front and forges no field`() t
                 fields.put("break", "\n")
             }
         }
-        for event in events { log.saw(event, at: at(0)) }
+        for event in events { log.eventStored(event, at: at(0)) }
         let fields = try journalFields(try #require(try journal.receiveAll().first).bytes)
         #expect(fields.first == JournalField(name: "MESSAGE", value: "two\nlines", hasLength: true))
         #expect(
@@ -159,7 +159,7 @@ func `a datagram that is too large becomes sealed memory`() throws {
             waybill.track("large") { $0.put("text", text) }
             waybill.track("small again")
         }
-        for event in events { log.saw(event, at: at(0)) }
+        for event in events { log.eventStored(event, at: at(0)) }
         let datagrams = try journal.receiveAll()
         #expect(datagrams.map { $0.memory != nil } == [false, true, false])
         let large = try #require(datagrams.count == 3 ? datagrams[1] : nil)
@@ -181,7 +181,7 @@ func `by default no value of a field and nothing about the user is shown`(hasJou
         let daemon = try LocalSocket(hasJournal ? site.sockets.journal : site.sockets.syslog, .datagram)
         let silent = SystemLogObserver(sockets: site.sockets)
         let events = site.events(tellSecrets)
-        for event in events { silent.saw(event, at: at(0)) }
+        for event in events { silent.eventStored(event, at: at(0)) }
         let shown = try daemon.receiveAll().map { String(decoding: $0.bytes, as: UTF8.self) }
         #expect(shown.count == 4)
         let anonymous = try #require(events.first?["anon"])
@@ -193,7 +193,7 @@ func `by default no value of a field and nothing about the user is shown`(hasJou
         #expect(shown[2].contains("Product Tapped") && shown[2].contains("Shopping") && shown[2].contains("action"))
 
         let open = SystemLogObserver(privacy: .fields, sockets: site.sockets)
-        for event in events { open.saw(event, at: at(0)) }
+        for event in events { open.eventStored(event, at: at(0)) }
         let all = try daemon.receiveAll().map { String(decoding: $0.bytes, as: UTF8.self) }
         #expect(all.allSatisfy { $0.contains("secret-user") })
         #expect(all[0].contains("secret-trait") && all[1].contains("secret-value"))
@@ -214,7 +214,7 @@ func `an event named log is as urgent as its level says`(level: String, priority
             waybill.track("other") { $0.put("level", level) }
             waybill.setConsent(analytics: true, ads: true)
         }
-        for event in events { log.saw(event, at: at(0)) }
+        for event in events { log.eventStored(event, at: at(0)) }
         let priorities = try journal.receiveAll().map { datagram in
             try journalFields(datagram.bytes).first { $0.name == "PRIORITY" }?.value
         }
@@ -234,7 +234,7 @@ func `without journald an event is a line of syslog in local time`() throws {
                 fields.put("a=b c", 1)
             }
         }
-        for event in events { log.saw(event, at: at(0)) }
+        for event in events { log.eventStored(event, at: at(0)) }
         let event = try #require(events.first)
         func text(_ member: String) -> String { event[member] ?? "?" }
         let time = try #require(event["ts"].flatMap { WallTime(text: $0) })
@@ -265,7 +265,7 @@ func `a long line of syslog loses fields from its end and says how many`() throw
                 for index in 0..<100 { fields.put("f\(index)", String(repeating: "\"", count: 20)) }
             }
         }
-        for event in events { log.saw(event, at: at(0)) }
+        for event in events { log.eventStored(event, at: at(0)) }
         let bytes = try #require(try syslog.receiveAll().first).bytes
         #expect(bytes.count <= 2048 && bytes.count > 1950)
         let line = String(decoding: bytes, as: UTF8.self)
@@ -282,8 +282,8 @@ func `a syslog that takes streams gets each line with a NUL behind it`() throws 
         let events = site.events(4)
         do {
             let syslog = try LocalSocket(site.sockets.syslog, .stream)
-            log.saw(events[0], at: at(0))
-            log.saw(events[1], at: at(500))
+            log.eventStored(events[0], at: at(0))
+            log.eventStored(events[1], at: at(500))
             let bytes = try syslog.acceptAndRead()
             #expect(bytes.last == 0)
             let lines = bytes.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
@@ -293,8 +293,8 @@ func `a syslog that takes streams gets each line with a NUL behind it`() throws 
         // The daemon is gone, and back under the same name.
         unlink(site.sockets.syslog)
         let syslog = try LocalSocket(site.sockets.syslog, .stream)
-        log.saw(events[2], at: at(2000))
-        log.saw(events[3], at: at(4000))
+        log.eventStored(events[2], at: at(2000))
+        log.eventStored(events[3], at: at(4000))
         let text = String(decoding: try syslog.acceptAndRead(), as: UTF8.self)
         #expect(text.contains("]: e3 id="))
         // The event that met the dead connection has no other place to go.
@@ -308,14 +308,14 @@ func `without any log events are counted, and it is looked for once a second`() 
         let site = try Site(folder)
         let log = SystemLogObserver(sockets: site.sockets)
         let events = site.events(8)
-        log.saw(events[0], at: at(0))
-        log.saw(events[1], at: at(10))
+        log.eventStored(events[0], at: at(0))
+        log.eventStored(events[1], at: at(10))
         #expect(log.counters == SystemLogCounters(unreachable: 2))
         let journal = try LocalSocket(site.sockets.journal, .datagram)
-        log.saw(events[2], at: at(999))
+        log.eventStored(events[2], at: at(999))
         #expect(log.counters == SystemLogCounters(unreachable: 3))
-        log.saw(events[3], at: at(1000))
-        log.saw(events[4], at: at(1001))
+        log.eventStored(events[3], at: at(1000))
+        log.eventStored(events[4], at: at(1001))
         #expect(log.counters == SystemLogCounters(sent: 2, unreachable: 3))
         let sequences = try journal.receiveAll().map { datagram in
             try journalFields(datagram.bytes).first { $0.name == "WB_SEQ" }?.value
@@ -333,19 +333,19 @@ func `a journald that dies gives way to syslog and gets the events back`() throw
         let syslog = try LocalSocket(site.sockets.syslog, .datagram)
         do {
             let journal = try LocalSocket(site.sockets.journal, .datagram)
-            log.saw(events[0], at: at(0))
+            log.eventStored(events[0], at: at(0))
             #expect(try journal.receiveAll().count == 1)
         }
         // Its name is still there, and nobody listens.
-        log.saw(events[1], at: at(2000))
-        log.saw(events[2], at: at(2500))
+        log.eventStored(events[1], at: at(2000))
+        log.eventStored(events[2], at: at(2500))
         #expect(try syslog.receiveAll().count == 2)
         unlink(site.sockets.journal)
         let journal = try LocalSocket(site.sockets.journal, .datagram)
-        log.saw(events[3], at: at(2999))
+        log.eventStored(events[3], at: at(2999))
         #expect(try syslog.receiveAll().count == 1)
-        log.saw(events[4], at: at(3000))
-        log.saw(events[5], at: at(3000))
+        log.eventStored(events[4], at: at(3000))
+        log.eventStored(events[5], at: at(3000))
         #expect(try journal.receiveAll().count == 2)
         #expect(log.counters == SystemLogCounters(sent: 6))
     }
@@ -361,14 +361,14 @@ func `a journald that reads nothing holds nobody up, and what it misses is count
         let log = SystemLogObserver(sockets: site.sockets)
         // More than 512, the longest queue of datagrams in use (net.unix.max_dgram_qlen, set by systemd).
         let count = 1000
-        for event in site.events(count) { log.saw(event, at: at(0)) }
+        for event in site.events(count) { log.eventStored(event, at: at(0)) }
         let counters = log.counters
         #expect(counters.sent > 0 && counters.full > 0)
         #expect(counters.sent + counters.full == UInt64(count))
         #expect(counters.leftOutCount == counters.full)
         #expect(try journal.receiveAll().count == Int(counters.sent))
         #expect(try syslog.receiveAll().isEmpty)
-        for event in site.events(1) { log.saw(event, at: at(0)) }
+        for event in site.events(1) { log.eventStored(event, at: at(0)) }
         let last = try #require(try journal.receiveAll().first)
         #expect(try journalFields(last.bytes).contains(JournalField(name: "WB_SEQ", value: "\(count + 1)")))
     }
@@ -384,7 +384,7 @@ func `a syslog that reads nothing from its stream gets whole lines only`() throw
         let events = site.events { waybill in
             for _ in 0..<count { waybill.track("long") { $0.put("text", String(repeating: "x", count: 1500)) } }
         }
-        for event in events { log.saw(event, at: at(0)) }
+        for event in events { log.eventStored(event, at: at(0)) }
         let counters = log.counters
         #expect(counters.sent > 0 && counters.full > 0)
         #expect(counters.sent + counters.full == UInt64(count))
@@ -400,11 +400,11 @@ func `a client shows its events to the system's log by itself`() throws {
         let site = try Site(folder)
         let journal = try LocalSocket(site.sockets.journal, .datagram)
         let log = SystemLogObserver(sockets: site.sockets)
-        let observation = site.waybill.observe(.all(log))
+        let token = site.waybill.observe(.all(log))
         let other = site.waybill.observe(.all(log))
         site.waybill.track("one")
         site.waybill.track("two")
-        observation.drain()
+        token.drain()
         other.drain()
         let names = try journal.receiveAll().map { try journalFields($0.bytes).first?.value }
         #expect(names.sorted { $0 ?? "" < $1 ?? "" } == ["one", "one", "two", "two"])
@@ -419,7 +419,7 @@ func `a path that no socket address can hold is a log that is not there`() throw
         sockets.journal = "/" + String(repeating: "x", count: 107)
         sockets.syslog = folder
         let log = SystemLogObserver(sockets: sockets)
-        for event in site.events(2) { log.saw(event, at: at(0)) }
+        for event in site.events(2) { log.eventStored(event, at: at(0)) }
         #expect(log.counters == SystemLogCounters(unreachable: 2))
     }
 }

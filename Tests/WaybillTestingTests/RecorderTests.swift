@@ -42,7 +42,7 @@ private struct SignedUp: Event {
 
 /// What an app developer would test.
 private struct Cart {
-    let waybill: Waybill
+    let waybill: WaybillClient
 
     func add(_ product: String) {
         self.waybill.track(AddedToCart(product: product)) { $0.put("source", "list") }

@@ -12,10 +12,10 @@ struct Client {
     let core: ClientCore<FaultyFileSystem, ManualClock>
 
     init(
-        on disk: FaultyFileSystem = FaultyFileSystem(), providers: [Subscription] = [], seed: UInt64 = 1,
+        on disk: FaultyFileSystem = FaultyFileSystem(), providers: [ProviderSubscription] = [], seed: UInt64 = 1,
         segmentByteCountMax: Int = 1 << 20, clock: ManualClock = ManualClock(),
         zone: @escaping @Sendable (WallTime) -> Int = { _ in 540 },
-        adjusting adjust: (inout Waybill.Configuration) -> Void = { _ in }
+        adjusting adjust: (inout WaybillClient.Configuration) -> Void = { _ in }
     ) throws {
         self.disk = disk
         self.clock = clock
@@ -27,10 +27,10 @@ struct Client {
     }
 
     /// The client as apps hold it.
-    var waybill: Waybill { Waybill(core: self.core) }
+    var waybill: WaybillClient { WaybillClient(core: self.core) }
 
-    static func configuration(_ providers: [Subscription] = []) -> Waybill.Configuration {
-        var configuration = Waybill.Configuration(
+    static func configuration(_ providers: [ProviderSubscription] = []) -> WaybillClient.Configuration {
+        var configuration = WaybillClient.Configuration(
             spool: "/spool", environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118",
             providers: providers)
         configuration.device = .init(os: "iOS", osVersion: "17.0.1", model: "iPhone16,2")

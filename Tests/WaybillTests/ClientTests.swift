@@ -229,11 +229,11 @@ func `a damaged install file is set aside and the start goes on`(text: String) t
 @Test func `an unusable configuration is refused with what to do`() {
     var configuration = Client.configuration()
     configuration.bundle = ""
-    let unnamed = #expect(throws: WaybillError.self) { _ = try Waybill(configuration) }
+    let unnamed = #expect(throws: WaybillError.self) { _ = try WaybillClient(configuration) }
     #expect(unnamed?.description == "configuration: `bundle` is empty; name the app, as in com.example.shop")
     configuration = Client.configuration()
     configuration.spool = "/dev/null"
-    let file = #expect(throws: WaybillError.self) { _ = try Waybill(configuration) }
+    let file = #expect(throws: WaybillError.self) { _ = try WaybillClient(configuration) }
     #expect(
         file?.description
             == "not-a-directory: createDirectory /dev/null: Not a directory (not-a-directory); name a directory")
@@ -243,5 +243,5 @@ func `a damaged install file is set aside and the start goes on`(text: String) t
     ("ko_KR.UTF-8", "ko-KR"), ("de", "de"), ("ca_ES@valencia", "ca-ES"), ("C.UTF-8", nil), ("POSIX", nil), ("", nil),
 ])
 func `a locale becomes a language tag`(locale: String, tag: String?) {
-    #expect(Waybill.Device.languageTag(locale) == tag)
+    #expect(WaybillClient.Device.languageTag(locale) == tag)
 }

@@ -15,7 +15,7 @@ private func smallClient(
     return try Client(
         on: disk, seed: seed, segmentByteCountMax: 10_000, clock: clock,
         adjusting: { configuration in
-            configuration.quota = Waybill.Quota(
+            configuration.quota = WaybillClient.Quota(
                 byteCountMax: byteCountMax, ageMax: ageMax, freeByteCountMin: freeByteCountMin)
         })
 }
@@ -268,7 +268,7 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
     #expect(
         refused?.description
             == "configuration: the spool /spool holds events of prod; give dev a folder of its own")
-    let configuration = Waybill.Configuration(
+    let configuration = WaybillClient.Configuration(
         spoolsIn: "/var/spool/shop", environment: .dev, bundle: "b", version: "1", build: "1")
     #expect(configuration.spool == "/var/spool/shop/dev")
 }

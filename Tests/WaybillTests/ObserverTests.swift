@@ -11,7 +11,7 @@ private final class Witness: EventObserver {
     var events: [EventView] { self.seen.withLock { $0 } }
     var names: [String] { self.events.map(\.name) }
 
-    func saw(_ event: EventView) { self.seen.withLock { $0.append(event) } }
+    func eventStored(_ event: EventView) { self.seen.withLock { $0.append(event) } }
 }
 
 /// Does not come back from the first event until it is let go.
@@ -26,7 +26,7 @@ private final class Sleeper: EventObserver {
 
     func waitForFirst() { _ = self.hasCome.wait { $0 ? true : nil } }
 
-    func saw(_ event: EventView) {
+    func eventStored(_ event: EventView) {
         self.hasCome.update { $0 = true }
         _ = self.isAwake.wait { $0 ? true : nil }
         self.seenCount.withLock { $0 += 1 }
@@ -57,18 +57,18 @@ func `observers see what is stored, in order, and by type`() throws {
     let all = Witness()
     let some = Witness()
     let client = try Client()
-    let observations = [client.core.observe(.all(all)), client.core.observe(.only(some, Liked.self))]
+    let tokens = [client.core.observe(.all(all)), client.core.observe(.only(some, Liked.self))]
     client.track(Home())
     client.track(Liked())
     client.track("free")
     #expect(client.track("") == .dropped(.invalid))
-    for observation in observations { observation.drain() }
+    for token in tokens { token.drain() }
     #expect(all.names == ["screen_view", "moment_like", "free"])
     #expect(all.events.map(\.sequence) == [1, 2, 3])
     #expect(all.events.map { String(decoding: $0.line, as: UTF8.self) } == client.lines)
     #expect(some.names == ["moment_like"])
     _ = client.core.setUser("u-1", traits: ["plan": "pro"])
-    for observation in observations { observation.drain() }
+    for token in tokens { token.drain() }
     #expect(some.names == ["moment_like", "set_user"])
     #expect(some.events.last?.fields.map(\.text) == ["pro"])
 }
@@ -76,11 +76,13 @@ func `observers see what is stored, in order, and by type`() throws {
 @Test
 func `an observer sees an event as one provider gets it`() throws {
     let witness = Witness()
-    let providers: [Subscription] = [.all(.ga4), .only(.mixpanel, Liked.self), .all(.flurry), .only(.csv, Home.self)]
+    let providers: [ProviderSubscription] = [
+        .all(.ga4), .only(.mixpanel, Liked.self), .all(.flurry), .only(.csv, Home.self),
+    ]
     let client = try Client(providers: providers)
-    let observation = client.core.observe(.all(witness))
+    let token = client.core.observe(.all(witness))
     client.track(Liked())
-    observation.drain()
+    token.drain()
     let event = try #require(witness.events.first)
     #expect(event["name"] == "moment_like")
     #expect(event["env"] == "prod")
@@ -120,14 +122,14 @@ func `an observer that hangs holds nobody up, and what it misses is counted`() t
 }
 
 @Test
-func `a cancelled observation ends after what was stored before`() throws {
+func `a cancelled token ends after what was stored before`() throws {
     let witness = Witness()
     let client = try Client()
-    let observation = client.core.observe(.all(witness))
+    let token = client.core.observe(.all(witness))
     client.track("before")
-    observation.cancel()
+    token.cancel()
     client.track("after")
-    observation.drain()
+    token.drain()
     #expect(witness.names == ["before"])
 }
 
@@ -135,18 +137,18 @@ func `a cancelled observation ends after what was stored before`() throws {
 func `observers that come while threads track see every later event once`() throws {
     let client = try Client()
     let witnesses = (0..<8).map { _ in Witness() }
-    let observations = Mutex<[Observation]>([])
+    let tokens = Mutex<[ObserverToken]>([])
     let trackers = (0..<4).map { thread in
         Worker(name: "tracker") { for index in 0..<400 { client.track("t\(thread)-\(index)") } }
     }
     let watcher = Worker(name: "watcher") {
         for witness in witnesses {
-            let observation = client.core.observe(.all(witness))
-            observations.withLock { $0.append(observation) }
+            let token = client.core.observe(.all(witness))
+            tokens.withLock { $0.append(token) }
         }
     }
     for worker in trackers + [watcher] { worker.join() }
-    for observation in observations.withLock({ $0 }) { observation.drain() }
+    for token in tokens.withLock({ $0 }) { token.drain() }
     for witness in witnesses {
         let sequences = witness.events.map(\.sequence)
         guard let first = sequences.first else { continue }

@@ -8,7 +8,7 @@ struct PhotoLiked: ActionEvent {
 }
 
 func start() throws {
-    let waybill = try Waybill(
+    let waybill = try WaybillClient(
         .init(spool: "/var/spool/shop", environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118"))
     waybill.setUser("u-8812345", traits: ["tier": "PREMIUM"])
     waybill.track(PhotoLiked(photoID: "p-17"))

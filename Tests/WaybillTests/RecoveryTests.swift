@@ -221,7 +221,8 @@ private func holdsUser(_ bytes: [UInt8]) -> Bool {
         let calls = disk.callCount
         disk.setFaults { $0 == calls + faulty ? .error(SystemErrorText.inputOutput) : nil }
         guard
-            let next = try? Client(on: disk, seed: 2, adjusting: { $0.quota = Waybill.Quota(byteCountMax: 10_000) })
+            let next = try? Client(
+                on: disk, seed: 2, adjusting: { $0.quota = WaybillClient.Quota(byteCountMax: 10_000) })
         else { continue }
         disk.clearFaults()
         next.track("now")
@@ -250,7 +251,8 @@ private func holdsUser(_ bytes: [UInt8]) -> Bool {
         Worker(name: "evictor") {
             guard
                 let client = try? Client(
-                    on: disk, seed: UInt64(2 + index), adjusting: { $0.quota = Waybill.Quota(byteCountMax: 20_000) })
+                    on: disk, seed: UInt64(2 + index),
+                    adjusting: { $0.quota = WaybillClient.Quota(byteCountMax: 20_000) })
             else { return }
             client.track("now")
             clients.withLock { $0.append(client) }
@@ -270,7 +272,7 @@ private func holdsUser(_ bytes: [UInt8]) -> Bool {
     let filler = String(repeating: "x", count: 500)
     let client = try Client(
         on: disk, segmentByteCountMax: 5000,
-        adjusting: { $0.quota = Waybill.Quota(byteCountMax: 30_000, ageMax: .seconds(86_400)) })
+        adjusting: { $0.quota = WaybillClient.Quota(byteCountMax: 30_000, ageMax: .seconds(86_400)) })
     _ = client.core.setUser("u", traits: [:])
     for index in 0..<60 { client.track("e\(index)") { $0.put("filler", filler) } }
     client.clock.jump(milliseconds: 365 * 86_400_000)

@@ -21,12 +21,12 @@ struct SongPlayed: ActionEvent {
 
 @MainActor
 struct Music {
-    let waybill: Waybill
+    let waybill: WaybillClient
     let tracker: ScreenTracker
     let live = LiveFeed()
 
     init() throws {
-        self.waybill = try Waybill(
+        self.waybill = try WaybillClient(
             .init(spool: "/spool", environment: .dev, bundle: "com.example.music", version: "1.0", build: "1"))
         self.tracker = ScreenTracker(self.waybill)
         self.waybill.observe(.all(self.live))

@@ -18,7 +18,7 @@ final class SearchController: UIViewController {
 }
 
 @MainActor
-func showAlerts(of waybill: Waybill, over root: UIViewController) {
+func showAlerts(of waybill: WaybillClient, over root: UIViewController) {
     waybill.observe(.only(AlertObserver(), ScreenViewed.self))
     waybill.observe(.all(AlertObserver(root: { [weak root] in root })))
 }

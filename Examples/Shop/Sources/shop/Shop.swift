@@ -19,7 +19,7 @@ struct Shop {
         let options = try Options(CommandLine.arguments.dropFirst(), Environment())
         let logger = Logger(label: "shop")
         // One for the process: every request's thread may use it.
-        let waybill = try Waybill(options.waybill)
+        let waybill = try WaybillClient(options.waybill)
         waybill.track(ServerEvent(name: "server_started")) { $0.put("port", options.port) }
 
         let application = Application(
@@ -68,8 +68,8 @@ struct Options {
     }
 
     /// Each provider gets what it is for: GA4 four types, Mixpanel and `visits` everything.
-    var waybill: Waybill.Configuration {
-        var configuration = Waybill.Configuration(
+    var waybill: WaybillClient.Configuration {
+        var configuration = WaybillClient.Configuration(
             spool: self.spool, environment: self.environment, bundle: "com.example.shop.server", version: "1.0.0",
             build: "1",
             providers: [

@@ -5,11 +5,11 @@ import Waybill
 
 /// The routes: each answers, and tracks what happened.
 struct Storefront {
-    let waybill: Waybill
+    let waybill: WaybillClient
     let logger: Logger
     private let tills = Tills()
 
-    init(waybill: Waybill, logger: Logger) {
+    init(waybill: WaybillClient, logger: Logger) {
         self.waybill = waybill
         self.logger = logger
     }

@@ -7,7 +7,7 @@ struct Account {
 }
 
 struct Membership {
-    let waybill: Waybill
+    let waybill: WaybillClient
 
     func signedIn(_ account: Account) {
         waybill.setUser(account.id, traits: ["tier": .string(account.tier)])

@@ -4,16 +4,16 @@ import WaybillUI
 
 @MainActor
 struct Tracking {
-    let waybill: Waybill
+    let waybill: WaybillClient
     let screens: ScreenTracker
 
     init() throws {
         let support = try FileManager.default.url(
             for: .applicationSupportDirectory, in: .userDomainMask, appropriateFor: nil, create: true)
-        let configuration = Waybill.Configuration(
+        let configuration = WaybillClient.Configuration(
             spoolsIn: support.appending(path: "waybill").path(percentEncoded: false), environment: .prod,
             bundle: "com.example.photos", version: "1.4.2", build: "118")
-        self.waybill = try Waybill(configuration)
+        self.waybill = try WaybillClient(configuration)
         self.waybill.setVendorID(Analytics.appInstanceID(), for: .ga4)
         self.screens = ScreenTracker(self.waybill)
     }

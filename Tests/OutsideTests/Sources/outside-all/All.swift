@@ -7,7 +7,7 @@ import WaybillLogging
 @main
 struct All {
     static func main() async throws {
-        let waybill = try Waybill(
+        let waybill = try WaybillClient(
             .init(
                 spool: CommandLine.arguments[1], environment: .dev, bundle: "com.example.outside", version: "1.0",
                 build: "1"))
@@ -16,7 +16,7 @@ struct All {
         print("outside: \(waybill.counters.stored) log calls stored, the dispatcher's among them; no receiver found")
     }
 
-    static func log(to waybill: Waybill) {
+    static func log(to waybill: WaybillClient) {
         var options = LogBridge.Options()
         options.minimumLevel = .debug
         options.privacy = .unlessPublic

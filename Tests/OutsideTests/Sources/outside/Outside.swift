@@ -9,7 +9,7 @@ final class Seen: EventObserver {
 
     var all: [String] { self.texts.withLock { $0 } }
 
-    func saw(_ event: EventView) {
+    func eventStored(_ event: EventView) {
         let fields = event.fields.map { "\($0.name)=\($0.json)" }
         let delivery: EventView.Delivery? = event.delivery(to: .ga4)
         let text = "\(event.sequence) \(event.kind) \(event.name) \(fields) \(delivery?.name ?? "-")"
@@ -21,34 +21,36 @@ final class Seen: EventObserver {
 @main
 struct Outside {
     static func main() throws {
-        guard CommandLine.arguments.count == 2 else { throw Usage() }
+        guard CommandLine.arguments.count == 2 else { throw WrongCounts() }
         let app = try App(spool: CommandLine.arguments[1])
         app.track()
         try app.keep()
-        app.observation.drain()
+        app.token.drain()
         let counters = app.waybill.counters
         print("outside: \(counters.stored) stored, \(counters.droppedCount) dropped, \(app.seen.all.count) seen")
-        guard counters.stored == UInt64(app.seen.all.count), counters.dropped(.filtered) == 1 else { throw Usage() }
+        guard counters.stored == UInt64(app.seen.all.count), counters.dropped(.filtered) == 1 else {
+            throw WrongCounts()
+        }
     }
 }
 
-struct Usage: Error {}
+struct WrongCounts: Error {}
 
 struct App {
-    let waybill: Waybill
+    let waybill: WaybillClient
     let seen = Seen()
-    let observation: Observation
+    let token: ObserverToken
 
     init(spool: String) throws(WaybillError) {
-        var configuration = Waybill.Configuration(
+        var configuration = WaybillClient.Configuration(
             spoolsIn: spool, environment: .dev, bundle: "com.example.outside", version: "1.0", build: "1",
             providers: [.only(.ga4, ItemTapped.self, ShopScreen.self), .all(.mixpanel), .all("warehouse")],
             observers: [.all(SystemLogObserver(privacy: .namesOnly))])
-        configuration.device = Waybill.Device(os: "Linux", osVersion: "1", model: "m")
+        configuration.device = WaybillClient.Device(os: "Linux", osVersion: "1", model: "m")
         configuration.language = "ko-KR"
         configuration.lifecycle = .unrecorded
         configuration.durability = .power(every: .seconds(5))
-        configuration.quota = Waybill.Quota(byteCountMax: 8 << 20, ageMax: .seconds(86_400), freeByteCountMin: 0)
+        configuration.quota = WaybillClient.Quota(byteCountMax: 8 << 20, ageMax: .seconds(86_400), freeByteCountMin: 0)
         configuration.sampling = [.events(1, ListScrolled.self), .users(1)]
         configuration.filters = [
             .removing("secret"), .hashing("phone"),
@@ -57,8 +59,8 @@ struct App {
                 if draft.isOf(ListScrolled.self), draft.json(of: "depth") != nil { draft.remove("depth") }
             },
         ]
-        self.waybill = try Waybill(configuration)
-        self.observation = self.waybill.observe(.all(self.seen))
+        self.waybill = try WaybillClient(configuration)
+        self.token = self.waybill.observe(.all(self.seen))
     }
 
     func track() {
@@ -96,7 +98,7 @@ struct App {
         precondition(usage.unacknowledgedCount > 0 && usage.byteCount > 0 && usage.segmentCount > 0)
         precondition(self.waybill.installOrigin == .created)
         precondition(self.waybill.counters.repairs == FieldRepairs())
-        self.observation.drain()
+        self.token.drain()
         try self.waybill.reset()
         try self.waybill.purge()
         precondition(self.waybill.counters.evicted > 0)

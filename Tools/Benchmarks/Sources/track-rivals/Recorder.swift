@@ -20,7 +20,7 @@ struct Envelope: Sendable {
     let app = "1.4.2"
     let build = "118"
     let bundle = "com.example.shop"
-    let device = Waybill.Device.current
+    let device = WaybillClient.Device.current
     let environment = DeploymentEnvironment.prod
     let zoneMinutes = TimeZone.current.secondsFromGMT() / 60
     let start = ContinuousClock.now

@@ -3,19 +3,19 @@ import Waybill
 
 /// `track()`: its line is in the kernel when it returns; with `isFlushed`, `flush()` after each, on the disk.
 final class WaybillRecorder: Recorder {
-    private let waybill: Waybill
+    private let waybill: WaybillClient
     private let spool: String
     private let isFlushed: Bool
 
     init(_ directory: String, _ envelope: Envelope, isFlushed: Bool) throws {
         self.spool = directory + "/spool"
         self.isFlushed = isFlushed
-        var configuration = Waybill.Configuration(
+        var configuration = WaybillClient.Configuration(
             spool: self.spool, environment: envelope.environment, bundle: envelope.bundle, version: envelope.app,
             build: envelope.build)
         // Nobody ships this spool: what is beyond a quota would be taken out of it meanwhile.
         configuration.quota.byteCountMax = .max
-        self.waybill = try Waybill(configuration)
+        self.waybill = try WaybillClient(configuration)
         self.waybill.setUser(envelope.user)
     }
 

@@ -5,10 +5,10 @@ internal import WaybillSystem
 ///
 /// It is called on a thread of its own, one event at a time, in the order of their sequence numbers. `track` never
 /// waits for it: an observer that falls behind by ``ObserverSubscription/waitingCountMax`` events misses the next
-/// ones, and its ``Observation`` counts them.
+/// ones, and its ``ObserverToken`` counts them.
 public protocol EventObserver: Sendable {
     /// An event was stored.
-    func saw(_ event: EventView)
+    func eventStored(_ event: EventView)
 }
 
 /// Which stored events an observer sees.
@@ -32,7 +32,7 @@ public struct ObserverSubscription: Sendable {
 }
 
 /// An observer at work.
-public final class Observation: Sendable {
+public final class ObserverToken: Sendable {
     private struct State {
         var waiting: [EventView] = []
         /// Of the events that were taken.
@@ -60,7 +60,7 @@ public final class Observation: Sendable {
         let monitor = self.state
         let worker = Worker.attempt(name: "waybill-observe") {
             while let events = monitor.wait({ Self.next(&$0) }), !events.isEmpty {
-                for event in events { observer.saw(event) }
+                for event in events { observer.eventStored(event) }
                 monitor.update { $0.seenCount += events.count }
             }
         }
@@ -92,7 +92,7 @@ public final class Observation: Sendable {
         }
     }
 
-    /// Ends the observation; what waits is still delivered.
+    /// Stops observing; what waits is still delivered.
     public func cancel() {
         self.state.update { $0.isCancelled = true }
     }

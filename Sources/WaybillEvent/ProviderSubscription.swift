@@ -1,17 +1,17 @@
 /// Which events a provider gets.
-public struct Subscription: Sendable {
+public struct ProviderSubscription: Sendable {
     private let provider: ProviderID
     /// `nil`: all.
     private let types: [ObjectIdentifier]?
 
     /// The provider gets every event.
-    public static func all(_ provider: ProviderID) -> Subscription {
-        Subscription(provider: provider, types: nil)
+    public static func all(_ provider: ProviderID) -> ProviderSubscription {
+        ProviderSubscription(provider: provider, types: nil)
     }
 
     /// The provider gets events of these types, and what is said about the user.
-    public static func only(_ provider: ProviderID, _ types: any Event.Type...) -> Subscription {
-        Subscription(provider: provider, types: types.map { ObjectIdentifier($0) })
+    public static func only(_ provider: ProviderID, _ types: any Event.Type...) -> ProviderSubscription {
+        ProviderSubscription(provider: provider, types: types.map { ObjectIdentifier($0) })
     }
 
     private func includes(_ type: ObjectIdentifier, _ kind: EventKind) -> Bool {
@@ -21,7 +21,8 @@ public struct Subscription: Sendable {
 
     /// Appends `,"providers":[…]`, or nothing when there are no subscriptions, which means all providers.
     static func append(
-        _ subscriptions: [Subscription], for type: ObjectIdentifier, _ kind: EventKind, to line: inout LineBuffer
+        _ subscriptions: [ProviderSubscription], for type: ObjectIdentifier, _ kind: EventKind,
+        to line: inout LineBuffer
     ) {
         guard !subscriptions.isEmpty, kind != .meta else { return }
         line.append(",\"providers\":[")

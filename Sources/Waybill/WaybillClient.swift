@@ -23,12 +23,12 @@ internal import WaybillSystem
 
 /// Records an app's analytics events in its spool, from which the agent ships them.
 ///
-///     let waybill = try Waybill(.init(spool: "/var/spool/shop", environment: .prod, bundle: "com.example.shop",
+///     let waybill = try WaybillClient(.init(spool: "/var/spool/shop", environment: .prod, bundle: "com.example.shop",
 ///                                     version: "1.4.2", build: "118"))
 ///     waybill.track(MomentLiked(momentID: "m-17")) { $0.put("source", "feed") }
 ///
 /// Safe to use from any thread. One instance per process and spool is enough.
-public final class Waybill: Sendable {
+public final class WaybillClient: Sendable {
     private let core: any Client
     /// `core`, where it is the usual one: calls through a protocol to a generic type are not specialised, and take
     /// half as long again.
@@ -74,7 +74,7 @@ public final class Waybill: Sendable {
 
     /// Stores an event of one of a server's many visitors, with the fields that `body` adds to its own.
     ///
-    /// A visitor that cannot be said (``Visitor``) is ``Drop/invalid``.
+    /// A visitor that cannot be said (``Visitor``) is ``DropReason/invalid``.
     @discardableResult
     public func track<E: Event>(
         _ event: E, by visitor: Visitor, adding body: (inout Fields) -> Void = { _ in }
@@ -134,7 +134,7 @@ public final class Waybill: Sendable {
 
     /// Shows an observer the events that are stored from now on.
     @discardableResult
-    public func observe(_ subscription: ObserverSubscription) -> Observation {
+    public func observe(_ subscription: ObserverSubscription) -> ObserverToken {
         self.core.observe(subscription)
     }
 
@@ -221,12 +221,12 @@ public final class Waybill: Sendable {
     }
 
     /// What was stored, dropped and repaired so far.
-    public var counters: Counters {
+    public var counters: WaybillClient.Counters {
         self.core.counters
     }
 
     /// What waits in the spool; reads a part of it.
-    public func usage() throws(WaybillError) -> Usage {
+    public func usage() throws(WaybillError) -> SpoolUsage {
         try self.core.usage()
     }
 
