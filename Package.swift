@@ -18,17 +18,25 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .testTarget(name: name, dependencies: dependencies, swiftSettings: settings)
 }
 
-let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
-let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
-let nioHTTP: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
-let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
-let nioTLS: Target.Dependency = .product(name: "NIOTLS", package: "swift-nio")
-let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
-let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
-let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
-let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
-let httpClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
-let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Networking"]))
+let nioEmbedded: Target.Dependency = .product(
+    name: "NIOEmbedded", package: "swift-nio", condition: .when(traits: ["Networking"]))
+let nioHTTP: Target.Dependency = .product(
+    name: "NIOHTTP1", package: "swift-nio", condition: .when(traits: ["Networking"]))
+let nioPosix: Target.Dependency = .product(
+    name: "NIOPosix", package: "swift-nio", condition: .when(traits: ["Networking"]))
+let nioTLS: Target.Dependency = .product(name: "NIOTLS", package: "swift-nio", condition: .when(traits: ["Networking"]))
+let nioSSL: Target.Dependency = .product(
+    name: "NIOSSL", package: "swift-nio-ssl", condition: .when(traits: ["Networking"]))
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log", condition: .when(traits: ["SwiftLog"]))
+let lifecycle: Target.Dependency = .product(
+    name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Networking"]))
+let signals: Target.Dependency = .product(
+    name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Networking"]))
+let httpClient: Target.Dependency = .product(
+    name: "AsyncHTTPClient", package: "async-http-client", condition: .when(traits: ["Programs"]))
+let arguments: Target.Dependency = .product(
+    name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Programs"]))
 
 let package = Package(
     name: "waybill",
@@ -44,7 +52,15 @@ let package = Package(
         .executable(name: "waybill-deliver", targets: ["waybill-deliver"]),
     ],
     traits: [
-        .trait(name: "ISAL", description: "Compress with Intel's ISA-L (libisal) in zlib's place; the same format.")
+        // An app that uses the client alone resolves no other package: each of them is used under one of these traits.
+        .trait(name: "SwiftLog", description: "What WaybillLogging needs: swift-log."),
+        .trait(
+            name: "Networking", description: "What WaybillDispatch needs: swift-nio, swift-nio-ssl and their like.",
+            enabledTraits: ["SwiftLog"]),
+        .trait(
+            name: "Programs", description: "What waybill and waybill-deliver need; Tools/build turns it on.",
+            enabledTraits: ["Networking"]),
+        .trait(name: "ISAL", description: "Compress with Intel's ISA-L (libisal) in zlib's place; the same format."),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
@@ -76,8 +92,8 @@ let package = Package(
         module("WaybillTesting", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem"]),
         module("WaybillPresentation", ["Waybill"]),
         module("WaybillUI", ["Waybill", "WaybillPresentation"]),
-        module("WaybillSystemLog", ["CWaybillSystem", "Waybill", "WaybillSystem"]),
-        module("WaybillTail", ["WaybillSpool", "WaybillSystem"]),
+        module("WaybillSystemLog", ["CWaybillSystem", "Waybill", "WaybillEvent", "WaybillSystem"]),
+        module("WaybillTail", ["WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
         module("WaybillJournal", ["WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
         module(
             "WaybillArchive",
@@ -86,14 +102,16 @@ let package = Package(
         module(
             "WaybillProjection",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
+                "WaybillEvent", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
+                "WaybillJournal",
                 "WaybillProtocol", "WaybillSystem", "CLibcrypto",
             ]),
 
         module(
             "WaybillInspect",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
+                "WaybillEvent", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
+                "WaybillJournal",
                 "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
             ]),
 
@@ -101,7 +119,7 @@ let package = Package(
         module("WaybillLogging", ["Waybill", "WaybillSystem", logging]),
 
         // Drivers: sockets, threads, clocks, signals.
-        module("WaybillTLS", ["WaybillSystem", nioSSL]),
+        module("WaybillTLS", ["WaybillProtocol", "WaybillSystem", nio, nioSSL, nioTLS]),
         module("WaybillMetrics", ["WaybillSystem", nio, nioHTTP, nioPosix]),
         module(
             "WaybillAgent",
@@ -111,7 +129,7 @@ let package = Package(
                 lifecycle,
             ]),
         // The agent's core as a product, for apps that no agent can run beside.
-        module("WaybillDispatch", ["WaybillAgent", "WaybillSystem", "WaybillTail", logging]),
+        module("WaybillDispatch", ["WaybillAgent", "WaybillSystem", "WaybillTail", "WaybillTLS", logging]),
         module(
             "WaybillReceiver",
             [
@@ -122,19 +140,21 @@ let package = Package(
         module(
             "WaybillReplay",
             [
-                "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillJournal", "WaybillProjection",
+                "WaybillEvent", "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillJournal", "WaybillProjection",
                 "WaybillProtocol", "WaybillSystem", logging,
             ]),
 
         module(
             "WaybillDelivery",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillProjection",
+                "WaybillEvent", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
+                "WaybillProjection",
                 "WaybillSystem", httpClient, logging, nio, nioHTTP, nioPosix,
             ]),
 
         // What the programs share.
-        module("WaybillConsole", ["WaybillExport", "WaybillJSON", "WaybillSystem", arguments, logging]),
+        module(
+            "WaybillConsole", ["WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillSystem", arguments, logging]),
 
         // Disks, networks and clocks that fail, and lives of the shipped code among them; no product holds it.
         module(
@@ -162,14 +182,16 @@ let package = Package(
             dependencies: [
                 "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillEvent", "WaybillExport",
                 "WaybillInspect", "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillReceiver",
-                "WaybillReplay", "WaybillSystem", "WaybillTail", arguments,
+                "WaybillReplay", "WaybillSystem", "WaybillTail", "WaybillTLS", arguments,
                 lifecycle, logging, signals, "WaybillYAML",
             ],
             swiftSettings: settings),
         .executableTarget(
             name: "waybill-deliver",
             dependencies: [
-                "WaybillConsole", "WaybillDelivery", "WaybillExport", "WaybillSystem", arguments, logging, signals,
+                "WaybillConsole", "WaybillDelivery", "WaybillEvent", "WaybillExport", "WaybillSystem", arguments,
+                logging,
+                signals,
             ],
             swiftSettings: settings),
 
@@ -186,7 +208,7 @@ let package = Package(
         tests("WaybillPresentationTests", ["WaybillPresentation", "Waybill", "WaybillSystem"]),
         tests("WaybillSystemLogTests", ["WaybillSystemLog", "Waybill", "WaybillSystem"]),
         tests("WaybillLoggingTests", ["WaybillLogging", "Waybill", "WaybillSystem", logging]),
-        tests("WaybillTailTests", ["WaybillTail", "WaybillSpool", "WaybillSystem"]),
+        tests("WaybillTailTests", ["WaybillTail", "WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
         tests(
             "WaybillJournalTests",
             ["WaybillJournal", "WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
@@ -232,7 +254,7 @@ let package = Package(
                 "WaybillProjection", "WaybillProtocol", "WaybillSystem",
             ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),
-        tests("WaybillExportTests", ["WaybillExport", "WaybillJSON", "WaybillSystem"]),
+        tests("WaybillExportTests", ["WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillSystem"]),
         tests(
             "WaybillFuzzTests",
             [

@@ -409,7 +409,7 @@ extension ClientCore {
             if let found = try Install.read(in: self.directory, on: self.files).install {
                 if found.environment(otherThan: self.environment) != nil {
                     let path = Path.join(self.directory, Install.fileName)
-                    throw FileSystemError("replace", path: path, errno: SystemErrorText.exists)
+                    throw FileSystemError("replace", path: path, errno: Errno.exists)
                 }
                 install.sessionNumber = max(install.sessionNumber, found.sessionNumber)
                 if precedence == .file {

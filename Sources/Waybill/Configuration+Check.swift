@@ -1,5 +1,4 @@
 internal import WaybillEvent
-internal import WaybillSystem
 
 extension WaybillClient.Configuration {
     var origin: EventOrigin {
@@ -21,9 +20,8 @@ extension WaybillClient.Configuration {
         let byteCount = texts.reduce(0) { $0 + $1.utf8.count }
         if byteCount > Self.byteCountMax {
             throw WaybillError(
-                code: "configuration",
-                message: "the app and device are described in \(byteCount) bytes; use at most \(Self.byteCountMax)",
-                errno: 0)
+                .configuration,
+                "the app and device are described in \(byteCount) bytes; use at most \(Self.byteCountMax)")
         }
     }
 
@@ -32,25 +30,18 @@ extension WaybillClient.Configuration {
 }
 
 extension WaybillError {
-    init(_ error: FileSystemError) {
-        self.init(code: error.code, message: error.description, errno: error.errno)
-    }
-
     init(missing field: String, _ remedy: String) {
-        self.init(code: "configuration", message: "`\(field)` is empty; \(remedy)", errno: 0)
+        self.init(.configuration, "`\(field)` is empty; \(remedy)")
     }
 
     init(noThreadFor feature: String) {
-        self.init(
-            code: "no-thread",
-            message: "the system refuses a thread for `\(feature)`; allow the process more, or leave it out", errno: 0)
+        self.init(.noThread, "the system refuses a thread for `\(feature)`; allow the process more, or leave it out")
     }
 
     init(environment: DeploymentEnvironment, _ configuration: WaybillClient.Configuration) {
         self.init(
-            code: "configuration",
-            message: "the spool \(configuration.spool) holds events of \(environment.rawValue); give "
-                + "\(configuration.environment.rawValue) a folder of its own",
-            errno: 0)
+            .configuration,
+            "the spool \(configuration.spool) holds events of \(environment.rawValue); give "
+                + "\(configuration.environment.rawValue) a folder of its own")
     }
 }

@@ -33,7 +33,7 @@ struct InstallStart {
                 start.written = start.install
             }
         } catch {
-            guard error.isTransient || error.errno == SystemErrorText.noEntry else { throw error }
+            guard error.isTransient || error.errno == Errno.noEntry else { throw error }
             guard start.written == nil else { return start }
             // What could not be locked or written may be readable.
             do throws(FileSystemError) {

@@ -163,18 +163,3 @@ public enum InstallOrigin: Hashable, Sendable {
     /// The install file could not be read, was set aside under this path, and a new id was made.
     case setAside(path: String)
 }
-
-/// An error of the client: what happened, where, and what to do.
-public struct WaybillError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A bounded word for metrics, as "permission", "not-a-directory", "disk-full" or "configuration".
-    public let code: String
-    /// What happened, on which path, and what to do.
-    public let message: String
-    /// The system's error number; 0 when it was not the system.
-    public let errno: Int32
-
-    /// Code and message.
-    public var description: String {
-        "\(self.code): \(self.message)"
-    }
-}

@@ -1,4 +1,5 @@
 package import Logging
+internal import WaybillTLS
 
 internal import NIOCore
 internal import NIOPosix
@@ -69,7 +70,7 @@ package final class Agent: Service {
         let lock = try files.open(path, .append)
         guard try files.lock(lock, .exclusive) else {
             files.close(lock)
-            throw FileSystemError("lock", path: path, errno: SystemErrorText.inUse)
+            throw FileSystemError("lock", path: path, errno: Errno.inUse)
         }
         return lock
     }

@@ -1,5 +1,6 @@
 package import WaybillMetrics
 package import WaybillSystem
+package import WaybillTLS
 package import WaybillTail
 
 /// Files that an agent ships, and what is said of their lines.

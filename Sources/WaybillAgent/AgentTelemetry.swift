@@ -95,7 +95,7 @@ package struct AgentTelemetry: Sendable {
 
     /// Where a stream ended too early; `lost_bytes` are those that had been seen.
     private static func loss(
-        _ stream: WaybillTail.StreamID?, _ path: String, _ offset: Int, _ lostByteCount: Int
+        _ stream: StreamID?, _ path: String, _ offset: Int, _ lostByteCount: Int
     ) -> Logger.Metadata {
         [
             "stream": "\(stream?.description ?? "none")", "path": "\(path)", "offset": "\(offset)",

@@ -24,7 +24,7 @@ enum ConnectionFailure {
     /// What is said of one error.
     static func reason(of error: any Error) -> String {
         switch error {
-        case let error as IOError: SystemErrorText.message(error.errnoCode)
+        case let error as IOError: Errno.message(error.errnoCode)
         case let error as SocketAddressError.UnknownHost: error.errorDescription
         case ChannelError.connectTimeout(let limit): "no answer within \(limit.nanoseconds / 1_000_000_000) s"
         default: "\(error)"

@@ -5,6 +5,7 @@ internal import NIOTLS
 internal import Synchronization
 internal import WaybillProtocol
 internal import WaybillSystem
+internal import WaybillTLS
 
 /// What wakes the pump: events in a queue and a pipe that `poll(2)` sees.
 final class PumpInbox: Sendable {
@@ -305,7 +306,8 @@ private final class LinkHandler: ChannelInboundHandler {
             self.reason =
                 self.reason
                 ?? peer.reason(
-                    of: error, certificate: Self.certificate(context), isEstablished: self.isEstablished)
+                    of: error, certificate: Self.certificate(context), isEstablished: self.isEstablished,
+                    otherwise: ConnectionFailure.reason(of: error))
         } else {
             self.reason = ConnectionFailure.reason(of: error)
         }

@@ -504,14 +504,14 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     private mutating func open(_ stream: StreamKey) {
         let source = self.configuration.sources[self.tail.position(of: stream).source]
-        guard let id = WaybillProtocol.StreamID(self.tail.id(of: stream).description) else { return }
         let format: StreamFormat =
             switch source.files {
             case .spool: .waybill
             case .files: .ndjson
             }
         let description = StreamDescription(
-            id: id, source: Self.shortened(self.tail.position(of: stream).path), environment: source.environment,
+            id: self.tail.id(of: stream), source: Self.shortened(self.tail.position(of: stream).path),
+            environment: source.environment,
             bundle: source.bundle, format: format, timeMember: source.timeMember, nameMember: source.nameMember)
         let number = self.streams.open(stream)
         self.openingCount += 1
@@ -536,9 +536,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         case .skip(let offset, let length, let reason):
             self.summary.skippedByteCount += length
             self.perform(
-                self.session.skip(
-                    number, at: StreamOffset(UInt64(offset)), byteCount: UInt64(length),
-                    WaybillProtocol.SkipReason(reason)))
+                self.session.skip(number, at: StreamOffset(UInt64(offset)), byteCount: UInt64(length), reason))
         case .sealed(let length):
             self.perform(self.session.seal(number, length: StreamOffset(UInt64(length))))
         case .unpositioned, .nothing:
@@ -547,11 +545,10 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     }
 
     private mutating func shipBatch(of stream: StreamKey, _ header: BatchHeader, _ buffer: BatchBuffer) {
-        guard let id = WaybillProtocol.StreamID(self.tail.id(of: stream).description) else { return }
         self.buffer = nil
         self.session.batchSent(header)
         self.lastSent = self.clock.monotonicTime()
-        self.link?.send(RawBatch(id: id, header: header, buffer: buffer))
+        self.link?.send(RawBatch(id: self.tail.id(of: stream), header: header, buffer: buffer))
         self.summary.streamCount = self.tail.shippedStreamCount
         self.lines.sent(
             stream, from: Int(header.offset.rawValue), byteCount: header.rawByteCount, lineCount: header.lineCount)
@@ -668,15 +665,5 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             wake = min(wake, self.lastSent + idle / 3)
         }
         return max(.zero, wake - now)
-    }
-}
-
-extension WaybillProtocol.SkipReason {
-    fileprivate init(_ reason: TailRead.SkipReason) {
-        self =
-            switch reason {
-            case .tooLong: .tooLong
-            case .tornTail: .tornTail
-            }
     }
 }

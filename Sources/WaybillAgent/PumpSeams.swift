@@ -49,7 +49,7 @@ extension DirectoryWatcher: ChangeHints {}
 
 /// Whole lines of one stream as they were read, on their way to be compressed.
 package struct RawBatch: Sendable {
-    package let id: WaybillProtocol.StreamID
+    package let id: StreamID
     /// Without what compression tells: length on the wire and checksum.
     package let header: BatchHeader
     /// The lines are its first `header.rawByteCount` bytes.

@@ -45,7 +45,7 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
         }
         do throws(FileSystemError) {
             guard try self.files.lock(lock, .exclusive) else {
-                throw FileSystemError("lock", path: directory, errno: SystemErrorText.inUse)
+                throw FileSystemError("lock", path: directory, errno: Errno.inUse)
             }
         } catch {
             self.files.close(lock)

@@ -54,7 +54,7 @@ package struct PartBytes<Files: FileSystem>: ~Copyable {
                 return (try files.open(path, .read), false)
             } catch {
                 // Sealed in between.
-                guard error.errno == SystemErrorText.noEntry else { throw error }
+                guard error.errno == Errno.noEntry else { throw error }
             }
         }
         return (try files.open(path + ".gz", .read), true)

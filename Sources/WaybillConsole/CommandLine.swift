@@ -1,6 +1,6 @@
 public import ArgumentParser
 public import Logging
-package import WaybillExport
+public import WaybillEvent
 
 /// How much a service tells.
 package struct LogOptions: ParsableArguments {
@@ -12,6 +12,7 @@ package struct LogOptions: ParsableArguments {
 
 extension Logger.Level: @retroactive ExpressibleByArgument {}
 extension DeploymentEnvironment: ExpressibleByArgument {}
+extension EventKind: ExpressibleByArgument {}
 
 extension ExitCode {
     /// The input is not what it should be (`EX_DATAERR`).

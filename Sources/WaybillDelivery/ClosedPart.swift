@@ -43,8 +43,8 @@ package struct PartManifest: Hashable, Sendable {
         self.recordCount = records
         self.eventCount = events
         self.mappingVersion = value("mapping").flatMap { tape.integer($0) } ?? 0
-        self.oldest = value("oldest_ts").flatMap { tape.text($0) }.flatMap(Timestamp.parse(text:))
-        self.notAfter = value("not_after").flatMap { tape.text($0) }.flatMap(Timestamp.parse(text:))
+        self.oldest = value("oldest_ts").flatMap { tape.text($0) }.flatMap(TimeText.parse(text:))
+        self.notAfter = value("not_after").flatMap { tape.text($0) }.flatMap(TimeText.parse(text:))
     }
 }
 
@@ -201,7 +201,7 @@ final class ClosedPart<Files: FileSystem> {
                     position += 1
                 }
                 guard let content = try lines.records.next(), let ids = try lines.ids.next() else {
-                    throw FileSystemError("read", path: "part", errno: SystemErrorText.inputOutput)
+                    throw FileSystemError("read", path: "part", errno: Errno.inputOutput)
                 }
                 position += 1
                 guard body(PartRecord(number: number, content: Self.record(content), ids: ids)) else { return }

@@ -1,4 +1,5 @@
-package import WaybillExport
+package import WaybillEvent
+internal import WaybillExport
 package import WaybillSystem
 
 /// What a provider wants to see before it takes events.

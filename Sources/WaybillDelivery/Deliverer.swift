@@ -1,4 +1,5 @@
 package import Logging
+internal import WaybillEvent
 package import WaybillSystem
 
 internal import WaybillArchive

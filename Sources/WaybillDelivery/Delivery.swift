@@ -91,7 +91,7 @@ package enum ProviderRegion: String, Hashable, Sendable, CaseIterable {
 
 /// A provider that takes nothing by HTTP.
 package struct NotDeliverable: Error, Hashable, Sendable, CustomStringConvertible {
-    package let provider: ProviderID
+    package let provider: Destination
 
     package var description: String {
         switch self.provider {
@@ -111,14 +111,14 @@ package enum DeliverableProvider: String, Hashable, Sendable, CaseIterable {
     case posthog
     case snowplow
 
-    package init(_ provider: ProviderID) throws(NotDeliverable) {
+    package init(_ provider: Destination) throws(NotDeliverable) {
         guard let deliverable = DeliverableProvider(rawValue: provider.rawValue) else {
             throw NotDeliverable(provider: provider)
         }
         self = deliverable
     }
 
-    package var id: ProviderID {
+    package var id: Destination {
         switch self {
         case .ga4: .ga4
         case .mixpanel: .mixpanel

@@ -183,7 +183,7 @@ package final class HTTPTransport: DeliveryTransport {
     private static func text(of error: any Error) -> String {
         switch error {
         case let error as HTTPClientError: error.shortDescription
-        case let error as IOError: SystemErrorText.message(error.errnoCode)
+        case let error as IOError: Errno.message(error.errnoCode)
         case let error as NIOConnectionError:
             error.connectionErrors.first.map { Self.text(of: $0.error) } ?? "the name \(error.host) cannot be resolved"
         default: "\(error)"

@@ -82,7 +82,7 @@ struct DeliveryDeadLetter {
             json.null()
             json.key("at")
             var time = ByteBuilder(capacity: 32)
-            Timestamp.append(self.at, to: &time)
+            TimeText.append(self.at, to: &time)
             json.string(time.bytes)
             json.key("mapping")
             json.integer(Int64(self.mappingVersion))

@@ -1,3 +1,5 @@
+internal import WaybillSystem
+
 /// What one round of dispatch came to.
 public enum DispatchResult: Hashable, Sendable {
     /// So many events became durable at the receiver; `remaining` were tracked meanwhile, or had no time left.
@@ -10,22 +12,85 @@ public enum DispatchResult: Hashable, Sendable {
 
 /// Why a round did not deliver everything.
 public struct DispatchFailure: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A bounded word for metrics: "configuration", "unreachable", "in-use", "deadline", "stopped", "suspended", "tls", or
-    /// of the file system, as "permission" or "disk-full".
-    public let code: String
+    /// What kind of error it is, for metrics and for handling it; more may be added.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        /// A bounded word for metrics, as in "disk-full".
+        public let description: String
+
+        private init(_ description: String) {
+            self.description = description
+        }
+
+        init(_ code: FileSystemError.Code) {
+            self.init(code.rawValue)
+        }
+
+        /// The configuration is incomplete.
+        public static let configuration = Code("configuration")
+        /// No receiver could be reached, or none took the events.
+        public static let unreachable = Code("unreachable")
+        /// A certificate or key cannot be used.
+        public static let tls = Code("tls")
+        /// The deadline came first.
+        public static let deadline = Code("deadline")
+        /// The round was cancelled.
+        public static let stopped = Code("stopped")
+        /// The dispatcher is suspended.
+        public static let suspended = Code("suspended")
+        /// The system denies access.
+        public static let permission = Code(FileSystemError.Code.permission)
+        /// The file system, or the user's quota, is full.
+        public static let diskFull = Code(FileSystemError.Code.diskFull)
+        /// The disk failed to read or write.
+        public static let diskError = Code(FileSystemError.Code.diskError)
+        /// The file system is mounted read-only.
+        public static let readOnly = Code(FileSystemError.Code.readOnly)
+        /// A file or folder does not exist.
+        public static let missing = Code(FileSystemError.Code.missing)
+        /// A path leads to a file instead of a folder.
+        public static let notADirectory = Code(FileSystemError.Code.notADirectory)
+        /// A path leads to a folder instead of a file.
+        public static let isADirectory = Code(FileSystemError.Code.isADirectory)
+        /// The process or the system has too many open files.
+        public static let tooManyFiles = Code(FileSystemError.Code.tooManyFiles)
+        /// A file or folder exists that must not.
+        public static let exists = Code(FileSystemError.Code.exists)
+        /// Another process uses the file or folder.
+        public static let inUse = Code(FileSystemError.Code.inUse)
+        /// Any other error of the system.
+        public static let system = Code(FileSystemError.Code.system)
+    }
+
+    /// What kind of failure it is.
+    public let code: Code
     /// What happened, and what to do.
     public let message: String
     /// Events that became durable nevertheless.
     public let deliveredCount: Int
     /// Events that wait; 0 where the round did not come to counting them.
     public let remainingCount: Int
+    /// The failed file call; `nil` when it was not a file call.
+    public var cause: (any Error)? { self.fileError }
+
+    private let fileError: FileSystemError?
 
     /// A failure, for the tests of an app that shows them.
-    public init(code: String, message: String, deliveredCount: Int = 0, remainingCount: Int = 0) {
+    public init(code: Code, message: String, deliveredCount: Int = 0, remainingCount: Int = 0) {
         self.code = code
         self.message = message
         self.deliveredCount = deliveredCount
         self.remainingCount = remainingCount
+        self.fileError = nil
+    }
+
+    init(_ error: FileSystemError) {
+        self.code = Code(error.code)
+        self.message =
+            error.code == .inUse
+            ? "an agent or another dispatcher ships this spool (\(error.path) is locked); stop one of them" : "\(error)"
+        self.deliveredCount = 0
+        self.remainingCount = 0
+        self.fileError = error
     }
 
     /// Code and message.

@@ -167,7 +167,7 @@ public final class Dispatcher: Sendable {
         do {
             try await agent.run()
         } catch {
-            return .failed(DispatchFailure(code: "system", message: "\(error)"))
+            return .failed(DispatchFailure(code: .system, message: "\(error)"))
         }
         switch agent.outcome {
         case .drained(let summary): return self.delivered(summary)
@@ -175,10 +175,10 @@ public final class Dispatcher: Sendable {
         case .unreachable(let reason, let summary):
             return .failed(
                 DispatchFailure(
-                    code: "unreachable", message: "no receiver took the events: \(reason); the next round tries again",
+                    code: .unreachable, message: "no receiver took the events: \(reason); the next round tries again",
                     deliveredCount: summary.ackedLineCount, remainingCount: summary.remainingLineCount))
         case .failed(let error): return .failed(DispatchFailure(error))
-        case .unsecurable(let error): return .failed(DispatchFailure(code: "tls", message: "\(error)"))
+        case .unsecurable(let error): return .failed(DispatchFailure(code: .tls, message: "\(error)"))
         case .unmeasurable, nil: preconditionFailure("a round serves no metrics, and ends")
         }
     }
@@ -199,12 +199,12 @@ public final class Dispatcher: Sendable {
         let failure = summary.lastFailure.map { ". The last failure: \($0)" } ?? ""
         return .failed(
             DispatchFailure(
-                code: occasion.isLate ? "deadline" : "stopped", message: message + failure,
+                code: occasion.isLate ? .deadline : .stopped, message: message + failure,
                 deliveredCount: earlierCount + summary.ackedLineCount, remainingCount: summary.remainingLineCount))
     }
 
     private static var suspended: DispatchResult {
-        .failed(DispatchFailure(code: "suspended", message: "the dispatcher is suspended; call resume() before"))
+        .failed(DispatchFailure(code: .suspended, message: "the dispatcher is suspended; call resume() first"))
     }
 
     /// Refuses a spool that an agent ships now.
@@ -217,18 +217,6 @@ public final class Dispatcher: Sendable {
         } catch {
             throw DispatchFailure(error)
         }
-    }
-}
-
-extension DispatchFailure {
-    init(_ error: FileSystemError) {
-        guard error.errno == SystemErrorText.inUse else {
-            self.init(code: error.code, message: "\(error)")
-            return
-        }
-        self.init(
-            code: error.code,
-            message: "an agent or another dispatcher ships this spool (\(error.path) is locked); stop one of them")
     }
 }
 

@@ -1,5 +1,6 @@
 internal import WaybillAgent
 internal import WaybillSystem
+internal import WaybillTLS
 internal import WaybillTail
 
 @available(watchOS, unavailable, message: "watchOS gives apps no sockets; hand the events to the app on the iPhone")
@@ -105,7 +106,7 @@ extension Dispatcher {
         }
 
         private static func wrong(_ message: String) -> DispatchFailure {
-            DispatchFailure(code: "configuration", message: message)
+            DispatchFailure(code: .configuration, message: message)
         }
     }
 }

@@ -30,7 +30,7 @@ package enum EventLimits {
 }
 
 /// What an event is about.
-public enum EventKind: String, Hashable, Sendable {
+public enum EventKind: String, Hashable, Sendable, CaseIterable {
     /// A screen appeared.
     case screen
     /// The user did something.
@@ -44,7 +44,7 @@ public enum EventKind: String, Hashable, Sendable {
 }
 
 /// Where the app runs, kept apart from the first byte to the last file.
-public enum DeploymentEnvironment: String, Hashable, Sendable {
+public enum DeploymentEnvironment: String, Hashable, Sendable, CaseIterable {
     /// A developer's machine.
     case dev
     /// Testers.

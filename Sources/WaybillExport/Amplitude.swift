@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -46,7 +47,7 @@ struct Amplitude: Provider {
         kind != .meta
     }
 
-    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+    func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         guard let id = event.identifier else {
             return .refused(RefusalCause(.amplitudeNoInsertID, "id is missing or cannot stand as one", field: "id"))
         }
@@ -107,7 +108,7 @@ struct Amplitude: Provider {
             && !Self.placeholders.contains { JSONText.equals(draft.text.bytes, isEscaped: false, $0) }
     }
 
-    private func writeIdentity(of event: borrowing EventView, into draft: inout Draft) -> RefusalCause? {
+    private func writeIdentity(of event: borrowing MappedEvent, into draft: inout Draft) -> RefusalCause? {
         let limit = Limits.Amplitude.stringCharacterCountMax
         let anon = event.text(.anon)
         var user = event.text(.user)
@@ -137,7 +138,7 @@ struct Amplitude: Provider {
 
     // MARK: Properties
 
-    private func writeContext(of event: borrowing EventView, id: UnsafeRawBufferPointer, into draft: inout Draft) {
+    private func writeContext(of event: borrowing MappedEvent, id: UnsafeRawBufferPointer, into draft: inout Draft) {
         let limit = Limits.Amplitude.stringCharacterCountMax
         draft.json.key("time")
         draft.json.integer(event.facts.time.milliseconds)
@@ -157,7 +158,7 @@ struct Amplitude: Provider {
         draft.member("language", event.text(.lang), limit: limit)
     }
 
-    private func writeEventProperties(of event: borrowing EventView, _ screen: TextSlice?, into draft: inout Draft) {
+    private func writeEventProperties(of event: borrowing MappedEvent, _ screen: TextSlice?, into draft: inout Draft) {
         draft.json.key("event_properties")
         draft.json.beginObject()
         var room = Limits.Amplitude.propertyCountMax
@@ -186,7 +187,7 @@ struct Amplitude: Provider {
     }
 
     private func writeProperty(
-        _ key: Int, _ value: Int, of event: borrowing EventView, room: inout Int, into draft: inout Draft
+        _ key: Int, _ value: Int, of event: borrowing MappedEvent, room: inout Int, into draft: inout Draft
     ) {
         guard room > 0 else {
             draft.fixes.count(.dropField)
@@ -204,7 +205,7 @@ struct Amplitude: Provider {
     }
 
     /// Writes what a `user` event sets, and the names of what it removes.
-    private func writeUserProperties(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeUserProperties(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.json.key("user_properties")
         draft.json.beginObject()
         var room = Limits.Amplitude.propertyCountMax
@@ -230,7 +231,7 @@ struct Amplitude: Provider {
         draft.json.endObject()
     }
 
-    private func writeUnset(_ traits: Int?, of event: borrowing EventView, room: inout Int, into draft: inout Draft) {
+    private func writeUnset(_ traits: Int?, of event: borrowing MappedEvent, room: inout Int, into draft: inout Draft) {
         draft.json.key("$unset")
         draft.json.beginObject()
         draft.keepFields()

@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -63,7 +64,7 @@ struct CSV: Provider {
         }
     }
 
-    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+    func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         self.writeTime(of: event, context, into: &draft)
         self.writeCell(event.text(.build), into: &draft)
         self.writeCell(event.text(.osVersion), into: &draft)
@@ -78,7 +79,7 @@ struct CSV: Provider {
         return .written
     }
 
-    private func writeTime(of event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) {
+    private func writeTime(of event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) {
         var offset = context.offsetSeconds
         if self.options.zone == .event, let minutes = event.integer(.tz), abs(minutes) < 24 * 60 {
             offset = minutes * 60
@@ -86,10 +87,10 @@ struct CSV: Provider {
         let local = event.facts.time.milliseconds + Int64(offset) * 1000
         let seconds = local.quotientAndRemainder(flooringBy: 1000)
         let days = seconds.quotient.quotientAndRemainder(flooringBy: 86_400)
-        Timestamp.append(
+        TimeText.append(
             day: CalendarDay(daysSince1970: Int32(clamping: days.quotient)), to: &draft.json.output)
         draft.json.output.append(UInt8(ascii: " "))
-        Timestamp.append(secondOfDay: days.remainder, to: &draft.json.output)
+        TimeText.append(secondOfDay: days.remainder, to: &draft.json.output)
         guard self.options.hasMilliseconds else { return }
         draft.json.output.append(UInt8(ascii: "."))
         draft.json.output.append(decimal: UInt64(seconds.remainder), digitCount: 3)
@@ -108,12 +109,12 @@ struct CSV: Provider {
 
     // MARK: Others
 
-    private func fields(of event: borrowing EventView) -> EventFields {
+    private func fields(of event: borrowing MappedEvent) -> EventFields {
         event.kind == .user ? event.members(of: event.object(.traits)) : event.fields()
     }
 
     /// Writes `k=v;k=v`, cut where a pair ends.
-    private func writeOthersCell(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeOthersCell(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.cell.removeAll()
         var fields = self.fields(of: event)
         var length = CSVText.Length()
@@ -136,7 +137,7 @@ struct CSV: Provider {
         }
     }
 
-    private func writeOthersColumns(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeOthersColumns(of event: borrowing MappedEvent, into draft: inout Draft) {
         var fields = self.fields(of: event)
         var count = 0
         while let (key, value) = fields.next(in: event) {

@@ -132,7 +132,7 @@ extension Draft {
     }
 
     /// Appends `key=value` to the cell; false, and the cell cut back to `start`, when it is left out.
-    mutating func appendPair(_ key: Int, _ value: Int, of event: borrowing EventView, start: Int) -> Bool {
+    mutating func appendPair(_ key: Int, _ value: Int, of event: borrowing MappedEvent, start: Int) -> Bool {
         guard event.tape[value].kind != .null else {
             self.cell.truncate(to: start)
             self.fixes.count(.dropNull)
@@ -151,7 +151,7 @@ extension Draft {
     }
 
     @inline(__always)
-    private mutating func appendPart(_ index: Int, of event: borrowing EventView) {
+    private mutating func appendPart(_ index: Int, of event: borrowing MappedEvent) {
         let entry = event.tape[index]
         switch entry.kind {
         case .string where !entry.traits.contains(.hasEscapes):

@@ -15,7 +15,7 @@ struct CompactJSON {
 
     /// Writes the value at a tape index; nests as deep as the scanner allows, 64.
     mutating func write(
-        _ index: Int, of event: borrowing EventView, into json: inout JSONWriter, text: inout ByteBuilder
+        _ index: Int, of event: borrowing MappedEvent, into json: inout JSONWriter, text: inout ByteBuilder
     ) {
         switch event.tape[index].kind {
         case .null, .false, .true, .number:
@@ -42,7 +42,7 @@ struct CompactJSON {
     }
 
     private mutating func writeText(
-        _ index: Int, of event: borrowing EventView, into json: inout JSONWriter, text: inout ByteBuilder, isKey: Bool
+        _ index: Int, of event: borrowing MappedEvent, into json: inout JSONWriter, text: inout ByteBuilder, isKey: Bool
     ) {
         let body = event.tape.bytes(of: index)
         let limit = self.limit ?? .max

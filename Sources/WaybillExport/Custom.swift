@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -146,7 +147,7 @@ struct Custom: Provider {
         let name: GivenName
     }
 
-    private let id: ProviderID
+    private let id: Destination
     private let options: CustomOptions
     private let columns: [Column]
 
@@ -188,7 +189,7 @@ struct Custom: Provider {
         self.options.kinds.contains(kind)
     }
 
-    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+    func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         if self.options.format == .ndjson { draft.json.beginObject() }
         for column in self.columns {
             var rendering = self.render(column, of: event, context, into: &draft)
@@ -249,7 +250,8 @@ struct Custom: Provider {
 
     // MARK: Values
 
-    private func value(_ source: CustomSource, of event: borrowing EventView, _ context: MappingContext) -> CustomValue
+    private func value(_ source: CustomSource, of event: borrowing MappedEvent, _ context: MappingContext)
+        -> CustomValue
     {
         switch source.place {
         case .time: return .time(event.facts.time)
@@ -276,7 +278,7 @@ struct Custom: Provider {
     }
 
     private static func descend(
-        from index: Int, _ path: ArraySlice<[UInt8]>, in event: borrowing EventView
+        from index: Int, _ path: ArraySlice<[UInt8]>, in event: borrowing MappedEvent
     ) -> CustomValue {
         var index = index
         for name in path {
@@ -288,7 +290,7 @@ struct Custom: Provider {
 
     /// Puts a column's value into the draft's cell, as its type has it.
     private func render(
-        _ column: Column, of event: borrowing EventView, _ context: MappingContext, into draft: inout Draft
+        _ column: Column, of event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft
     ) -> CustomRendering {
         draft.cell.removeAll()
         let type = column.column.type
@@ -318,7 +320,7 @@ struct Custom: Provider {
         }
     }
 
-    private static func writeFields(of event: borrowing EventView, into draft: inout Draft) {
+    private static func writeFields(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.cell.append(UInt8(ascii: "{"))
         var fields = event.fields()
         while let (key, value) = fields.next(in: event) {
@@ -379,9 +381,9 @@ struct Custom: Provider {
             draft.cell.append(draft.text.bytes)
             return Self.coerced(.json, &draft)
         case .time:
-            let milliseconds = Timestamp.parse(draft.text.bytes) ?? Timestamp.parse(number: draft.text.bytes)
+            let milliseconds = TimeText.parse(draft.text.bytes) ?? TimeText.parse(number: draft.text.bytes)
             guard let milliseconds, Self.isTime(milliseconds) else { return Self.dropped(&draft) }
-            Timestamp.append(WallTime(milliseconds: milliseconds), to: &draft.cell)
+            TimeText.append(WallTime(milliseconds: milliseconds), to: &draft.cell)
             if !JSONText.equals(draft.cell.bytes, draft.text.bytes) { draft.fixes.count(.coerce) }
             return .text
         }
@@ -392,14 +394,14 @@ struct Custom: Provider {
     ) -> CustomRendering {
         switch type {
         case .string, .time:
-            Timestamp.append(time, to: &draft.cell)
+            TimeText.append(time, to: &draft.cell)
             return .text
         case .number:
             draft.cell.append(decimal: time.milliseconds)
             return .json
         case .json:
             draft.cell.append(UInt8(ascii: "\""))
-            Timestamp.append(time, to: &draft.cell)
+            TimeText.append(time, to: &draft.cell)
             draft.cell.append(UInt8(ascii: "\""))
             return .json
         case .boolean: return Self.dropped(&draft)
@@ -422,10 +424,10 @@ struct Custom: Provider {
             draft.cell.append(text.equals("1") ? "true" : "false")
             return Self.coerced(.json, &draft)
         case .time:
-            guard let milliseconds = Timestamp.parse(number: number), Self.isTime(milliseconds) else {
+            guard let milliseconds = TimeText.parse(number: number), Self.isTime(milliseconds) else {
                 return Self.dropped(&draft)
             }
-            Timestamp.append(WallTime(milliseconds: milliseconds), to: &draft.cell)
+            TimeText.append(WallTime(milliseconds: milliseconds), to: &draft.cell)
             return Self.coerced(.text, &draft)
         }
     }

@@ -11,7 +11,7 @@ struct DeadLetter: ~Copyable {
 
     /// - Parameter event: `nil` where the reason forbids to keep it, or the line is no JSON.
     mutating func write(
-        _ cause: RefusalCause, provider: ProviderID, of event: borrowing EventView, line: UnsafeRawBufferPointer?,
+        _ cause: RefusalCause, provider: Destination, of event: borrowing MappedEvent, line: UnsafeRawBufferPointer?,
         at time: WallTime, mappingVersion: Int
     ) {
         self.begin(cause, provider: provider)
@@ -23,7 +23,7 @@ struct DeadLetter: ~Copyable {
     }
 
     /// For a line that could not be read at all.
-    mutating func writeUnreadable(provider: ProviderID, at time: WallTime, mappingVersion: Int) {
+    mutating func writeUnreadable(provider: Destination, at time: WallTime, mappingVersion: Int) {
         self.begin(RefusalCause(.unreadable, "the line is not one JSON object"), provider: provider)
         self.text("id", nil)
         self.text("writer", nil)
@@ -32,7 +32,7 @@ struct DeadLetter: ~Copyable {
         self.end(line: nil, at: time, mappingVersion: mappingVersion)
     }
 
-    private mutating func begin(_ cause: RefusalCause, provider: ProviderID) {
+    private mutating func begin(_ cause: RefusalCause, provider: Destination) {
         self.json.removeAll()
         self.json.beginObject()
         self.json.key("provider")
@@ -56,7 +56,7 @@ struct DeadLetter: ~Copyable {
         self.json.key("at")
         // A time needs no escapes: written between quotes.
         self.json.verbatim("\"")
-        Timestamp.append(time, to: &self.json.output)
+        TimeText.append(time, to: &self.json.output)
         self.json.output.append(UInt8(ascii: "\""))
         self.json.key("mapping")
         self.json.integer(Int64(mappingVersion))

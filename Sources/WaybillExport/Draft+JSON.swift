@@ -5,7 +5,7 @@ internal import WaybillSystem
 extension Draft {
     /// Writes a value as JSON: strings cut, what nests deeper than `depthMax` as a string of JSON.
     mutating func value(
-        _ index: Int, of event: borrowing EventView, limit: Int? = nil, unit: LengthUnit = .utf16,
+        _ index: Int, of event: borrowing MappedEvent, limit: Int? = nil, unit: LengthUnit = .utf16,
         depthMax: Int = .max
     ) {
         switch event.tape[index].kind {
@@ -72,7 +72,7 @@ extension Draft {
     /// nothing written, when it is there already.
     @inline(__always)
     mutating func beginField(
-        _ key: Int, of event: borrowing EventView, limit: Int, unit: LengthUnit,
+        _ key: Int, of event: borrowing MappedEvent, limit: Int, unit: LengthUnit,
         isReserved: (UnsafeRawBufferPointer) -> Bool
     ) -> Bool {
         let body = event.tape.bytes(of: key)
@@ -100,7 +100,7 @@ extension Draft {
     mutating func time(_ time: WallTime) {
         // It needs no escapes: written between quotes.
         self.json.verbatim("\"")
-        Timestamp.append(time, to: &self.json.output)
+        TimeText.append(time, to: &self.json.output)
         self.json.output.append(UInt8(ascii: "\""))
     }
 

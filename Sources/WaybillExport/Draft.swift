@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 
 /// The record of one event while it is written, and everything a provider needs to write it.
@@ -102,21 +103,21 @@ struct Draft: ~Copyable {
     }
 
     /// Writes a list or an object as a string of compact JSON.
-    mutating func nestedString(_ index: Int, of event: borrowing EventView, limit: Int, unit: LengthUnit) {
+    mutating func nestedString(_ index: Int, of event: borrowing MappedEvent, limit: Int, unit: LengthUnit) {
         self.compactText(index, of: event)
         self.fixes.count(.coerce)
         self.cutString(limit: limit, unit: unit)
     }
 
     /// Writes a nested value as compact JSON, its strings cut where they must be.
-    mutating func compact(_ index: Int, of event: borrowing EventView, limit: Int?, unit: LengthUnit) {
+    mutating func compact(_ index: Int, of event: borrowing MappedEvent, limit: Int?, unit: LengthUnit) {
         var compact = CompactJSON(limit: limit, unit: unit)
         compact.write(index, of: event, into: &self.json, text: &self.text)
         for _ in 0..<compact.cutCount { self.fixes.count(.truncateValue) }
     }
 
     /// Puts compact JSON of a nested value into ``text``.
-    mutating func compactText(_ index: Int, of event: borrowing EventView) {
+    mutating func compactText(_ index: Int, of event: borrowing MappedEvent) {
         self.nested.removeAll()
         var compact = CompactJSON()
         compact.write(index, of: event, into: &self.nested, text: &self.text)
@@ -129,7 +130,7 @@ struct Draft: ~Copyable {
     /// The caller has written the key.
     @inline(__always)
     mutating func scalarOrNestedString(
-        _ index: Int, of event: borrowing EventView, limit: Int, unit: LengthUnit
+        _ index: Int, of event: borrowing MappedEvent, limit: Int, unit: LengthUnit
     ) {
         switch event.tape[index].kind {
         case .string:
@@ -156,7 +157,7 @@ struct Draft: ~Copyable {
 
     /// The key at a tape index as a provider's rule maps it; the fix is counted.
     @inline(__always)
-    mutating func key(_ index: Int, of event: borrowing EventView, rule: NameRule) -> UnsafeRawBufferPointer {
+    mutating func key(_ index: Int, of event: borrowing MappedEvent, rule: NameRule) -> UnsafeRawBufferPointer {
         let isEscaped = event.tape[index].traits.contains(.hasEscapes)
         return self.mappedName(TextSlice(body: event.tape.bytes(of: index), isEscaped: isEscaped), rule: rule)
     }

@@ -1,3 +1,4 @@
+package import WaybillEvent
 internal import WaybillJSON
 package import WaybillSystem
 

@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 package import WaybillSystem
 
@@ -76,7 +77,7 @@ package struct EventReader: Sendable {
         if version.isPresent, !version.isOne(in: line) { return .quarantine(.badVersion) }
         guard time.isPresent else { return .quarantine(.noTime) }
         guard time.kind == .string,
-            let milliseconds = Timestamp.parse(UnsafeRawBufferPointer(rebasing: line[time.body]))
+            let milliseconds = TimeText.parse(UnsafeRawBufferPointer(rebasing: line[time.body]))
         else { return .quarantine(.badTime) }
         guard Self.isInRange(milliseconds, receivedAt) else { return .quarantine(.timeOutOfRange) }
         guard name.isText else { return .quarantine(.noName) }
@@ -154,10 +155,10 @@ package struct EventReader: Sendable {
     private static func foreignTime(_ member: Member, in line: UnsafeRawBufferPointer) -> Int64? {
         switch member.kind {
         case .number:
-            return Timestamp.parse(number: UnsafeRawBufferPointer(rebasing: line[member.start..<member.end]))
+            return TimeText.parse(number: UnsafeRawBufferPointer(rebasing: line[member.start..<member.end]))
         case .string:
             let body = UnsafeRawBufferPointer(rebasing: line[member.body])
-            return Timestamp.parse(body) ?? Timestamp.parse(number: body)
+            return TimeText.parse(body) ?? TimeText.parse(number: body)
         case .null, .false, .true, .array, .object:
             return nil
         }

@@ -1,3 +1,5 @@
+package import WaybillEvent
+
 /// What an event is, and what each provider gets of it.
 ///
 /// Constraints, in numbers:
@@ -21,7 +23,7 @@
 /// Why providers write text and not values: a value in between would lose member order, digits of numbers and time.
 
 /// A destination that this version can write for.
-package enum ProviderID: Hashable, Sendable {
+package enum Destination: Hashable, Sendable {
     case ga4
     case mixpanel
     /// Mixpanel's user profiles, which go to another endpoint than its events.
@@ -96,9 +98,9 @@ package enum ProviderID: Hashable, Sendable {
     }
 }
 
-extension ProviderID: CaseIterable {
+extension Destination: CaseIterable {
     /// The built-in ones.
-    package static let allCases: [ProviderID] = [
+    package static let allCases: [Destination] = [
         .ga4, .mixpanel, .mixpanelProfiles, .amplitude, .segment, .posthog, .snowplow, .flurry, .csv, .syslog,
         .journald,
     ]
@@ -109,41 +111,7 @@ package struct UnknownProvider: Error, Hashable, Sendable, CustomStringConvertib
     package let name: String
 
     package var description: String {
-        "there is no provider \"\(self.name)\"; choose one of: \(ProviderID.list)"
-    }
-}
-
-/// Where an event comes from: tests, staff or customers; never mixed in one file.
-package enum DeploymentEnvironment: String, Hashable, Sendable, CaseIterable {
-    case dev
-    case `internal`
-    case prod
-
-    var staticName: StaticString {
-        switch self {
-        case .dev: "dev"
-        case .internal: "internal"
-        case .prod: "prod"
-        }
-    }
-}
-
-/// What an event says.
-package enum EventKind: String, Hashable, Sendable, CaseIterable {
-    case screen
-    case action
-    case event
-    case user
-    case meta
-
-    var staticName: StaticString {
-        switch self {
-        case .screen: "screen"
-        case .action: "action"
-        case .event: "event"
-        case .user: "user"
-        case .meta: "meta"
-        }
+        "there is no provider \"\(self.name)\"; choose one of: \(Destination.list)"
     }
 }
 
@@ -261,7 +229,7 @@ package struct FixCounts: Hashable, Sendable {
 }
 
 /// Why an event was not meant for a provider.
-package enum SkipReason: String, Hashable, Sendable, CaseIterable {
+package enum NotExported: String, Hashable, Sendable, CaseIterable {
     /// Its `providers` do not name this one.
     case notSubscribed = "not-subscribed"
     /// Its `overrides` say so.
@@ -293,7 +261,7 @@ package struct SkipCounts: Hashable, Sendable {
 
     package init() {}
 
-    package subscript(reason: SkipReason) -> Int {
+    package subscript(reason: NotExported) -> Int {
         self.counts[reason.index]
     }
 
@@ -301,7 +269,7 @@ package struct SkipCounts: Hashable, Sendable {
         self.counts.wrappedSum()
     }
 
-    package mutating func count(_ reason: SkipReason) {
+    package mutating func count(_ reason: NotExported) {
         self.counts[reason.index] &+= 1
     }
 }

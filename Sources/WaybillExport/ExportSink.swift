@@ -1,3 +1,4 @@
+package import WaybillEvent
 package import WaybillSystem
 
 /// One finished record; its pointers are valid during the call that receives it.
@@ -65,5 +66,5 @@ package protocol ExportSink: ~Copyable {
     mutating func write(_ record: ExportRecord)
     mutating func refuse(_ refusal: Refusal)
     mutating func hold(_ event: HeldEvent)
-    mutating func skip(_ reason: SkipReason)
+    mutating func skip(_ reason: NotExported)
 }

@@ -1,9 +1,10 @@
+package import WaybillEvent
 internal import WaybillJSON
 package import WaybillSystem
 
 /// What is exported, and how.
 package struct ExportOptions: Sendable {
-    package var provider: ProviderID
+    package var provider: Destination
     /// The report's zone: it decides the day of each event.
     package var zone: TimeZoneRules
     /// When its days are over, in seconds after midnight of the next day.
@@ -12,7 +13,7 @@ package struct ExportOptions: Sendable {
     package var environments = EnvironmentSet.all
     /// What the operator changes before the provider's rules.
     package var mapping: OperatorMapping?
-    /// The columns of a ``ProviderID/custom(_:)`` provider, which cannot do without.
+    /// The columns of a ``Destination/custom(_:)`` provider, which cannot do without.
     package var custom: CustomOptions?
     package var ga4 = GA4Options()
     package var mixpanel = MixpanelOptions()
@@ -29,7 +30,7 @@ package struct ExportOptions: Sendable {
     /// Not part of the ``fingerprint``: a live export writes what it held once the day is sealed.
     package var replayTime: WallTime?
 
-    package init(provider: ProviderID, zone: TimeZoneRules = .utc) {
+    package init(provider: Destination, zone: TimeZoneRules = .utc) {
         self.provider = provider
         self.zone = zone
     }
@@ -37,36 +38,6 @@ package struct ExportOptions: Sendable {
     /// The version of the operator's mapping; 0 for none.
     package var mappingVersion: Int {
         self.mapping?.version ?? 0
-    }
-
-    /// A checksum of everything that decides what is written; another one asks for another part.
-    ///
-    /// What stands at its default is not in it, so that a later version with more to choose finds the same.
-    package var fingerprint: String {
-        var words = [
-            self.provider.rawValue, self.zone.name, self.mapping?.fingerprint ?? "-", "\(self.mappingVersion)",
-        ]
-        words += self.environments.environments.map(\.rawValue)
-        switch self.provider {
-        case .ga4: words += Self.choices(self.ga4, beside: GA4Options())
-        case .mixpanel, .mixpanelProfiles: words += Self.choices(self.mixpanel, beside: MixpanelOptions())
-        case .amplitude: words += Self.choices(self.amplitude, beside: AmplitudeOptions())
-        case .posthog: words += Self.choices(self.posthog, beside: PostHogOptions())
-        case .snowplow: words += Self.choices(self.snowplow, beside: SnowplowOptions())
-        case .flurry: words += Self.choices(self.flurry, beside: FlurryOptions())
-        case .csv: words += Self.choices(self.csv, beside: CSVOptions())
-        case .syslog: words += Self.choices(self.syslog, beside: SyslogOptions())
-        case .journald: words += Self.choices(self.journald, beside: JournaldOptions())
-        case .custom: words.append(self.custom?.canonicalText ?? "")
-        case .segment: break
-        }
-        return Hexadecimal.text(FNV1a.hash(words.joined(separator: "\n").utf8), digitCount: 16)
-    }
-
-    private static func choices<Options>(_ chosen: Options, beside defaults: Options) -> [String] {
-        zip(Mirror(reflecting: chosen).children, Mirror(reflecting: defaults).children).compactMap { own, usual in
-            "\(own.value)" == "\(usual.value)" ? nil : "\(own.label ?? "")=\(own.value)"
-        }
     }
 }
 
@@ -79,7 +50,7 @@ package struct ExportOptions: Sendable {
 /// Holds one open group of events at most; what was given to it and not yet to the sink is in that group. One owner:
 /// its buffers are reused from line to line.
 package struct Exporter: ~Copyable {
-    /// One case for each ``ProviderID``: a mapping is chosen once, without a witness table for each event.
+    /// One case for each ``Destination``: a mapping is chosen once, without a witness table for each event.
     private enum Mapping {
         case ga4(GA4)
         case mixpanel(Mixpanel)
@@ -126,7 +97,7 @@ package struct Exporter: ~Copyable {
     private var days: DayCursor
     /// What events call the provider.
     private var subscription = ByteBuilder(capacity: 32)
-    private var event = EventView()
+    private var event = MappedEvent()
     private var patch = FieldPatch()
     private var draft = Draft()
     private var group = RecordGroup()
@@ -165,7 +136,7 @@ package struct Exporter: ~Copyable {
     }
 
     /// What the files of a built-in provider look like with its default options.
-    package static func description(of provider: ProviderID) -> ProviderDescription {
+    package static func description(of provider: Destination) -> ProviderDescription {
         Exporter(ExportOptions(provider: provider)).description
     }
 

@@ -36,7 +36,7 @@ struct FieldPatch: ~Copyable {
     var bytes: UnsafeRawBufferPointer { self.json.output.bytes }
 
     /// The rules of fields that are about an event; `nil` when the mapping leaves it out.
-    mutating func select(_ event: borrowing EventView, _ mapping: CompiledMapping) -> FieldRuleSet? {
+    mutating func select(_ event: borrowing MappedEvent, _ mapping: CompiledMapping) -> FieldRuleSet? {
         Self.unescape(event.name, into: &self.name)
         let env = event.facts.env
         if let kinds = mapping.take.kinds, !kinds.contains(event.kind) { return nil }
@@ -58,7 +58,7 @@ struct FieldPatch: ~Copyable {
     }
 
     /// Writes the event's fields as the rules want them; constants come first, so that a limit drops them last.
-    mutating func write(_ rules: FieldRuleSet, of event: borrowing EventView, _ mapping: CompiledMapping) {
+    mutating func write(_ rules: FieldRuleSet, of event: borrowing MappedEvent, _ mapping: CompiledMapping) {
         self.json.removeAll()
         self.json.output.append(event.tape.source)
         self.start = self.json.output.count
@@ -81,7 +81,7 @@ struct FieldPatch: ~Copyable {
     }
 
     /// The name that the mapping gives the event that was selected last.
-    mutating func name(for event: borrowing EventView, _ mapping: CompiledMapping) -> TextSlice? {
+    mutating func name(for event: borrowing MappedEvent, _ mapping: CompiledMapping) -> TextSlice? {
         guard let index = mapping.renamed.index(of: self.name.bytes) else { return nil }
         self.newName.removeAll()
         self.newName.append(mapping.newNames[index].body)
@@ -89,7 +89,7 @@ struct FieldPatch: ~Copyable {
     }
 
     private mutating func writeField(
-        _ key: Int, _ value: Int, of event: borrowing EventView, _ rules: FieldRuleSet, _ mapping: CompiledMapping
+        _ key: Int, _ value: Int, of event: borrowing MappedEvent, _ rules: FieldRuleSet, _ mapping: CompiledMapping
     ) {
         let body = event.tape.bytes(of: key)
         Self.unescape(
@@ -108,7 +108,7 @@ struct FieldPatch: ~Copyable {
         self.writeValue(value, of: event)
     }
 
-    private mutating func writeValue(_ value: Int, of event: borrowing EventView) {
+    private mutating func writeValue(_ value: Int, of event: borrowing MappedEvent) {
         if event.tape[value].kind == .string {
             self.json.string(plain: event.tape.bytes(of: value))
         } else {

@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -41,7 +42,7 @@ struct Flurry: Provider {
         }
     }
 
-    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+    func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         self.writeParameters(of: event, into: &draft)
         draft.moveToTail()
 
@@ -74,7 +75,7 @@ struct Flurry: Provider {
     }
 
     /// Writes name and version of the system in one cell.
-    private func writeSystem(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeSystem(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.cell.removeAll()
         if let name = event.text(.os) {
             draft.unescape(name)
@@ -89,7 +90,7 @@ struct Flurry: Provider {
     }
 
     /// Writes the fields as an object of strings.
-    private func writeParameters(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeParameters(of event: borrowing MappedEvent, into draft: inout Draft) {
         var room = self.options.hasLegacyLimits ? Limits.Flurry.parameterCountMax : .max
         var fields = event.fields()
         draft.json.beginObject()

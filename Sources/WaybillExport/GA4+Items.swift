@@ -10,7 +10,7 @@ extension GA4 {
     ]
 
     /// Whether a list holds objects only, and these only scalars.
-    static func isListOfFlatObjects(_ list: Int, _ event: borrowing EventView) -> Bool {
+    static func isListOfFlatObjects(_ list: Int, _ event: borrowing MappedEvent) -> Bool {
         var item = list + 1
         while item < Int(event.tape[list].next) {
             guard event.tape[item].kind == .object else { return false }
@@ -27,7 +27,7 @@ extension GA4 {
     }
 
     /// Writes a list of flat objects; each keeps its first ten custom parameters.
-    func writeItems(_ list: Int, of event: borrowing EventView, into draft: inout Draft) {
+    func writeItems(_ list: Int, of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.json.beginArray()
         var item = list + 1
         while item < Int(event.tape[list].next) {
@@ -37,7 +37,7 @@ extension GA4 {
         draft.json.endArray()
     }
 
-    private func writeItem(_ item: Int, of event: borrowing EventView, into draft: inout Draft) {
+    private func writeItem(_ item: Int, of event: borrowing MappedEvent, into draft: inout Draft) {
         var room = Limits.GA4.customParametersPerItemMax
         var members = event.tape.members(of: item)
         draft.itemNames.removeAll()

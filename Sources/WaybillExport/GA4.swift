@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -58,7 +59,7 @@ struct GA4: Provider {
         kind != .meta
     }
 
-    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+    func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         if let cause = self.writeHead(of: event, into: &draft) { return .refused(cause) }
         let isTooOld = context.isAgeJudged && context.age(of: event) > Limits.GA4.ageMillisecondsMax
         if isTooOld, self.options.tooOld == .reject {
@@ -94,7 +95,7 @@ struct GA4: Provider {
 
     // MARK: Request
 
-    private func writeHead(of event: borrowing EventView, into draft: inout Draft) -> RefusalCause? {
+    private func writeHead(of event: borrowing MappedEvent, into draft: inout Draft) -> RefusalCause? {
         guard let ids = event.object(.ids), let index = event.tape.firstValue(of: "ga4", in: ids),
             let instance = event.text(at: index)
         else { return RefusalCause(.ga4NoAppInstanceID, "ids.ga4 is missing", field: "ids.ga4") }
@@ -132,7 +133,7 @@ struct GA4: Provider {
         return nil
     }
 
-    private func writeDevice(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeDevice(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.head.key("device")
         draft.head.beginObject()
         self.writeDevice("language", event.text(.lang), into: &draft)
@@ -158,7 +159,7 @@ struct GA4: Provider {
     }
 
     /// Closes the list of events, and carries the properties that a `user` event sets.
-    private func writeTail(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeTail(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.tail.endArray()
         if event.kind == .user, let traits = event.object(.traits) {
             self.writeUserProperties(traits, of: event, into: &draft)
@@ -167,7 +168,7 @@ struct GA4: Provider {
     }
 
     /// The properties are written where the event will stand, for the writer counts and cuts there, and then moved.
-    private func writeUserProperties(_ traits: Int, of event: borrowing EventView, into draft: inout Draft) {
+    private func writeUserProperties(_ traits: Int, of event: borrowing MappedEvent, into draft: inout Draft) {
         var room = Limits.GA4.userPropertyCountMax
         var members = event.members(of: traits)
         draft.json.beginObject()
@@ -200,7 +201,7 @@ struct GA4: Provider {
 
     // MARK: Event
 
-    private func writeName(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeName(of event: borrowing MappedEvent, into draft: inout Draft) {
         switch event.kind {
         case .screen:
             draft.json.string("screen_view")
@@ -214,7 +215,7 @@ struct GA4: Provider {
     }
 
     /// Writes what describes the event itself; returns how many parameters that made.
-    private func writeContext(of event: borrowing EventView, isTooOld: Bool, into draft: inout Draft) -> Int {
+    private func writeContext(of event: borrowing MappedEvent, isTooOld: Bool, into draft: inout Draft) -> Int {
         var count = 1
         if let start = event.sessionStart {
             draft.beginContextField("session_id")
@@ -245,7 +246,7 @@ struct GA4: Provider {
         return 1
     }
 
-    private func writeFields(of event: borrowing EventView, room: Int, into draft: inout Draft) {
+    private func writeFields(of event: borrowing MappedEvent, room: Int, into draft: inout Draft) {
         var room = room
         var fields = event.fields()
         while let (key, value) = fields.next(in: event) {

@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -38,7 +39,7 @@ struct Journald: Provider {
         true
     }
 
-    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+    func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         self.writeTimes(of: event, into: &draft)
         var count = 8
         self.write("MESSAGE", event.name, &count, into: &draft)
@@ -46,7 +47,7 @@ struct Journald: Provider {
         draft.appendNumber("SYSLOG_FACILITY", Int64(self.options.facility))
         self.write("SYSLOG_IDENTIFIER", event.bundle, &count, into: &draft)
         draft.json.output.append("SYSLOG_TIMESTAMP=")
-        Timestamp.append(event.facts.time, to: &draft.json.output)
+        TimeText.append(event.facts.time, to: &draft.json.output)
         draft.json.output.append(UInt8(ascii: "\n"))
         self.write("WB_ID", event.text(.id), &count, into: &draft)
         self.write("WB_WRITER", event.text(.writer), &count, into: &draft)
@@ -70,10 +71,10 @@ struct Journald: Provider {
     }
 
     /// Writes the time, and where it stands among the times of its writer.
-    private func writeTimes(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeTimes(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.appendNumber("__REALTIME_TIMESTAMP", event.facts.time.milliseconds * 1000)
         guard let writer = event.text(.writer), !writer.isEscaped,
-            EventView.isUUID(writer.body, CharacterTraits(commonTo: writer.body)),
+            MappedEvent.isUUID(writer.body, CharacterTraits(commonTo: writer.body)),
             let up = event.integer(.up), 0...(Int.max / 1000) ~= up
         else { return }
         draft.appendNumber("__MONOTONIC_TIMESTAMP", Int64(up) * 1000)
@@ -92,7 +93,7 @@ struct Journald: Provider {
         count += 1
     }
 
-    private func writeFields(of event: borrowing EventView, room: Int, into draft: inout Draft) {
+    private func writeFields(of event: borrowing MappedEvent, room: Int, into draft: inout Draft) {
         if event.kind == .user {
             // What is known about people does not belong into a log.
             var traits = event.members(of: event.object(.traits))

@@ -3,7 +3,7 @@ internal import WaybillJSON
 extension Mixpanel {
     /// Writes a list or an object: a list cut to what fits, an object that does not fit as a string.
     func writeNested(
-        _ index: Int, of event: borrowing EventView, listByteCountMax: Int = Limits.Mixpanel.nestedByteCountMax,
+        _ index: Int, of event: borrowing MappedEvent, listByteCountMax: Int = Limits.Mixpanel.nestedByteCountMax,
         into draft: inout Draft
     ) {
         let mark = draft.json.mark
@@ -26,7 +26,7 @@ extension Mixpanel {
     }
 
     private func writeList(
-        _ list: Int, of event: borrowing EventView, byteCountMax: Int, into draft: inout Draft
+        _ list: Int, of event: borrowing MappedEvent, byteCountMax: Int, into draft: inout Draft
     ) {
         let start = draft.json.output.count
         var element = list + 1
@@ -53,7 +53,7 @@ extension Mixpanel {
 
     /// Whether depth and number of elements are within what Mixpanel keeps.
     private static func fits(
-        _ index: Int, of event: borrowing EventView, depth: Int, countsOwnElements: Bool = true
+        _ index: Int, of event: borrowing MappedEvent, depth: Int, countsOwnElements: Bool = true
     ) -> Bool {
         let entry = event.tape[index]
         guard entry.kind == .array || entry.kind == .object else { return true }

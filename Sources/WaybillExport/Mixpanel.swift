@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -46,7 +47,7 @@ struct Mixpanel: Provider {
         }
     }
 
-    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+    func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         let lead = context.isAgeJudged ? -context.age(of: event) : 0
         guard lead <= Limits.Mixpanel.holdMillisecondsMax else {
             return .refused(
@@ -91,7 +92,7 @@ struct Mixpanel: Provider {
 
     /// Writes who the event is about: `distinct_id`, `$insert_id`, `$device_id`, `$user_id`.
     private func writeIdentity(
-        of event: borrowing EventView, count: inout Int, into draft: inout Draft
+        of event: borrowing MappedEvent, count: inout Int, into draft: inout Draft
     ) -> RefusalCause? {
         guard let id = event.identifier, id.count <= Limits.Mixpanel.insertIDByteCountMax,
             event.identifierTraits.contains(.insertID)
@@ -112,7 +113,8 @@ struct Mixpanel: Provider {
     }
 
     /// Finds the user that an event is about, `nil` for the device, or why it is about nobody.
-    func findSubject(of event: borrowing EventView, _ user: inout TextSlice?, into draft: inout Draft) -> RefusalCause?
+    func findSubject(of event: borrowing MappedEvent, _ user: inout TextSlice?, into draft: inout Draft)
+        -> RefusalCause?
     {
         let anon = event.text(.anon)
         user = event.text(.user)
@@ -139,7 +141,7 @@ struct Mixpanel: Provider {
 
     /// Writes the id of the user, or of the device when there is none.
     func writeSubject(
-        _ user: TextSlice?, key: StaticString = "$distinct_id", of event: borrowing EventView, into draft: inout Draft
+        _ user: TextSlice?, key: StaticString = "$distinct_id", of event: borrowing MappedEvent, into draft: inout Draft
     ) {
         guard let subject = user ?? event.text(.anon) else { return }
         draft.unescape(subject)
@@ -154,7 +156,7 @@ struct Mixpanel: Provider {
     // MARK: Properties
 
     /// Writes what is known about app, device and screen; returns how many properties that made.
-    private func writeContext(of event: borrowing EventView, into draft: inout Draft) -> Int {
+    private func writeContext(of event: borrowing MappedEvent, into draft: inout Draft) -> Int {
         var count = self.writeProperty("$os", event.text(.os), into: &draft)
         count += self.writeProperty("$os_version", event.text(.osVersion), into: &draft)
         count += self.writeProperty("$app_version_string", event.text(.app), into: &draft)
@@ -191,7 +193,7 @@ struct Mixpanel: Provider {
         return 1
     }
 
-    private func writeFields(of event: borrowing EventView, room: Int, into draft: inout Draft) {
+    private func writeFields(of event: borrowing MappedEvent, room: Int, into draft: inout Draft) {
         var room = room
         var fields = event.fields()
         while let (key, value) = fields.next(in: event) {
@@ -222,7 +224,7 @@ struct Mixpanel: Provider {
 
     /// Writes a field's name, renamed where Mixpanel keeps it for itself; false when it is there already.
     @inline(__always)
-    private func beginField(_ key: Int, of event: borrowing EventView, into draft: inout Draft) -> Bool {
+    private func beginField(_ key: Int, of event: borrowing MappedEvent, into draft: inout Draft) -> Bool {
         let body = event.tape.bytes(of: key)
         if !event.tape[key].traits.contains(.hasEscapes), 1...Limits.Mixpanel.stringByteCountMax ~= body.count,
             !Self.isReserved(body)
@@ -232,7 +234,7 @@ struct Mixpanel: Provider {
         return self.beginRenamedField(key, of: event, into: &draft)
     }
 
-    private func beginRenamedField(_ key: Int, of event: borrowing EventView, into draft: inout Draft) -> Bool {
+    private func beginRenamedField(_ key: Int, of event: borrowing MappedEvent, into draft: inout Draft) -> Bool {
         let body = event.tape.bytes(of: key)
         draft.unescape(TextSlice(body: body, isEscaped: event.tape[key].traits.contains(.hasEscapes)))
         let isRenamed = draft.text.isEmpty || Self.isReserved(draft.text.bytes)

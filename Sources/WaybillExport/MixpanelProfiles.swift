@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -30,7 +31,7 @@ struct MixpanelProfiles: Provider {
         kind == .user
     }
 
-    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+    func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         let traits = event.object(.traits)
         var counts = (set: 0, unset: 0)
         var members = event.members(of: traits)
@@ -63,7 +64,7 @@ struct MixpanelProfiles: Provider {
         return .written
     }
 
-    private func beginUpdate(of event: borrowing EventView, _ subject: TextSlice?, into draft: inout Draft) {
+    private func beginUpdate(of event: borrowing MappedEvent, _ subject: TextSlice?, into draft: inout Draft) {
         draft.json.beginObject()
         draft.json.key("$token")
         // The uploader knows it; a file never does.
@@ -83,7 +84,7 @@ struct MixpanelProfiles: Provider {
         return nil
     }
 
-    private func writeValues(_ traits: Int?, of event: borrowing EventView, into draft: inout Draft) {
+    private func writeValues(_ traits: Int?, of event: borrowing MappedEvent, into draft: inout Draft) {
         var members = event.members(of: traits)
         var room = Limits.Mixpanel.propertyCountMax
         while let (key, value) = members.next(in: event) {
@@ -107,7 +108,7 @@ struct MixpanelProfiles: Provider {
         }
     }
 
-    private func writeNames(_ traits: Int?, of event: borrowing EventView, into draft: inout Draft) {
+    private func writeNames(_ traits: Int?, of event: borrowing MappedEvent, into draft: inout Draft) {
         var members = event.members(of: traits)
         var room = Limits.Mixpanel.propertyCountMax
         while let (key, value) = members.next(in: event) {

@@ -1,3 +1,5 @@
+internal import WaybillEvent
+
 /// How many different event names were exported for each environment, up to a bound.
 ///
 /// GA4 keeps 500 names for each app user and drops the others, so the driver warns before that. Names are held as

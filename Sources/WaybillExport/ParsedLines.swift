@@ -28,7 +28,7 @@ package struct ParsedLines: ~Copyable {
     private static var lineCountMax: Int { 8192 }
     private static var entryCountMax: Int { 65_536 }
 
-    private var event = EventView()
+    private var event = MappedEvent()
     private var lines: [Line] = []
     private var entries: [JSONEntry] = []
     private var slots: [UInt32] = []

@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -36,7 +37,7 @@ struct PostHog: Provider {
         kind != .meta
     }
 
-    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+    func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         guard let uuid = event.uuid else {
             return .refused(RefusalCause(.posthogNoUUID, "id is missing or no UUID", field: "id"))
         }
@@ -99,13 +100,13 @@ struct PostHog: Provider {
         name.first == UInt8(ascii: "$")
     }
 
-    private func write(_ key: Int, _ value: Int, of event: borrowing EventView, into draft: inout Draft) {
+    private func write(_ key: Int, _ value: Int, of event: borrowing MappedEvent, into draft: inout Draft) {
         guard draft.beginField(key, of: event, limit: .max, unit: .utf16, isReserved: Self.isReserved) else { return }
         draft.value(value, of: event)
     }
 
     /// Writes what a `user` event sets, and the names of what it removes.
-    private func writePersonProperties(of event: borrowing EventView, into draft: inout Draft) {
+    private func writePersonProperties(of event: borrowing MappedEvent, into draft: inout Draft) {
         let traits = event.object(.traits)
         var members = event.members(of: traits)
         var unsetCount = 0
@@ -134,7 +135,7 @@ struct PostHog: Provider {
     }
 
     /// Writes properties whose names no field can have, for all such names are reserved.
-    private func writeContext(of event: borrowing EventView, isPersonless: Bool, into draft: inout Draft) {
+    private func writeContext(of event: borrowing MappedEvent, isPersonless: Bool, into draft: inout Draft) {
         if let session = event.text(.session) {
             let age = event.sessionStart.map { event.facts.time.milliseconds - Int64(clamping: $0) }
             if let age, 0...Limits.PostHog.sessionMillisecondsMax ~= age {

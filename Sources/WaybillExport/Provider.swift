@@ -1,9 +1,10 @@
+internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
 /// What the files of a provider look like.
 package struct ProviderDescription: Hashable, Sendable {
-    package let id: ProviderID
+    package let id: Destination
     /// Without the dot.
     package let fileExtension: String
     /// The first bytes of every part.
@@ -18,7 +19,7 @@ package struct ProviderDescription: Hashable, Sendable {
     package let partByteCountMax: Int
 
     init(
-        id: ProviderID, fileExtension: String, header: [UInt8] = [], separator: [UInt8] = [], footer: [UInt8] = [],
+        id: Destination, fileExtension: String, header: [UInt8] = [], separator: [UInt8] = [], footer: [UInt8] = [],
         recordsPerPartMax: Int, partByteCountMax: Int
     ) {
         self.id = id
@@ -39,7 +40,7 @@ struct MappingContext {
     /// The report zone's offset from UTC at the event's time.
     let offsetSeconds: Int
 
-    func age(of event: borrowing EventView) -> Int64 {
+    func age(of event: borrowing MappedEvent) -> Int64 {
         self.receivedAt.milliseconds - event.facts.time.milliseconds
     }
 }
@@ -66,7 +67,7 @@ enum MappingOutcome {
     case refused(RefusalCause)
     /// The draft holds its record, which the provider takes from this time on.
     case held(notBefore: WallTime)
-    case skipped(SkipReason)
+    case skipped(NotExported)
 }
 
 /// The rules of one destination: names, types, limits and text.
@@ -83,5 +84,5 @@ protocol Provider: Sendable {
     var terminator: StaticString { get }
     /// Whether events of that kind are for this provider.
     func takes(_ kind: EventKind) -> Bool
-    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome
+    func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome
 }

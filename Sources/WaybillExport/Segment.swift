@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -22,7 +23,7 @@ struct Segment: Provider {
         kind != .meta
     }
 
-    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+    func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         guard let id = event.identifier, id.count <= Limits.Segment.messageIDCharacterCountMax else {
             return .refused(RefusalCause(.segmentNoMessageID, "id is missing or cannot stand as one", field: "id"))
         }
@@ -61,7 +62,7 @@ struct Segment: Provider {
         return .written
     }
 
-    private func writeFields(_ fields: EventFields, of event: borrowing EventView, into draft: inout Draft) {
+    private func writeFields(_ fields: EventFields, of event: borrowing MappedEvent, into draft: inout Draft) {
         var fields = fields
         var room = Limits.Segment.propertyCountMax
         draft.json.beginObject()
@@ -82,7 +83,7 @@ struct Segment: Provider {
     }
 
     /// Writes what stands behind the fields.
-    private func writeEnd(of event: borrowing EventView, id: UnsafeRawBufferPointer, into draft: inout Draft) {
+    private func writeEnd(of event: borrowing MappedEvent, id: UnsafeRawBufferPointer, into draft: inout Draft) {
         draft.json.key("messageId")
         draft.json.string(plain: id)
         draft.member("anonymousId", event.text(.anon))

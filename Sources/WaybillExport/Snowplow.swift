@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -51,7 +52,7 @@ struct Snowplow: Provider {
         kind != .meta
     }
 
-    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+    func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         guard let id = event.uuid else {
             return .refused(RefusalCause(.snowplowNoEventID, "id is missing or no UUID", field: "id"))
         }
@@ -103,13 +104,13 @@ struct Snowplow: Provider {
         return .written
     }
 
-    private func writeTime(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeTime(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.json.quotedInteger(UInt64(clamping: event.facts.time.milliseconds))
     }
 
     // MARK: Envelope
 
-    private func writeEnvelope(of event: borrowing EventView, id: UnsafeRawBufferPointer, into draft: inout Draft) {
+    private func writeEnvelope(of event: borrowing MappedEvent, id: UnsafeRawBufferPointer, into draft: inout Draft) {
         draft.json.beginObject()
         draft.json.key("schema")
         draft.json.string(Self.envelope)
@@ -139,7 +140,7 @@ struct Snowplow: Provider {
     }
 
     /// Writes what the schema of screen views has; it takes no fields.
-    private func writeScreen(of event: borrowing EventView, id: UnsafeRawBufferPointer, into draft: inout Draft) {
+    private func writeScreen(of event: borrowing MappedEvent, id: UnsafeRawBufferPointer, into draft: inout Draft) {
         draft.json.beginObject()
         draft.json.key("id")
         draft.json.string(plain: id)
@@ -151,7 +152,7 @@ struct Snowplow: Provider {
     }
 
     /// Writes `iglu:<vendor>/<name>/jsonschema/<version>`.
-    private func writeSchema(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeSchema(of event: borrowing MappedEvent, into draft: inout Draft) {
         // Nothing in it needs an escape.
         draft.json.verbatim("\"iglu:")
         self.appendVendor(of: event, into: &draft)
@@ -167,7 +168,7 @@ struct Snowplow: Provider {
     }
 
     /// Appends letters, digits, `.`, `_` and `-`, and `_` for anything else.
-    private func appendVendor(of event: borrowing EventView, into draft: inout Draft) {
+    private func appendVendor(of event: borrowing MappedEvent, into draft: inout Draft) {
         if let vendor {
             vendor.withUnsafeBytes { Self.append(vendor: $0, to: &draft.json.output) }
         } else if event.bundle.isEscaped {
@@ -193,7 +194,7 @@ struct Snowplow: Provider {
     }
 
     /// Appends the log version `M.m` as the SchemaVer `M-0-m`; what is none is `1-0-0`.
-    private func appendVersion(of event: borrowing EventView, into draft: inout Draft) {
+    private func appendVersion(of event: borrowing MappedEvent, into draft: inout Draft) {
         guard let log = event.text(.log) else { return draft.json.output.append("1-0-0") }
         let parts = log.body.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard !log.isEscaped, 1...2 ~= parts.count, parts.allSatisfy(Self.isNumber), parts[0].first != 0x30 else {

@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -67,7 +68,7 @@ struct Syslog: Provider {
         true
     }
 
-    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+    func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         self.writeHeader(of: event, into: &draft)
         draft.json.output.append(UInt8(ascii: "["))
         draft.json.output.append(self.elementName)
@@ -79,11 +80,11 @@ struct Syslog: Provider {
 
     // MARK: Header
 
-    private func writeHeader(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeHeader(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.json.output.append(UInt8(ascii: "<"))
         draft.json.output.append(decimal: Int64(self.options.facility * 8 + Severity(of: event).rawValue))
         draft.json.output.append(">1 ")
-        Timestamp.append(event.facts.time, to: &draft.json.output)
+        TimeText.append(event.facts.time, to: &draft.json.output)
         draft.json.output.append(UInt8(ascii: " "))
         draft.json.output.append(self.hostName)
         draft.json.output.append(UInt8(ascii: " "))
@@ -111,7 +112,7 @@ struct Syslog: Provider {
 
     // MARK: Structured data
 
-    private func writeContext(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeContext(of event: borrowing MappedEvent, into draft: inout Draft) {
         self.write("id", event.text(.id), into: &draft)
         // A proper id stays whatever else must go.
         if event.identifier != nil { draft.pieceOffsets.removeAll(keepingCapacity: true) }
@@ -137,7 +138,7 @@ struct Syslog: Provider {
         draft.appendParameterValue()
     }
 
-    private func writeFields(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeFields(of event: borrowing MappedEvent, into draft: inout Draft) {
         if event.kind == .user {
             // What is known about people does not belong into a log.
             var traits = event.members(of: event.object(.traits))
@@ -163,7 +164,7 @@ struct Syslog: Provider {
         }
     }
 
-    private func writeName(_ key: Int, of event: borrowing EventView, into draft: inout Draft) {
+    private func writeName(_ key: Int, of event: borrowing MappedEvent, into draft: inout Draft) {
         let name = TextSlice(
             body: event.tape.bytes(of: key), isEscaped: event.tape[key].traits.contains(.hasEscapes))
         draft.unescape(name)
@@ -180,7 +181,7 @@ struct Syslog: Provider {
     // MARK: Message
 
     /// Writes the end of the structured data and the message, and makes the line as short as it must be.
-    private func writeMessage(of event: borrowing EventView, into draft: inout Draft) {
+    private func writeMessage(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.unescape(event.name)
         var hasNonASCII = false
         draft.cell.removeAll()
@@ -222,7 +223,7 @@ struct Syslog: Provider {
 
 extension Draft {
     /// Puts a value as text into ``text``: compact JSON for what nests.
-    mutating func plainText(_ index: Int, of event: borrowing EventView) {
+    mutating func plainText(_ index: Int, of event: borrowing MappedEvent) {
         switch event.tape[index].kind {
         case .string:
             let isEscaped = event.tape[index].traits.contains(.hasEscapes)

@@ -1,4 +1,5 @@
 internal import WaybillArchive
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJSON
 internal import WaybillJournal
@@ -62,7 +63,7 @@ extension DataVerifier {
 
     private func options(ofExport name: String) -> ExportOptions? {
         if let options = self.exports.first(where: { $0.provider.rawValue == name }) { return options }
-        return ProviderID.allCases.first { $0.rawValue == name }.map { ExportOptions(provider: $0) }
+        return Destination.allCases.first { $0.rawValue == name }.map { ExportOptions(provider: $0) }
     }
 
     /// What is in the files of an environment's day, or must be.
@@ -136,7 +137,7 @@ extension DataVerifier {
             self.write(event.record)
         }
 
-        mutating func skip(_ reason: WaybillExport.SkipReason) {
+        mutating func skip(_ reason: NotExported) {
             self.skippedCount += 1
         }
     }

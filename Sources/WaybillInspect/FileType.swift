@@ -54,7 +54,7 @@ extension Inspector {
     private static var headByteCount: Int { 16 << 10 }
     /// What the parts of all providers end in.
     static var recordSuffixes: [String] {
-        Set(ProviderID.allCases.map { "." + Exporter.description(of: $0).fileExtension }).sorted()
+        Set(Destination.allCases.map { "." + Exporter.description(of: $0).fileExtension }).sorted()
     }
 
     func type(of path: String, _ status: FileStatus) throws(FileSystemError) -> FileType {

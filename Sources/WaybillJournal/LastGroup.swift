@@ -37,7 +37,7 @@ struct LastGroup {
         do throws(FileSystemError) {
             try files.replace(path, with: bytes + Self.trailer(of: bytes))
         } catch {
-            guard error.errno == SystemErrorText.noSpace else { throw error }
+            guard error.errno == Errno.noSpace else { throw error }
             return false
         }
         try Self.putBack(bytes, at: self.start.rawValue - self.segment.rawValue, in: file, files)

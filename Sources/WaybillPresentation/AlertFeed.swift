@@ -10,7 +10,7 @@ public import Waybill
 ///     }
 public final class AlertFeed: EventObserver {
     private let queue = Mutex(AlertQueue())
-    private let bell = Bell()
+    private let changes = ChangeSignal()
 
     /// A feed without alerts.
     public init() {}
@@ -20,7 +20,7 @@ public final class AlertFeed: EventObserver {
         let alert = EventAlert(event)
         let label = EventText.label(of: event)
         self.queue.withLock { $0.add(alert, label: label) }
-        self.bell.ring()
+        self.changes.signal()
     }
 
     /// The alert to present now: the same until ``presented()``; `nil` while one is shown, or none waits.
@@ -40,7 +40,7 @@ public final class AlertFeed: EventObserver {
 
     /// Has an element at once, and after one or more events came.
     public func arrivals() -> AsyncStream<Void> {
-        self.bell.rings()
+        self.changes.signals()
     }
 }
 

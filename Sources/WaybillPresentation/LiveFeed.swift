@@ -26,7 +26,7 @@ public final class LiveFeed: EventObserver {
     }
 
     private let stream = Mutex(LiveStream())
-    private let bell = Bell()
+    private let changes = ChangeSignal()
 
     /// A feed without events.
     public init() {}
@@ -74,11 +74,11 @@ public final class LiveFeed: EventObserver {
 
     /// Has an element at once, and after one or more changes.
     public func arrivals() -> AsyncStream<Void> {
-        self.bell.rings()
+        self.changes.signals()
     }
 
     private func change(_ body: (inout LiveStream) -> Void) {
         self.stream.withLock { body(&$0) }
-        self.bell.ring()
+        self.changes.signal()
     }
 }

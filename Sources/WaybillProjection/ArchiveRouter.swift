@@ -1,4 +1,5 @@
 package import WaybillArchive
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillProtocol
 package import WaybillSystem

@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJSON
 internal import WaybillSystem

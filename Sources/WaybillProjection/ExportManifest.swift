@@ -1,10 +1,11 @@
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJSON
 internal import WaybillSystem
 
 /// What a closed part holds, as `part-00000.manifest.json` says it.
 struct ExportManifest {
-    let provider: ProviderID
+    let provider: Destination
     let zone: String
     let env: DeploymentEnvironment
     let day: CalendarDay
@@ -64,7 +65,7 @@ struct ExportManifest {
 
     private static func write(_ time: WallTime, to json: inout JSONWriter) {
         var text = ByteBuilder(capacity: 32)
-        Timestamp.append(time, to: &text)
+        TimeText.append(time, to: &text)
         json.string(text.bytes)
     }
 

@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillSystem
 
@@ -381,7 +382,7 @@ struct PartSink: ExportSink, ~Copyable {
         self.touched.removeAll { $0 == index }
     }
 
-    mutating func skip(_ reason: SkipReason) {
+    mutating func skip(_ reason: NotExported) {
         self.counts.skips.count(reason)
     }
 

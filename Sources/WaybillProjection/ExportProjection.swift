@@ -129,7 +129,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 
     private static func reasons(_ skips: SkipCounts) -> String {
-        let reasons = SkipReason.allCases.filter { skips[$0] > 0 }.map { "\($0.rawValue) \(skips[$0])" }
+        let reasons = NotExported.allCases.filter { skips[$0] > 0 }.map { "\($0.rawValue) \(skips[$0])" }
         return reasons.isEmpty ? "" : " (\(reasons.joined(separator: ", ")))"
     }
 

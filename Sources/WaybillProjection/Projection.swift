@@ -1,3 +1,4 @@
+internal import WaybillEvent
 package import WaybillJournal
 package import WaybillProtocol
 package import WaybillSystem

@@ -1,5 +1,6 @@
 internal import WaybillArchive
 internal import WaybillCompression
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJournal
 internal import WaybillProtocol
@@ -193,7 +194,7 @@ struct SealWork<Files: FileSystem>: ~Copyable {
             self.input, at: position, into: UnsafeMutableRawBufferPointer(rebasing: self.raw[..<wanted]))
         guard count == wanted else {
             // Somebody has cut it since the start; the next one mends it.
-            throw FileSystemError("read", path: self.stem + ".ndjson", errno: SystemErrorText.inputOutput)
+            throw FileSystemError("read", path: self.stem + ".ndjson", errno: Errno.inputOutput)
         }
         var member = UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self.raw)[..<count])
         if position + count < self.byteCount, let last = member.lastIndex(of: 0x0A) {

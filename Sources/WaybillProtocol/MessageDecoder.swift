@@ -20,7 +20,7 @@ extension Message {
     package init(line: UnsafeRawBufferPointer) throws(WireError) {
         guard !line.isEmpty else { throw .emptyLine }
         if let index = line.firstIndex(where: { !(0x20...0x7E).contains($0) }) { throw .notASCII(byteOffset: index) }
-        var fields = Fields(line: line)
+        var fields = MessageFields(line: line)
         switch fields.word() {
         case "HELLO": self = .hello(try Hello(json: fields.rest(fieldCount: 2)))
         case "READY": self = .ready(try Ready(json: fields.rest(fieldCount: 2)))
@@ -55,7 +55,7 @@ extension Message {
 }
 
 /// The space-separated fields of one line.
-private struct Fields {
+private struct MessageFields {
     private let line: UnsafeRawBufferPointer
     /// Where the next field begins; beyond the line's end when none is left.
     private var position = 0

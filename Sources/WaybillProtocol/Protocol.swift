@@ -74,24 +74,31 @@ package struct StreamOffset: Hashable, Comparable, Sendable {
     }
 }
 
-/// The name of a stream, unique for ever: 1–128 bytes of letters, digits, `.`, `_`, `:` and `-`.
+/// The id of a stream, unique for all time: 1–128 bytes of letters, digits, `.`, `_`, `:` and `-`.
 package struct StreamID: Hashable, Sendable, CustomStringConvertible {
     package let text: String
 
-    /// Returns `nil` for a text that is no stream id.
+    /// Returns `nil` for a text that is not a stream id.
     package init?(_ text: String) {
-        let isAllowed = text.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: ":"),
-                UInt8(ascii: "-"):
-                true
-            default:
-                false
-            }
-        }
-        guard isAllowed, (1...128).contains(text.utf8.count) else { return nil }
+        guard (1...128).contains(text.utf8.count), text.utf8.allSatisfy(Self.isAllowed) else { return nil }
         self.text = text
+    }
+
+    /// Takes a text that its maker composed of allowed bytes alone.
+    package init(unchecked text: String) {
+        assert(StreamID(text) != nil, "a stream id: \(text)")
+        self.text = text
+    }
+
+    /// Whether an id may hold this byte.
+    package static func isAllowed(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: ":"),
+            UInt8(ascii: "-"):
+            true
+        default: false
+        }
     }
 
     package var description: String {

@@ -5,7 +5,7 @@ package import WaybillSystem
 /// What the committer's thread does: appends what the connections checked as a group, syncs once, publishes it to the
 /// projections and answers everybody.
 ///
-///     works ─▶ staged in the journal, replies held ─▶ commit (write, fdatasync) ─▶ feed ─▶ replies
+///     requests ─▶ staged in the journal, replies held ─▶ commit (write, fdatasync) ─▶ feed ─▶ replies
 ///                                                        └─ error: all of it kept, tried again a second later
 ///
 /// When the disk refuses, the group is kept, nothing is acknowledged, and nothing more is taken: the admission budget
@@ -22,7 +22,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var owners = Owners()
     private var skips = Skips()
     /// Works not taken yet, in order, from ``next`` on.
-    private var works: [Work] = []
+    private var requests: [CommitRequest] = []
     private var next = 0
     /// Commits of the present group that failed.
     private var failureCount = 0
@@ -39,88 +39,90 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.telemetry = telemetry
     }
 
-    /// Takes works, and makes everything taken durable.
+    /// Takes requests, and makes everything taken durable.
     ///
     /// - Returns: when to call again because the disk refused; `nil` once everything is answered.
-    package mutating func step(_ works: [Work]) -> MonotonicTime? {
-        self.works.append(contentsOf: works)
-        while self.next < self.works.count {
-            let work = self.works[self.next]
-            if case .open(_, _, let description) = work, self.group.holds(description.id) {
+    package mutating func step(_ requests: [CommitRequest]) -> MonotonicTime? {
+        self.requests.append(contentsOf: requests)
+        while self.next < self.requests.count {
+            let request = self.requests[self.next]
+            if case .open(_, _, let description) = request, self.group.holds(description.id) {
                 // Where the stream stands is known only once what is staged of it is durable.
                 if let retryAt = self.commit() { return retryAt }
             }
-            self.take(work)
+            self.take(request)
             self.next += 1
         }
-        self.works.removeAll(keepingCapacity: true)
+        self.requests.removeAll(keepingCapacity: true)
         self.next = 0
         if let retryAt = self.commit() { return retryAt }
         self.retire()
         return nil
     }
 
-    private mutating func take(_ work: Work) {
-        self.group.hold(work.admissionByteCount)
-        switch work {
-        case .open(let port, let number, let description):
+    private mutating func take(_ request: CommitRequest) {
+        self.group.hold(request.admissionByteCount)
+        switch request {
+        case .open(let connection, let number, let description):
             let position = self.journal.position(of: description.id)
-            if let owner = self.owners.owner(of: description.id), owner !== port, owner.agent != port.agent {
+            if let owner = self.owners.owner(of: description.id), owner !== connection, owner.agent != connection.agent
+            {
                 let text = "agent \(owner.agent) ships this stream; stop one of the two"
-                self.group.reply(to: port, .openRefused(number, at: position, .inUse, text: text))
+                self.group.reply(to: connection, .openRefused(number, at: position, .inUse, text: text))
                 return
             }
             let isSealed = self.journal.isSealed(description.id)
-            if isSealed { self.owners.release(description.id) } else { self.owners.set(port, of: description.id) }
-            self.group.reply(to: port, .opened(number, at: position, isSealed: isSealed))
-        case .batch(let port, let number, let description, let header, let wire, let raw):
-            guard self.isOwner(port, of: description, number) else { return }
+            if isSealed { self.owners.release(description.id) } else { self.owners.set(connection, of: description.id) }
+            self.group.reply(to: connection, .opened(number, at: position, isSealed: isSealed))
+        case .batch(let connection, let number, let description, let header, let wire, let raw):
+            guard self.isOwner(connection, of: description, number) else { return }
             guard !self.owners.hasEnded(description.id) else {
                 let position = self.journal.position(of: description.id)
                 let text = "the last line had no LF: only SEAL may follow"
-                self.group.reply(to: port, .refused(number, at: position, .sealed, text: text))
+                self.group.reply(to: connection, .refused(number, at: position, .sealed, text: text))
                 return
             }
             let result = self.journal.stage(.batch(description.id, header, payload: wire), of: description)
             if result == .staged, raw.bytes.last != 0x0A { self.owners.end(description.id) }
             if result == .staged { self.group.add(description: description, header: header, raw: raw) }
-            self.group.settle(port, number, result, end: header.end)
-        case .skip(let port, let number, let description, let offset, let byteCount, let reason):
-            guard self.isOwner(port, of: description, number) else { return }
+            self.group.settle(connection, number, result, end: header.end)
+        case .skip(let connection, let number, let description, let offset, let byteCount, let reason):
+            guard self.isOwner(connection, of: description, number) else { return }
             let result = self.journal.stage(
                 .skip(description.id, offset, byteCount: byteCount, reason), of: description)
             if result == .staged {
                 self.group.staged(description.id)
-                if self.skips.note(port, byteCount: byteCount) {
+                if self.skips.note(connection, byteCount: byteCount) {
                     self.telemetry.skipped(description, offset, byteCount: byteCount, reason)
                 }
             }
-            self.group.settle(port, number, result, end: StreamOffset(offset.rawValue + byteCount))
-        case .seal(let port, let number, let description, let length):
-            guard self.isOwner(port, of: description, number) else { return }
+            self.group.settle(connection, number, result, end: StreamOffset(offset.rawValue + byteCount))
+        case .seal(let connection, let number, let description, let length):
+            guard self.isOwner(connection, of: description, number) else { return }
             switch self.journal.stage(.seal(description.id, length: length), of: description) {
             case .staged, .alreadyHeld, .alreadySealed:
                 self.group.staged(description.id)
-                self.group.reply(to: port, .sealed(number))
+                self.group.reply(to: connection, .sealed(number))
                 self.owners.sealed(description.id)
             case .gap(let position):
-                self.group.reply(to: port, .refused(number, at: position, .gap, text: "the stream ends elsewhere"))
+                self.group.reply(
+                    to: connection, .refused(number, at: position, .gap, text: "the stream ends elsewhere"))
             }
-        case .closed(let port):
-            self.owners.release(port)
-            if let untold = self.skips.close(port) {
-                self.telemetry.skippedMore(agent: port.agent, count: untold.count, byteCount: untold.byteCount)
+        case .closed(let connection):
+            self.owners.release(connection)
+            if let untold = self.skips.close(connection) {
+                self.telemetry.skippedMore(agent: connection.agent, count: untold.count, byteCount: untold.byteCount)
             }
         }
     }
 
     private mutating func isOwner(
-        _ port: ConnectionPort, of description: StreamDescription, _ number: StreamNumber
+        _ connection: ConnectionHandle, of description: StreamDescription, _ number: StreamNumber
     ) -> Bool {
-        if self.owners.owner(of: description.id) === port { return true }
+        if self.owners.owner(of: description.id) === connection { return true }
         let position = self.journal.position(of: description.id)
         self.group.reply(
-            to: port, .refused(number, at: position, .inUse, text: "another connection has opened this stream"))
+            to: connection, .refused(number, at: position, .inUse, text: "another connection has opened this stream"))
         return false
     }
 
@@ -177,7 +179,7 @@ private struct Group {
     private(set) var budgetByteCount = 0
     private var streams: Set<StreamID> = []
     /// Every answer waits for the group, so that none overtakes another of its connection.
-    private var replies: [ObjectIdentifier: (port: ConnectionPort, replies: [Reply])] = [:]
+    private var replies: [ObjectIdentifier: (connection: ConnectionHandle, replies: [Reply])] = [:]
 
     /// Whether anything of the stream is staged.
     func holds(_ id: StreamID) -> Bool {
@@ -200,22 +202,25 @@ private struct Group {
         self.rawByteCount += raw.count
     }
 
-    mutating func settle(_ port: ConnectionPort, _ number: StreamNumber, _ result: StagingResult, end: StreamOffset) {
+    mutating func settle(
+        _ connection: ConnectionHandle, _ number: StreamNumber, _ result: StagingResult, end: StreamOffset
+    ) {
         switch result {
-        case .staged: self.reply(to: port, .durable(number, upTo: end))
+        case .staged: self.reply(to: connection, .durable(number, upTo: end))
         case .alreadyHeld(let position), .alreadySealed(let position):
-            self.reply(to: port, .durable(number, upTo: position))
+            self.reply(to: connection, .durable(number, upTo: position))
         case .gap(let position):
-            self.reply(to: port, .refused(number, at: position, .gap, text: "the stream stands at another offset"))
+            self.reply(
+                to: connection, .refused(number, at: position, .gap, text: "the stream stands at another offset"))
         }
     }
 
-    mutating func reply(to port: ConnectionPort, _ reply: Reply) {
-        var replies = self.replies[ObjectIdentifier(port)]?.replies ?? []
+    mutating func reply(to connection: ConnectionHandle, _ reply: Reply) {
+        var replies = self.replies[ObjectIdentifier(connection)]?.replies ?? []
         // Acks are cumulative: the last of a run says it all.
         if case .durable(let number, _) = reply, case .durable(number, _)? = replies.last { replies.removeLast() }
         replies.append(reply)
-        self.replies[ObjectIdentifier(port)] = (port, replies)
+        self.replies[ObjectIdentifier(connection)] = (connection, replies)
     }
 
     func feedEntries(at ranges: [Range<JournalPosition>], receivedAt: WallTime) -> [FeedEntry] {
@@ -227,7 +232,7 @@ private struct Group {
     }
 
     mutating func deliver() {
-        for (_, entry) in self.replies { entry.port.deliver(entry.replies) }
+        for (_, entry) in self.replies { entry.connection.deliver(entry.replies) }
         self.replies.removeAll(keepingCapacity: true)
         self.batches.removeAll(keepingCapacity: true)
         self.streams.removeAll(keepingCapacity: true)
@@ -239,7 +244,7 @@ private struct Group {
 
 /// Which connection ships which stream: the last that opened it.
 private struct Owners {
-    private var owners: [StreamID: ConnectionPort] = [:]
+    private var owners: [StreamID: ConnectionHandle] = [:]
     private var streams: [ObjectIdentifier: Set<StreamID>] = [:]
     /// Streams whose last line had no LF; nothing can follow it but their seal.
     private var ended: Set<StreamID> = []
@@ -257,23 +262,23 @@ private struct Owners {
         self.release(id)
     }
 
-    func owner(of id: StreamID) -> ConnectionPort? {
+    func owner(of id: StreamID) -> ConnectionHandle? {
         self.owners[id]
     }
 
-    mutating func set(_ port: ConnectionPort, of id: StreamID) {
+    mutating func set(_ connection: ConnectionHandle, of id: StreamID) {
         self.release(id)
-        self.owners[id] = port
-        self.streams[ObjectIdentifier(port), default: []].insert(id)
+        self.owners[id] = connection
+        self.streams[ObjectIdentifier(connection), default: []].insert(id)
     }
 
     mutating func release(_ id: StreamID) {
-        guard let port = self.owners.removeValue(forKey: id) else { return }
-        self.streams[ObjectIdentifier(port)]?.remove(id)
+        guard let connection = self.owners.removeValue(forKey: id) else { return }
+        self.streams[ObjectIdentifier(connection)]?.remove(id)
     }
 
-    mutating func release(_ port: ConnectionPort) {
-        for id in self.streams.removeValue(forKey: ObjectIdentifier(port)) ?? [] { self.owners[id] = nil }
+    mutating func release(_ connection: ConnectionHandle) {
+        for id in self.streams.removeValue(forKey: ObjectIdentifier(connection)) ?? [] { self.owners[id] = nil }
     }
 }
 
@@ -290,8 +295,8 @@ private struct Skips {
     private var untold: [ObjectIdentifier: Sum] = [:]
 
     /// - Returns: whether it is to be told by itself.
-    mutating func note(_ port: ConnectionPort, byteCount: UInt64) -> Bool {
-        let key = ObjectIdentifier(port)
+    mutating func note(_ connection: ConnectionHandle, byteCount: UInt64) -> Bool {
+        let key = ObjectIdentifier(connection)
         let told = self.told[key, default: 0]
         guard told == Self.toldCountMax else {
             self.told[key] = told + 1
@@ -305,8 +310,8 @@ private struct Skips {
     }
 
     /// - Returns: what was not told; `nil` when that is nothing.
-    mutating func close(_ port: ConnectionPort) -> Sum? {
-        self.told[ObjectIdentifier(port)] = nil
-        return self.untold.removeValue(forKey: ObjectIdentifier(port))
+    mutating func close(_ connection: ConnectionHandle) -> Sum? {
+        self.told[ObjectIdentifier(connection)] = nil
+        return self.untold.removeValue(forKey: ObjectIdentifier(connection))
     }
 }

@@ -2,15 +2,15 @@ package import WaybillProtocol
 package import WaybillSystem
 
 /// What a connection hands to the committer.
-package enum Work: Sendable {
-    case open(ConnectionPort, StreamNumber, StreamDescription)
-    case batch(ConnectionPort, StreamNumber, StreamDescription, BatchHeader, wire: SharedBytes, raw: SharedBytes)
-    case skip(ConnectionPort, StreamNumber, StreamDescription, StreamOffset, byteCount: UInt64, SkipReason)
-    case seal(ConnectionPort, StreamNumber, StreamDescription, length: StreamOffset)
-    case closed(ConnectionPort)
+package enum CommitRequest: Sendable {
+    case open(ConnectionHandle, StreamNumber, StreamDescription)
+    case batch(ConnectionHandle, StreamNumber, StreamDescription, BatchHeader, wire: SharedBytes, raw: SharedBytes)
+    case skip(ConnectionHandle, StreamNumber, StreamDescription, StreamOffset, byteCount: UInt64, SkipReason)
+    case seal(ConnectionHandle, StreamNumber, StreamDescription, length: StreamOffset)
+    case closed(ConnectionHandle)
 }
 
-extension Work {
+extension CommitRequest {
     /// What it holds of the admission budget from before it is read until it is answered.
     var admissionByteCount: Int {
         switch self {
@@ -22,7 +22,7 @@ extension Work {
 }
 
 extension BatchHeader {
-    /// See ``Work/admissionByteCount``.
+    /// See ``CommitRequest/admissionByteCount``.
     var admissionByteCount: Int { AdmissionBudget.messageByteCount + self.rawByteCount + self.wireByteCount }
 }
 
@@ -40,7 +40,7 @@ enum Reply: Sendable {
 /// Groups form by themselves: while one sync runs, the next group gathers.
 package final class Committer: Sendable {
     private struct Inbox {
-        var works: [Work] = []
+        var requests: [CommitRequest] = []
         var isClosed = false
     }
 
@@ -48,8 +48,8 @@ package final class Committer: Sendable {
 
     package init() {}
 
-    func submit(_ works: [Work]) {
-        self.inbox.update { $0.works.append(contentsOf: works) }
+    func submit(_ requests: [CommitRequest]) {
+        self.inbox.update { $0.requests.append(contentsOf: requests) }
     }
 
     /// Lets ``run(_:)`` return once everything submitted before is durable, or cannot be.
@@ -58,23 +58,23 @@ package final class Committer: Sendable {
     }
 
     /// What was submitted since the last call; for whoever has no thread to run.
-    package func takeSubmitted() -> [Work] {
+    package func takeSubmitted() -> [CommitRequest] {
         self.inbox.update { inbox in
-            defer { inbox.works = [] }
-            return inbox.works
+            defer { inbox.requests = [] }
+            return inbox.requests
         }
     }
 
     /// The thread's body.
     func run(_ loop: consuming CommitLoop<some FileSystem>) {
         while true {
-            let works: [Work]? = self.inbox.wait { inbox in
-                if inbox.works.isEmpty { return inbox.isClosed ? [] : nil }
-                defer { inbox.works = [] }
-                return inbox.works
+            let requests: [CommitRequest]? = self.inbox.wait { inbox in
+                if inbox.requests.isEmpty { return inbox.isClosed ? [] : nil }
+                defer { inbox.requests = [] }
+                return inbox.requests
             }
-            guard let works, !works.isEmpty else { return }
-            var retryAt = loop.step(works)
+            guard let requests, !requests.isEmpty else { return }
+            var retryAt = loop.step(requests)
             while let at = retryAt {
                 let isStopping = self.inbox.wait(until: at) { $0.isClosed ? true : nil }
                 if isStopping == true { return }

@@ -2,8 +2,9 @@ package import NIOCore
 internal import Synchronization
 internal import WaybillProtocol
 internal import WaybillSystem
+internal import WaybillTLS
 
-/// One connection: bytes in, messages to the session, batches to the checker, works to the committer, answers out.
+/// One connection: bytes in, messages to the session, batches to the checker, requests to the committer, answers out.
 ///
 /// Confined to its event loop. Reads stop while the admission budget has no room, or the peer does not read its answers.
 package final class ConnectionHandler: ChannelInboundHandler {
@@ -23,13 +24,13 @@ package final class ConnectionHandler: ChannelInboundHandler {
     /// What the budget has no room for yet.
     private enum Admission {
         case payload(BatchHeader, StreamID)
-        indirect case message(Work)
+        indirect case message(CommitRequest)
     }
 
     /// Works wait here for the ones before them, so that a stream's order survives parallel checks.
     private enum Slot {
         case checking(Int)
-        case ready(Work)
+        case ready(CommitRequest)
         /// A check failed: nothing is handed over.
         case void
     }
@@ -43,7 +44,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     private var nextCheck = 0
     private var descriptions: [StreamNumber: StreamDescription] = [:]
     private var descriptionByteCount = 0
-    private var port: ConnectionPort?
+    private var connection: ConnectionHandle?
     private var context: ChannelHandlerContext?
     private var peer = "unknown"
     private var deadline: NIODeadline = .distantFuture
@@ -109,11 +110,11 @@ package final class ConnectionHandler: ChannelInboundHandler {
 
     /// The connection is gone: what was checked but not handed over is forgotten; the agent sends it again.
     private func end() {
-        if let port {
-            for case .ready(let work) in self.slots { self.shared.budget.release(work.admissionByteCount) }
+        if let connection {
+            for case .ready(let request) in self.slots { self.shared.budget.release(request.admissionByteCount) }
             self.slots.removeAll()
-            self.shared.committer.submit([.closed(port)])
-            self.shared.agents.left(port)
+            self.shared.committer.submit([.closed(connection)])
+            self.shared.agents.left(connection)
         }
         self.releasePayload()
         self.resizeDescriptions(by: -self.descriptionByteCount)
@@ -121,9 +122,9 @@ package final class ConnectionHandler: ChannelInboundHandler {
         self.descriptions = [:]
         self.session = ReceiverSession(limits: self.shared.limits)
         if self.context != nil {
-            self.shared.telemetry.disconnected(agent: self.port?.agent, peer: self.peer, reason: self.closeReason)
+            self.shared.telemetry.disconnected(agent: self.connection?.agent, peer: self.peer, reason: self.closeReason)
         }
-        self.port = nil
+        self.connection = nil
         self.mode = .closed
         self.buffer = nil
         self.context = nil
@@ -216,18 +217,18 @@ package final class ConnectionHandler: ChannelInboundHandler {
         case .admit(let hello):
             self.admit(hello, context)
         case .open(let number, let description):
-            guard let port, self.keep(description, of: number, context) else { return }
-            self.admit(.open(port, number, description), context)
+            guard let connection, self.keep(description, of: number, context) else { return }
+            self.admit(.open(connection, number, description), context)
         case .readBatch(let header, let id):
             self.reserve(header.admissionByteCount, for: .payload(header, id), context)
         case .discardBatch(let header):
             self.mode = .discarding(byteCount: header.wireByteCount)
         case .skip(let number, _, let offset, let byteCount, let reason):
-            guard let port, let description = self.descriptions[number] else { return }
-            self.admit(.skip(port, number, description, offset, byteCount: byteCount, reason), context)
+            guard let connection, let description = self.descriptions[number] else { return }
+            self.admit(.skip(connection, number, description, offset, byteCount: byteCount, reason), context)
         case .seal(let number, _, let length):
-            guard let port, let description = self.descriptions[number] else { return }
-            self.admit(.seal(port, number, description, length: length), context)
+            guard let connection, let description = self.descriptions[number] else { return }
+            self.admit(.seal(connection, number, description, length: length), context)
         case .close(let message):
             if case .err(let code, let text) = message { self.closeReason = "\(code.rawValue): \(text)" }
             self.write(message, context)
@@ -281,12 +282,12 @@ package final class ConnectionHandler: ChannelInboundHandler {
         guard self.shared.token.isMatched(by: hello.token) else {
             return self.perform(self.session.refuse(.token, text: "the token is missing or wrong"), context)
         }
-        let port = ConnectionPort(agent: hello.agent, handler: self, eventLoop: context.eventLoop)
-        guard self.shared.agents.entered(port, instance: hello.instance) else {
+        let connection = ConnectionHandle(agent: hello.agent, handler: self, eventLoop: context.eventLoop)
+        guard self.shared.agents.entered(connection, instance: hello.instance) else {
             let text = "another agent named \(hello.agent) is connected; give each agent a name of its own"
             return self.perform(self.session.refuse(.agentInUse, text: text), context)
         }
-        self.port = port
+        self.connection = connection
         let ready = Ready(
             version: 1, receiver: self.shared.name, limits: self.shared.limits,
             milliseconds: self.shared.clock.wallTime().milliseconds)
@@ -295,8 +296,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
         self.shared.telemetry.connected(agent: hello.agent, peer: self.peer)
     }
 
-    private func admit(_ work: Work, _ context: ChannelHandlerContext) {
-        self.reserve(work.admissionByteCount, for: .message(work), context)
+    private func admit(_ request: CommitRequest, _ context: ChannelHandlerContext) {
+        self.reserve(request.admissionByteCount, for: .message(request), context)
     }
 
     private func reserve(_ byteCount: Int, for admission: Admission, _ context: ChannelHandlerContext) {
@@ -327,9 +328,9 @@ package final class ConnectionHandler: ChannelInboundHandler {
         switch admission {
         case .payload(let header, let id):
             self.beginPayload(header, id, context)
-        case .message(let work):
+        case .message(let request):
             self.mode = .lines
-            self.enqueue(.ready(work))
+            self.enqueue(.ready(request))
         }
     }
 
@@ -383,7 +384,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         _ check: Int, _ header: BatchHeader, _ id: StreamID, _ wire: SharedBytes,
         _ result: Result<SharedBytes, BatchRefusal>
     ) -> Bool {
-        guard let context, let port,
+        guard let context, let connection,
             let index = self.slots.firstIndex(where: { if case .checking(check) = $0 { true } else { false } })
         else { return false }
         defer { self.handOver() }
@@ -393,7 +394,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         }
         switch result {
         case .success(let raw):
-            self.slots[index] = .ready(.batch(port, header.stream, description, header, wire: wire, raw: raw))
+            self.slots[index] = .ready(.batch(connection, header.stream, description, header, wire: wire, raw: raw))
             return true
         case .failure(let refusal):
             self.slots[index] = .void
@@ -411,16 +412,16 @@ package final class ConnectionHandler: ChannelInboundHandler {
     }
 
     private func handOver() {
-        var works: [Work] = []
+        var requests: [CommitRequest] = []
         loop: while let slot = self.slots.first {
             switch slot {
             case .checking: break loop
-            case .ready(let work): works.append(work)
+            case .ready(let request): requests.append(request)
             case .void: break
             }
             self.slots.removeFirst()
         }
-        if !works.isEmpty { self.shared.committer.submit(works) }
+        if !requests.isEmpty { self.shared.committer.submit(requests) }
     }
 
     // MARK: Answers

@@ -46,7 +46,7 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     private let parse = SharedParse()
     /// Whether they stand at different places.
     private var isBehind = false
-    private var isRearsTurn = false
+    private var readsRearNext = false
     private let retirement: JournalRetirement
     private let configuration: ReceiverConfiguration
     private let clock: any SystemClock
@@ -177,9 +177,9 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
             return
         }
         self.isBehind = rear < front
-        self.isRearsTurn = self.isBehind && !self.isRearsTurn
+        self.readsRearNext = self.isBehind && !self.readsRearNext
         if let recovery { wake = min(wake ?? recovery, recovery) }
-        self.need = .next(after: self.isRearsTurn ? rear : front, until: self.isBehind ? now : wake)
+        self.need = .next(after: self.readsRearNext ? rear : front, until: self.isBehind ? now : wake)
     }
 }
 

@@ -2,6 +2,7 @@ package import Logging
 internal import ServiceLifecycle
 package import WaybillArchive
 package import WaybillSystem
+package import WaybillTLS
 
 internal import NIOCore
 internal import NIOPosix
@@ -200,10 +201,12 @@ package final class Receiver: Service {
                 .childChannelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
                         guard quiescing.add(channel, countMax: shared.connectionCountMax) else {
-                            let handler = FullHouseHandler(hasTLS: tls != nil)
+                            let handler = ConnectionLimitHandler(hasTLS: tls != nil)
                             return try channel.pipeline.syncOperations.addHandler(handler)
                         }
-                        try tls?.addHandlers(to: channel, shared)
+                        try tls?.addHandlers(to: channel, linger: shared.timeouts.linger) { refusal, causes, peer in
+                            shared.telemetry.tlsRefused(refusal, detail: causes, peer: peer)
+                        }
                         try channel.pipeline.syncOperations.addHandler(ConnectionHandler(shared: shared))
                     }
                 }
@@ -320,7 +323,7 @@ private final class Handover<Value: ~Copyable>: @unchecked Sendable {
 }
 
 /// Tells one agent too many to come back later; over TLS it would take a handshake to say so, and it only closes.
-private final class FullHouseHandler: ChannelInboundHandler {
+private final class ConnectionLimitHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 

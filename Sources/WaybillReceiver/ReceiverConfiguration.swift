@@ -1,7 +1,8 @@
 package import WaybillExport
-package import WaybillProtocol
 package import WaybillProjection
+package import WaybillProtocol
 package import WaybillSystem
+package import WaybillTLS
 
 /// What a receiver is told.
 package struct ReceiverConfiguration: Sendable {

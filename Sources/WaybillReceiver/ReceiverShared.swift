@@ -73,20 +73,20 @@ struct TokenCheck: Sendable {
 final class ConnectedAgents: Sendable {
     private struct Entry {
         let instance: String
-        let port: ConnectionPort
+        let connection: ConnectionHandle
     }
 
     private let entries = Mutex<[String: Entry]>([:])
 
     /// - Returns: whether the agent may stay.
-    func entered(_ port: ConnectionPort, instance: String) -> Bool {
-        let (isAdmitted, superseded) = self.entries.withLock { entries -> (Bool, ConnectionPort?) in
-            if let entry = entries[port.agent] {
+    func entered(_ connection: ConnectionHandle, instance: String) -> Bool {
+        let (isAdmitted, superseded) = self.entries.withLock { entries -> (Bool, ConnectionHandle?) in
+            if let entry = entries[connection.agent] {
                 guard entry.instance == instance else { return (false, nil) }
-                entries[port.agent] = Entry(instance: instance, port: port)
-                return (true, entry.port)
+                entries[connection.agent] = Entry(instance: instance, connection: connection)
+                return (true, entry.connection)
             }
-            entries[port.agent] = Entry(instance: instance, port: port)
+            entries[connection.agent] = Entry(instance: instance, connection: connection)
             return (true, nil)
         }
         superseded?.supersede()
@@ -95,9 +95,9 @@ final class ConnectedAgents: Sendable {
 
     var count: Int { self.entries.withLock { $0.count } }
 
-    func left(_ port: ConnectionPort) {
+    func left(_ connection: ConnectionHandle) {
         self.entries.withLock { entries in
-            if entries[port.agent]?.port === port { entries[port.agent] = nil }
+            if entries[connection.agent]?.connection === connection { entries[connection.agent] = nil }
         }
     }
 }

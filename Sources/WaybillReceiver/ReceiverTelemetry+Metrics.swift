@@ -3,6 +3,7 @@ internal import WaybillExport
 internal import WaybillJournal
 internal import WaybillMetrics
 internal import WaybillProjection
+internal import WaybillTLS
 
 /// The receiver's metrics; `Protocol/metrics.md` says what each means.
 extension ReceiverTelemetry {
@@ -120,7 +121,7 @@ extension ReceiverTelemetry {
         guard name != "archive" else { return add("archived", tally.archived) }
         add("exported", tally.exported)
         add("refused", tally.refused)
-        for reason in SkipReason.allCases {
+        for reason in NotExported.allCases {
             family.sample(
                 tally.skips[reason], [("projection", name), ("outcome", "skipped"), ("reason", reason.rawValue)])
         }

@@ -4,6 +4,7 @@ package import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem
+internal import WaybillTLS
 
 /// Everything noteworthy that a receiver does: each occurrence is logged and counted in one place, per batch at most.
 package final class ReceiverTelemetry: Sendable {

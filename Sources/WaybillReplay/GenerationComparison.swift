@@ -6,7 +6,7 @@ internal import WaybillSystem
 
 /// How a partition that a replay would make differs from the present one.
 package struct PartitionDifference: Hashable, Sendable {
-    package let provider: ProviderID
+    package let provider: Destination
     /// Below the data directory.
     package let path: String
     /// Events with a record in the new generation alone, in the present alone, in both with other bytes, and alike.

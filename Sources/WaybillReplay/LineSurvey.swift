@@ -1,4 +1,5 @@
 internal import WaybillArchive
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJSON
 internal import WaybillProjection
@@ -80,7 +81,7 @@ struct LineSurveyor: ~Copyable {
     }
 
     private let filter: LineFilter
-    private let providers: [ProviderID]
+    private let providers: [Destination]
     private let wantsDuplicates: Bool
     private var traits = UserTraits()
     private var seen: [DeploymentEnvironment: Set<Digest128>] = [:]

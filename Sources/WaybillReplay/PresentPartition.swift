@@ -36,7 +36,7 @@ struct PresentPartition<Files: FileSystem> {
 
     /// Lengths of the files that a provider's checkpoint knows.
     static func lengths(
-        of provider: ProviderID, in data: DataDirectory<Files>
+        of provider: Destination, in data: DataDirectory<Files>
     ) throws(FileSystemError) -> [String: Int] {
         let path = data.statePath("export-\(provider.rawValue)")
         return FileSet<Files>.lengths(in: try StateImage.read(path, files: data.files)?.entries ?? [:])

@@ -1,4 +1,5 @@
 internal import WaybillArchive
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJournal
 internal import WaybillProjection
@@ -106,7 +107,7 @@ final class RecordTally: RecordTarget {
             self.comparison?.take(event)
         }
 
-        mutating func skip(_ reason: SkipReason) {
+        mutating func skip(_ reason: NotExported) {
             self.events.skipped += 1
         }
     }

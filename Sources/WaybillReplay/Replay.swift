@@ -1,11 +1,12 @@
 package import WaybillArchive
+package import WaybillEvent
 package import WaybillExport
 package import WaybillProjection
 package import WaybillSystem
 
 /// Makes exports for a range of days again, from what was kept, with the code of the live export.
 ///
-///     archive parts + their .sources ─▶ LineFeed: judged once, filtered ─▶ one exporter for each provider
+///     archive parts + their .sources ─▶ ReplayedLines: judged once, filtered ─▶ one exporter for each provider
 ///         ─▶ exports/.replay-<provider>/.unit-prod-2026-11-20/… ─▶ exports/.replay-<provider>/env=prod/date=2026-11-20
 ///         ─▶ all of them exchanged with exports/<provider>/…, or already where --output wants them
 ///
@@ -52,9 +53,9 @@ package enum Replay {
 
     /// What is made again.
     package struct Request: Sendable {
-        package var providers: [ProviderID]
+        package var providers: [Destination]
         /// What the receiver's configuration says of the exports; defaults for those that are missing.
-        package var options: [ProviderID: ExportOptions] = [:]
+        package var options: [Destination: ExportOptions] = [:]
         /// The reports' zone; `nil`: what ``options`` say, else each live export's, UTC where there is none.
         package var zone: TimeZoneRules?
         package var range = ExportRange()
@@ -76,7 +77,7 @@ package enum Replay {
         /// When the replay was asked for: the age of events that were sent is judged by it.
         package var now: WallTime
 
-        package init(providers: [ProviderID], now: WallTime) {
+        package init(providers: [Destination], now: WallTime) {
             self.providers = providers
             self.now = now
         }
@@ -149,7 +150,7 @@ package enum Replay {
 
     /// What a replay did.
     package struct Report: Hashable, Sendable {
-        package var counts: [ProviderID: Counts] = [:]
+        package var counts: [Destination: Counts] = [:]
         /// Bytes of the archive whose origin its `.sources` do not tell any more; they were not replayed.
         package var unexplainedByteCount = 0
         /// Lines that are no events, or of another environment than their folder; they were not replayed.
@@ -233,7 +234,7 @@ package enum Replay {
     }
 }
 
-extension ProviderID {
+extension Destination {
     /// Whether the provider applies what events say of users in the order in which it gets them, not by their time: an
     /// older line behind a newer one would bring old values back.
     var appliesUsersInOrder: Bool {

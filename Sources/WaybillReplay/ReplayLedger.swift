@@ -15,7 +15,7 @@ final class ReplayLedger<Files: FileSystem>: @unchecked Sendable {
     struct Outcome: Hashable {
         var unexplainedByteCount = 0
         var strayLineCount = 0
-        var counts: [ProviderID: Replay.Counts] = [:]
+        var counts: [Destination: Replay.Counts] = [:]
     }
 
     private var state: StateStore<Files>
@@ -96,7 +96,7 @@ extension ReplayLedger.Outcome {
                 self.unexplainedByteCount = value
             } else if names == ["stray"] {
                 self.strayLineCount = value
-            } else if names.count == 2, let provider = ProviderID(recordedName: String(names[0])),
+            } else if names.count == 2, let provider = Destination(recordedName: String(names[0])),
                 let known = Self.fields.first(where: { $0.name == names[1] })
             {
                 self.counts[provider, default: Replay.Counts()][keyPath: known.path] = value

@@ -1,4 +1,5 @@
 internal import WaybillArchive
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillProjection
 internal import WaybillSystem

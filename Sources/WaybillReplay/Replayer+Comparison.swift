@@ -13,8 +13,8 @@ extension Replayer {
         try self.requireKnownOptions()
         let plan = try self.plan()
         let survey = try self.survey(plan, observer)
-        var lengths: [ProviderID: [String: Int]] = [:]
-        var checkpoints: [ProviderID: [String: String]] = [:]
+        var lengths: [Destination: [String: Int]] = [:]
+        var checkpoints: [Destination: [String: String]] = [:]
         for provider in self.request.providers {
             let entries = try self.data.recordedEntries(of: "export-\(provider.rawValue)")
             checkpoints[provider] = entries

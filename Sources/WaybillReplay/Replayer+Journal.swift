@@ -38,7 +38,7 @@ extension Replayer {
             targets.append((options, writer))
         }
         return try self.feedJournal(start, end, survey, targets, observer) { () throws(FileSystemError) in
-            var counts: [ProviderID: Replay.Counts] = [:]
+            var counts: [Destination: Replay.Counts] = [:]
             for (options, writer) in targets {
                 let partitions = try writer.finish()
                 counts[options.provider, default: Replay.Counts()].events = writer.counts
@@ -66,9 +66,9 @@ extension Replayer {
     private func feedJournal<Target: RecordTarget>(
         _ start: JournalPosition, _ end: JournalPosition, _ survey: LineSurvey,
         _ targets: [(options: ExportOptions, target: Target)], _ observer: Replay.Observer,
-        finish: () throws(FileSystemError) -> [ProviderID: Replay.Counts]
+        finish: () throws(FileSystemError) -> [Destination: Replay.Counts]
     ) throws(Replay.Failure) -> Replay.Report {
-        var feed = LineFeed(
+        var feed = ReplayedLines(
             request: self.request, range: self.request.range, survey: survey, environment: nil,
             outlets: targets.map {
                 FeedOutlet(provider: $0.options.provider, target: $0.target, days: DayCursor($0.options.zone))

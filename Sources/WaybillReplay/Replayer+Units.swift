@@ -14,7 +14,7 @@ extension Replayer {
     typealias FinishUnit<Target: RecordTarget> =
         @Sendable (
             _ unit: ReplayUnit, _ targets: [(options: ExportOptions, target: Target)]
-        ) throws(FileSystemError) -> [ProviderID: Replay.Counts]
+        ) throws(FileSystemError) -> [Destination: Replay.Counts]
 
     /// What the workers share.
     private struct Board {
@@ -152,7 +152,7 @@ extension Replayer {
             }
             var targets: [(options: ExportOptions, target: Target)] = []
             for options in options { targets.append((options, try self.make(unit, options))) }
-            var feed = LineFeed(
+            var feed = ReplayedLines(
                 request: self.replayer.request, range: ExportRange(from: unit.day, to: unit.day), survey: self.survey,
                 environment: unit.environment,
                 outlets: targets.map {
@@ -193,7 +193,7 @@ extension Replayer {
 
         /// - Returns: `nil` where it was interrupted.
         private func feed(
-            _ part: ArchiveIndex<Files>.Part, _ index: Int, _ feed: inout LineFeed, progressed: (Int) -> Void
+            _ part: ArchiveIndex<Files>.Part, _ index: Int, _ feed: inout ReplayedLines, progressed: (Int) -> Void
         ) throws(FileSystemError) -> PartFacts? {
             feed.beginPart()
             var isInterrupted = false

@@ -1,4 +1,5 @@
 internal import WaybillArchive
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJournal
 internal import WaybillProjection
@@ -60,7 +61,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
         }
     }
 
-    static func outcome(_ targets: [(options: ExportOptions, target: RecordTally)]) -> [ProviderID: Replay.Counts] {
+    static func outcome(_ targets: [(options: ExportOptions, target: RecordTally)]) -> [Destination: Replay.Counts] {
         Dictionary(uniqueKeysWithValues: targets.map { ($0.options.provider, $0.target.counts) })
     }
 
@@ -155,7 +156,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
     }
 
     /// Where a provider's new generation is made, below the directory it is made in.
-    static func workDirectory(_ provider: ProviderID) -> String { "exports/.replay-\(provider.rawValue)" }
+    static func workDirectory(_ provider: Destination) -> String { "exports/.replay-\(provider.rawValue)" }
 
     private func catchUp() throws(Replay.Failure) {
         let archiveZone = try self.data.recordedZone(of: "archive")
@@ -198,7 +199,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
     /// Opens the record of a replay that was interrupted, or begins one.
     private func openLedger(
         _ plan: ReplayPlan<Files>, in target: DataDirectory<Files>, _ observer: Replay.Observer,
-        directory: (ProviderID) -> String
+        directory: (Destination) -> String
     ) throws(Replay.Failure) -> ReplayLedger<Files> {
         let request = self.requestFingerprint
         let archive = Self.fingerprint(of: plan.index)
@@ -253,7 +254,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
     /// Makes the units that are missing, each below `directory`.
     private func makeGeneration(
         _ plan: ReplayPlan<Files>, in target: DataDirectory<Files>, _ ledger: ReplayLedger<Files>,
-        _ observer: Replay.Observer, directory: @escaping @Sendable (ProviderID) -> String
+        _ observer: Replay.Observer, directory: @escaping @Sendable (Destination) -> String
     ) throws(Replay.Failure) -> Replay.Report {
         let survey = try self.survey(plan, observer)
         return try self.makeUnits(of: plan, survey, ledger: ledger, observer) {
@@ -267,7 +268,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
                 options, data: target, directory: work,
                 statePath: Path.join(target.root, "\(work)/unit.state"))
         } finish: { unit, targets throws(FileSystemError) in
-            var counts: [ProviderID: Replay.Counts] = [:]
+            var counts: [Destination: Replay.Counts] = [:]
             for (options, writer) in targets {
                 let work = Self.unitDirectory(unit, options.provider)
                 let partitions = try writer.finish()
@@ -286,7 +287,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
     }
 
     /// Where one unit grows; a name that no reader of exports takes for a partition.
-    private static func unitDirectory(_ unit: ReplayUnit, _ provider: ProviderID) -> String {
+    private static func unitDirectory(_ unit: ReplayUnit, _ provider: Destination) -> String {
         "\(Self.workDirectory(provider))/.unit-\(unit.environment.rawValue)-\(unit.day)"
     }
 }

@@ -25,7 +25,7 @@ package struct Requeue<Files: FileSystem>: Sendable {
         /// Quarantined lines, for these reasons; for any when empty.
         case quarantine(Set<QuarantineReason>)
         /// Events that a provider refused, for these reasons; for any when empty. They come back for it alone.
-        case dead(ProviderID, Set<RefusalReason>)
+        case dead(Destination, Set<RefusalReason>)
     }
 
     package struct Report: Hashable, Sendable {
@@ -211,7 +211,7 @@ package struct Requeue<Files: FileSystem>: Sendable {
 
     /// - Returns: `false` where there are too many to remember.
     private func takeDead(
-        _ provider: ProviderID, _ reasons: Set<RefusalReason>, _ entries: [String: String],
+        _ provider: Destination, _ reasons: Set<RefusalReason>, _ entries: [String: String],
         into output: inout Output, _ changes: inout [String: String?], _ report: inout Report
     ) throws(FileSystemError) -> Bool {
         let idsPath = Path.join(self.data.state, "requeue.ids")
@@ -313,7 +313,7 @@ private struct DeadLetterReader: ~Copyable {
     }
 
     /// What tells the event from others that a provider refused.
-    mutating func digest(_ provider: ProviderID) -> Digest128? {
+    mutating func digest(_ provider: Destination) -> Digest128? {
         guard let index else { return nil }
         let entry = self.tape[index]
         let name = Array(provider.rawValue.utf8)
@@ -325,10 +325,10 @@ private struct DeadLetterReader: ~Copyable {
     }
 
     /// The event with its LF, for this provider alone: the others have had it.
-    mutating func event(for provider: ProviderID) -> UnsafeRawBufferPointer {
+    mutating func event(for provider: Destination) -> UnsafeRawBufferPointer {
         self.output.removeAll()
         guard let index else { return self.output.bytes }
-        let name = provider == .mixpanelProfiles ? ProviderID.mixpanel.rawValue : provider.rawValue
+        let name = provider == .mixpanelProfiles ? Destination.mixpanel.rawValue : provider.rawValue
         let letter = self.letter
         letter.withUnsafeBytes { letter in
             self.output.append("{")

@@ -21,7 +21,7 @@ package struct Sealer<Files: FileSystem>: Sendable {
 
     private let data: DataDirectory<Files>
     private let cutOffSecond: Int
-    private let options: [ProviderID: ExportOptions]
+    private let options: [Destination: ExportOptions]
     private let scope: Scope
 
     /// Prepares a sealer.
@@ -85,7 +85,7 @@ package struct Sealer<Files: FileSystem>: Sendable {
         }
         var exports: [ExportOptions] = []
         for name in names where name.hasPrefix("export-") && name.hasSuffix(".state") {
-            guard let provider = ProviderID(recordedName: String(name.dropFirst(7).dropLast(6))) else { continue }
+            guard let provider = Destination(recordedName: String(name.dropFirst(7).dropLast(6))) else { continue }
             let projection = "export-\(provider.rawValue)"
             var options = self.options[provider] ?? ExportOptions(provider: provider)
             if self.options[provider] == nil { options.zone = try self.data.recordedZone(of: projection) }

@@ -1,4 +1,5 @@
 internal import WaybillArchive
+internal import WaybillEvent
 package import WaybillExport
 internal import WaybillJSON
 internal import WaybillProjection
@@ -6,7 +7,7 @@ internal import WaybillSystem
 
 /// What sending a new generation would do to events that the provider got from the present one.
 package struct SentBefore: Hashable, Sendable, CustomStringConvertible {
-    package let provider: ProviderID
+    package let provider: Destination
     /// Sent again to a provider that removes no duplicates.
     package var again = 0
     /// Sent again with something else in what the provider compares.
@@ -37,7 +38,7 @@ enum SendKey {
     /// Files are replaced as a whole, or duplicates removed where the records end up.
     case harmless
 
-    init(_ provider: ProviderID) {
+    init(_ provider: Destination) {
         self =
             switch provider {
             case .ga4: .none
@@ -65,7 +66,7 @@ struct DeliveredKeys: ~Copyable {
     private(set) var isFull = false
     private(set) var report: SentBefore
 
-    init(_ provider: ProviderID) {
+    init(_ provider: Destination) {
         self.key = SendKey(provider)
         self.report = SentBefore(provider: provider)
     }

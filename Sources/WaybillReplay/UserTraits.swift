@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJSON
 internal import WaybillProjection
@@ -77,7 +78,7 @@ struct UserTraits: ~Copyable {
     ///
     /// - Returns: whether any is left.
     mutating func reduce(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, for provider: ProviderID,
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, for provider: Destination,
         isNewest: (_ property: Digest128) -> Bool
     ) -> Bool {
         self.output.removeAll()
@@ -108,7 +109,7 @@ struct UserTraits: ~Copyable {
 
     /// Calls `body` with each property that a line sets or removes, for each provider that takes it.
     mutating func visit(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, for providers: [ProviderID], _ body: (Digest128) -> Void
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, for providers: [Destination], _ body: (Digest128) -> Void
     ) {
         guard let traits = self.traits(of: line) else { return }
         let subject = self.subject
@@ -134,7 +135,7 @@ struct UserTraits: ~Copyable {
     }
 
     /// Whether an event is meant for a provider and may go there: a line that does not go sets nothing.
-    private func isFor(_ provider: ProviderID) -> Bool {
+    private func isFor(_ provider: Destination) -> Bool {
         let name = provider == .mixpanelProfiles ? "mixpanel" : provider.rawValue
         if let consent = self.tape.firstValue(of: "consent", in: 0),
             let answer = self.tape.firstValue(of: "analytics", in: consent), self.tape[answer].kind == .false
@@ -169,7 +170,7 @@ struct UserTraits: ~Copyable {
     }
 
     private static func property(
-        _ name: [UInt8], of subject: [UInt8], _ environment: DeploymentEnvironment, _ provider: ProviderID
+        _ name: [UInt8], of subject: [UInt8], _ environment: DeploymentEnvironment, _ provider: Destination
     ) -> Digest128 {
         let place = Array("\(provider.rawValue) \(environment.rawValue)".utf8)
         return name.withUnsafeBytes { name in

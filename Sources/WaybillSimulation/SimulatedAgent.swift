@@ -19,7 +19,7 @@ final class SimulatedAgent: @unchecked Sendable {
     private let hints = HintStore()
     private var hintsAreScheduled = false
     /// What a receiver has acknowledged, as the registry may know it; for planted bugs.
-    private var acknowledged: [WaybillProtocol.StreamID: UInt64] = [:]
+    private var acknowledged: [StreamID: UInt64] = [:]
     private var stepCount = 0
     private var encoder: BatchEncoder
 
@@ -221,7 +221,7 @@ final class SimulatedAgent: @unchecked Sendable {
 
     // MARK: For planted bugs
 
-    func acknowledged(_ id: WaybillProtocol.StreamID, _ offset: StreamOffset) {
+    func acknowledged(_ id: StreamID, _ offset: StreamOffset) {
         self.acknowledged[id] = offset.rawValue
         guard self.site.has(.deleteOnAck), let files = self.process?.files else { return }
         let path = Path.join(Self.spool, "\(id).ndjson")
@@ -229,7 +229,7 @@ final class SimulatedAgent: @unchecked Sendable {
         do throws(FileSystemError) { try files.unlink(path) } catch {}
     }
 
-    func registered(_ id: WaybillProtocol.StreamID) -> StreamOffset {
+    func registered(_ id: StreamID) -> StreamOffset {
         StreamOffset(self.acknowledged[id] ?? 0)
     }
 }

@@ -52,7 +52,7 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
     /// What becomes of a call that changes something; a process that dies in it does so before, in the middle or after.
     private func fate(_ operation: String, _ path: String, isWrite: Bool = false) throws(FileSystemError) -> Fate {
         try self.requireLife(operation, path)
-        let dead = SystemErrorText.inputOutput
+        let dead = Errno.inputOutput
         if let countdown {
             self.countdown = countdown - 1
             if countdown <= 1 {
@@ -67,13 +67,13 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
         }
         if isWrite, self.disk.isFull {
             // The last room is used up; the next call finds none.
-            return self.disk.dice.chance(700) ? .error(SystemErrorText.noSpace) : .short
+            return self.disk.dice.chance(700) ? .error(Errno.noSpace) : .short
         }
         if operation == "synchronize", self.disk.dice.chance(self.disk.syncErrorPerMille) {
-            return self.disk.dice.chance(500) ? .error(SystemErrorText.inputOutput) : .half(SystemErrorText.inputOutput)
+            return self.disk.dice.chance(500) ? .error(Errno.inputOutput) : .half(Errno.inputOutput)
         }
         if self.disk.dice.chance(self.disk.errorPerMille) {
-            return self.disk.dice.chance(500) ? .error(SystemErrorText.inputOutput) : .half(SystemErrorText.inputOutput)
+            return self.disk.dice.chance(500) ? .error(Errno.inputOutput) : .half(Errno.inputOutput)
         }
         if isWrite, self.disk.dice.chance(self.disk.shortWritePerMille) { return .short }
         return .good
@@ -83,13 +83,13 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
     private var isDying = false
 
     private func requireLife(_ operation: String, _ path: String) throws(FileSystemError) {
-        if self.isDead { throw FileSystemError(operation, path: path, errno: SystemErrorText.inputOutput) }
+        if self.isDead { throw FileSystemError(operation, path: path, errno: Errno.inputOutput) }
     }
 
     private func end(_ operation: String, _ path: String, _ fate: Fate) throws(FileSystemError) {
         if self.isDying {
             self.die()
-            throw FileSystemError(operation, path: path, errno: SystemErrorText.inputOutput)
+            throw FileSystemError(operation, path: path, errno: Errno.inputOutput)
         }
         switch fate {
         case .error(let errno), .half(let errno): throw FileSystemError(operation, path: path, errno: errno)
@@ -112,7 +112,7 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
     private func descriptor(_ file: FileID, _ operation: String) throws(FileSystemError) -> SimulatedDisk.Descriptor {
         guard let descriptor = self.disk.descriptors[file.rawValue] else {
             guard self.isDead else { preconditionFailure("\(operation) of a closed file") }
-            throw FileSystemError(operation, path: "", errno: SystemErrorText.inputOutput)
+            throw FileSystemError(operation, path: "", errno: Errno.inputOutput)
         }
         return descriptor
     }
@@ -123,7 +123,7 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
         try self.requireLife("open", path)
         if let node = self.disk.find(path) {
             guard mode != .appendNew else {
-                throw FileSystemError("open", path: path, errno: SystemErrorText.exists)
+                throw FileSystemError("open", path: path, errno: Errno.exists)
             }
             if mode == .replace {
                 try self.perform("open", path) {
@@ -135,17 +135,17 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
             return self.disk.open(node, path, owner: self.owner)
         }
         guard mode != .read, let parent = self.disk.parent(of: path) else {
-            throw FileSystemError("open", path: path, errno: SystemErrorText.noEntry)
+            throw FileSystemError("open", path: path, errno: Errno.noEntry)
         }
         var made: SimulatedDisk.Node?
         try self.perform("open", path) {
-            if self.disk.isFull { return SystemErrorText.noSpace }
+            if self.disk.isFull { return Errno.noSpace }
             let node = self.disk.make(.regular)
             self.disk.change(parent, in: Path.parent(of: path), [(Path.name(of: path), node)])
             made = node
             return nil
         }
-        guard let made else { throw FileSystemError("open", path: path, errno: SystemErrorText.inputOutput) }
+        guard let made else { throw FileSystemError("open", path: path, errno: Errno.inputOutput) }
         return self.disk.open(made, path, owner: self.owner)
     }
 
@@ -291,7 +291,7 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
         try self.perform("rename", path) {
             guard let parent = self.disk.parent(of: path), let newParent = self.disk.parent(of: newPath),
                 let node = parent.names[Path.name(of: path)]
-            else { return SystemErrorText.noEntry }
+            else { return Errno.noEntry }
             if parent === newParent {
                 self.disk.change(
                     parent, in: Path.parent(of: path), [(Path.name(of: path), nil), (Path.name(of: newPath), node)])
@@ -307,7 +307,7 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
         try self.perform("exchange", path) {
             guard let parent = self.disk.parent(of: path), let other = self.disk.parent(of: otherPath),
                 let first = parent.names[Path.name(of: path)], let second = other.names[Path.name(of: otherPath)]
-            else { return SystemErrorText.noEntry }
+            else { return Errno.noEntry }
             if parent === other {
                 self.disk.change(
                     parent, in: Path.parent(of: path),
@@ -323,7 +323,7 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
     func unlink(_ path: String) throws(FileSystemError) {
         try self.perform("unlink", path) {
             guard let parent = self.disk.parent(of: path), parent.names[Path.name(of: path)] != nil else {
-                return SystemErrorText.noEntry
+                return Errno.noEntry
             }
             self.disk.change(parent, in: Path.parent(of: path), [(Path.name(of: path), nil)])
             return nil
@@ -333,11 +333,11 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
     func createDirectory(_ path: String) throws(FileSystemError) {
         try self.requireLife("createDirectory", path)
         guard let parent = self.disk.parent(of: path) else {
-            throw FileSystemError("createDirectory", path: path, errno: SystemErrorText.noEntry)
+            throw FileSystemError("createDirectory", path: path, errno: Errno.noEntry)
         }
         guard parent.names[Path.name(of: path)] == nil else { return }
         try self.perform("createDirectory", path) {
-            if self.disk.isFull { return SystemErrorText.noSpace }
+            if self.disk.isFull { return Errno.noSpace }
             self.disk.change(parent, in: Path.parent(of: path), [(Path.name(of: path), self.disk.make(.directory))])
             return nil
         }
@@ -346,9 +346,9 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
     func removeDirectory(_ path: String) throws(FileSystemError) {
         try self.perform("removeDirectory", path) {
             guard let parent = self.disk.parent(of: path), let node = parent.names[Path.name(of: path)] else {
-                return SystemErrorText.noEntry
+                return Errno.noEntry
             }
-            guard node.names.isEmpty else { return SystemErrorText.notEmpty }
+            guard node.names.isEmpty else { return Errno.notEmpty }
             self.disk.change(parent, in: Path.parent(of: path), [(Path.name(of: path), nil)])
             return nil
         }
@@ -357,7 +357,7 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
     func list(_ path: String) throws(FileSystemError) -> [String] {
         try self.requireLife("list", path)
         guard let node = self.disk.find(path), node.kind == .directory else {
-            throw FileSystemError("list", path: path, errno: SystemErrorText.noEntry)
+            throw FileSystemError("list", path: path, errno: Errno.noEntry)
         }
         // All names here are ASCII.
         return node.names.keys.sorted()
@@ -366,7 +366,7 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
     func synchronizeDirectory(_ path: String) throws(FileSystemError) {
         if self.bugs.contains(.skipDirectorySync) { return }
         try self.perform("synchronizeDirectory", path) {
-            guard let node = self.disk.find(path) else { return SystemErrorText.noEntry }
+            guard let node = self.disk.find(path) else { return Errno.noEntry }
             self.disk.makeDurable(node)
             return nil
         }

@@ -42,7 +42,7 @@ extension SimulatedReceiver {
     }
 
     /// Makes an export again, elsewhere, and compares its records with the live one's.
-    private func replayProblem(_ provider: ProviderID) -> String? {
+    private func replayProblem(_ provider: Destination) -> String? {
         let files = SimulatedFiles(self.disk)
         defer { files.die() }
         var request = Replay.Request(providers: [provider], now: self.clock.wallTime())
@@ -56,14 +56,14 @@ extension SimulatedReceiver {
         let replayed = self.records("/replay/exports/\(provider.rawValue)", of: provider)
         if live == replayed { return nil }
         let text = Set(live.keys).symmetricDifference(replayed.keys).sorted { $0.lexicographicallyPrecedes($1) }.first
-        return "a replay of \(provider.rawValue) differs: \(text.map(LineLedger.text) ?? "a record twice")"
+        return "a replay of \(provider.rawValue) differs: \(text.map(PromiseLedger.text) ?? "a record twice")"
     }
 
     /// Records and ids, with how often each is there.
     ///
     /// Of a provider whose records hold many events only the ids count: which neighbours share a record depends on
     /// the order of days.
-    private func records(_ folder: String, of provider: ProviderID) -> [ArraySlice<UInt8>: Int] {
+    private func records(_ folder: String, of provider: Destination) -> [ArraySlice<UInt8>: Int] {
         var counts: [ArraySlice<UInt8>: Int] = [:]
         for (path, bytes) in self.disk.tree(folder) where !path.hasSuffix(".json") {
             if provider == .ga4, !path.hasSuffix(".ids") { continue }
@@ -86,7 +86,7 @@ extension SimulatedReceiver {
     }
 
     /// What an export holds, without what a seal has written into parts.
-    private func heldLines(_ folder: String, of provider: ProviderID) -> [ArraySlice<UInt8>] {
+    private func heldLines(_ folder: String, of provider: Destination) -> [ArraySlice<UInt8>] {
         let state = self.disk.find("/data/state/export-\(provider.rawValue).state")?.bytes ?? []
         let entries = StateImage(bytes: state)?.entries ?? [:]
         return self.disk.tree(folder).filter { $0.path.hasSuffix("/held") }.flatMap { path, bytes in

@@ -20,7 +20,7 @@ final class SimulatedReceiver {
     let tally: Tally
     private(set) var process: ReceiverProcess?
     private(set) var isPowered = true
-    let exports: [ProviderID]
+    let exports: [Destination]
     /// How far the receiver has said that it holds each stream.
     private var promised: [StreamID: StreamOffset] = [:]
     /// Inflated batches by stream, until they are acknowledged.
@@ -263,25 +263,27 @@ final class ReceiverProcess: @unchecked Sendable {
 
     private func beginCommit() {
         guard !self.isCommitting else { return }
-        let works = self.committer.takeSubmitted()
-        guard !works.isEmpty else { return }
+        let requests = self.committer.takeSubmitted()
+        guard !requests.isEmpty else { return }
         self.isCommitting = true
         let isSlow = self.site.knows(.slowSyncs) && !self.site.isCalm && self.site.dice.chance(50)
         let delay = self.site.dice.milliseconds(isSlow ? 1_000...30_000 : 0...8)
-        self.site.schedule.after(delay) { [weak self] in self?.finishCommit(works) }
+        self.site.schedule.after(delay) { [weak self] in self?.finishCommit(requests) }
     }
 
-    private func finishCommit(_ works: [Work]) {
+    private func finishCommit(_ requests: [CommitRequest]) {
         guard self.isAlive else { return }
-        var works = works
-        for index in works.indices {
-            guard case .batch(let port, let number, let description, let header, let wire, let raw) = works[index]
+        var requests = requests
+        for index in requests.indices {
+            guard
+                case .batch(let connection, let number, let description, let header, let wire, let raw) = requests[
+                    index]
             else { continue }
             let taken = self.site.has(.resendWithoutAsking) ? self.blindly(header, description.id, wire) : header
-            works[index] = .batch(port, number, description, taken, wire: wire, raw: raw)
+            requests[index] = .batch(connection, number, description, taken, wire: wire, raw: raw)
             self.receiver.took(description.id, end: taken.end, raw: raw)
         }
-        let retryAt = self.commit.step(works)
+        let retryAt = self.commit.step(requests)
         if self.files.isDead { return self.receiver.kill() }
         if let retryAt {
             let wait = (retryAt - self.receiver.clock.monotonicTime()).nanoseconds

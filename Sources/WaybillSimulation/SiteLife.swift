@@ -34,7 +34,7 @@ package final class SiteLife {
 
     let dice: Dice
     let schedule = Schedule()
-    let ledger = LineLedger()
+    let ledger = PromiseLedger()
     let bugs: Set<PlantedBug>
     let trace: ((String) -> Void)?
     private let troubles: Set<Trouble>
@@ -294,7 +294,7 @@ package final class SiteLife {
             if told == 0 { self.violate("\(self.lostLineCount) lines were cut away, and nobody said so") }
         }
         if let line = self.lostLongLine {
-            return self.violate("a line of \(line.count) bytes is in no quarantine: \(LineLedger.text(line))")
+            return self.violate("a line of \(line.count) bytes is in no quarantine: \(PromiseLedger.text(line))")
         }
         // What a rotten batch gave to one projection before it rotted, the next one does not get.
         for receiver in self.receivers where self.violation == nil && !self.mayForget {

@@ -201,7 +201,7 @@ package struct SpoolKeeper<Files: FileSystem> {
             do throws(FileSystemError) {
                 try self.files.rename(path, to: aside)
             } catch {
-                if error.errno == SystemErrorText.noEntry { return nil }
+                if error.errno == Errno.noEntry { return nil }
                 throw error
             }
             return try self.remove(segment.name, at: aside, reason)
@@ -217,7 +217,7 @@ package struct SpoolKeeper<Files: FileSystem> {
         do throws(FileSystemError) {
             file = try self.files.open(path, .read)
         } catch {
-            if error.errno == SystemErrorText.noEntry { return nil }
+            if error.errno == Errno.noEntry { return nil }
             throw error
         }
         do throws(FileSystemError) {
@@ -253,7 +253,7 @@ package struct SpoolKeeper<Files: FileSystem> {
         do throws(FileSystemError) {
             try self.files.unlink(path)
         } catch {
-            if error.errno != SystemErrorText.noEntry { throw error }
+            if error.errno != Errno.noEntry { throw error }
         }
         return eviction
     }
@@ -285,7 +285,7 @@ package struct SpoolKeeper<Files: FileSystem> {
         let file = try self.files.open(path + ".new", .replace)
         defer { self.files.close(file) }
         guard try self.files.lock(file, .exclusive) else {
-            throw FileSystemError("lock", path: path, errno: SystemErrorText.exists)
+            throw FileSystemError("lock", path: path, errno: Errno.exists)
         }
         let bytes = Array(lines.joined())
         var failure: FileSystemError?

@@ -267,7 +267,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
             file = try self.makeSegment(path)
         } catch {
             // The folder was not there at the start, or somebody cleared it away.
-            guard error.errno == SystemErrorText.noEntry else { throw error }
+            guard error.errno == Errno.noEntry else { throw error }
             try self.files.createDirectories(self.directory)
             file = try self.makeSegment(path)
         }
@@ -287,7 +287,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
             return
         }
         guard space.freeByteCount < self.freeByteCountMin else { return }
-        throw FileSystemError("space", path: self.directory, errno: SystemErrorText.noSpace)
+        throw FileSystemError("space", path: self.directory, errno: Errno.noSpace)
     }
 
     /// Makes a file that is locked before anybody can see it under its name.
@@ -296,7 +296,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         let file = try self.files.open(temporary, .replace)
         do throws(FileSystemError) {
             guard try self.files.lock(file, .shared) else {
-                throw FileSystemError("lock", path: temporary, errno: SystemErrorText.exists)
+                throw FileSystemError("lock", path: temporary, errno: Errno.exists)
             }
             try self.files.rename(temporary, to: path)
         } catch {
@@ -364,7 +364,7 @@ package struct SpoolFlush: Hashable, Sendable {
         }
         guard let first = rest.first else { return }
         throw SpoolFlushFailure(
-            error: FileSystemError("synchronize", path: self.path(first), errno: SystemErrorText.inputOutput),
+            error: FileSystemError("synchronize", path: self.path(first), errno: Errno.inputOutput),
             isRestDurable: true, doubtful: rest)
     }
 
@@ -386,7 +386,7 @@ package struct SpoolFlush: Hashable, Sendable {
         do throws(FileSystemError) {
             file = try files.open(self.path(segment), .read)
         } catch {
-            if error.errno == SystemErrorText.noEntry { return }
+            if error.errno == Errno.noEntry { return }
             throw error
         }
         defer { files.close(file) }
@@ -408,14 +408,4 @@ package struct SpoolFlushFailure: Error {
     /// Whether all lines are durable but those of `doubtful`.
     package fileprivate(set) var isRestDurable = false
     fileprivate var doubtful: [UInt64] = []
-}
-
-extension FileSystemError {
-    /// Whether waiting can help; otherwise somebody has to do what ``remedy`` says.
-    package var isTransient: Bool {
-        switch self.code {
-        case "disk-full", "disk-error", "too-many-files", "system": true
-        default: false
-        }
-    }
 }

@@ -136,23 +136,18 @@ package struct FileSystemError: Error, Hashable, Sendable, CustomStringConvertib
         self.errno = errno
     }
 
-    /// A bounded word for metrics and logs; holds no input.
-    package var code: String {
-        SystemErrorText.code(self.errno)
+    /// What kind of failure it is.
+    package var code: Code {
+        Code(errno: self.errno)
     }
 
     /// Whether there is no room: on the file system, or in this user's quota.
     package var isDiskFull: Bool {
-        self.code == SystemErrorText.code(SystemErrorText.noSpace)
-    }
-
-    /// What the operator can do about it.
-    package var remedy: String {
-        SystemErrorText.remedy(self.errno)
+        self.code == .diskFull
     }
 
     package var description: String {
-        "\(self.operation) \(self.path): \(SystemErrorText.message(self.errno)) (\(self.code)); \(self.remedy)"
+        "\(self.operation) \(self.path): \(Errno.message(self.errno)) (\(self.code)); \(self.remedy)"
     }
 }
 
@@ -250,7 +245,7 @@ extension FileSystem {
     package func createDirectories(_ path: String) throws(FileSystemError) {
         if let status = try self.status(at: path) {
             guard status.kind == .directory else {
-                throw FileSystemError("createDirectory", path: path, errno: SystemErrorText.notADirectory)
+                throw FileSystemError("createDirectory", path: path, errno: Errno.notADirectory)
             }
             return try self.settleName(of: path)
         }
@@ -270,7 +265,7 @@ extension FileSystem {
             try self.synchronizeDirectory(parent)
         } catch {
             // A folder that this user may not open, or that knows no sync, is none in which we made a name.
-            if error.errno == SystemErrorText.inputOutput || error.isDiskFull { throw error }
+            if error.errno == Errno.inputOutput || error.isDiskFull { throw error }
         }
     }
 }

@@ -123,7 +123,7 @@ package final class Worker: Sendable {
     package convenience init(name: String, _ body: @escaping @Sendable () -> Void) {
         self.init()
         let status = self.start(name, body)
-        precondition(status == 0, "no thread could be started: \(SystemErrorText.message(status))")
+        precondition(status == 0, "no thread could be started: \(Errno.message(status))")
     }
 
     /// Starts a thread; `nil` when the system refuses one.

@@ -5,9 +5,9 @@ internal import NIOSSL
 ///     "Error: 268435581 error:1000007d:SSL routines:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED at <file>:<line>"
 ///
 /// NIOSSL keeps the number to itself; the rest of the text is of no use to an operator.
-package enum BoringSSLReason {
+enum BoringSSLReason {
     /// The words, separated by commas; empty for another error.
-    package static func list(of error: any Error) -> String {
+    static func list(of error: any Error) -> String {
         switch error {
         case NIOSSLError.handshakeFailed(let error), NIOSSLError.shutdownFailed(let error): Self.list(error)
         case let error as BoringSSLError: Self.list(error)

@@ -1,12 +1,11 @@
-package import NIOSSL
-package import WaybillSystem
+internal import NIOSSL
 
 /// What PEM files hold, for both ends of a connection.
-package enum PEM {
+enum PEM {
     /// The certificates in a file's bytes; at least one.
     ///
     /// - Parameter path: of the file, for errors.
-    package static func certificates(
+    static func certificates(
         _ bytes: [UInt8], _ path: String
     ) throws(TLSSetupError) -> [NIOSSLCertificate] {
         do {
@@ -20,7 +19,7 @@ package enum PEM {
     }
 
     /// The private key in a file's bytes.
-    package static func key(_ bytes: [UInt8], _ path: String) throws(TLSSetupError) -> NIOSSLPrivateKey {
+    static func key(_ bytes: [UInt8], _ path: String) throws(TLSSetupError) -> NIOSSLPrivateKey {
         do {
             return try NIOSSLPrivateKey(bytes: bytes, format: .pem)
         } catch {

@@ -1,3 +1,4 @@
+internal import WaybillProtocol
 internal import WaybillSpool
 internal import WaybillSystem
 

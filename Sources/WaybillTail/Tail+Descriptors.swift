@@ -45,7 +45,7 @@ extension Tail {
                 throw error
             }
             return self.opened(key, descriptor, status)
-        } catch  where error.errno == SystemErrorText.noEntry {
+        } catch  where error.errno == Errno.noEntry {
             self.waitForScan(key)
             return .lost
         } catch {

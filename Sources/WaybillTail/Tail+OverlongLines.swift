@@ -1,3 +1,4 @@
+internal import WaybillProtocol
 internal import WaybillSystem
 
 /// Moves lines that are too long to be events past, into the quarantine folder, a buffer at a time.

@@ -1,3 +1,4 @@
+internal import WaybillProtocol
 internal import WaybillSystem
 
 /// Cuts a file into batches of whole lines.

@@ -1,3 +1,4 @@
+internal import WaybillProtocol
 internal import WaybillSystem
 
 /// What the receiver says about a stream, and what becomes durable of it here.

@@ -1,3 +1,4 @@
+internal import WaybillProtocol
 package import WaybillSystem
 
 /// Keeps the registry's file up with the streams; of what is in it only a checksum of each entry is in memory.

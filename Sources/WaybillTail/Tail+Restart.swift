@@ -1,3 +1,4 @@
+internal import WaybillProtocol
 internal import WaybillSystem
 
 /// Brings the registry's entries and the files on disk together again.

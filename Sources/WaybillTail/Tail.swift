@@ -1,3 +1,4 @@
+package import WaybillProtocol
 package import WaybillSystem
 
 /// Follows files and cuts them into batches of whole lines: discovery, identity, rotation, registry.

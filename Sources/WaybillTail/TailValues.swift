@@ -1,3 +1,4 @@
+package import WaybillProtocol
 package import WaybillSystem
 
 /// The name an agent is known by; part of the ids of foreign streams.
@@ -12,25 +13,6 @@ package struct AgentName: Hashable, Sendable, CustomStringConvertible {
         let bytes = name.utf8
         guard (1...Self.byteCountMax).contains(bytes.count), bytes.allSatisfy(StreamID.isAllowed) else { return nil }
         self.description = name
-    }
-}
-
-/// What a stream is called for ever: 1 to 128 bytes of `A-Z a-z 0-9 . _ : -`.
-package struct StreamID: Hashable, Sendable, CustomStringConvertible {
-    package let description: String
-
-    init(unchecked description: String) {
-        self.description = description
-    }
-
-    static func isAllowed(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: ":"),
-            UInt8(ascii: "-"):
-            true
-        default: false
-        }
     }
 }
 
@@ -113,14 +95,6 @@ package struct TailLimits: Hashable, Sendable {
 
 /// What one read of a stream gave.
 package enum TailRead: Hashable, Sendable {
-    /// Why bytes are given up on purpose.
-    package enum SkipReason: String, Hashable, Sendable {
-        /// Longer than ``TailLimits/lineByteCountMax``; the bytes are in the quarantine folder.
-        case tooLong = "too-long"
-        /// The end of a segment whose writer died in the middle of a line.
-        case tornTail = "torn-tail"
-    }
-
     /// Whole lines, at the start of the caller's buffer.
     ///
     /// `isFinalUnterminated`: one line without LF, the last that this stream will ever have.

@@ -128,13 +128,13 @@ package final class FaultyFileSystem: FileSystem {
         try self.call("open", path) { disk, _ throws(FileSystemError) in
             if disk.names[path] == nil {
                 guard mode != .read, disk.names[Path.parent(of: path)] != nil else {
-                    throw FileSystemError("open", path: path, errno: SystemErrorText.noEntry)
+                    throw FileSystemError("open", path: path, errno: Errno.noEntry)
                 }
                 disk.nodes[disk.nextNode] = Node()
                 disk.names[path] = disk.nextNode
                 disk.nextNode += 1
             } else if mode == .appendNew {
-                throw FileSystemError("open", path: path, errno: SystemErrorText.exists)
+                throw FileSystemError("open", path: path, errno: Errno.exists)
             }
             let node = disk.names[path]!  // Made just now where it was missing.
             if mode == .replace { disk.nodes[node]?.bytes = [] }
@@ -222,7 +222,7 @@ package final class FaultyFileSystem: FileSystem {
     package func rename(_ path: String, to newPath: String) throws(FileSystemError) {
         try self.call("rename", path) { disk, _ throws(FileSystemError) in
             guard let node = disk.names.removeValue(forKey: path) else {
-                throw FileSystemError("rename", path: path, errno: SystemErrorText.noEntry)
+                throw FileSystemError("rename", path: path, errno: Errno.noEntry)
             }
             disk.names[newPath] = node
         }
@@ -239,7 +239,7 @@ package final class FaultyFileSystem: FileSystem {
     package func unlink(_ path: String) throws(FileSystemError) {
         try self.call("unlink", path) { disk, _ throws(FileSystemError) in
             guard disk.names.removeValue(forKey: path) != nil else {
-                throw FileSystemError("unlink", path: path, errno: SystemErrorText.noEntry)
+                throw FileSystemError("unlink", path: path, errno: Errno.noEntry)
             }
         }
     }

@@ -61,7 +61,7 @@ public final class Recorder: Sendable {
 
     /// Lets the disk refuse everything from now on, as a full one does.
     public func fillDisk() {
-        self.disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+        self.disk.setFaults { _ in .error(Errno.noSpace) }
     }
 
     /// Gives the disk room again.

@@ -70,7 +70,7 @@ extension Benchmark {
     static func exporters(_ lines: UnsafeRawBufferPointer, _ lineCount: Int, _ bench: inout Bench) {
         let reader = EventReader(source: Self.source)
         let now = Self.now
-        for provider in ProviderID.allCases {
+        for provider in Destination.allCases {
             var exporter = Exporter(ExportOptions(provider: provider))
             var sink = CountingSink()
             bench.measure("export-\(provider)", items: lineCount, bytes: lines.count, allocationsMax: 0) {
@@ -164,7 +164,7 @@ private struct CountingSink: ExportSink {
     mutating func write(_ record: ExportRecord) { self.eventCount += record.eventCount }
     mutating func refuse(_ refusal: Refusal) { self.refusedCount += 1 }
     mutating func hold(_ event: HeldEvent) { self.eventCount += 1 }
-    mutating func skip(_ reason: WaybillExport.SkipReason) { self.eventCount += 1 }
+    mutating func skip(_ reason: NotExported) { self.eventCount += 1 }
 }
 
 /// Takes a value so that its making is not left out.

@@ -45,7 +45,7 @@ struct Sample {
 
     private static func text(_ time: WallTime) -> String {
         var text = ByteBuilder(capacity: 32)
-        Timestamp.append(time, to: &text)
+        TimeText.append(time, to: &text)
         return String(decoding: text.bytes, as: UTF8.self)
     }
 }

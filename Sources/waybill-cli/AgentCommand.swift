@@ -4,6 +4,7 @@ import ServiceLifecycle
 import UnixSignals
 import WaybillAgent
 import WaybillConsole
+import WaybillEvent
 import WaybillExport
 import WaybillSystem
 import WaybillTail
@@ -106,7 +107,7 @@ struct AgentCommand: AsyncParsableCommand {
             throw ExitCode.unreachable
         case .failed(let error):
             Console.printError("the state directory or a spool cannot be used: \(error)")
-            throw error.errno == SystemErrorText.inUse ? ExitCode.badConfiguration : ExitCode.files
+            throw error.errno == Errno.inUse ? ExitCode.badConfiguration : ExitCode.files
         case .unsecurable(let error):
             Console.printError("\(error)")
             throw ExitCode.badConfiguration

@@ -1,3 +1,4 @@
+import WaybillEvent
 import WaybillExport
 import WaybillSystem
 
@@ -60,7 +61,7 @@ extension ConfigurationFile {
         guard !path.isEmpty else { return nil }
         let file = MappingFile.read(Self.path(path, in: directory))
         section.add(file.problems)
-        guard let provider = ProviderID(customName: name) else {
+        guard let provider = Destination(customName: name) else {
             if !name.isEmpty {
                 section.complain(
                     "name", "is a letter a to z and up to 31 of a to z, 0 to 9 and -, and no other provider's name")

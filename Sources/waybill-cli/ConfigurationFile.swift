@@ -1,6 +1,7 @@
 import ArgumentParser
 import WaybillAgent
 import WaybillConsole
+import WaybillEvent
 import WaybillExport
 import WaybillProjection
 import WaybillReceiver

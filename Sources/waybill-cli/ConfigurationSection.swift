@@ -1,4 +1,5 @@
 import WaybillAgent
+import WaybillEvent
 import WaybillExport
 import WaybillJSON
 import WaybillProjection
@@ -216,7 +217,7 @@ struct ConfigurationSection {
         let json = Self.json(node)
         switch type {
         case .string where text != nil: return text
-        case .time where text.flatMap(Timestamp.parse(text:)) != nil: return text
+        case .time where text.flatMap(TimeText.parse(text:)) != nil: return text
         case .number where json.flatMap(Self.jsonKind) == .number: return json
         case .boolean where json == "true" || json == "false": return json
         case .json where json != nil: return json
@@ -340,11 +341,11 @@ struct ConfigurationSection {
         return hour * 3600 + minute * 60
     }
 
-    mutating func provider(_ key: String) -> ProviderID? {
+    mutating func provider(_ key: String) -> Destination? {
         let name = self.requiredText(key)
         guard !name.isEmpty else { return nil }
         do throws(UnknownProvider) {
-            return try ProviderID(named: name)
+            return try Destination(named: name)
         } catch {
             self.complain(key, "\(error)")
             return nil

@@ -33,7 +33,7 @@ struct DemoCommand: ParsableCommand {
         do throws(FileSystemError) {
             try files.createDirectories(self.directory)
             guard try files.list(self.directory).isEmpty else {
-                throw FileSystemError("demo", path: self.directory, errno: SystemErrorText.notEmpty)
+                throw FileSystemError("demo", path: self.directory, errno: Errno.notEmpty)
             }
             let demo = Demo(root: self.directory, appCount: self.apps, eventCount: self.events, killCount: self.kills)
             let ledger = try demo.run()

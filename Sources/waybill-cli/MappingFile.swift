@@ -1,3 +1,4 @@
+import WaybillEvent
 import WaybillExport
 import WaybillJSON
 import WaybillSystem

@@ -2,8 +2,8 @@ import ArgumentParser
 import Logging
 import ServiceLifecycle
 import UnixSignals
-import WaybillArchive
 import WaybillAgent
+import WaybillArchive
 import WaybillConsole
 import WaybillExport
 import WaybillReceiver
@@ -37,7 +37,7 @@ struct ReceiverCommand: AsyncParsableCommand {
 
     @Option(
         help: """
-            Exports to write, separated by commas, or none: \(ProviderID.list). (default: ga4,mixpanel,csv; with \
+            Exports to write, separated by commas, or none: \(Destination.list). (default: ga4,mixpanel,csv; with \
             --config the file's)
             """)
     var exports: String?

@@ -1,6 +1,7 @@
 import ArgumentParser
 import WaybillArchive
 import WaybillConsole
+import WaybillEvent
 import WaybillExport
 import WaybillJSON
 import WaybillProjection
@@ -26,7 +27,7 @@ struct ReplayCommand: ParsableCommand {
     @Option(help: "A receiver's data directory.")
     var data: String
 
-    @Option(help: "Which exports, separated by commas: \(ProviderID.list).")
+    @Option(help: "Which exports, separated by commas: \(Destination.list).")
     var provider: String
 
     @Option(help: "A receiver's configuration file, for the export's mapping and options and for custom providers.")
@@ -177,8 +178,6 @@ struct ReplayCommand: ParsableCommand {
     }
 }
 
-extension EventKind: ExpressibleByArgument {}
-
 extension OptionReader {
     /// The exports of a list of one provider or more.
     fileprivate static func replayedExports(_ list: String, config: String?) throws -> [ExportOptions] {
@@ -224,7 +223,7 @@ extension Replay.Failure {
 
 extension Replay.Counts {
     /// One line of JSON.
-    fileprivate func json(of provider: ProviderID, isDryRun: Bool) -> String {
+    fileprivate func json(of provider: Destination, isDryRun: Bool) -> String {
         var json =
             "{\"provider\":\"\(provider.rawValue)\",\"lines\":\(self.lines),\"bytes\":\(self.bytes),"
             + "\"exported\":\(self.events.exported),\"refused\":\(self.events.refused),"

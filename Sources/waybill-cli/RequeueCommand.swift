@@ -29,7 +29,7 @@ struct RequeueCommand: ParsableCommand {
     @Flag(help: "Lines of the quarantine.")
     var quarantine = false
 
-    @Option(help: "Events that this provider refused: \(ProviderID.list).")
+    @Option(help: "Events that this provider refused: \(Destination.list).")
     var dead: String?
 
     @Option(help: "Only with this reason; may be given several times.")

@@ -21,9 +21,9 @@ extension NetworkAddress: ExpressibleByArgument {
 
 /// Reads options that need more than a type.
 enum OptionReader {
-    static func provider(_ name: String) throws -> ProviderID {
+    static func provider(_ name: String) throws -> Destination {
         do {
-            return try ProviderID(named: name)
+            return try Destination(named: name)
         } catch {
             throw ValidationError("\(error)")
         }
@@ -41,7 +41,7 @@ enum OptionReader {
     }
 
     /// A list such as `ga4,csv`; `none` for an empty one.
-    static func providers(_ list: String) throws -> [ProviderID] {
+    static func providers(_ list: String) throws -> [Destination] {
         if list == "none" { return [] }
         let providers = try list.split(separator: ",").map { try self.provider(String($0)) }
         guard !providers.isEmpty, Set(providers).count == providers.count else {

@@ -2,6 +2,7 @@ import ArgumentParser
 import WaybillAgent
 import WaybillReceiver
 import WaybillSystem
+import WaybillTLS
 
 /// How a receiver speaks TLS.
 struct ReceiverTLSOptions: ParsableArguments {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import WaybillConsole
+import WaybillEvent
 import WaybillExport
 import WaybillJSON
 import WaybillSystem
@@ -24,7 +25,7 @@ struct TransformCommand: ParsableCommand {
             lines were no events. Rules about an event's age apply with --as-of alone.
             """)
 
-    @Option(help: "Which export: \(ProviderID.list).")
+    @Option(help: "Which export: \(Destination.list).")
     var provider: String
 
     @Option(help: "A receiver's configuration file, for the export's mapping and options and for custom providers.")
@@ -48,7 +49,7 @@ struct TransformCommand: ParsableCommand {
     func validate() throws {
         if self.config == nil { _ = try OptionReader.provider(self.provider) }
         if (self.env == nil) != (self.bundle == nil) { throw ValidationError("--env and --bundle go together") }
-        if let asOf, Timestamp.parse(text: asOf) == nil {
+        if let asOf, TimeText.parse(text: asOf) == nil {
             throw ValidationError("--as-of is a time such as 2026-11-20T12:00:00Z")
         }
     }
@@ -59,7 +60,7 @@ struct TransformCommand: ParsableCommand {
         var transform = try Transform(options: options, dead: self.dead)
         let source = SourceDescription(
             env: self.env ?? .prod, bundle: self.bundle ?? "unknown", isForeign: self.env != nil)
-        let receivedAt = self.asOf.flatMap(Timestamp.parse(text:)) ?? POSIXClock().wallTime()
+        let receivedAt = self.asOf.flatMap(TimeText.parse(text:)) ?? POSIXClock().wallTime()
         let counts = try transform.run(source: source, receivedAt: receivedAt, isAgeJudged: self.asOf != nil)
         Console.write(counts.json + "\n", to: STDERR_FILENO)
         if counts.badLines > 0 { throw ExitCode.badInput }
@@ -121,7 +122,7 @@ private struct StreamSink: ExportSink, ~Copyable {
         self.counts.held += 1
     }
 
-    mutating func skip(_ reason: SkipReason) {
+    mutating func skip(_ reason: NotExported) {
         self.counts.skipped += 1
     }
 }
@@ -159,7 +160,7 @@ private struct Transform: ~Copyable {
             let count = read(STDIN_FILENO, &chunk, chunk.count)
             if count < 0, errno == EINTR { continue }
             guard count >= 0 else {
-                Console.printError("standard input cannot be read: \(SystemErrorText.message(errno))")
+                Console.printError("standard input cannot be read: \(Errno.message(errno))")
                 throw ExitCode.files
             }
             if count == 0 { break }

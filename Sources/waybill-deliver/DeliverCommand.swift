@@ -3,6 +3,7 @@ import Logging
 import UnixSignals
 import WaybillConsole
 import WaybillDelivery
+import WaybillEvent
 import WaybillExport
 import WaybillSystem
 
@@ -102,7 +103,7 @@ struct DeliverCommand: AsyncParsableCommand {
 
     private func deliverable() throws -> DeliverableProvider {
         do {
-            return try DeliverableProvider(try ProviderID(named: self.provider))
+            return try DeliverableProvider(try Destination(named: self.provider))
         } catch {
             throw ValidationError("\(error)")
         }

@@ -114,7 +114,7 @@ extension Place {
             Issue.record("delivered to nobody")
             return
         }
-        #expect(failure.code == "unreachable")
+        #expect(failure.code == .unreachable)
         #expect([failure.deliveredCount, failure.remainingCount] == [0, 100])
     }
     let waybill = try place.waybill(ManualClock(after: 1000))

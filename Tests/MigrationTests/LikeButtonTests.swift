@@ -123,7 +123,7 @@ private struct LikeButton {
 }
 
 /// The app in one of its environments, its spools in `folder`.
-private func configuration(_ environment: WaybillEvent.DeploymentEnvironment, in folder: String)
+private func configuration(_ environment: DeploymentEnvironment, in folder: String)
     -> WaybillClient.Configuration
 {
     WaybillClient.Configuration(
@@ -142,7 +142,7 @@ private func spoolLines(_ spool: String) throws -> [String] {
 @Test func `developers, testers and users have spools of their own, and no export mixes them`() throws {
     try withFolder { folder in
         var all: [String] = []
-        for (environment, count) in [(WaybillEvent.DeploymentEnvironment.dev, 1), (.internal, 2), (.prod, 3)] {
+        for (environment, count) in [(DeploymentEnvironment.dev, 1), (.internal, 2), (.prod, 3)] {
             var button = LikeButton("m-17", try WaybillClient(configuration(environment, in: folder)))
             for _ in 0..<count { button.tap() }
             let own = try spoolLines("\(folder)/\(environment.rawValue)")

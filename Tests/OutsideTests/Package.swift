@@ -3,7 +3,7 @@ import Foundation
 import PackageDescription
 
 // An app's package, as Tools/outside copies it out of the repository: the products and swift-log, every warning an error.
-// WAYBILL is where the repository is, WAYBILL_ALL asks for the products that pull in packages.
+// WAYBILL is where the repository is, WAYBILL_ALL asks for the products that pull in packages, by their trait.
 let repository = ProcessInfo.processInfo.environment["WAYBILL"] ?? "../.."
 let isAll = ProcessInfo.processInfo.environment["WAYBILL_ALL"] != nil
 
@@ -32,7 +32,7 @@ var targets: [Target] = [
         swiftSettings: settings),
 ]
 let dependencies: [Package.Dependency] = [
-    .package(name: "waybill", path: repository),
+    .package(name: "waybill", path: repository, traits: isAll ? ["Networking"] : []),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
 ]
 if isAll {

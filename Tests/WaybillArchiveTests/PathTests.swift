@@ -87,7 +87,7 @@ import WaybillSystem
             let disk = CrashFileSystem()
             let data = DataDirectory(root: "/data", files: disk)
             try data.create()
-            disk.fail(call: call, .error(SystemErrorText.inputOutput))
+            disk.fail(call: call, .error(Errno.inputOutput))
             #expect(throws: DataDirectoryError.self) { try data.lock(processID: 1) }
             #expect(disk.openDescriptorCount == 0)
         }

@@ -1,5 +1,6 @@
 import Testing
 import WaybillCompression
+import WaybillEvent
 import WaybillExport
 import WaybillSystem
 

@@ -48,7 +48,7 @@ private func names(_ range: Range<Int>) -> [String] { range.map { "e\($0)" } }
             return
         }
         #expect([failure.deliveredCount, failure.remainingCount] == [0, 10])
-        #expect(failure.code == "unreachable")
+        #expect(failure.code == .unreachable)
     }
     let waybill = try place.waybill()
     waybill.track("e10")
@@ -125,7 +125,7 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
         Issue.record("delivered to nobody")
         return
     }
-    #expect(failure.code == "deadline")
+    #expect(failure.code == .deadline)
     #expect([failure.deliveredCount, failure.remainingCount] == [0, 10])
     let next = try place.dispatcher()
     #expect(try await place.receiving { await next.drain(until: .now + .seconds(60)) } == .delivered(10, remaining: 0))
@@ -145,13 +145,13 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
         Issue.record("delivered to nobody")
         return
     }
-    #expect(failure.code == "deadline")
+    #expect(failure.code == .deadline)
     before.cancel()
     guard case .failed(let stopped) = await before.value else {
         Issue.record("delivered to nobody")
         return
     }
-    #expect(stopped.code == "stopped")
+    #expect(stopped.code == .stopped)
 }
 
 @Test func `rounds asked for at the same time follow each other and repeat nothing`() async throws {
@@ -178,13 +178,13 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     var agent = SpoolClaims([place.spool], on: POSIXFileSystem())
     try agent.claim()
     let error = #expect(throws: DispatchFailure.self) { try place.dispatcher() }
-    #expect(error?.code == "in-use")
+    #expect(error?.code == .inUse)
     #expect(error?.message.hasSuffix("/spool is locked); stop one of them") == true)
     guard case .failed(let failure) = await early.dispatch() else {
         Issue.record("two ship one spool")
         return
     }
-    #expect(failure.code == "in-use")
+    #expect(failure.code == .inUse)
     agent = SpoolClaims([], on: POSIXFileSystem())
     #expect(try await place.receiving { await early.dispatch() } == .delivered(1, remaining: 0))
 }

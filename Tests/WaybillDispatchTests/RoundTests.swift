@@ -99,7 +99,7 @@ private func failure(of result: DispatchResult) -> DispatchFailure? {
             await dispatcher.drain(until: .now + limit)
         }
     }
-    #expect(failed.code == "deadline")
+    #expect(failed.code == .deadline)
     #expect([failed.deliveredCount, failed.remainingCount] == [0, 1])
     #expect(failed.message.hasPrefix("the deadline came first; the rest goes with the next round. The last failure: "))
     #expect(failed.message.hasSuffix("or make the dispatcher with `security: .plain` (tls-plaintext)"))
@@ -158,9 +158,9 @@ private func failureThatSaysWhy(
     // Refused if a lock were held.
     let next = try place.dispatcher()
     let (firstResult, secondResult) = await (first, second)
-    #expect(failure(of: firstResult)?.code == "stopped")
+    #expect(failure(of: firstResult)?.code == .stopped)
     // It waited for its turn and lost it, or was asked for too late.
-    #expect(failure(of: secondResult)?.code == "suspended")
+    #expect(failure(of: secondResult)?.code == .suspended)
     #expect(try await place.receiving { await next.dispatch() } == .delivered(1, remaining: 0))
 }
 
@@ -180,7 +180,7 @@ private func failureThatSaysWhy(
         for number in 0..<10 {
             waybill.track("e\(number)")
             let refused = await dispatcher.dispatch()
-            #expect(failure(of: refused)?.code == "suspended")
+            #expect(failure(of: refused)?.code == .suspended)
             #expect(await dispatcher.drain(until: .now + .seconds(600)) == .delivered(1, remaining: 0))
         }
         // The one that was cancelled may have been told of late.
@@ -204,7 +204,7 @@ private func failureThatSaysWhy(
     while !silent.hasCaller { await Task.yield() }
     await dispatcher.suspend()
     let ended = await drain
-    #expect(failure(of: ended)?.code == "stopped")
+    #expect(failure(of: ended)?.code == .stopped)
     let next = await dispatcher.drain(until: .now + .milliseconds(50))
-    #expect(failure(of: next)?.code == "deadline")
+    #expect(failure(of: next)?.code == .deadline)
 }

@@ -27,7 +27,7 @@ import WaybillExport
         (String(repeating: "a", count: 32), true), (String(repeating: "a", count: 33), false),
     ])
     func `a name is a plain word that means nothing else`(name: String, isGood: Bool) {
-        #expect((ProviderID(customName: name) != nil) == isGood)
+        #expect((Destination(customName: name) != nil) == isGood)
     }
 
     @Test(arguments: [

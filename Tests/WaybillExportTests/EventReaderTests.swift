@@ -1,4 +1,5 @@
 import Testing
+import WaybillEvent
 import WaybillExport
 import WaybillJSON
 import WaybillSystem

@@ -1,4 +1,5 @@
 import Testing
+import WaybillEvent
 import WaybillJSON
 import WaybillSystem
 
@@ -18,7 +19,7 @@ struct Example: Provider {
         kind != .user && kind != .meta
     }
 
-    func map(_ event: borrowing EventView, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+    func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         guard let id = event.uuid else {
             return .refused(RefusalCause(.unreadable, "id is missing or no UUID", field: "id"))
         }
@@ -49,7 +50,7 @@ struct Example: Provider {
 /// The provider that `Protocol/formats/providers.md` shows.
 @Suite struct ExampleProviderTests {
     private func map(_ line: String) -> (text: String, fixes: FixCounts) {
-        var view = EventView()
+        var view = MappedEvent()
         var draft = Draft()
         let bytes = Array(line.utf8)
         guard case .event(let facts) = read(bytes) else { preconditionFailure("not an event: \(line)") }

@@ -1,4 +1,5 @@
 import Testing
+import WaybillEvent
 import WaybillExport
 import WaybillJSON
 import WaybillSystem
@@ -33,7 +34,7 @@ struct RecordingSink: ExportSink {
     var records: [Record] = []
     var refusals: [DeadLetter] = []
     var held: [Held] = []
-    var skipped: [SkipReason] = []
+    var skipped: [NotExported] = []
 
     var output: String { self.records.map(\.text).joined() }
     var eventCount: Int { self.records.reduce(0) { $0 + $1.eventCount } }
@@ -65,7 +66,7 @@ struct RecordingSink: ExportSink {
                 text: String(decoding: event.record.bytes, as: UTF8.self)))
     }
 
-    mutating func skip(_ reason: SkipReason) {
+    mutating func skip(_ reason: NotExported) {
         self.skipped.append(reason)
     }
 }

@@ -1,23 +1,24 @@
 import Testing
+import WaybillEvent
 import WaybillExport
 import WaybillJSON
 import WaybillSystem
 
 @Suite struct ExporterTests {
     @Test func `an unknown provider is answered with those that exist`() {
-        let error = #expect(throws: UnknownProvider.self) { try ProviderID(named: "ga5") }
+        let error = #expect(throws: UnknownProvider.self) { try Destination(named: "ga5") }
         #expect(
             error?.description
                 == "there is no provider \"ga5\"; choose one of: ga4, mixpanel, mixpanel-profiles, amplitude, segment, posthog, snowplow, "
                 + "flurry, csv, syslog, journald")
-        #expect(throws: Never.self) { try ProviderID(named: "csv") }
+        #expect(throws: Never.self) { try Destination(named: "csv") }
     }
 
     @Test(arguments: [
-        (",\"providers\":[]", SkipReason.notSubscribed), (",\"providers\":[\"csv\"]", .notSubscribed),
+        (",\"providers\":[]", NotExported.notSubscribed), (",\"providers\":[\"csv\"]", .notSubscribed),
         (",\"overrides\":{\"ga4\":{\"skip\":true}}", .override),
     ])
-    func `an event that is not for the provider is skipped`(members: String, reason: SkipReason) {
+    func `an event that is not for the provider is skipped`(members: String, reason: NotExported) {
         #expect(export([event(members: members)], ExportOptions(provider: .ga4)).skipped == [reason])
     }
 
@@ -28,8 +29,8 @@ import WaybillSystem
         #expect(export([event(members: members)], ExportOptions(provider: .ga4)).eventCount == 1)
     }
 
-    @Test(arguments: ProviderID.allCases)
-    func `meta events go to the system's logs alone`(provider: ProviderID) {
+    @Test(arguments: Destination.allCases)
+    func `meta events go to the system's logs alone`(provider: Destination) {
         let sink = export([event(name: "wb.start", kind: "meta")], ExportOptions(provider: provider))
         let isLog = provider == .syslog || provider == .journald
         #expect(sink.skipped == (isLog ? [] : [.kind]))

@@ -4,7 +4,7 @@ import WaybillSystem
 
 /// The files in `Protocol/vectors/providers` are the contract.
 @Suite struct GoldenTests {
-    private func seoul(_ provider: ProviderID) throws -> ExportOptions {
+    private func seoul(_ provider: Destination) throws -> ExportOptions {
         ExportOptions(
             provider: provider, zone: try TimeZoneRules(named: "Asia/Seoul", from: POSIXFileSystem()))
     }
@@ -34,9 +34,9 @@ import WaybillSystem
     /// Everything but time zones is as it is by default.
     @Test(
         arguments: [
-            ProviderID.mixpanelProfiles, .amplitude, .segment, .posthog, .snowplow, .flurry, .syslog, .journald,
+            Destination.mixpanelProfiles, .amplitude, .segment, .posthog, .snowplow, .flurry, .syslog, .journald,
         ], ["golden-events.ndjson", "odd-events.ndjson"])
-    func `events become exactly the golden file`(provider: ProviderID, events: String) throws {
+    func `events become exactly the golden file`(provider: Destination, events: String) throws {
         let sink = export(lines(try vector(events)), ExportOptions(provider: provider))
         let description = Exporter.description(of: provider)
         let records = sink.records.map { Array($0.text.utf8) }.joined(separator: description.separator)

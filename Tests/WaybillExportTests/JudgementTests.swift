@@ -1,4 +1,5 @@
 import Testing
+import WaybillEvent
 import WaybillExport
 import WaybillSystem
 
@@ -13,7 +14,7 @@ import WaybillSystem
         for _ in 0..<4000 {
             var line = Array(events.next().utf8)
             if Bool.random(using: &random) { Self.spoil(&line, using: &random) }
-            let providers: [ProviderID] = [.csv, .mixpanel, .posthog, .ga4]
+            let providers: [Destination] = [.csv, .mixpanel, .posthog, .ga4]
             let options = ExportOptions(provider: providers.randomElement(using: &random) ?? .csv)
             var (scanned, parsed) = (RecordingSink(), RecordingSink())
             var scanning = Exporter(options)
@@ -43,9 +44,9 @@ import WaybillSystem
         #expect((1000..<3900).contains(accepted))
     }
 
-    @Test(arguments: [ownSource, foreignSource], ProviderID.allCases)
+    @Test(arguments: [ownSource, foreignSource], Destination.allCases)
     func `lines that were parsed for several exports give each what parsing them alone does`(
-        source: SourceDescription, provider: ProviderID
+        source: SourceDescription, provider: Destination
     ) {
         var events = RandomEvents(seed: 21)
         var random = SeededGenerator(seed: 22)

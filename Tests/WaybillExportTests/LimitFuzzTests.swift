@@ -13,7 +13,7 @@ import WaybillSystem
     /// Made once, since it takes longer than all exports of it.
     private static let sharedLines = lines(seed: 6)
 
-    private static func run(_ provider: ProviderID, _ lines: [String]) -> RecordingSink {
+    private static func run(_ provider: Destination, _ lines: [String]) -> RecordingSink {
         export(lines, ExportOptions(provider: provider))
     }
 
@@ -57,8 +57,8 @@ import WaybillSystem
     }
 
     /// What a record may hold is judged by `Tools/validators`.
-    @Test(arguments: ProviderID.allCases)
-    func `every event is accounted for, whatever the provider`(provider: ProviderID) throws {
+    @Test(arguments: Destination.allCases)
+    func `every event is accounted for, whatever the provider`(provider: Destination) throws {
         let lines = Self.sharedLines
         let sink = Self.run(provider, lines)
         #expect(sink.accounted == lines.count)
@@ -66,8 +66,8 @@ import WaybillSystem
         try Self.checkDeadLetters(sink, provider.rawValue)
     }
 
-    @Test(arguments: ProviderID.allCases)
-    func `the same events give the same bytes again`(provider: ProviderID) {
+    @Test(arguments: Destination.allCases)
+    func `the same events give the same bytes again`(provider: Destination) {
         let lines = Self.sharedLines
         let first = Self.run(provider, lines)
         let second = Self.run(provider, lines)
@@ -96,9 +96,9 @@ import WaybillSystem
         return OperatorMapping(rules)
     }
 
-    @Test(arguments: ProviderID.allCases)
+    @Test(arguments: Destination.allCases)
     func `what a mapping made of events is within the limits too, and every event accounted for`(
-        provider: ProviderID
+        provider: Destination
     ) throws {
         var options = ExportOptions(provider: provider)
         options.mapping = Self.mapping(seed: 11)

@@ -1,10 +1,11 @@
 import Testing
+import WaybillEvent
 import WaybillExport
 
 /// Which events an operator takes, and what becomes of their names and fields.
 @Suite struct OperatorMappingTests {
     private func options(
-        _ provider: ProviderID = .csv, _ change: (inout OperatorMapping.Rules) -> Void
+        _ provider: Destination = .csv, _ change: (inout OperatorMapping.Rules) -> Void
     ) -> ExportOptions {
         var rules = OperatorMapping.Rules(version: 7)
         change(&rules)
@@ -182,8 +183,8 @@ import WaybillExport
         #expect(refusal.line.contains("\"mapping\":7,\"event\":\(line)}"))
     }
 
-    @Test(arguments: ProviderID.allCases)
-    func `a mapping that says nothing changes nothing`(provider: ProviderID) throws {
+    @Test(arguments: Destination.allCases)
+    func `a mapping that says nothing changes nothing`(provider: Destination) throws {
         for file in ["golden-events.ndjson", "odd-events.ndjson"] {
             let events = lines(try vector(file))
             let plain = export(events, ExportOptions(provider: provider))

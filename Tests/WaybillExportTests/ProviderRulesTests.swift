@@ -3,7 +3,7 @@ import WaybillExport
 
 /// What each provider's own rules do at their edges; limits as a whole are judged from outside by `Tools/validators`.
 @Suite struct ProviderRulesTests {
-    private func refusal(_ provider: ProviderID, _ line: String) -> RefusalReason? {
+    private func refusal(_ provider: Destination, _ line: String) -> RefusalReason? {
         export([line], ExportOptions(provider: provider)).refusals.first?.reason
     }
 
@@ -12,36 +12,36 @@ import WaybillExport
     }
 
     @Test(arguments: [
-        (ProviderID.mixpanelProfiles, RefusalReason.mixpanelBadID), (.amplitude, .amplitudeBadID),
+        (Destination.mixpanelProfiles, RefusalReason.mixpanelBadID), (.amplitude, .amplitudeBadID),
         (.segment, .segmentNoUser), (.posthog, .posthogBadID),
     ])
-    func `an event of nobody is refused`(provider: ProviderID, reason: RefusalReason) {
+    func `an event of nobody is refused`(provider: Destination, reason: RefusalReason) {
         let line = self.replacing(anon: "", in: event(kind: "user", user: nil, members: #","traits":{"a":1}"#))
         #expect(self.refusal(provider, line) == reason)
     }
 
     @Test(arguments: [
-        (ProviderID.amplitude, RefusalReason.amplitudeNoInsertID), (.segment, .segmentNoMessageID),
+        (Destination.amplitude, RefusalReason.amplitudeNoInsertID), (.segment, .segmentNoMessageID),
         (.posthog, .posthogNoUUID), (.snowplow, .snowplowNoEventID),
     ])
-    func `an event without an id is refused`(provider: ProviderID, reason: RefusalReason) {
+    func `an event without an id is refused`(provider: Destination, reason: RefusalReason) {
         let line = event().replacing("\"id\":\"019550fc-2dfb-7b1c-82d3-000000000001\",", with: "")
         #expect(self.refusal(provider, line) == reason)
     }
 
-    @Test(arguments: [ProviderID.posthog, .snowplow])
-    func `an id that is no UUID is refused where one is asked for`(provider: ProviderID) {
+    @Test(arguments: [Destination.posthog, .snowplow])
+    func `an id that is no UUID is refused where one is asked for`(provider: Destination) {
         let line = event().replacing(
             "019550fc-2dfb-7b1c-82d3-000000000001", with: "019550fc-2dfb-7b1c-82d3-00000000000g")
         #expect(self.refusal(provider, line) != nil)
     }
 
     @Test(arguments: [
-        (ProviderID.posthog, 200, RefusalReason.posthogBadID), (.snowplow, 255, .snowplowBadID),
+        (Destination.posthog, 200, RefusalReason.posthogBadID), (.snowplow, 255, .snowplowBadID),
         (.amplitude, 1024, .amplitudeBadID),
     ])
     func `an id is never cut, for it could be another person's`(
-        provider: ProviderID, limit: Int, reason: RefusalReason
+        provider: Destination, limit: Int, reason: RefusalReason
     ) {
         let longest = String(repeating: "한", count: limit)
         #expect(self.refusal(provider, event(user: longest)) == nil)
@@ -145,7 +145,7 @@ import WaybillExport
     }
 
     @Test func `logs name a user when they are told to`() {
-        for provider in [ProviderID.syslog, .journald] {
+        for provider in [Destination.syslog, .journald] {
             var options = ExportOptions(provider: provider)
             #expect(!export([event(user: "u-77")], options).output.contains("u-77"))
             options.syslog.includesUser = true

@@ -6,10 +6,10 @@ extension CrashFileSystem {
         _ = try self.count("open", path, changes: mode != .read)
         var node = self.find(path)
         if mode == .read, node == nil {
-            throw FileSystemError("open", path: path, errno: SystemErrorText.noEntry)
+            throw FileSystemError("open", path: path, errno: Errno.noEntry)
         }
         if mode == .appendNew, node != nil {
-            throw FileSystemError("open", path: path, errno: SystemErrorText.exists)
+            throw FileSystemError("open", path: path, errno: Errno.exists)
         }
         if node == nil {
             let new = self.makeNode(.regular)
@@ -125,7 +125,7 @@ extension CrashFileSystem {
         _ = try self.count("rename", path)
         let (parent, newParent) = (try self.parent(of: path, "rename"), try self.parent(of: newPath, "rename"))
         guard let node = parent.names[Path.name(of: path)] else {
-            throw FileSystemError("rename", path: path, errno: SystemErrorText.noEntry)
+            throw FileSystemError("rename", path: path, errno: Errno.noEntry)
         }
         if parent === newParent {
             self.change(parent, [Path.name(of: path): nil, Path.name(of: newPath): node])
@@ -139,7 +139,7 @@ extension CrashFileSystem {
         _ = try self.count("exchange", path)
         let (parent, other) = (try self.parent(of: path, "exchange"), try self.parent(of: otherPath, "exchange"))
         guard let first = parent.names[Path.name(of: path)], let second = other.names[Path.name(of: otherPath)] else {
-            throw FileSystemError("exchange", path: path, errno: SystemErrorText.noEntry)
+            throw FileSystemError("exchange", path: path, errno: Errno.noEntry)
         }
         if parent === other {
             self.change(parent, [Path.name(of: path): second, Path.name(of: otherPath): first])
@@ -158,7 +158,7 @@ extension CrashFileSystem {
         _ = try self.count("unlink", path)
         let parent = try self.parent(of: path, "unlink")
         guard parent.names[Path.name(of: path)] != nil else {
-            throw FileSystemError("unlink", path: path, errno: SystemErrorText.noEntry)
+            throw FileSystemError("unlink", path: path, errno: Errno.noEntry)
         }
         self.change(parent, [Path.name(of: path): nil])
     }
@@ -174,7 +174,7 @@ extension CrashFileSystem {
     func removeDirectory(_ path: String) throws(FileSystemError) {
         _ = try self.count("removeDirectory", path)
         guard let node = self.find(path), node.names.isEmpty else {
-            throw FileSystemError("removeDirectory", path: path, errno: SystemErrorText.notEmpty)
+            throw FileSystemError("removeDirectory", path: path, errno: Errno.notEmpty)
         }
         self.change(try self.parent(of: path, "removeDirectory"), [Path.name(of: path): nil])
     }
@@ -182,7 +182,7 @@ extension CrashFileSystem {
     func list(_ path: String) throws(FileSystemError) -> [String] {
         _ = try self.count("list", path, changes: false)
         guard let node = self.find(path), node.kind == .directory else {
-            throw FileSystemError("list", path: path, errno: SystemErrorText.noEntry)
+            throw FileSystemError("list", path: path, errno: Errno.noEntry)
         }
         return node.names.keys.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
     }
@@ -190,7 +190,7 @@ extension CrashFileSystem {
     func synchronizeDirectory(_ path: String) throws(FileSystemError) {
         _ = try self.count("synchronizeDirectory", path)
         guard let node = self.find(path), node.kind == .directory else {
-            throw FileSystemError("synchronizeDirectory", path: path, errno: SystemErrorText.noEntry)
+            throw FileSystemError("synchronizeDirectory", path: path, errno: Errno.noEntry)
         }
         node.durableNames = node.names
         node.changes = []

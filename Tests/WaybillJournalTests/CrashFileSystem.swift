@@ -234,7 +234,7 @@ final class CrashFileSystem: FileSystem, @unchecked Sendable {
 
     func parent(of path: String, _ operation: String) throws(FileSystemError) -> Node {
         guard let node = self.find(Path.parent(of: path)), node.kind == .directory else {
-            throw FileSystemError(operation, path: path, errno: SystemErrorText.noEntry)
+            throw FileSystemError(operation, path: path, errno: Errno.noEntry)
         }
         return node
     }
@@ -254,14 +254,14 @@ final class CrashFileSystem: FileSystem, @unchecked Sendable {
     ) throws(FileSystemError) -> (isHalf: Bool, errno: Int32?) {
         let isStopped = self.isStopped
         self.callCount += 1
-        if isStopped { throw FileSystemError(operation, path: path, errno: SystemErrorText.inputOutput) }
+        if isStopped { throw FileSystemError(operation, path: path, errno: Errno.inputOutput) }
         var fault = self.faults[self.callCount] ?? self.pathFaults["\(operation) \(path)"]
-        if self.isStopped { fault = .half(SystemErrorText.inputOutput) }
+        if self.isStopped { fault = .half(Errno.inputOutput) }
         if fault == nil, changes, var random = self.random {
             if Int.random(in: 0..<1000, using: &random.generator) < random.perMille {
                 let faults: [Fault] = [
-                    .error(SystemErrorText.inputOutput), .error(SystemErrorText.noSpace), .short,
-                    .half(SystemErrorText.noSpace), .half(SystemErrorText.inputOutput),
+                    .error(Errno.inputOutput), .error(Errno.noSpace), .short,
+                    .half(Errno.noSpace), .half(Errno.inputOutput),
                 ]
                 fault = faults.randomElement(using: &random.generator)
             }

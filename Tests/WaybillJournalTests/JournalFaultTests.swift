@@ -5,8 +5,8 @@ import WaybillSystem
 
 @Suite struct JournalFaultTests {
     @Test(arguments: [
-        CrashFileSystem.Fault.error(SystemErrorText.inputOutput), .error(SystemErrorText.noSpace), .short,
-        .half(SystemErrorText.noSpace), .half(SystemErrorText.inputOutput),
+        CrashFileSystem.Fault.error(Errno.inputOutput), .error(Errno.noSpace), .short,
+        .half(Errno.noSpace), .half(Errno.inputOutput),
     ])
     func `a commit that fails at any call is made good by the next, and survives crashes`(
         fault: CrashFileSystem.Fault
@@ -55,7 +55,7 @@ import WaybillSystem
         bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
         for _ in 0..<50 {
             // Calls of an attempt: status, open, write.
-            bench.disk.fail(call: 3, .half(SystemErrorText.noSpace))
+            bench.disk.fail(call: 3, .half(Errno.noSpace))
             #expect(throws: FileSystemError.self) { try bench.commit(&journal) }
         }
         #expect(bench.disk.tree("/journal").isEmpty)
@@ -72,8 +72,8 @@ import WaybillSystem
         let end = journal.end
         bench.stageBatch(1, payload: [4, 5, 6], in: &journal)
         // Its calls: write, synchronize, and the cut, which fails as well.
-        bench.disk.fail(call: 2, .error(SystemErrorText.inputOutput))
-        bench.disk.fail(call: 3, .error(SystemErrorText.inputOutput))
+        bench.disk.fail(call: 2, .error(Errno.inputOutput))
+        bench.disk.fail(call: 3, .error(Errno.inputOutput))
         #expect(throws: FileSystemError.self) { try bench.commit(&journal) }
         let old = try #require(bench.disk.bytes(of: "/journal/00000000000000000000.journal"))
         #expect(old.count > end.rawValue)
@@ -112,8 +112,8 @@ import WaybillSystem
             try bench.commit(&journal)
             bench.stageBatch(1, payload: [UInt8](repeating: 4, count: 3000), in: &journal)
             // The write succeeds; the sync behind it and the cut behind that do not; then the process dies.
-            bench.disk.fail(call: 2, .error(SystemErrorText.inputOutput))
-            bench.disk.fail(call: 3, .error(SystemErrorText.inputOutput))
+            bench.disk.fail(call: 2, .error(Errno.inputOutput))
+            bench.disk.fail(call: 3, .error(Errno.inputOutput))
             #expect(throws: FileSystemError.self) { try bench.commit(&journal) }
             #expect(bench.disk.hasDroppedPages)
             bench.disk.kill()
@@ -195,11 +195,11 @@ import WaybillSystem
                 bench.stageBatch(2, payload: [UInt8](repeating: 4, count: 3000), in: &journal)
                 try bench.commit(&journal)
                 bench.disk.kill()
-                bench.disk.fail(call: call, .error(SystemErrorText.inputOutput))
+                bench.disk.fail(call: call, .error(Errno.inputOutput))
                 isOpen = (try? bench.open()) != nil
                 bench.disk.kill()
                 let copy = "/journal/\(groupStart.rawValue).group.tmp"
-                bench.disk.fail("open", of: copy, .error(SystemErrorText.noSpace))
+                bench.disk.fail("open", of: copy, .error(Errno.noSpace))
                 journal = try bench.open()
                 bench.stageBatch(1, payload: [5], in: &journal)
                 try bench.commit(&journal)

@@ -178,7 +178,7 @@ import WaybillSystem
         }
         let segments = journal.segments
         // Its calls for each segment: status, unlink.
-        bench.disk.fail(call: 4, .error(SystemErrorText.inputOutput))
+        bench.disk.fail(call: 4, .error(Errno.inputOutput))
         let late = WallTime(milliseconds: .max)
         #expect(throws: FileSystemError.self) { try journal.retire(before: journal.end, writtenBefore: late) }
         #expect(journal.segments == Array(segments[1...]))

@@ -133,7 +133,7 @@ import WaybillSystem
     @Test func `recovery that fails anywhere leaves a journal that opens`() throws {
         let (source, bytes, ends) = try Self.threeGroups()
         let torn = Array(bytes[..<(ends[2] - 3)])
-        for fault in [CrashFileSystem.Fault.error(SystemErrorText.inputOutput), .half(SystemErrorText.noSpace)] {
+        for fault in [CrashFileSystem.Fault.error(Errno.inputOutput), .half(Errno.noSpace)] {
             var call = 1
             while true {
                 let bench = try JournalBench()
@@ -155,7 +155,7 @@ import WaybillSystem
         }
     }
 
-    @Test(arguments: [SystemErrorText.inputOutput, SystemErrorText.noSpace])
+    @Test(arguments: [Errno.inputOutput, Errno.noSpace])
     func `a torn end that cannot be copied stops no start, and is lost to a full disk alone`(errno: Int32) throws {
         let (source, bytes, ends) = try Self.threeGroups()
         let tail = Array("BATCH 1 2 of a group that a crash interrupted".utf8)
@@ -170,7 +170,7 @@ import WaybillSystem
             #expect(journal.end.rawValue == ends[1])
             #expect(journal.recovery.tornByteCount == tail.count)
             #expect(bench.disk.bytes(of: "/journal/\(ends[1]).torn-1") == nil)
-            let isKept = errno != SystemErrorText.noSpace
+            let isKept = errno != Errno.noSpace
             #expect(journal.recovery.tornPath == (isKept ? path : nil))
             #expect(bench.disk.bytes(of: path) == bytes[..<ends[1]] + (isKept ? tail : []))
             // What is acknowledged from here on is behind the tail for every reader, and for the next start.
@@ -194,7 +194,7 @@ import WaybillSystem
         for call in 1...100 where !isOpen {
             let bench = try JournalBench()
             bench.disk.place("/journal/00000000000000000000.journal", Array(bytes[..<ends[1]]) + tail)
-            bench.disk.fail("write", of: "/journal/\(ends[1]).torn-1", .error(SystemErrorText.inputOutput))
+            bench.disk.fail("write", of: "/journal/\(ends[1]).torn-1", .error(Errno.inputOutput))
             bench.disk.stop(atCall: call)
             isOpen = (try? bench.open()) != nil
             bench.disk.crash(seed: UInt64(call))

@@ -54,10 +54,10 @@ import WaybillSystem
 
     /// Half of all events are of kind `user`, and profiles take 1000 of those.
     @Test(arguments: [
-        (ProviderID.snowplow, 470), (.mixpanelProfiles, 1940), (.posthog, 960), (.journald, 20), (.flurry, 20),
+        (Destination.snowplow, 470), (.mixpanelProfiles, 1940), (.posthog, 960), (.journald, 20), (.flurry, 20),
     ])
     func `errors and crashes change no byte of a part, its footer or its schemas`(
-        provider: ProviderID, count: Int
+        provider: Destination, count: Int
     ) throws {
         let options = ExportOptions(provider: provider)
         let source = try Self.bench(before: count, options)

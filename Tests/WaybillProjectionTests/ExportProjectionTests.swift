@@ -136,7 +136,7 @@ private enum Events {
 
     @Test func `an error at any call around closing leaves parts, ids and manifests right`() throws {
         let source = try Self.source.get()
-        for fault in [CrashFileSystem.Fault.error(SystemErrorText.inputOutput), .half(SystemErrorText.noSpace)] {
+        for fault in [CrashFileSystem.Fault.error(Errno.inputOutput), .half(Errno.noSpace)] {
             var call = 1
             while true {
                 let bench = try Self.copy(source)

@@ -1,5 +1,6 @@
 import Testing
 import WaybillArchive
+import WaybillEvent
 import WaybillExport
 import WaybillJournal
 import WaybillProjection

@@ -73,9 +73,9 @@ private func appendAll(on disk: FaultyFileSystem) -> (stored: [String], failures
 }
 
 @Test(arguments: [
-    Fault.half, .error(SystemErrorText.noSpace), .error(SystemErrorText.inputOutput),
-    .short(thenError: SystemErrorText.noSpace), .short(thenError: SystemErrorText.inputOutput),
-    .dirty(SystemErrorText.inputOutput),
+    Fault.half, .error(Errno.noSpace), .error(Errno.inputOutput),
+    .short(thenError: Errno.noSpace), .short(thenError: Errno.inputOutput),
+    .dirty(Errno.inputOutput),
 ])
 private func `a fault at any one call loses no stored line and doubles none`(fault: Fault) {
     let callCount = {
@@ -102,19 +102,19 @@ func `a disk that fails at random keeps exactly what was reported stored`(seed: 
     disk.setFaults { _ in
         guard generator.next() % UInt64(rate) == 0 else { return nil }
         switch generator.next() % 6 {
-        case 0: return .error(SystemErrorText.noSpace)
-        case 1: return .error(SystemErrorText.inputOutput)
-        case 2: return .short(thenError: SystemErrorText.noSpace)
-        case 3: return .short(thenError: SystemErrorText.inputOutput)
+        case 0: return .error(Errno.noSpace)
+        case 1: return .error(Errno.inputOutput)
+        case 2: return .short(thenError: Errno.noSpace)
+        case 3: return .short(thenError: Errno.inputOutput)
         case 4: return .half
-        default: return .dirty(SystemErrorText.inputOutput)
+        default: return .dirty(Errno.inputOutput)
         }
     }
     let (stored, _) = appendAll(on: disk)
     #expect(spooledLines(on: disk) == stored)
 }
 
-@Test(arguments: [Fault.dirty(SystemErrorText.inputOutput), .short(thenError: SystemErrorText.inputOutput), .half])
+@Test(arguments: [Fault.dirty(Errno.inputOutput), .short(thenError: Errno.inputOutput), .half])
 private func `of lines that are written at once, those that a failed write left whole are stored`(
     fault: Fault
 ) throws {
@@ -143,7 +143,7 @@ private func `of lines that are written at once, those that a failed write left 
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     _ = try spool.appendLine("one")
     let before = disk.callCount
-    disk.setFaults { $0 == before ? .short(thenError: SystemErrorText.inputOutput) : nil }
+    disk.setFaults { $0 == before ? .short(thenError: Errno.inputOutput) : nil }
     _ = try spool.appendLine("twotwo")
     disk.clearFaults()
     _ = try spool.appendLine("three")
@@ -168,7 +168,7 @@ func `lines of a write that failed are stored once, whatever of it the file has`
     let byteCounts = lines.map(\.utf8.count)
     // Three calls make a segment.
     let faulty = disk.callCount + (before.isEmpty ? 3 : 0)
-    disk.setFaults { $0 == faulty ? .dirty(SystemErrorText.inputOutput) : nil }
+    disk.setFaults { $0 == faulty ? .dirty(Errno.inputOutput) : nil }
     let result = Array(lines.joined().utf8).withUnsafeBytes { bytes in
         byteCounts.withUnsafeBufferPointer { spool.append(lines: bytes, byteCounts: $0) }
     }
@@ -183,7 +183,7 @@ func `lines of a write that failed are stored once, whatever of it the file has`
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     let path = "/spool/\(writerID)-00000000000000000001.ndjson"
     let named = disk.callCount + 3  // Opened, locked, renamed.
-    disk.setFaults { $0 >= named ? .dirty(SystemErrorText.inputOutput) : nil }
+    disk.setFaults { $0 >= named ? .dirty(Errno.inputOutput) : nil }
     #expect(throws: FileSystemError.self) { try spool.appendLine("first") }
     #expect(disk.bytes(path) == Array("1:fi".utf8))
     #expect(disk.isLocked(path))
@@ -197,7 +197,7 @@ func `lines of a write that failed are stored once, whatever of it the file has`
     let disk = FaultyFileSystem()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     _ = try spool.appendLine("one")
-    disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+    disk.setFaults { _ in .error(Errno.noSpace) }
     for _ in 0..<5 {
         #expect(throws: FileSystemError.self) { try spool.appendLine("lost") }
     }
@@ -277,7 +277,7 @@ private func flushCallCount(
     // The list, the segment's opening, its sync, the folder.
     for failing in 0...3 {
         let call = disk.callCount + failing
-        disk.setFaults { $0 == call ? .error(SystemErrorText.inputOutput) : nil }
+        disk.setFaults { $0 == call ? .error(Errno.inputOutput) : nil }
         #expect(throws: SpoolFlushFailure.self) { try flush.perform(on: disk) }
     }
     disk.clearFaults()
@@ -312,7 +312,7 @@ private func flushCallCount(
 /// Why a flush fails when its n-th call does; `nil` when it does not.
 private func flushFailure(_ flush: SpoolFlush, _ disk: FaultyFileSystem, at failing: Int?) -> SpoolFlushFailure? {
     let before = disk.callCount
-    disk.setFaults { failing == $0 - before ? .error(SystemErrorText.inputOutput) : nil }
+    disk.setFaults { failing == $0 - before ? .error(Errno.inputOutput) : nil }
     defer { disk.clearFaults() }
     do throws(SpoolFlushFailure) {
         try flush.perform(on: disk)
@@ -347,9 +347,9 @@ private func flushFailure(_ flush: SpoolFlush, _ disk: FaultyFileSystem, at fail
     let error = #expect(throws: FileSystemError.self) {
         _ = try SpoolWriter(directory: "/spool", writer: writerID, on: denied).nextSequence
     }
-    #expect(error?.code == "permission")
+    #expect(error?.code == .permission)
     let full = FaultyFileSystem()
-    full.setFaults { _ in .error(SystemErrorText.noSpace) }
+    full.setFaults { _ in .error(Errno.noSpace) }
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: full)
     full.clearFaults()
     _ = try spool.appendLine("one")

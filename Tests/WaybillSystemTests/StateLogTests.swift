@@ -51,7 +51,7 @@ import WaybillSystem
                 try disk.createDirectories("/state")
                 var log = try StateLog(path: self.path, files: disk)
                 try self.rewrite(&log, [self.lines(["a": "old"])])
-                let code = SystemErrorText.inputOutput
+                let code = Errno.inputOutput
                 disk.fail(call: call, seed % 2 == 0 ? .half(code) : .error(code))
                 do {
                     try self.rewrite(&log, ["a", "b", "c"].map { self.lines([$0: "new"]) })

@@ -157,7 +157,7 @@ private final class Bench {
 
     @Test func `a commit that fails anywhere leaves the entries, and the next one holds`() throws {
         let faults: [CrashFileSystem.Fault] = [
-            .error(SystemErrorText.inputOutput), .half(SystemErrorText.noSpace), .half(SystemErrorText.inputOutput),
+            .error(Errno.inputOutput), .half(Errno.noSpace), .half(Errno.inputOutput),
         ]
         // 0 begins a file, 1 appends, 2 rewrites a log that has grown too long for what it holds.
         for scenario in 0..<3 {
@@ -228,7 +228,7 @@ private final class Bench {
                 let bench = try Bench()
                 var store = try bench.open()
                 try bench.commit(["a": "1"], to: &store)
-                bench.disk.fail(call: call, .half(SystemErrorText.inputOutput))
+                bench.disk.fail(call: call, .half(Errno.inputOutput))
                 do { try bench.commit(["a": "2"], to: &store) } catch { #expect(store.entries == ["a": "1"]) }
                 bench.disk.clearFaults()
                 try store.settle()
@@ -290,7 +290,7 @@ private final class Bench {
         do {
             var store = try bench.open()
             for round in 0..<20 {
-                if round % 3 == 1 { bench.disk.fail(call: 1 + round % 4, .error(SystemErrorText.inputOutput)) }
+                if round % 3 == 1 { bench.disk.fail(call: 1 + round % 4, .error(Errno.inputOutput)) }
                 do { try bench.commit(["a": "\(round)"], to: &store) } catch { #expect(store.entries == bench.model) }
             }
         }

@@ -84,7 +84,7 @@ import WaybillSystem
         let file = try disk.open("/file", .append)
         try disk.synchronizeDirectory("/")
         try disk.writeAll(file, [1, 2, 3])
-        disk.fail(call: 1, .error(SystemErrorText.inputOutput))
+        disk.fail(call: 1, .error(Errno.inputOutput))
         #expect(throws: FileSystemError.self) { try disk.synchronize(file) }
         #expect(disk.hasDroppedPages)
         try disk.synchronize(file)

@@ -57,7 +57,7 @@ final class MemoryFileSystem: FileSystem {
         mutating func fault(_ operation: String, _ path: String) throws(FileSystemError) {
             self.callCount += 1
             if self.callCount == self.failingCall {
-                throw FileSystemError(operation, path: path, errno: SystemErrorText.inputOutput)
+                throw FileSystemError(operation, path: path, errno: Errno.inputOutput)
             }
             guard let errno = self.faults["\(operation) \(path)"] else { return }
             throw FileSystemError(operation, path: path, errno: errno)

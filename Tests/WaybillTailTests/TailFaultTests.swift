@@ -16,7 +16,7 @@ struct TailFaultTests {
             do {
                 try bench.checkpoint()
             } catch let error as FileSystemError {
-                #expect(error.code == "disk-error")
+                #expect(error.code == .diskError)
             }
         }
         files.failCall(failingCall)

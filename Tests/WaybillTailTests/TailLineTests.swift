@@ -1,4 +1,5 @@
 import Testing
+import WaybillProtocol
 import WaybillSystem
 import WaybillTail
 

@@ -34,7 +34,7 @@ private func run(on disk: FaultyFileSystem) throws -> Run {
             if index == 12 { try client.core.flush() }
             if index == 20 { try client.core.reset() }
         } catch {
-            #expect(["disk-full", "disk-error"].contains(error.code))
+            #expect([.diskFull, .diskError].contains(error.code))
         }
     }
     disk.clearFaults()
@@ -59,8 +59,8 @@ private func check(_ run: Run, _ comment: Comment) {
 }
 
 @Test(arguments: [
-    Fault.half, .error(SystemErrorText.noSpace), .error(SystemErrorText.inputOutput),
-    .short(thenError: SystemErrorText.noSpace), .dirty(SystemErrorText.inputOutput),
+    Fault.half, .error(Errno.noSpace), .error(Errno.inputOutput),
+    .short(thenError: Errno.noSpace), .dirty(Errno.inputOutput),
 ])
 private func `a fault at any one call of a client is survived and told of`(fault: Fault) throws {
     let sound = FaultyFileSystem()
@@ -79,8 +79,8 @@ func `a client on a disk that fails at random tells of every drop`(seed: UInt64)
     disk.setFaults { _ in
         guard generator.next() % [2, 5, 20][Int(seed % 3)] == 0 else { return nil }
         let faults: [Fault] = [
-            .half, .error(SystemErrorText.noSpace), .short(thenError: SystemErrorText.noSpace),
-            .short(thenError: SystemErrorText.inputOutput), .dirty(SystemErrorText.inputOutput),
+            .half, .error(Errno.noSpace), .short(thenError: Errno.noSpace),
+            .short(thenError: Errno.inputOutput), .dirty(Errno.inputOutput),
         ]
         return faults[Int(generator.next() % 5)]
     }

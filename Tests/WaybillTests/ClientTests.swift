@@ -155,9 +155,9 @@ func `a damaged install file is set aside and the start goes on`(text: String) t
 @Test func `a full disk holds events in memory and takes them as soon as there is room`() throws {
     let client = try Client()
     client.track("a")
-    client.disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+    client.disk.setFaults { _ in .error(Errno.noSpace) }
     for index in 0..<12 { #expect(client.track("held\(index)") == .held) }
-    client.disk.setFaults { _ in .error(SystemErrorText.inputOutput) }
+    client.disk.setFaults { _ in .error(Errno.inputOutput) }
     #expect(client.track("held12") == .held)
     #expect(client.core.counters.heldCount == 13)
     client.disk.clearFaults()
@@ -172,7 +172,7 @@ func `a damaged install file is set aside and the start goes on`(text: String) t
 @Test func `a disk that stays full costs the oldest events, which are counted and told of`() throws {
     let client = try Client()
     client.track("a")
-    client.disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+    client.disk.setFaults { _ in .error(Errno.noSpace) }
     let filler = String(repeating: "x", count: 10_000)
     for index in 0..<100 { #expect(client.track("e\(index)") { $0.put("x", filler) } == .held) }
     let droppedCount = client.core.counters.dropped(.diskFull)
@@ -189,7 +189,7 @@ func `a damaged install file is set aside and the start goes on`(text: String) t
 @Test func `an install that began on a full disk is saved as soon as there is room`() throws {
     let disk = FaultyFileSystem()
     // The folder is made, locked, and found without an install file in ten calls.
-    disk.setFaults { $0 >= 10 ? .error(SystemErrorText.noSpace) : nil }
+    disk.setFaults { $0 >= 10 ? .error(Errno.noSpace) : nil }
     let client = try Client(on: disk)
     #expect(client.track("held") == .held)
     #expect(client.core.counters.installFailures == 1)

@@ -72,8 +72,8 @@ func `of calls that meet on a failing disk each is told what became of its own l
     slow(client.disk) {
         guard generator.next() % 4 == 0 else { return nil }
         let faults: [FaultyFileSystem.Fault] = [
-            .half, .error(SystemErrorText.noSpace), .short(thenError: SystemErrorText.noSpace),
-            .short(thenError: SystemErrorText.inputOutput), .error(SystemErrorText.inputOutput),
+            .half, .error(Errno.noSpace), .short(thenError: Errno.noSpace),
+            .short(thenError: Errno.inputOutput), .error(Errno.inputOutput),
         ]
         return faults[Int(generator.next() % 5)]
     }

@@ -27,7 +27,7 @@ private func isAllowed(on disk: FaultyFileSystem, clock: ManualClock = ManualClo
         { $0.track("dropped") }, { try $0.core.flush() }, { $0.core.enter(.background) }, { try $0.core.purge() },
     ] {
         let client = try Client()
-        client.disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+        client.disk.setFaults { _ in .error(Errno.noSpace) }
         _ = client.core.setConsent(analytics: false, ads: false)
         #expect(client.core.counters.installFailures == 1)
         client.track("too early to try again")
@@ -43,7 +43,7 @@ private func isAllowed(on disk: FaultyFileSystem, clock: ManualClock = ManualClo
 @Test func `an answer is saved also where the install could not be read at the start`() throws {
     let disk = FaultyFileSystem()
     let anonymous = try Client(on: disk).core.identity.anonymous
-    disk.setFaults { _ in .error(SystemErrorText.inputOutput) }
+    disk.setFaults { _ in .error(Errno.inputOutput) }
     let client = try Client(on: disk, seed: 2)
     disk.clearFaults()
     _ = client.core.setConsent(analytics: false, ads: false)
@@ -102,7 +102,7 @@ func `another process of the spool keeps what the user said here`(isReset: Bool)
 
 @Test func `an answer that allows is tried again by the events that it allows`() throws {
     let client = try Client()
-    client.disk.setFaults { _ in .error(SystemErrorText.inputOutput) }
+    client.disk.setFaults { _ in .error(Errno.inputOutput) }
     _ = client.core.setConsent(analytics: true, ads: false)
     #expect(throws: WaybillError.self) { try client.core.flush() }
     client.disk.clearFaults()
@@ -118,7 +118,7 @@ func `another process of the spool keeps what the user said here`(isReset: Bool)
     let disk = FaultyFileSystem()
     let app = try Client(on: disk, seed: 1)
     let widget = try Client(on: disk, seed: 2)
-    disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+    disk.setFaults { _ in .error(Errno.noSpace) }
     _ = app.core.setConsent(analytics: true, ads: true)
     disk.clearFaults()
     _ = widget.core.setConsent(analytics: false, ads: true)
@@ -131,7 +131,7 @@ func `another process of the spool keeps what the user said here`(isReset: Bool)
 
 @Test func `an install of another environment is not written over`() throws {
     let disk = FaultyFileSystem()
-    disk.setFaults { _ in .error(SystemErrorText.inputOutput) }
+    disk.setFaults { _ in .error(Errno.inputOutput) }
     let client = try Client(on: disk, adjusting: { $0.environment = .dev })
     disk.clearFaults()
     _ = try Client(on: disk, seed: 2)
@@ -148,7 +148,7 @@ func `another process of the spool keeps what the user said here`(isReset: Bool)
         let core = try ClientCore(
             configuration, on: disk, clock: ManualClock(), seed: 1, zone: { _ in 0 },
             execute: { work in _ = Worker(name: "upkeep", work) })
-        disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+        disk.setFaults { _ in .error(Errno.noSpace) }
         #expect(core.track { $0.take(.event, "a", nil, $1, $2) { _ in } } == .held)
         disk.clearFaults()
     }

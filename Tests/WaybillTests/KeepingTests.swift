@@ -137,7 +137,7 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
     let disk = first.disk
     let calls = disk.callCount
     // From the dead call on nothing works any more, as for a process that was killed.
-    disk.setFaults { $0 >= calls + deadCall ? .error(SystemErrorText.inputOutput) : nil }
+    disk.setFaults { $0 >= calls + deadCall ? .error(Errno.inputOutput) : nil }
     if let dying = try? smallClient(on: disk, seed: 2, byteCountMax: 20_000) { dying.track("dying") }
     disk.clearFaults()
     let next = try smallClient(on: disk, seed: 3, byteCountMax: 20_000)
@@ -154,7 +154,7 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
     let client = try smallClient(byteCountMax: 1 << 20)
     _ = client.core.setUser("u-1", traits: ["tier": "PREMIUM"])
     client.fill(0..<40)
-    client.disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+    client.disk.setFaults { _ in .error(Errno.noSpace) }
     client.track("held")
     client.disk.clearFaults()
     _ = client.core.setConsent(analytics: false, ads: false)
@@ -170,7 +170,7 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
 
 @Test func `a purge takes what waits in memory`() throws {
     let client = try smallClient()
-    client.disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+    client.disk.setFaults { _ in .error(Errno.noSpace) }
     for _ in 0..<3 { client.track("held") }
     #expect(throws: WaybillError.self) { try client.core.purge() }
     client.disk.clearFaults()

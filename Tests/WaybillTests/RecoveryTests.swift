@@ -16,14 +16,14 @@ import WaybillTesting
 }
 
 @Test(arguments: [
-    FaultyFileSystem.Fault.half, .error(SystemErrorText.noSpace), .short(thenError: SystemErrorText.noSpace),
-    .short(thenError: SystemErrorText.inputOutput), .dirty(SystemErrorText.inputOutput),
+    FaultyFileSystem.Fault.half, .error(Errno.noSpace), .short(thenError: Errno.noSpace),
+    .short(thenError: Errno.inputOutput), .dirty(Errno.inputOutput),
 ])
 func `lines of any lengths that waited together survive a fault at any call`(fault: FaultyFileSystem.Fault) throws {
     func run(_ faulty: Int?) throws -> (lines: [String], callCount: Int) {
         let client = try Client(segmentByteCountMax: 3000)
         client.track("first")
-        client.disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+        client.disk.setFaults { _ in .error(Errno.noSpace) }
         // Long ones before short ones, and the other way round.
         for (index, byteCount) in [600, 6, 1500, 1, 1, 900, 30, 2000, 2].enumerated() {
             client.track("e\(index)") { $0.put("x", String(repeating: "x", count: byteCount)) }
@@ -51,7 +51,7 @@ func `lines of any lengths that waited together survive a fault at any call`(fau
     let opened = client.disk.callCount
     client.disk.setFaults { call in
         if call < opened + 3 { return nil }
-        return call == opened + 3 ? .short(thenError: SystemErrorText.inputOutput) : .error(SystemErrorText.inputOutput)
+        return call == opened + 3 ? .short(thenError: Errno.inputOutput) : .error(Errno.inputOutput)
     }
     #expect(client.track("torn") == .held)
     let torn = client.disk.names("/spool").filter { $0.hasSuffix(".ndjson") }
@@ -100,7 +100,7 @@ func `lines of any lengths that waited together survive a fault at any call`(fau
     first.track("a")
     let calls = disk.callCount
     // Making the folder and listing it work; the lock file cannot be opened.
-    disk.setFaults { $0 == calls + 5 ? .error(SystemErrorText.noSpace) : nil }
+    disk.setFaults { $0 == calls + 5 ? .error(Errno.noSpace) : nil }
     let second = try Client(on: disk, seed: 2)
     second.track("b")
     #expect(Set(second.members("anon")).count == 1)
@@ -195,7 +195,7 @@ func `an interrupted purge is finished as one`(dead: Int) throws {
     let first = try Client(on: disk)
     _ = first.core.setUser("u-1", traits: ["email": "a@example.com"])
     let calls = disk.callCount
-    disk.setFaults { $0 >= calls + dead ? .error(SystemErrorText.inputOutput) : nil }
+    disk.setFaults { $0 >= calls + dead ? .error(Errno.inputOutput) : nil }
     // A purge that failed says so.
     let isDone = (try? first.core.purge()) != nil
     disk.clearFaults()
@@ -219,7 +219,7 @@ private func holdsUser(_ bytes: [UInt8]) -> Bool {
         for index in 0..<60 { first.track("e\(index)") { $0.put("filler", filler) } }
         first.core.enter(.background)
         let calls = disk.callCount
-        disk.setFaults { $0 == calls + faulty ? .error(SystemErrorText.inputOutput) : nil }
+        disk.setFaults { $0 == calls + faulty ? .error(Errno.inputOutput) : nil }
         guard
             let next = try? Client(
                 on: disk, seed: 2, adjusting: { $0.quota = WaybillClient.Quota(byteCountMax: 10_000) })
@@ -285,7 +285,7 @@ private func holdsUser(_ bytes: [UInt8]) -> Bool {
 @Test func `a flush says when gathered lines cannot be written`() throws {
     let client = try Client(adjusting: { $0.durability = .memory })
     client.track("a")
-    client.disk.setFaults { _ in .error(SystemErrorText.noSpace) }
+    client.disk.setFaults { _ in .error(Errno.noSpace) }
     #expect(throws: WaybillError.self) { try client.core.flush() }
     client.disk.clearFaults()
     try client.core.flush()

@@ -30,7 +30,7 @@ let package = Package(
         module("WaybillProtocol", ["WaybillJSON"]),
         module("WaybillSpool", ["WaybillSystem"]),
         module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
-        module("WaybillTail", ["WaybillSpool", "WaybillSystem"]),
+        module("WaybillTail", ["WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
         module("WaybillJournal", ["WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
         module("WaybillArchive", ["WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
         module("WaybillExport", ["WaybillEvent", "WaybillJSON", "WaybillSystem"]),

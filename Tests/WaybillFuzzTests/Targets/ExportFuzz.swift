@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillSystem
 
@@ -30,7 +31,7 @@ enum ExportFuzz {
             self.accounted += 1
         }
 
-        mutating func skip(_ reason: SkipReason) {
+        mutating func skip(_ reason: NotExported) {
             self.accounted += 1
         }
     }
@@ -60,7 +61,7 @@ enum ExportFuzz {
         rule.renames = [.init(from: "a", to: "가\\"), .init(from: "k", to: "")]
         rule.constants = [.init(name: "c\"", json: "1e400"), .init(name: "items", json: "\"\\u0000\"")]
         rules.fields = [rule]
-        let providers = ProviderID.allCases.map { ExportOptions(provider: $0) }
+        let providers = Destination.allCases.map { ExportOptions(provider: $0) }
         let customs = CustomOptions.Format.allCases.map { format in
             var options = ExportOptions(provider: .custom(format.rawValue))
             var columns = ["ts", "name", "data", "data.a", "traits", "ids.ga4", "received_at"].flatMap { from in
@@ -135,7 +136,7 @@ enum ExportFuzz {
     }
 
     private static func check(
-        _ record: (bytes: [UInt8], ids: [UInt8], eventCount: Int), _ provider: ProviderID
+        _ record: (bytes: [UInt8], ids: [UInt8], eventCount: Int), _ provider: Destination
     ) throws {
         let text = shown(record.bytes)
         // A length of the journal's is no text.

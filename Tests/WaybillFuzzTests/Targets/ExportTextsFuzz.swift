@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillExport
 @testable internal import WaybillInspect
 @testable internal import WaybillProjection
@@ -19,7 +20,7 @@ enum ExportTextsFuzz {
     private static func check(_ part: PartStanding) throws {
         try require(PartStanding(text: part.text) == part, "written otherwise than read: \(part.text)")
         guard let day = CalendarDay("2026-11-20") else { preconditionFailure("a day") }
-        for provider in ProviderID.allCases {
+        for provider in Destination.allCases {
             let manifest = ExportManifest(
                 provider: provider, zone: "UTC", env: .prod, day: day, part: part, sha256: "0f")
             let facts = ManifestFacts(Array(manifest.json.utf8))

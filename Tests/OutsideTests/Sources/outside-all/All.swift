@@ -36,7 +36,7 @@ struct All {
         configuration.finished = { result in print("\(result)") }
         let dispatcher = try Dispatcher(configuration)
         switch await dispatcher.dispatch() {
-        case .failed(let failure): precondition(failure.code == "unreachable", "\(failure)")
+        case .failed(let failure): precondition(failure.code == .unreachable, "\(failure)")
         case .delivered(let count, let remaining): preconditionFailure("delivered \(count), \(remaining) remain")
         case .nothingToSend: preconditionFailure("an event waits")
         }

@@ -2,124 +2,7 @@ internal import NIOCore
 internal import NIOSSL
 internal import NIOTLS
 internal import WaybillProtocol
-package import WaybillSystem
-internal import WaybillTLS
-
-/// How a receiver speaks TLS.
-///
-/// The files are PEM and read once, when the receiver starts; TLS 1.2 is the least.
-package struct TLSServerConfiguration: Hashable, Sendable {
-    /// What the receiver shows its agents.
-    package var identity: CertificateFiles
-    /// A file of the authorities of which every agent must show a certificate; `nil`: agents need none.
-    package var clientAuthorities: String?
-
-    package init(identity: CertificateFiles, clientAuthorities: String? = nil) {
-        self.identity = identity
-        self.clientAuthorities = clientAuthorities
-    }
-}
-
-/// What all connections of a receiver over TLS share.
-struct TLSServer: Sendable {
-    /// When the receiver's certificate ends.
-    let expiry: WallTime
-    let asksAgents: Bool
-    private let context: NIOSSLContext
-
-    init(_ configuration: TLSServerConfiguration) throws(TLSSetupError) {
-        let identity = configuration.identity
-        let chain = try CertificateFiles.read(identity.chain, "the receiver's certificate")
-        let certificates = try PEM.certificates(chain, identity.chain)
-        self.expiry = WallTime(milliseconds: Int64(certificates[0].notValidAfter) * 1000)
-        let key = try CertificateFiles.read(identity.key, "the receiver's private key")
-        var tls = TLSConfiguration.makeServerConfiguration(
-            certificateChain: certificates.map { .certificate($0) },
-            privateKey: .privateKey(try PEM.key(key, identity.key)))
-        tls.minimumTLSVersion = .tlsv12
-        // Whoever does not answer the end of a connection is not waited for.
-        tls.shutdownTimeout = .seconds(1)
-        self.asksAgents = configuration.clientAuthorities != nil
-        if let authorities = configuration.clientAuthorities {
-            let bytes = try CertificateFiles.read(authorities, "certificates of the agents' authorities")
-            tls.trustRoots = .certificates(try PEM.certificates(bytes, authorities))
-            // Agents have no host names; their authority is what lets them in.
-            tls.certificateVerification = .noHostnameVerification
-        }
-        do {
-            self.context = try NIOSSLContext(configuration: tls)
-        } catch {
-            throw TLSSetupError(
-                "TLS: \(identity.chain) and \(identity.key) do not belong together "
-                    + "(\(BoringSSLReason.list(of: error))); name the key of this certificate")
-        }
-    }
-
-    /// Puts TLS between a new connection's socket and its handler.
-    ///
-    ///     socket ── TLSEntrance ── NIOSSLServerHandler ── TLSWatch ── ConnectionHandler
-    func addHandlers(to channel: any Channel, _ shared: ReceiverShared) throws {
-        let pipeline = channel.pipeline.syncOperations
-        let entrance = TLSEntrance(linger: shared.timeouts.linger)
-        try pipeline.addHandler(entrance)
-        try pipeline.addHandler(NIOSSLServerHandler(context: self.context))
-        try pipeline.addHandler(TLSWatch(entrance: entrance, telemetry: shared.telemetry))
-    }
-}
-
-/// Why a receiver refused a connection before its TLS was set up.
-enum TLSRefusal: String, Error, CaseIterable, CustomStringConvertible {
-    case plaintext
-    case clientCertificateMissing = "client-certificate-missing"
-    case clientCertificateExpired = "client-certificate-expired"
-    case clientCertificateUntrusted = "client-certificate-untrusted"
-    case refusedByPeer = "refused-by-peer"
-    case noCommonVersion = "no-common-version"
-    case timeout
-    case closed
-    case malformed
-
-    /// - Parameters:
-    ///   - causes: BoringSSL's words; empty when the connection broke.
-    ///   - isValidNow: whether now lies in the time of the peer's certificate.
-    init(_ causes: String, isValidNow: Bool) {
-        func has(_ words: String...) -> Bool { words.contains { causes.contains($0) } }
-        self =
-            if causes.isEmpty || has("EOF") {
-                .closed
-            } else if has("PEER_DID_NOT_RETURN_A_CERTIFICATE") {
-                .clientCertificateMissing
-            } else if has("CERTIFICATE_VERIFY_FAILED") {
-                isValidNow ? .clientCertificateUntrusted : .clientCertificateExpired
-            } else if has("_ALERT_") {
-                .refusedByPeer
-            } else if has(
-                "UNSUPPORTED_PROTOCOL", "NO_SHARED_CIPHER", "NO_SHARED_GROUP", "NO_COMMON_SIGNATURE_ALGORITHMS")
-            {
-                .noCommonVersion
-            } else {
-                .malformed
-            }
-    }
-
-    /// Cause and remedy for the operator.
-    var description: String {
-        switch self {
-        case .plaintext: "the peer does not speak TLS; start the agent with --tls or --tls-ca"
-        case .clientCertificateMissing:
-            "the agent shows no certificate; give it --tls-certificate and --tls-key of an authority in --tls-client-ca"
-        case .clientCertificateExpired: "the agent's certificate is not valid at this time; renew it"
-        case .clientCertificateUntrusted:
-            "the agent's certificate leads to no authority in --tls-client-ca; give it one that does"
-        case .refusedByPeer:
-            "the peer does not take this receiver's certificate, or its TLS; give the agent its authority by --tls-ca"
-        case .noCommonVersion: "the peer has no version or cipher of TLS in common; TLS 1.2 is the least"
-        case .timeout: "the TLS handshake was not over in time"
-        case .closed: "the peer closed before the TLS handshake was over"
-        case .malformed: "the peer sent what is no TLS handshake"
-        }
-    }
-}
+internal import WaybillSystem
 
 /// Stands between a connection's socket and its TLS: answers whoever speaks none, and lets a peer that is refused read
 /// why.
@@ -206,12 +89,12 @@ final class TLSWatch: ChannelDuplexHandler {
     }
 
     private let entrance: TLSEntrance
-    private let telemetry: ReceiverTelemetry
+    private let refused: @Sendable (TLSRefusal, String, String) -> Void
     private var phase = Phase.handshaking
 
-    init(entrance: TLSEntrance, telemetry: ReceiverTelemetry) {
+    init(entrance: TLSEntrance, refused: @escaping @Sendable (TLSRefusal, String, String) -> Void) {
         self.entrance = entrance
-        self.telemetry = telemetry
+        self.refused = refused
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
@@ -237,7 +120,7 @@ final class TLSWatch: ChannelDuplexHandler {
             return context.close(mode: mode, promise: promise)
         }
         self.phase = .refused
-        self.telemetry.tlsRefused(.timeout, detail: "", peer: Self.peer(context))
+        self.refused(.timeout, "", Self.peer(context))
         context.close(mode: .all, promise: promise)
     }
 
@@ -246,7 +129,7 @@ final class TLSWatch: ChannelDuplexHandler {
         self.entrance.isRefused = true
         let causes = BoringSSLReason.list(of: error)
         let refusal = error as? TLSRefusal ?? TLSRefusal(causes, isValidNow: Self.isPeerValidNow(context))
-        self.telemetry.tlsRefused(refusal, detail: causes, peer: Self.peer(context))
+        self.refused(refusal, causes, Self.peer(context))
         context.fireErrorCaught(refusal)
     }
 
@@ -278,7 +161,7 @@ private struct TLSBreach: Error, CustomStringConvertible {
 /// Records of TLS.
 ///
 /// - SeeAlso: RFC 8446, section 5.1.
-enum TLSRecord {
+package enum TLSRecord {
     /// The type of the record that begins a connection, its first byte; no message of the line protocol begins so.
-    static let handshake: UInt8 = 0x16
+    package static let handshake: UInt8 = 0x16
 }

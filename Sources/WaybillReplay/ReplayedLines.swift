@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJSON
 internal import WaybillProjection
@@ -65,14 +66,14 @@ struct LineFilter: Sendable {
 
 /// One provider's way out of a feed.
 struct FeedOutlet {
-    let provider: ProviderID
+    let provider: Destination
     let target: any RecordTarget
     var days: DayCursor
     var counts = Replay.Counts()
 }
 
 /// Judges and parses each line once and gives it to every provider in whose report it has a wanted day.
-struct LineFeed: ~Copyable {
+struct ReplayedLines: ~Copyable {
     let filter: LineFilter
     let range: ExportRange
     let survey: LineSurvey

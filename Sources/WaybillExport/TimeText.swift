@@ -2,7 +2,7 @@ package import WaybillJSON
 package import WaybillSystem
 
 /// Times as foreign and own lines write them, in milliseconds since 1970.
-package enum Timestamp {
+package enum TimeText {
     /// RFC 3339 with any fraction and offset; also a space for the `T`, and `+0900`.
     ///
     ///     2025-03-01T09:14:15.926Z     2025-03-01 18:14:15+09:00     2025-03-01t09:14:15.926123456-0330

@@ -1,7 +1,6 @@
 internal import NIOCore
-internal import NIOSSL
+package import NIOSSL
 package import WaybillSystem
-internal import WaybillTLS
 
 /// How an agent speaks TLS.
 ///
@@ -49,12 +48,12 @@ package struct TLSClientConfiguration: Hashable, Sendable {
 }
 
 /// What all connections of an agent over TLS share.
-struct TLSClient: Sendable {
+package struct TLSClient: Sendable {
     private let context: NIOSSLContext
     private let serverName: String?
     private let audience: TLSClientConfiguration.Audience
 
-    init(_ configuration: TLSClientConfiguration) throws(TLSSetupError) {
+    package init(_ configuration: TLSClientConfiguration) throws(TLSSetupError) {
         var tls = TLSConfiguration.makeClientConfiguration()
         tls.minimumTLSVersion = .tlsv12
         tls.certificateVerification = .fullVerification
@@ -102,21 +101,27 @@ struct TLSClient: Sendable {
         self.serverName ?? (Self.isAddress(address.host) ? nil : address.host)
     }
 
-    func handler(for address: NetworkAddress) throws -> NIOSSLClientHandler {
+    /// A connection's handler.
+    package func handler(for address: NetworkAddress) throws -> NIOSSLClientHandler {
         try NIOSSLClientHandler(context: self.context, serverHostname: self.name(of: address))
     }
 }
 
 /// One connection's view of TLS: whether the receiver is the one that was asked for, and why it failed.
-struct TLSPeer: Sendable {
-    let client: TLSClient
-    let address: NetworkAddress
+package struct TLSPeer: Sendable {
+    package let client: TLSClient
+    package let address: NetworkAddress
+
+    package init(client: TLSClient, address: NetworkAddress) {
+        self.client = client
+        self.address = address
+    }
 
     /// Whether the certificate has the name that was asked for.
     ///
     /// NIOSSL takes a certificate for the connected address also where a name was asked for; whoever forges the name's
     /// address could show one for an address of their own.
-    func isNamed(by certificate: NIOSSLCertificate?) -> Bool {
+    package func isNamed(by certificate: NIOSSLCertificate?) -> Bool {
         guard let name = self.client.name(of: self.address) else { return true }
         guard let certificate else { return false }
         return certificate._subjectAlternativeNames().contains { alternative in
@@ -128,7 +133,11 @@ struct TLSPeer: Sendable {
     /// What an error means, with what to do; `nil` where it is only the end of a connection.
     ///
     /// A connection that ends without TLS's goodbye is none: everything that counts is acknowledged by itself.
-    func reason(of error: any Error, certificate: NIOSSLCertificate?, isEstablished: Bool) -> String? {
+    ///
+    /// - Parameter reason: the system's text for an error that TLS knows nothing of.
+    package func reason(
+        of error: any Error, certificate: NIOSSLCertificate?, isEstablished: Bool, otherwise reason: String
+    ) -> String? {
         if case NIOSSLError.uncleanShutdown = error { return nil }
         if let error = error as? NIOSSLExtraError {
             return error == .failedToValidateHostname || error == .serverHostnameImpossibleToMatch
@@ -136,7 +145,6 @@ struct TLSPeer: Sendable {
         }
         let causes = BoringSSLReason.list(of: error)
         if causes.isEmpty {
-            let reason = ConnectionFailure.reason(of: error)
             return isEstablished ? reason : self.client.text(of: .closed, reason)
         }
         let now = POSIXClock().wallTime().milliseconds / 1000
@@ -144,7 +152,8 @@ struct TLSPeer: Sendable {
         return self.client.text(of: TLSFailure(causes, isValidNow: validity?.contains(now) ?? true), causes)
     }
 
-    var wrongHost: String {
+    /// What it means that the certificate has another name.
+    package var wrongHost: String {
         self.client.text(of: .wrongHost, self.client.name(of: self.address) ?? self.address.host)
     }
 }
@@ -165,104 +174,5 @@ enum HostName {
         let name = name.lowercased()
         return (name.hasSuffix(".") ? name.dropLast() : name[...]).split(
             separator: ".", omittingEmptySubsequences: false)
-    }
-}
-
-/// Why a connection over TLS failed.
-enum TLSFailure: String {
-    case untrusted = "tls-untrusted"
-    case expired = "tls-expired"
-    case wrongHost = "tls-wrong-host"
-    case plaintext = "tls-plaintext"
-    case clientCertificate = "tls-client-certificate"
-    case noCommonVersion = "tls-no-common-version"
-    case closed = "tls-closed"
-    case other = "tls-failed"
-
-    /// - Parameters:
-    ///   - causes: BoringSSL's words.
-    ///   - isValidNow: whether now lies in the time of the receiver's certificate.
-    init(_ causes: String, isValidNow: Bool) {
-        func has(_ words: String...) -> Bool { words.contains { causes.contains($0) } }
-        self =
-            if has("CERTIFICATE_VERIFY_FAILED") {
-                isValidNow ? .untrusted : .expired
-            } else if has("WRONG_VERSION_NUMBER") {
-                .plaintext
-            } else if has("ALERT"), has("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED") {
-                .clientCertificate
-            } else if has(
-                "PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "ALERT_HANDSHAKE_FAILURE", "INSUFFICIENT_SECURITY")
-            {
-                .noCommonVersion
-            } else if has("EOF") {
-                .closed
-            } else {
-                .other
-            }
-    }
-
-    /// Cause and remedy.
-    ///
-    /// - Parameter detail: the name that was asked for, or BoringSSL's words.
-    func text(_ detail: String, for audience: TLSClientConfiguration.Audience) -> String {
-        let text =
-            switch audience {
-            case .commandLine: self.commandLineText(detail)
-            case .app: self.appText(detail)
-            }
-        return "\(text) (\(self.rawValue))"
-    }
-
-    private func commandLineText(_ detail: String) -> String {
-        switch self {
-        case .untrusted:
-            "the receiver's certificate leads to no authority that this agent trusts; name its authority with "
-                + "--tls-ca, or mend the receiver's --tls-certificate"
-        case .expired:
-            "the receiver's certificate is not valid at this time; renew it and start the receiver again, or set "
-                + "this host's clock"
-        case .wrongHost:
-            "the receiver's certificate is not for \(detail); connect by a name that its subjectAltName has, or "
-                + "say which with --tls-server-name"
-        case .plaintext:
-            "the receiver does not answer by TLS; start it with --tls-certificate and --tls-key, or this agent "
-                + "without TLS"
-        case .clientCertificate:
-            "the receiver does not take this agent's certificate, or the lack of one (\(detail)); give "
-                + "--tls-certificate and --tls-key of an authority in the receiver's --tls-client-ca"
-        case .noCommonVersion:
-            "the receiver has no version or cipher of TLS in common with this agent, or wants a certificate "
-                + "(\(detail)); TLS 1.2 is the least"
-        case .closed:
-            "the connection ended during the TLS handshake (\(detail)); see the receiver's log, and whether it "
-                + "speaks TLS on this port and has connections left"
-        case .other:
-            "TLS failed (\(detail)); see the receiver's log"
-        }
-    }
-
-    private func appText(_ detail: String) -> String {
-        switch self {
-        case .untrusted:
-            "the receiver's certificate leads to no authority that this app trusts; name its authority by "
-                + "`security: .tls(authorities:)`, or give the receiver a certificate that devices trust"
-        case .expired:
-            "the receiver's certificate is not valid at this time; renew it and start the receiver again, or set "
-                + "this device's clock"
-        case .wrongHost:
-            "the receiver's certificate is not for \(detail); name the receiver in `receivers` as the certificate's "
-                + "subjectAltName does"
-        case .plaintext:
-            "the receiver does not answer by TLS; start it with --tls-certificate and --tls-key, or make the "
-                + "dispatcher with `security: .plain`"
-        case .clientCertificate:
-            "the receiver asks for a certificate, and a dispatcher has none (\(detail)); start the receiver without "
-                + "--tls-client-ca, and tell apps by their `token`"
-        case .noCommonVersion:
-            "the receiver has no version or cipher of TLS in common with this app, or wants a certificate "
-                + "(\(detail)); TLS 1.2 is the least"
-        case .closed, .other: self.commandLineText(detail)
-        }
     }
 }

@@ -1,5 +1,5 @@
 /// Every line that was written at a source, and what must become of it: the memory against which a life is judged.
-final class LineLedger {
+final class PromiseLedger {
     private struct Line {
         let bytes: ArraySlice<UInt8>
         /// Whether it must arrive; otherwise it may, once.

@@ -1,6 +1,8 @@
+internal import WaybillSystem
+
 /// The files by which one side of a TLS connection shows who it is; PEM.
 package struct CertificateFiles: Hashable, Sendable {
-    /// The certificate, and behind it those that lead to its authority.
+    /// The certificate, followed by those that lead to its authority.
     package var chain: String
     /// The private key of the certificate, without a passphrase.
     package var key: String
@@ -13,7 +15,7 @@ package struct CertificateFiles: Hashable, Sendable {
 
 /// Why TLS cannot be set up.
 package struct TLSSetupError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What to do about it stands in it as well; never what a file holds.
+    /// The cause and what to do; never what a file holds.
     package let description: String
 
     package init(_ description: String) {
@@ -25,7 +27,7 @@ extension CertificateFiles {
     /// The bytes of a PEM file; one of more than 1 MiB is cut to it.
     ///
     /// - Parameter content: what it is to hold, for errors.
-    package static func read(_ path: String, _ content: String) throws(TLSSetupError) -> [UInt8] {
+    static func read(_ path: String, _ content: String) throws(TLSSetupError) -> [UInt8] {
         let bytes: [UInt8]?
         do throws(FileSystemError) {
             bytes = try POSIXFileSystem().contents(of: path, byteCountMax: 1 << 20)

@@ -1,7 +1,7 @@
 internal import NIOCore
 
 /// How the committer reaches a connection: answers cross to its event loop once per group.
-package final class ConnectionPort: Sendable {
+package final class ConnectionHandle: Sendable {
     let agent: String
 
     private let eventLoop: any EventLoop

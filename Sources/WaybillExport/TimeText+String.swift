@@ -1,6 +1,6 @@
 package import WaybillSystem
 
-extension Timestamp {
+extension TimeText {
     /// Reads a time that a person wrote, in RFC 3339.
     package static func parse(text: String) -> WallTime? {
         var text = text

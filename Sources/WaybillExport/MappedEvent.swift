@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -36,7 +37,7 @@ struct ParsedEvent {
 /// provider's own rules made of name and fields.
 ///
 /// Keeps its room from line to line; what it hands out is good until the next ``load(_:_:_:)``.
-struct EventView: ~Copyable {
+struct MappedEvent: ~Copyable {
     private(set) var tape = JSONTape()
     /// Tape index of each ``EventField``'s value; 0 where there is none.
     private let slots: UnsafeMutablePointer<UInt32>
@@ -366,7 +367,7 @@ struct EventFields {
 
     /// Tape indices of the next field's key and value.
     @inline(__always)
-    mutating func next(in event: borrowing EventView) -> (key: Int, value: Int)? {
+    mutating func next(in event: borrowing MappedEvent) -> (key: Int, value: Int)? {
         while let field = self.members?.next(in: event.tape) {
             if !self.isTopLevel || event.isForeignField(key: field.key, value: field.value) { return field }
         }

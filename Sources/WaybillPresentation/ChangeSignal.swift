@@ -1,7 +1,7 @@
 internal import Synchronization
 
 /// Wakes whoever waits for something new; rings that nobody waited for are one.
-final class Bell: Sendable {
+final class ChangeSignal: Sendable {
     private struct State {
         var listeners: [UInt64: AsyncStream<Void>.Continuation] = [:]
         var listenerCount: UInt64 = 0
@@ -13,12 +13,12 @@ final class Bell: Sendable {
         for listener in self.state.withLock({ $0.listeners.values }) { listener.finish() }
     }
 
-    func ring() {
+    func signal() {
         for listener in self.state.withLock({ $0.listeners.values }) { listener.yield() }
     }
 
     /// Each call has rings of its own: a stream whose reader was cancelled does not come back.
-    func rings() -> AsyncStream<Void> {
+    func signals() -> AsyncStream<Void> {
         let (stream, listener) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let number = self.state.withLock { state in
             state.listenerCount += 1

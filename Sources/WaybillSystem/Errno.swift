@@ -1,0 +1,84 @@
+#if canImport(Glibc)
+    internal import Glibc
+#else
+    internal import Darwin
+#endif
+
+/// The system's error numbers that are told apart, and what each means.
+package enum Errno {
+    package static let noSpace = ENOSPC
+    package static let inputOutput = EIO
+    package static let noEntry = ENOENT
+    package static let notADirectory = ENOTDIR
+    package static let exists = EEXIST
+    package static let notEmpty = ENOTEMPTY
+    package static let inUse = EBUSY
+
+    /// The system's text for a number.
+    package static func message(_ errno: Int32) -> String {
+        String(cString: strerror(errno))
+    }
+}
+
+extension FileSystemError {
+    /// A bounded word for metrics and logs; holds no input.
+    package enum Code: String, Hashable, Sendable, CaseIterable, CustomStringConvertible {
+        case diskFull = "disk-full"
+        case diskError = "disk-error"
+        case readOnly = "read-only"
+        case permission
+        case missing
+        case notADirectory = "not-a-directory"
+        case isADirectory = "is-a-directory"
+        case tooManyFiles = "too-many-files"
+        case exists
+        case inUse = "in-use"
+        case system
+
+        package init(errno: Int32) {
+            self =
+                switch errno {
+                case ENOSPC, EDQUOT: .diskFull
+                case EIO: .diskError
+                case EROFS: .readOnly
+                case EACCES, EPERM: .permission
+                case ENOENT: .missing
+                case ENOTDIR: .notADirectory
+                case EISDIR: .isADirectory
+                case EMFILE, ENFILE: .tooManyFiles
+                case EEXIST: .exists
+                case EBUSY: .inUse
+                default: .system
+                }
+        }
+
+        package var description: String {
+            self.rawValue
+        }
+    }
+
+    /// What the operator can do about it.
+    package var remedy: String {
+        switch self.code {
+        case .diskFull: "free space on this file system; writing resumes automatically"
+        case .diskError: "check the disk and its kernel messages"
+        case .readOnly: "remount the file system for writing"
+        case .permission: "grant this user access"
+        case .missing: "create it or correct the path"
+        case .notADirectory: "name a directory"
+        case .isADirectory: "name a file"
+        case .tooManyFiles: "raise the limit of open files (ulimit -n)"
+        case .exists: "remove it or choose another path"
+        case .inUse: "stop the other process that uses it, or choose another path"
+        case .system: "see errno \(self.errno)"
+        }
+    }
+
+    /// Whether waiting can help; otherwise an operator must do what ``remedy`` says.
+    package var isTransient: Bool {
+        switch self.code {
+        case .diskFull, .diskError, .tooManyFiles, .system: true
+        case .readOnly, .permission, .missing, .notADirectory, .isADirectory, .exists, .inUse: false
+        }
+    }
+}

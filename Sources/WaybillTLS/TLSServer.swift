@@ -1,0 +1,72 @@
+package import NIOCore
+internal import NIOSSL
+package import WaybillSystem
+
+/// How a receiver speaks TLS.
+///
+/// The files are PEM and read once, when the receiver starts; TLS 1.2 is the least.
+package struct TLSServerConfiguration: Hashable, Sendable {
+    /// What the receiver shows its agents.
+    package var identity: CertificateFiles
+    /// A file of the authorities of which every agent must show a certificate; `nil`: agents need none.
+    package var clientAuthorities: String?
+
+    package init(identity: CertificateFiles, clientAuthorities: String? = nil) {
+        self.identity = identity
+        self.clientAuthorities = clientAuthorities
+    }
+}
+
+/// What all connections of a receiver over TLS share.
+package struct TLSServer: Sendable {
+    /// When the receiver's certificate ends.
+    package let expiry: WallTime
+    package let asksAgents: Bool
+    private let context: NIOSSLContext
+
+    package init(_ configuration: TLSServerConfiguration) throws(TLSSetupError) {
+        let identity = configuration.identity
+        let chain = try CertificateFiles.read(identity.chain, "the receiver's certificate")
+        let certificates = try PEM.certificates(chain, identity.chain)
+        self.expiry = WallTime(milliseconds: Int64(certificates[0].notValidAfter) * 1000)
+        let key = try CertificateFiles.read(identity.key, "the receiver's private key")
+        var tls = TLSConfiguration.makeServerConfiguration(
+            certificateChain: certificates.map { .certificate($0) },
+            privateKey: .privateKey(try PEM.key(key, identity.key)))
+        tls.minimumTLSVersion = .tlsv12
+        // Whoever does not answer the end of a connection is not waited for.
+        tls.shutdownTimeout = .seconds(1)
+        self.asksAgents = configuration.clientAuthorities != nil
+        if let authorities = configuration.clientAuthorities {
+            let bytes = try CertificateFiles.read(authorities, "certificates of the agents' authorities")
+            tls.trustRoots = .certificates(try PEM.certificates(bytes, authorities))
+            // Agents have no host names; their authority is what lets them in.
+            tls.certificateVerification = .noHostnameVerification
+        }
+        do {
+            self.context = try NIOSSLContext(configuration: tls)
+        } catch {
+            throw TLSSetupError(
+                "TLS: \(identity.chain) and \(identity.key) do not belong together "
+                    + "(\(BoringSSLReason.list(of: error))); name the key of this certificate")
+        }
+    }
+
+    /// Puts TLS between a new connection's socket and its handler.
+    ///
+    ///     socket ── TLSEntrance ── NIOSSLServerHandler ── TLSWatch ── ConnectionHandler
+    ///
+    /// - Parameters:
+    ///   - linger: how long a refused peer has to read why.
+    ///   - refused: called once when TLS cannot be set up, with BoringSSL's words and the peer's address.
+    package func addHandlers(
+        to channel: any Channel, linger: TimeAmount,
+        refused: @escaping @Sendable (TLSRefusal, _ causes: String, _ peer: String) -> Void
+    ) throws {
+        let pipeline = channel.pipeline.syncOperations
+        let entrance = TLSEntrance(linger: linger)
+        try pipeline.addHandler(entrance)
+        try pipeline.addHandler(NIOSSLServerHandler(context: self.context))
+        try pipeline.addHandler(TLSWatch(entrance: entrance, refused: refused))
+    }
+}
