@@ -127,7 +127,9 @@ private final class YAMLParser {
     }
 }
 
-/// One document as libyaml keeps it; read only once it is loaded, so any thread may look.
+/// One document as libyaml keeps it.
+///
+/// `@unchecked Sendable` without a lock: it is only read once it is loaded.
 private final class YAMLDocument: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<yaml_document_t>
 
