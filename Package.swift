@@ -195,6 +195,8 @@ let package = Package(
             ],
             swiftSettings: settings),
 
+        // Reads the sources: what they may import, call, be named and say.
+        .testTarget(name: "TidyTests", exclude: ["Allowed.txt"], swiftSettings: settings),
         tests("WaybillSystemTests", ["WaybillSystem"]),
         tests("WaybillJSONTests", ["WaybillJSON", "WaybillSystem"]),
         tests("WaybillYAMLTests", ["WaybillYAML"]),
