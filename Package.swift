@@ -111,8 +111,7 @@ let package = Package(
             "WaybillInspect",
             [
                 "WaybillEvent", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
-                "WaybillJournal",
-                "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
+                "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
             ]),
 
         // The app's own logs as events; a product of its own, so that the client pulls in no package.
@@ -124,24 +123,23 @@ let package = Package(
         module(
             "WaybillAgent",
             [
-                "WaybillTail", "WaybillSpool", "WaybillProtocol", "WaybillCompression", "WaybillJSON",
-                "WaybillMetrics", "WaybillSystem", "WaybillTLS", nio, nioPosix, nioSSL, nioTLS, logging,
-                lifecycle,
+                "WaybillTail", "WaybillProtocol", "WaybillCompression", "WaybillMetrics", "WaybillSystem", "WaybillTLS",
+                nio, nioPosix, nioSSL, nioTLS, logging, lifecycle,
             ]),
         // The agent's core as a product, for apps that no agent can run beside.
         module("WaybillDispatch", ["WaybillAgent", "WaybillSystem", "WaybillTail", "WaybillTLS", logging]),
         module(
             "WaybillReceiver",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
-                "WaybillMetrics", "WaybillProjection", "WaybillProtocol", "WaybillSystem", "WaybillTLS", nio, nioPosix,
-                nioSSL, nioTLS, logging, lifecycle,
+                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal", "WaybillMetrics",
+                "WaybillProjection", "WaybillProtocol", "WaybillSystem", "WaybillTLS", nio, nioPosix, logging,
+                lifecycle,
             ]),
         module(
             "WaybillReplay",
             [
                 "WaybillEvent", "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillJournal", "WaybillProjection",
-                "WaybillProtocol", "WaybillSystem", logging,
+                "WaybillProtocol", "WaybillSystem",
             ]),
 
         module(
@@ -153,8 +151,7 @@ let package = Package(
             ]),
 
         // What the programs share.
-        module(
-            "WaybillConsole", ["WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillSystem", arguments, logging]),
+        module("WaybillConsole", ["WaybillEvent", "WaybillJSON", "WaybillSystem", arguments, logging]),
 
         // Disks, networks and clocks that fail, and lives of the shipped code among them; no product holds it.
         module(
@@ -220,18 +217,20 @@ let package = Package(
         tests(
             "WaybillProjectionTests",
             [
-                "WaybillProjection", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
-                "WaybillJournal", "WaybillProtocol", "WaybillSystem",
+                "WaybillProjection", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal",
+                "WaybillProtocol", "WaybillSystem",
             ]),
         tests(
             "WaybillReplayTests",
             [
                 "WaybillReplay", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal",
-                "WaybillProjection", "WaybillProtocol", "WaybillSystem",
+                "WaybillProjection", "WaybillProtocol", "WaybillSystem", "WaybillEvent",
             ]),
         tests(
             "WaybillDeliveryTests",
-            ["WaybillDelivery", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillSystem", logging]),
+            [
+                "WaybillDelivery", "WaybillCompression", "WaybillExport", "WaybillSystem", "WaybillEvent",
+            ]),
         tests("WaybillMetricsTests", ["WaybillMetrics"]),
         tests(
             "WaybillDispatchTests",
@@ -262,7 +261,7 @@ let package = Package(
             [
                 "Waybill", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillInspect", "WaybillJSON",
                 "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
-                "WaybillTail",
+                "WaybillTail", "WaybillEvent",
             ]),
     ]
 )
