@@ -1,6 +1,6 @@
-/// A growing run of bytes whose room is kept when it is emptied.
+/// A growable byte buffer that keeps its capacity when it is emptied.
 ///
-/// One owner; a copy would be an allocation that nobody asked for.
+/// It is not copyable, because a copy would be a hidden allocation.
 @usableFromInline
 package struct ByteBuilder: ~Copyable {
     @usableFromInline var base: UnsafeMutableRawPointer
@@ -17,7 +17,7 @@ package struct ByteBuilder: ~Copyable {
         self.base.deallocate()
     }
 
-    /// What was appended; valid until the next mutation, and not beyond the builder's life: do not take it from a
+    /// The appended bytes; valid until the next mutation and only while the builder lives: do not take it from a
     /// temporary.
     @inlinable
     package var bytes: UnsafeRawBufferPointer {
@@ -30,21 +30,21 @@ package struct ByteBuilder: ~Copyable {
         self.count == 0
     }
 
-    /// Empties the builder; its room stays, but for what exceeds `retainedByteCount`.
+    /// Empties the builder; keeps its capacity, up to `retainedByteCount`.
     @inlinable
     package mutating func removeAll(retaining retainedByteCount: Int = 4 << 20) {
         self.count = 0
         if self.capacity > retainedByteCount { self.shrink(to: retainedByteCount) }
     }
 
-    /// Cuts the end off.
+    /// Truncates the buffer.
     @inlinable
     package mutating func truncate(to byteCount: Int) {
         precondition(byteCount >= 0 && byteCount <= self.count, "\(byteCount) is outside 0...\(self.count)")
         self.count = byteCount
     }
 
-    /// Makes room for `byteCount` more bytes.
+    /// Reserves capacity for `byteCount` more bytes.
     @inlinable
     @inline(__always)
     package mutating func reserve(_ byteCount: Int) {
@@ -59,7 +59,7 @@ package struct ByteBuilder: ~Copyable {
         self.count &+= 1
     }
 
-    /// Appends bytes that do not lie in this builder.
+    /// Appends bytes that are not in this builder's own buffer.
     @inlinable
     @inline(__always)
     package mutating func append(_ bytes: UnsafeRawBufferPointer) {

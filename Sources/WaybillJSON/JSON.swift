@@ -1,20 +1,20 @@
-/// JSON as Waybill needs it: one object on one line, checked whole, kept in order, never rebuilt from values.
+/// JSON as Waybill needs it: one object per line, fully checked, kept in order, never rebuilt from values.
 ///
-/// Constraints, in numbers:
+/// Constraints:
 /// - an event has 250 to 600 bytes and 20 to 40 members; a foreign line has up to 1 MiB;
-/// - every archived line is scanned once (goal 1.2 GB/s a core), every exported one is parsed once more into a tape
-///   and written once (goal 250 MB/s a core for all of it);
-/// - nothing is allocated per line once the buffers have grown to the longest line seen.
+/// - every archived line is scanned once (goal: 1.2 GB/s per core), every exported one is also parsed into a tape and
+///   written once (goal: 250 MB/s per core for all of it);
+/// - no allocation per line once the buffers have grown to the longest line seen.
 ///
 /// The life of one line: ``JSONScanner`` checks the full grammar (RFC 8259), strict UTF-8 (RFC 3629) and the depth, and
-/// reports where each top-level member lies. Whoever maps the line parses it into a ``JSONTape``, a flat list of
-/// positions in document order, and copies slices of it through a ``JSONWriter``. Numbers stay text from end to end:
-/// a `Double` in between would change `1.10`, `1e400` and integers beyond 2^53.
+/// reports where each top-level member is. Exporters parse the line into a ``JSONTape``, a flat list of positions in
+/// document order, and copy slices of it with a ``JSONWriter``. Numbers stay text from end to end: a `Double` in
+/// between would change `1.10`, `1e400` and integers beyond 2^53.
 ///
-/// Why no dictionary, no enum of values: both allocate per member, and a dictionary loses the order that apps gave to
-/// their fields.
+/// Why not a dictionary or an enum of values: both allocate per member, and a dictionary loses the order of an app's
+/// fields.
 
-/// What kind of value stands at a place.
+/// The kind of a JSON value.
 @usableFromInline
 package enum JSONKind: UInt8, Hashable, Sendable {
     case null
@@ -26,7 +26,7 @@ package enum JSONKind: UInt8, Hashable, Sendable {
     case object
 }
 
-/// What a reader of a string has to know before it copies the bytes.
+/// Properties of a string that a reader needs to know before it copies the bytes.
 @usableFromInline
 package struct JSONStringTraits: OptionSet, Hashable, Sendable {
     @usableFromInline package let rawValue: UInt8
@@ -36,25 +36,25 @@ package struct JSONStringTraits: OptionSet, Hashable, Sendable {
         self.rawValue = rawValue
     }
 
-    /// At least one backslash escape: the bytes are not the text.
+    /// The string has an escape, so its bytes are not its text.
     @inlinable package static var hasEscapes: JSONStringTraits { JSONStringTraits(rawValue: 1) }
-    /// At least one byte above 0x7F: bytes, UTF-16 units and characters are three different counts.
+    /// The string has a byte above 0x7F, so its counts of bytes, UTF-16 units and characters differ.
     @inlinable package static var hasNonASCII: JSONStringTraits { JSONStringTraits(rawValue: 2) }
 }
 
-/// Limits of what is read; both hold for scanner and tape.
+/// Limits on input; both apply to scanner and tape.
 @usableFromInline
 package enum JSONLimits {
-    /// Containers inside each other, the outermost included.
+    /// Maximum depth of nested containers, including the outermost.
     @inlinable package static var depthMax: Int { 64 }
-    /// Positions are kept in 32 bits.
+    /// Maximum length: positions are stored in 32 bits.
     @inlinable package static var byteCountMax: Int { Int(UInt32.max >> 1) }
 }
 
-/// Why bytes are not one JSON object, and where that shows.
+/// Why bytes are not one JSON object, and where the error is.
 @usableFromInline
 package struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A closed set; its text is a metric label and holds no input.
+    /// The kind of error, a closed set; its text is a metric label and never contains input.
     @usableFromInline
     package enum Code: String, Hashable, Sendable, CaseIterable {
         case empty
@@ -74,7 +74,7 @@ package struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     @usableFromInline package let code: Code
-    /// The first byte that cannot be right.
+    /// The position of the first wrong byte.
     @usableFromInline package let offset: Int
 
     @inlinable

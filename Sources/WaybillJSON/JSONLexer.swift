@@ -1,8 +1,8 @@
-/// Moves over one JSON token at a time; the part that scanner and tape share.
+/// Advances over one JSON token at a time; shared by scanner and tape.
 ///
-/// String bodies are read eight bytes at once: one subtraction and a mask find the first quote, backslash, control
-/// character or non-ASCII byte of a word (Mycroft's test). A borrow can only raise false marks above a true one, so
-/// the lowest mark is always right.
+/// String bodies are read eight bytes at a time: one subtraction and a mask find the first quote, backslash, control
+/// character or non-ASCII byte of a word (Mycroft's test). A borrow can set false marks only above a true one, so the
+/// lowest mark is always correct.
 @usableFromInline
 package struct JSONLexer {
     @usableFromInline let base: UnsafeRawPointer
@@ -47,7 +47,7 @@ package struct JSONLexer {
         return self.byte(self.position)
     }
 
-    /// Moves over `"key" :` and returns where the key lies, without its quotes.
+    /// Advances over `"key" :` and returns the range of the key, without its quotes.
     @inlinable
     @inline(__always)
     package mutating func scanKey() throws(JSONError) -> (key: Range<Int>, traits: JSONStringTraits) {
@@ -61,7 +61,7 @@ package struct JSONLexer {
         return (key, traits)
     }
 
-    /// Moves from an opening quote to behind the closing one.
+    /// Advances from an opening quote past the closing one.
     @inlinable
     @inline(__always)
     package mutating func scanString() throws(JSONError) -> JSONStringTraits {
@@ -86,7 +86,7 @@ package struct JSONLexer {
 
     /// The bytes of a word that end plain text, each marked by its highest bit; only the lowest mark is exact.
     ///
-    /// Bytes above 0x7F are marked by themselves, so the tests need not be right for them.
+    /// Bytes above 0x7F are marked in any case, so the tests need not be correct for them.
     @inlinable
     @inline(__always)
     static func marks(_ loaded: UInt64) -> UInt64 {
@@ -98,9 +98,9 @@ package struct JSONLexer {
         return (quote | backslash | control | word) & 0x8080_8080_8080_8080
     }
 
-    /// The rest of a string that holds escapes, non-ASCII text, an error, or the last bytes of the line.
+    /// Advances over the rest of a string with escapes, non-ASCII text, an error, or the last bytes of the line.
     ///
-    /// Gets the lexer as a value: were it passed by address, the caller could not keep the position in a register.
+    /// Takes the lexer by value: passed by address, it would keep the caller from holding the position in a register.
     @usableFromInline
     static func endOfString(
         _ lexer: JSONLexer, from start: Int
@@ -138,7 +138,7 @@ package struct JSONLexer {
         throw JSONError(.truncated, at: lexer.end)
     }
 
-    /// The position behind the escape that begins at `at`.
+    /// The position after the escape that begins at `at`.
     private func endOfEscape(_ at: Int) throws(JSONError) -> Int {
         guard at &+ 1 < self.end else { throw JSONError(.truncated, at: self.end) }
         switch self.byte(at &+ 1) {
@@ -156,7 +156,7 @@ package struct JSONLexer {
         }
     }
 
-    /// Moves over `-? int frac? exp?`.
+    /// Advances over `-? int frac? exp?`.
     @inlinable
     @inline(__always)
     package mutating func scanNumber() throws(JSONError) {
@@ -173,7 +173,7 @@ package struct JSONLexer {
         self.position = at
     }
 
-    /// The position behind a number's fraction and exponent.
+    /// The position after a number's fraction and exponent.
     @usableFromInline
     func endOfFraction(from: Int) throws(JSONError) -> Int {
         var at = from
@@ -186,7 +186,7 @@ package struct JSONLexer {
         return at
     }
 
-    /// The position behind at least one digit.
+    /// The position after one or more digits.
     @inlinable
     @inline(__always)
     func endOfDigits(from: Int) throws(JSONError) -> Int {
@@ -196,7 +196,7 @@ package struct JSONLexer {
         return at
     }
 
-    /// Moves over a value that is neither string nor container.
+    /// Advances over a value that is neither a string nor a container.
     @inlinable
     @inline(__always)
     package mutating func scanScalar(_ first: UInt8) throws(JSONError) -> JSONKind {
@@ -228,10 +228,10 @@ package struct JSONLexer {
         return self.position + word.utf8CodeUnitCount
     }
 
-    /// Moves over one value of any kind, nested ones included.
+    /// Advances over one value of any kind, including nested values.
     ///
-    /// - Parameter depth: containers around this value. What is open inside it is one bit each in a word, so depth
-    ///   costs no memory and no recursion.
+    /// - Parameter depth: the number of containers around this value. Containers opened inside it are one bit each in a
+    ///   word, so depth costs neither memory nor recursion.
     @inlinable
     @inline(__always)
     package mutating func scanValue(depth: Int) throws(JSONError) -> JSONKind {
@@ -280,7 +280,7 @@ package struct JSONLexer {
         }
     }
 
-    /// Moves over closing brackets up to behind the next comma; true when nothing is open any more.
+    /// Advances over closing brackets and the next comma; returns true when no container is open.
     @inline(__always)
     private mutating func closeContainers(_ stack: inout UInt64, _ open: inout Int) throws(JSONError) -> Bool {
         while true {

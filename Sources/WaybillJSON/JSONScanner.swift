@@ -1,4 +1,4 @@
-/// Checks that a line is exactly one JSON object, and says where its members lie.
+/// Checks that a line is exactly one JSON object, and reports where its members are.
 @usableFromInline
 package enum JSONScanner {
     /// Checks one object and reports its top-level members in order.
@@ -6,11 +6,11 @@ package enum JSONScanner {
     ///     {"name":"login", "data":{"k":[1]}}
     ///       key   value     key    value         `key` without quotes, `value` with its quotes or brackets
     ///
-    /// Duplicates are reported as they come. Nothing but white space may stand around the object.
+    /// Duplicates are all reported. Only white space may surround the object.
     ///
     /// - Parameters:
-    ///   - start: where in `bytes` the line begins; positions are counted from the start of `bytes` all the same.
-    ///   - member: inlined into the caller. What it was told before an error says nothing about the line.
+    ///   - start: where the line begins in `bytes`; reported positions are relative to the start of `bytes`.
+    ///   - member: called for each member, inlined into the caller. After an error, discard what it received.
     @inlinable
     @inline(__always)
     package static func scanObject(
@@ -21,8 +21,8 @@ package enum JSONScanner {
         try Self.scanMembers(bytes, from: start) { key, _, value, kind in member(key, value, kind) }
     }
 
-    /// As ``scanObject(_:from:member:)``, and says whether a key holds escapes: then its bytes are not its name, and
-    /// ``JSONText/equals(_:isEscaped:_:)`` compares it.
+    /// Like ``scanObject(_:from:member:)``, but also reports whether a key has escapes: its bytes then differ from its
+    /// name, so compare it with ``JSONText/equals(_:isEscaped:_:)``.
     @inlinable
     @inline(__always)
     package static func scanMembers(
@@ -49,7 +49,7 @@ package enum JSONScanner {
         }
     }
 
-    /// The kind of the one JSON value that `bytes` are, of whatever kind.
+    /// The kind of the single JSON value in `bytes`.
     package static func scanValue(_ bytes: UnsafeRawBufferPointer, from start: Int = 0) throws(JSONError) -> JSONKind {
         guard let base = bytes.baseAddress else { throw JSONError(.empty, at: 0) }
         var lexer = JSONLexer(base: base, position: start, end: bytes.count)
@@ -61,7 +61,7 @@ package enum JSONScanner {
         return kind
     }
 
-    /// A lexer behind the opening brace.
+    /// A lexer positioned after the opening brace.
     @usableFromInline
     static func open(_ bytes: UnsafeRawBufferPointer, from start: Int) throws(JSONError) -> JSONLexer {
         guard bytes.count <= JSONLimits.byteCountMax else { throw JSONError(.tooLong, at: JSONLimits.byteCountMax) }
@@ -78,7 +78,7 @@ package enum JSONScanner {
         return lexer
     }
 
-    /// Moves over the closing brace; only white space may follow.
+    /// Advances over the closing brace; only white space may follow.
     @usableFromInline
     static func close(_ outer: JSONLexer) throws(JSONError) {
         var lexer = outer

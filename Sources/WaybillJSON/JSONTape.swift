@@ -1,11 +1,11 @@
 /// One value or key on a ``JSONTape``.
 @usableFromInline
 package struct JSONEntry: Hashable, Sendable {
-    /// The first byte of the value; for a string or key the one behind its opening quote.
+    /// The position of the value's first byte; for a string or key, of the byte after its opening quote.
     @usableFromInline package var start: UInt32
-    /// The byte behind the value; for a string or key its closing quote.
+    /// The position after the value; for a string or key, of its closing quote.
     @usableFromInline package var end: UInt32
-    /// The index of the entry behind this value and all it contains.
+    /// The index of the entry after this value and its contents.
     @usableFromInline package var next: UInt32
     @usableFromInline package var kind: JSONKind
     @usableFromInline package var traits: JSONStringTraits
@@ -25,12 +25,12 @@ package struct JSONEntry: Hashable, Sendable {
 ///
 ///     {"a":1,"b":[true]}     0 object next 6 · 1 "a" · 2 number · 3 "b" · 4 array next 6 · 5 true
 ///
-/// An object's children are key, value, key, value …; `next` jumps over a value. The tape points into the line's
-/// bytes and is good for as long as they are, until the next ``parse(_:from:)``. Its room is kept from line to line and
-/// given back only after a line much longer than the others. One owner: a copy would share the room.
+/// An object's children are key, value, key, value …; `next` jumps over a value. The tape points into the line's bytes
+/// and is valid as long as they are, until the next ``parse(_:from:)``. Its capacity is kept from line to line and
+/// released only after a line much longer than the others. It is not copyable, because a copy would share the storage.
 @usableFromInline
 package struct JSONTape: ~Copyable {
-    /// Entries beyond which room is given back when a line needs less than an eighth of it: 256 KiB.
+    /// Above this number of entries, capacity is released when a line needs less than an eighth of it: 256 KiB.
     private static var retainedCapacity: Int { 16_384 }
 
     @usableFromInline var entries: UnsafeMutablePointer<JSONEntry>
@@ -57,7 +57,7 @@ package struct JSONTape: ~Copyable {
         }
     }
 
-    /// The bytes of an entry as they stand in the line: a string without quotes, anything else whole.
+    /// The bytes of an entry as written in the line: a string without quotes, anything else whole.
     @inlinable
     @inline(__always)
     package func bytes(of index: Int) -> UnsafeRawBufferPointer {
@@ -72,13 +72,13 @@ package struct JSONTape: ~Copyable {
         JSONMembers(next: index + 1, end: Int(self[index].next))
     }
 
-    /// The value of the first member of that name.
+    /// The value of the first member with that name.
     package func firstValue(of name: StaticString, in object: Int) -> Int? {
         self.firstValue(
             of: UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount), in: object)
     }
 
-    /// The value of the first member whose unescaped name has these bytes.
+    /// The value of the first member whose unescaped name equals these bytes.
     package func firstValue(of name: UnsafeRawBufferPointer, in object: Int) -> Int? {
         guard self[object].kind == .object else { return nil }
         var members = self.members(of: object)
@@ -90,7 +90,7 @@ package struct JSONTape: ~Copyable {
         return nil
     }
 
-    /// Replaces the tape by the entries of one object; entry 0 is the object itself.
+    /// Parses one object and replaces the tape's entries; entry 0 is the object itself.
     ///
     /// Accepts exactly what ``JSONScanner/scanObject(_:from:member:)`` accepts. After an error the tape is empty.
     package mutating func parse(_ bytes: UnsafeRawBufferPointer, from start: Int = 0) throws(JSONError) {
@@ -105,11 +105,12 @@ package struct JSONTape: ~Copyable {
         self.count = parser.count
     }
 
-    /// Adds the entries of one object that stands behind the line, and returns its index.
+    /// Adds the entries of one object stored after the line, and returns its index.
     ///
     /// - Parameters:
-    ///   - start: where in `bytes` the object begins; nothing but white space follows it.
-    ///   - bytes: a copy of what the tape was parsed from, and more behind it; the tape points into it from now on.
+    ///   - start: where the object begins in `bytes`; only white space may follow the object.
+    ///   - bytes: a copy of the bytes that the tape was parsed from, followed by the object; the tape points into it
+    ///     from now on.
     package mutating func append(objectAt start: Int, of bytes: UnsafeRawBufferPointer) throws(JSONError) -> Int {
         let lexer = try JSONScanner.open(bytes, from: start)
         let index = self.count
@@ -129,12 +130,12 @@ package struct JSONTape: ~Copyable {
         return index
     }
 
-    /// All entries, good until the tape changes.
+    /// All entries; valid until the tape changes.
     package var all: UnsafeBufferPointer<JSONEntry> {
         UnsafeBufferPointer(start: self.entries, count: self.count)
     }
 
-    /// Replaces the tape by a copy of what another one held for `bytes`.
+    /// Replaces the tape with a copy of another tape's entries for `bytes`.
     package mutating func copy(_ entries: UnsafeBufferPointer<JSONEntry>, of bytes: UnsafeRawBufferPointer) {
         self.makeRoom(entryCount: entries.count)
         if let start = entries.baseAddress { self.entries.update(from: start, count: entries.count) }
@@ -142,7 +143,7 @@ package struct JSONTape: ~Copyable {
         self.source = bytes
     }
 
-    /// Makes room for as many entries and drops those that are there.
+    /// Reserves capacity for this many entries and drops the existing ones.
     private mutating func makeRoom(entryCount needed: Int) {
         if needed <= self.capacity {
             guard self.capacity > Self.retainedCapacity, needed < self.capacity / 8 else { return }
@@ -153,7 +154,7 @@ package struct JSONTape: ~Copyable {
     }
 }
 
-/// A walk over the members of one object.
+/// Iterates over the members of one object.
 @usableFromInline
 package struct JSONMembers: Sendable {
     @usableFromInline var next: Int
@@ -177,7 +178,7 @@ package struct JSONMembers: Sendable {
     }
 }
 
-/// Writes the entries of one object; the room was measured before.
+/// Writes the entries of one object; capacity was reserved before.
 private struct TapeParser {
     var lexer: JSONLexer
     let entries: UnsafeMutablePointer<JSONEntry>
@@ -186,14 +187,14 @@ private struct TapeParser {
     private var container = 0
     private var depth = 0
 
-    /// - Parameter count: entries that are there already.
+    /// - Parameter count: the number of existing entries.
     init(lexer: JSONLexer, entries: UnsafeMutablePointer<JSONEntry>, count: Int = 0) {
         self.lexer = lexer
         self.entries = entries
         self.count = count
     }
 
-    /// Parses from behind the opening brace up to the closing one, which is left for the caller.
+    /// Parses from after the opening brace up to the closing one, which is left to the caller.
     mutating func parseObject() throws(JSONError) {
         self.open(.object, at: self.lexer.position - 1)
         var isObject = true
@@ -211,7 +212,7 @@ private struct TapeParser {
                 }
                 mayClose = false
             }
-            // Behind a value, or before the bracket that closes an empty container.
+            // After a value, or before the bracket that closes an empty container.
             while true {
                 let byte = try self.lexer.nextByte()
                 if byte == UInt8(ascii: ",") {
@@ -233,7 +234,7 @@ private struct TapeParser {
         self.append(key.lowerBound, key.upperBound, .string, traits)
     }
 
-    /// Parses a value; for a container only its bracket, and returns whether that is an object.
+    /// Parses a value, or only the opening bracket of a container; returns whether that container is an object.
     @inline(__always)
     private mutating func parseValue() throws(JSONError) -> Bool? {
         guard self.lexer.position < self.lexer.end else { throw JSONError(.truncated, at: self.lexer.end) }
@@ -273,7 +274,7 @@ private struct TapeParser {
         self.depth &+= 1
     }
 
-    /// Closes the innermost container at the bracket the lexer stands on; true for the outermost.
+    /// Closes the innermost container at the lexer's position; returns true for the outermost.
     private mutating func close() -> Bool {
         let closed = self.container
         self.container = Int(self.entries[closed].next)

@@ -1,10 +1,10 @@
-/// Text inside JSON strings: compare, unescape, escape.
+/// Compares, unescapes and escapes text in JSON strings.
 @usableFromInline
 package enum JSONText {
     /// Whether the body of a string spells `text`.
     ///
-    /// - Parameter isEscaped: the body holds backslashes (``JSONStringTraits/hasEscapes``); ask
-    ///   ``hasEscapes(_:)`` when that is not known.
+    /// - Parameter isEscaped: whether the body has backslashes (``JSONStringTraits/hasEscapes``); if unknown, use
+    ///   ``hasEscapes(_:)``.
     @inlinable
     @inline(__always)
     package static func equals(_ body: UnsafeRawBufferPointer, isEscaped: Bool, _ text: StaticString) -> Bool {
@@ -12,7 +12,7 @@ package enum JSONText {
         return isEscaped ? Self.unescapedEquals(body, expected) : Self.equals(body, expected)
     }
 
-    /// Whether two runs hold the same bytes.
+    /// Whether two runs have the same bytes.
     @inlinable
     @inline(__always)
     package static func equals(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
@@ -35,7 +35,7 @@ package enum JSONText {
         return true
     }
 
-    /// Whether a string's body holds a backslash.
+    /// Whether a string's body has a backslash.
     package static func hasEscapes(_ body: UnsafeRawBufferPointer) -> Bool {
         body.contains(UInt8(ascii: "\\"))
     }
@@ -57,7 +57,7 @@ package enum JSONText {
 
     /// Appends the text of a string's body, which the scanner accepted.
     ///
-    /// A surrogate without its partner is not a character; it becomes U+FFFD.
+    /// An unpaired surrogate is not a character; it becomes U+FFFD.
     package static func unescape(_ body: UnsafeRawBufferPointer, into text: inout ByteBuilder) {
         var at = 0
         var copied = 0
@@ -73,7 +73,7 @@ package enum JSONText {
         text.append(UnsafeRawBufferPointer(rebasing: body[copied..<at]))
     }
 
-    /// Appends what the escape at `at` stands for; returns the position behind it.
+    /// Appends the character that the escape at `at` encodes; returns the position after it.
     private static func unescapeOne(_ body: UnsafeRawBufferPointer, _ at: Int, into text: inout ByteBuilder) -> Int {
         let letter = body[at + 1]
         switch letter {
@@ -115,7 +115,7 @@ package enum JSONText {
         }
     }
 
-    /// Appends text as the body of a string: `"`, `\` and control characters escaped, everything else as it is.
+    /// Appends text as the body of a string: escapes `"`, `\` and control characters, and copies everything else.
     @inlinable
     package static func escape(_ text: UnsafeRawBufferPointer, into output: inout ByteBuilder) {
         guard let base = text.baseAddress else { return }
@@ -144,7 +144,7 @@ package enum JSONText {
         output.append(base + copied, byteCount: at &- copied)
     }
 
-    /// As `JSONLexer.marks`, but text above 0x7F needs no escape.
+    /// Like `JSONLexer.marks`, except that bytes above 0x7F are not marked: they need no escape.
     @inlinable
     @inline(__always)
     static func escapeMarks(_ loaded: UInt64) -> UInt64 {
@@ -175,7 +175,7 @@ package enum JSONText {
         }
     }
 
-    /// Where the JSON of a line begins and ends: without byte order mark and white space around it.
+    /// The range of a line's JSON, without a byte order mark and surrounding white space.
     package static func trimmed(_ line: UnsafeRawBufferPointer) -> Range<Int> {
         var start = Self.byteOrderMarkByteCount(line)
         var end = line.count
@@ -184,7 +184,7 @@ package enum JSONText {
         return start..<end
     }
 
-    /// 3 when the line begins with U+FEFF, which RFC 8259 section 8.1 lets a reader ignore; else 0.
+    /// 3 when the line begins with U+FEFF, which RFC 8259, section 8.1, allows a reader to ignore; otherwise 0.
     @inlinable
     @inline(__always)
     package static func byteOrderMarkByteCount(_ line: UnsafeRawBufferPointer) -> Int {

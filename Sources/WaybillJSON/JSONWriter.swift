@@ -1,16 +1,16 @@
-/// Writes JSON into a reused buffer; commas come by themselves.
+/// Writes JSON into a reused buffer and inserts commas.
 ///
 ///     writer.beginObject()
 ///     writer.key("name"); writer.string(bytes)
 ///     writer.key("price"); writer.verbatim(numberText)
 ///     writer.endObject()
 ///
-/// It does not check that keys and values alternate; its callers' output is checked by their golden files.
+/// It does not check that keys and values alternate; golden files check the output of its callers.
 @usableFromInline
 package struct JSONWriter: ~Copyable {
-    /// What was written; callers may append finished JSON to it and cut it back.
+    /// The output; callers may append finished JSON to it and truncate it.
     @usableFromInline package var output: ByteBuilder
-    /// The next key or value follows another one of the same container.
+    /// Whether the next key or value follows another one in the same container.
     @usableFromInline package var needsComma = false
 
     package init(capacity: Int = 4096) {
@@ -22,7 +22,7 @@ package struct JSONWriter: ~Copyable {
         self.needsComma = false
     }
 
-    /// A place to come back to.
+    /// A position in the output to return to.
     @usableFromInline
     package struct Mark: Sendable {
         @usableFromInline package let byteCount: Int
@@ -40,7 +40,7 @@ package struct JSONWriter: ~Copyable {
         Mark(byteCount: self.output.count, needsComma: self.needsComma)
     }
 
-    /// Takes back what was written since `mark`.
+    /// Removes what was written since `mark`.
     @inlinable
     package mutating func rewind(to mark: Mark) {
         self.output.truncate(to: mark.byteCount)
@@ -106,7 +106,7 @@ package struct JSONWriter: ~Copyable {
         self.needsComma = false
     }
 
-    /// Writes a key, escaping what must be.
+    /// Writes a key, with escapes where needed.
     @inlinable
     package mutating func key(_ name: UnsafeRawBufferPointer) {
         self.string(name)
@@ -114,7 +114,7 @@ package struct JSONWriter: ~Copyable {
         self.needsComma = false
     }
 
-    /// Writes a string, escaping what must be; the text is UTF-8.
+    /// Writes UTF-8 text as a string, with escapes where needed.
     @inlinable
     package mutating func string(_ text: UnsafeRawBufferPointer) {
         self.separate()
@@ -123,7 +123,7 @@ package struct JSONWriter: ~Copyable {
         self.output.append(UInt8(ascii: "\""))
     }
 
-    /// Writes a string of a prefix that needs no escapes and text that may.
+    /// Writes a string made of a prefix that needs no escapes and text that may need them.
     package mutating func string(prefix: StaticString, _ text: UnsafeRawBufferPointer) {
         self.separate()
         self.output.append(UInt8(ascii: "\""))
@@ -165,7 +165,7 @@ package struct JSONWriter: ~Copyable {
         self.output.append(UInt8(ascii: "\""))
     }
 
-    /// Writes a finished value: a number as it was read, `true`, a whole object.
+    /// Writes a finished value: a number as it was read, `true`, or a whole object.
     @inlinable
     @inline(__always)
     package mutating func verbatim(_ json: UnsafeRawBufferPointer) {

@@ -1,7 +1,7 @@
 /// UTF-8 as RFC 3629 allows it: shortest forms only, no surrogates, nothing above U+10FFFF.
 @usableFromInline
 package enum UTF8Text {
-    /// The length of the sequence at `start`, 1 to 4; 0 when the bytes are not one.
+    /// The length of the sequence at `start`, 1 to 4; 0 if the bytes are not a valid sequence.
     @inlinable
     @inline(__always)
     package static func sequenceByteCount(_ start: UnsafeRawPointer, available: Int) -> Int {
@@ -31,7 +31,7 @@ package enum UTF8Text {
         return 4
     }
 
-    /// The first byte that is not part of well-formed UTF-8; `nil` when all is.
+    /// The position of the first byte that is not part of well-formed UTF-8; `nil` if there is none.
     package static func firstInvalidOffset(in bytes: UnsafeRawBufferPointer) -> Int? {
         guard let base = bytes.baseAddress else { return nil }
         var at = 0

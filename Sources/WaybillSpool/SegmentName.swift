@@ -1,22 +1,22 @@
-/// The name of a segment: who wrote it, and the sequence number of its first line.
+/// The name of a segment: its writer, and the sequence number of its first line.
 ///
 ///     0195505e-aaaa-7000-8000-0000000000aa-00000000000000000042.ndjson
 ///     |<------------- writer ------------>| |<-- 20 digits -->|
 ///
-/// Sorted by their bytes, names are in the order in which their writers started (version 7 UUIDs), and a writer's
-/// segments in the order of their lines. No name is ever used twice.
+/// Sorted by bytes, names are in the order in which their writers started (version 7 UUIDs), and a writer's segments
+/// are in the order of their lines. A name is never used twice.
 package struct SegmentName: Hashable, Comparable, Sendable, CustomStringConvertible {
-    /// 36 lower-case characters of a UUID.
+    /// A UUID of 36 lower-case characters.
     package let writer: String
-    /// At least 1.
+    /// The sequence number of the first line, at least 1.
     package let firstSequence: UInt64
 
     package static let suffix = ".ndjson"
-    /// In place of a first sequence, in the names of segments that hold what was kept of evicted ones: 2^53, which no
-    /// line's number reaches.
+    /// Stands for the first sequence in the names of segments with lines kept from evicted ones: 2^53, which no line's
+    /// number reaches.
     package static let keptSequence: UInt64 = 1 << 53
 
-    /// Whether the lines are another writer's, kept from a segment that was evicted.
+    /// Whether the segment holds another writer's lines, kept from an evicted segment.
     package var isKept: Bool {
         self.firstSequence == Self.keptSequence
     }
@@ -42,7 +42,7 @@ package struct SegmentName: Hashable, Comparable, Sendable, CustomStringConverti
         self.firstSequence = sequence
     }
 
-    /// Whether a file's name is a segment's, or that of one that is being made or taken away.
+    /// Whether a file is a segment, or one that is being created or evicted, judged by its name.
     package static func begins(_ name: String) -> Bool {
         Self(parsing: String(decoding: name.utf8.prefix(36 + 1 + 20 + Self.suffix.utf8.count), as: UTF8.self)) != nil
     }

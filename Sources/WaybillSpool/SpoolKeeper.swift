@@ -1,10 +1,10 @@
 package import WaybillSystem
 
-/// How much of a disk a spool may take.
+/// How much disk space a spool may use.
 package struct SpoolQuota: Hashable, Sendable {
     package var byteCountMax: Int
     package var ageMax: Duration
-    /// Room on the file system below which no segment is begun.
+    /// Free space on the file system below which no segment is created.
     package var freeByteCountMin: Int
 
     package init(byteCountMax: Int, ageMax: Duration, freeByteCountMin: Int) {
@@ -14,9 +14,9 @@ package struct SpoolQuota: Hashable, Sendable {
     }
 }
 
-/// What was taken out of a spool.
+/// A segment that was evicted from a spool.
 package struct Eviction: Hashable, Sendable {
-    /// Why; a bounded word for metrics and events.
+    /// The reason, from a closed set; used in metrics and events.
     package enum Reason: String, Hashable, Sendable {
         case quota
         case age
@@ -25,45 +25,45 @@ package struct Eviction: Hashable, Sendable {
 
     package let segment: SegmentName
     package let reason: Reason
-    /// Lines that are gone.
+    /// The number of deleted lines.
     package var evictedCount = 0
-    /// Lines about users, and Waybill's own, that are in another segment now.
+    /// The number of lines about users, and of Waybill's own, that were moved to another segment.
     package var keptCount = 0
     package var evictedByteCount = 0
 
-    /// The number of the segment's last line; `nil` where its lines are of several writers, or there is none.
+    /// The sequence number of the segment's last line; `nil` if it has lines of several writers, or none.
     package var lastSequence: UInt64? {
         let count = self.evictedCount + self.keptCount
         return self.segment.isKept || count == 0 ? nil : self.segment.firstSequence + UInt64(count) - 1
     }
 }
 
-/// What waits in a spool, delivered or not.
+/// The contents of a spool, delivered or not.
 package struct SpoolUsage: Hashable, Sendable {
     package var byteCount = 0
     package var segmentCount = 0
     package var lineCount = 0
 }
 
-/// What a look at a spool came to.
+/// The result of checking a spool.
 package struct Upkeep: Sendable {
-    /// Bytes of the segments that are left.
+    /// Total bytes of the remaining segments.
     package var byteCount = 0
-    /// The first thing that went wrong; the rest was done nevertheless.
+    /// The first error; the rest was done nevertheless.
     package var failure: FileSystemError?
 }
 
-/// Keeps a spool within its quota: takes away whole segments, the oldest first, and says what it took.
+/// Keeps a spool within its quota: evicts whole segments, oldest first, and reports them.
 ///
-///     lock, rename <segment> → <segment>.evicted   from here on nobody ships it
-///     write what is kept to a segment of its own
-///     tell                                         while it is not told, it is not gone
-///     unlink <segment>.evicted                     a start after a crash goes on here
+///     lock, rename <segment> → <segment>.evicted   from now on it is not shipped
+///     write the kept lines to a separate segment
+///     report                                       not deleted before it is reported
+///     unlink <segment>.evicted                     a start after a crash continues here
 ///
-/// What was acknowledged is gone already: whoever ships deletes a segment as soon as all of it is durable elsewhere.
-/// So every segment there is holds something that is not, and the oldest is the next to go. A segment that a living
-/// process writes is locked and stays. Lines about users and Waybill's own are kept, up to 64 KiB of a segment and an
-/// eighth of the quota in all.
+/// Acknowledged segments are gone already: the agent deletes a segment once all of it is durable elsewhere. So every
+/// remaining segment has lines that are not, and the oldest is evicted first. A segment that a running process writes
+/// is locked and stays. Lines about users and Waybill's own lines are kept, up to 64 KiB per segment and an eighth of
+/// the quota in total.
 package struct SpoolKeeper<Files: FileSystem> {
     private struct Segment {
         let name: SegmentName
@@ -74,13 +74,13 @@ package struct SpoolKeeper<Files: FileSystem> {
 
     private let files: Files
     private let directory: String
-    /// Makes a name for a segment of kept lines.
+    /// Creates a name for a segment of kept lines.
     private let nextWriter: () -> String
-    /// Is told of each segment before it is gone.
+    /// Called with each segment before it is deleted.
     private let tell: (Eviction) -> Void
 
     private static var keptByteCountMax: Int { 64 << 10 }
-    /// More make every look at the folder slow; an app that goes to the background often makes small ones.
+    /// More segments make every listing of the folder slow; an app that often enters the background creates small ones.
     private static var segmentCountMax: Int { 4096 }
 
     package init(
@@ -93,7 +93,7 @@ package struct SpoolKeeper<Files: FileSystem> {
         self.tell = tell
     }
 
-    /// What waits now; reads all of it.
+    /// The current contents; reads the whole spool.
     package func usage() throws(FileSystemError) -> SpoolUsage {
         var usage = SpoolUsage()
         for segment in try self.segments() {
@@ -105,11 +105,11 @@ package struct SpoolKeeper<Files: FileSystem> {
         return usage
     }
 
-    /// Takes away what is beyond the quota, and finishes what a crash interrupted.
+    /// Evicts segments beyond the quota, and completes evictions that a crash interrupted.
     ///
     /// - Parameters:
-    ///   - now: trusted as far as another process's files bear it out, so that a clock that jumps ages nothing.
-    ///   - writer: of this process.
+    ///   - now: trusted only as far as files of another process confirm it, so that a clock jump does not age segments.
+    ///   - writer: this process's writer.
     package func evict(beyond quota: SpoolQuota, now: WallTime, writer: String) -> Upkeep {
         var upkeep = Upkeep()
         do throws(FileSystemError) {
@@ -126,7 +126,7 @@ package struct SpoolKeeper<Files: FileSystem> {
                     upkeep.byteCount > quota.byteCountMax || count > Self.segmentCountMax
                     || segment.name.isKept && keptByteCount > quota.byteCountMax / 8
                 guard isBeyond || segment.modified < oldest else { continue }
-                // What somebody else holds, or took away meanwhile, is none of what is to go.
+                // Segments that another process holds or has evicted meanwhile do not count.
                 let evictedByteCount =
                     self.evict(segment, isBeyond ? .quota : .age, &upkeep)?.evictedByteCount ?? segment.byteCount
                 count -= 1
@@ -139,7 +139,7 @@ package struct SpoolKeeper<Files: FileSystem> {
         return upkeep
     }
 
-    /// Takes away every segment that no process writes, and keeps nothing of it, nor of what a crash left.
+    /// Deletes every segment that no process is writing, and everything a crash left; keeps no lines.
     package func purge() throws(FileSystemError) {
         var upkeep = Upkeep()
         for name in try self.files.list(self.directory) {
@@ -160,7 +160,7 @@ package struct SpoolKeeper<Files: FileSystem> {
             guard let status = try self.files.status(at: self.path(name.description)) else { continue }
             segments.append(Segment(name: name, byteCount: status.byteCount, modified: status.modified))
         }
-        // By when they were written: the oldest writer may be one that still writes. A tie keeps the names' order.
+        // By time of the last write: the oldest writer may still be writing. Ties keep the order of names.
         return segments.enumerated().sorted { ($0.element.modified, $0.offset) < ($1.element.modified, $1.offset) }
             .map(\.element)
     }
@@ -171,13 +171,13 @@ package struct SpoolKeeper<Files: FileSystem> {
             switch segment.kind {
             case .evicted: self.finish(segment, .quota, &upkeep)
             case .purged: self.finish(segment, .purge, &upkeep)
-            // The agent gives those their names back.
+            // The agent renames those to their proper names.
             case .new, .whole: break
             }
         }
     }
 
-    /// Removes what a crash left on its way out, unless somebody is at it.
+    /// Removes files that a crash left in the middle of an eviction, unless another process holds them.
     private func finish(_ leftover: Leftover, _ reason: Eviction.Reason, _ upkeep: inout Upkeep) {
         do throws(FileSystemError) {
             let path = self.path(leftover.description)
@@ -189,7 +189,7 @@ package struct SpoolKeeper<Files: FileSystem> {
         }
     }
 
-    /// `nil` for a segment that somebody holds, that is gone, or that could not be taken away.
+    /// `nil` for a segment that another process holds, that is gone, or that could not be evicted.
     @discardableResult
     private func evict(_ segment: Segment, _ reason: Eviction.Reason, _ upkeep: inout Upkeep) -> Eviction? {
         do throws(FileSystemError) {
@@ -211,7 +211,7 @@ package struct SpoolKeeper<Files: FileSystem> {
         }
     }
 
-    /// Opens and locks a file; `nil` when it is gone or somebody holds it.
+    /// Opens and locks a file; `nil` if it is gone or another process holds it.
     private func lock(_ path: String, _ reason: Eviction.Reason) throws(FileSystemError) -> FileID? {
         let file: FileID
         do throws(FileSystemError) {
@@ -221,7 +221,7 @@ package struct SpoolKeeper<Files: FileSystem> {
             throw error
         }
         do throws(FileSystemError) {
-            // Others look whether they could lock it, and let go at once; a purge waits for them.
+            // Others test whether they can lock it and release it at once; a purge waits for them.
             for attempt in 0..<(reason == .purge ? 20 : 1) {
                 if attempt > 0 { Worker.sleep(for: .milliseconds(5)) }
                 if try self.files.lock(file, .exclusive) { return file }
@@ -258,7 +258,7 @@ package struct SpoolKeeper<Files: FileSystem> {
         return eviction
     }
 
-    /// Stores kept lines; `false` when there was no room for them.
+    /// Stores kept lines; `false` if the disk had no room for them.
     private func keep(_ lines: [ArraySlice<UInt8>], insteadOf path: String) throws(FileSystemError) -> Bool {
         guard !lines.isEmpty else { return true }
         let writer = self.nextWriter()
@@ -268,7 +268,7 @@ package struct SpoolKeeper<Files: FileSystem> {
         } catch {
             guard error.isDiskFull else { throw error }
         }
-        // Without the segment there may be room; a crash here loses the lines, as the full disk would have.
+        // Deleting the segment may make room; a crash here loses the lines, as the full disk would have.
         try self.files.unlink(path)
         do throws(FileSystemError) {
             try self.write(lines, writer)
@@ -302,7 +302,7 @@ package struct SpoolKeeper<Files: FileSystem> {
             try self.files.rename(path + ".new", to: path)
             try self.files.synchronizeDirectory(self.directory)
         } catch {
-            // The agent would give a file that lost its name a new one.
+            // The agent would rename a file without a proper name.
             for path in [path + ".new", path] where try self.files.status(at: path) != nil {
                 try self.files.unlink(path)
             }
@@ -311,7 +311,7 @@ package struct SpoolKeeper<Files: FileSystem> {
     }
 }
 
-/// A segment's file under its name, or under one that says what happens to it.
+/// A segment's file under its own name, or under one that shows what is being done with it.
 private struct Leftover: CustomStringConvertible {
     enum Kind: String, CaseIterable {
         case whole = ""
@@ -342,10 +342,10 @@ private struct Leftover: CustomStringConvertible {
     var description: String { self.name.description + self.kind.rawValue }
 }
 
-/// The whole lines of a segment, in one look at its bytes.
+/// The whole lines of a segment, found in one pass over its bytes.
 private struct SegmentLines {
     private(set) var count = 0
-    /// Lines about users and of Waybill's own, with their LF.
+    /// Lines about users and Waybill's own lines, with their LF.
     private var kept: [Range<Int>] = []
 
     init(_ bytes: [UInt8]) {
@@ -361,7 +361,7 @@ private struct SegmentLines {
         }
     }
 
-    /// The newest lines to keep, in their order.
+    /// The newest lines to keep, in order.
     func newestKept(byteCountMax: Int) -> [Range<Int>] {
         var room = byteCountMax
         let newest = self.kept.reversed().prefix { line in
@@ -371,7 +371,7 @@ private struct SegmentLines {
         return newest.reversed()
     }
 
-    /// A client writes the kind behind members of fixed length, and nothing that the app chose before it.
+    /// A client writes the kind after members of fixed length, and no app-defined text before it.
     private static let kindOffsetMax = 400
 
     private static func isKept(_ line: UnsafeRawBufferPointer) -> Bool {

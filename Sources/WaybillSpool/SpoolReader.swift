@@ -1,15 +1,15 @@
 package import WaybillSystem
 
-/// What a reader of spools asks of a folder and of a segment; holds nothing open.
+/// Reads the state of spool folders and segments; keeps no file open.
 package enum SpoolReader {
-    /// The segments in a folder, sorted; other names are passed over.
+    /// The segments in a folder, sorted; other names are ignored.
     package static func segments(
         in directory: String, on files: some FileSystem
     ) throws(FileSystemError) -> [SegmentName] {
         try files.list(directory).compactMap(SegmentName.init(parsing:)).sorted()
     }
 
-    /// Bytes after the last LF among a file's first `byteCount`: what a writer that died left of its last line.
+    /// Bytes after the last LF among a file's first `byteCount`: the torn last line of a writer that died.
     package static func tornByteCount(
         of file: FileID, byteCount: Int, on files: some FileSystem
     ) throws(FileSystemError) -> Int {

@@ -1,20 +1,22 @@
-/// Segment files of opaque lines: the app's side of the spool.
+/// The app's side of the spool: segment files of opaque lines.
 ///
-/// Constraints: one write(2) for each line or for lines that came together, no sync and no other call but at the start of
-/// a segment; no allocation per line; lines of at most 32 KiB, segments of 1 MiB, which no line spans.
+/// Constraints: one write(2) for each line or for lines that arrive together; a sync or any other call only at the
+/// start of a segment; no allocation per line; lines of at most 32 KiB, segments of 1 MiB, no line split between
+/// segments.
 ///
 ///     <spool>/<writer>-<first sequence>.ndjson        line LF line LF … line LF [torn]
 ///
-/// A segment's life: made under `<name>.new`, locked (`flock`, shared), renamed to its name; lines are appended;
-/// closed, which ends the lock, when the next line does not fit, when a line tore in it, or when the process ends.
-/// Whoever can take the lock exclusively knows that no line will follow. The agent deletes it, never the writer.
+/// A segment's life: it is created as `<name>.new`, locked (`flock`, shared), and renamed; lines are appended; it is
+/// closed, which releases the lock, when the next line does not fit, when a line in it was torn, or when the process
+/// ends. A process that gets the lock exclusively knows that no line will follow. The agent deletes segments, never the
+/// writer.
 ///
-/// When a write fails in the middle of a line, the segment keeps the torn bytes for ever and the whole line goes to
-/// a new one: completing it later could glue two halves of different lines. Only where the torn line is the
-/// segment's first, a new one would have the same name; that one is emptied under its lock before it goes on.
+/// When a write fails in the middle of a line, the torn bytes stay in the segment and the whole line goes to a new one:
+/// completing it later could join two halves of different lines. If the torn line is the segment's first, a new segment
+/// would have the same name; the segment is then emptied under its lock and used again.
 ///
-/// Why not one file per process without segments: the agent could delete nothing while the app runs. Why not mmap:
-/// NUL tails, and SIGBUS instead of an error when the disk is full.
+/// Why not one file per process: the agent could not delete anything while the app runs. Why not mmap: it leaves NUL
+/// tails, and raises SIGBUS instead of an error when the disk is full.
 ///
 /// - SeeAlso: `Protocol/formats/spool.md`.
 package import WaybillSystem
@@ -30,38 +32,38 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     private struct Segment {
         let file: FileID
         let firstSequence: UInt64
-        /// Whole lines.
+        /// The file ends after a whole line.
         var byteCount: Int
-        /// Bytes follow that are no line, and must go before the next one comes.
+        /// The file ends in bytes that are not a line and must be removed before the next one is written.
         var isTorn: Bool
     }
 
     private let files: Files
     package let directory: String
-    /// 36 lower-case characters of a UUID that no other process has.
+    /// A UUID of 36 lower-case characters, unique to this process.
     package let writer: String
     private let segmentByteCountMax: Int
-    /// Room that no new segment takes from the file system.
+    /// Free space on the file system that new segments must leave.
     private let freeByteCountMin: Int
-    /// The number that the next line must carry.
+    /// The sequence number that the next line must have.
     package private(set) var nextSequence: UInt64 = 1
-    /// Lines that a failed write left unfinished in a segment.
+    /// The number of lines that failed writes left torn.
     package private(set) var tornLineCount = 0
     package private(set) var segmentCount = 0
-    /// Whether the folder had segments, or what is left of some, when the writer was made; `true` when that is unknown.
+    /// Whether the folder had segments, or remains of some, when the writer was created; `true` if unknown.
     package private(set) var hadSegments = true
     private var segment: Segment?
     /// The first sequence of the oldest segment with lines that may not be durable.
     private var firstNotDurable: UInt64 = 1
-    /// The first sequence of the open segment when its name is durable, or of one that was open then.
+    /// The first sequence of the latest open segment whose name was made durable.
     private var durablyNamed: UInt64?
-    /// First sequences of segments whose sync failed: nobody can say any more whether their lines are on the disk.
+    /// First sequences of segments whose sync failed: whether their lines are on disk can no longer be known.
     private var doubtful: [UInt64] = []
 
-    /// Prepares the folder; makes no segment before the first line.
+    /// Prepares the folder; the first segment is created with the first line.
     ///
-    /// - Throws: when the folder cannot become one by itself: a file of that name, no permission, read-only. A full
-    ///   or failing disk is met again, and reported, at the first line.
+    /// - Throws: if the folder cannot be created and waiting does not help: a file has its name, no permission,
+    ///   read-only. A full or failing disk is reported with the first line.
     package init(
         directory: String, writer: String, on files: Files,
         segmentByteCountMax: Int = SpoolLimits.segmentByteCountMax, freeByteCountMin: Int = 0
@@ -86,9 +88,9 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
 
     /// Stores one line; when it returns, the line survives the death of the process.
     ///
-    /// After an error nothing of the line is stored, the sequence has not moved, and the next call tries anew.
+    /// After an error nothing of the line is stored, the sequence has not advanced, and the next call tries again.
     ///
-    /// - Parameter line: ends in its only LF, and carries ``nextSequence``.
+    /// - Parameter line: ends in its only LF and has ``nextSequence`` as its number.
     @specialized(where Files == POSIXFileSystem)
     package mutating func append(_ line: UnsafeRawBufferPointer) throws(FileSystemError) {
         precondition(
@@ -108,7 +110,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         self.nextSequence += 1
     }
 
-    /// What the first write(2) of lines brought.
+    /// The result of the first write(2) of lines.
     private struct Attempt {
         var storedByteCount = 0
         var failure: FileSystemError?
@@ -124,12 +126,12 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         if let failure { throw failure }
     }
 
-    /// Stores lines in their order, as many as it can, with one write for all that fit a segment.
+    /// Stores as many of the lines as possible, in order, with one write for all that fit in a segment.
     ///
     /// - Parameters:
-    ///   - lines: one behind the other; the first carries ``nextSequence``, each next one more.
-    ///   - byteCounts: of each line, with its LF.
-    /// - Returns: how many are stored, and why not all.
+    ///   - lines: one after the other; the first is numbered ``nextSequence``, each further one is one higher.
+    ///   - byteCounts: the length of each line, including its LF.
+    /// - Returns: how many lines are stored, and the error if not all are.
     @specialized(where Files == POSIXFileSystem)
     package mutating func append(
         lines: UnsafeRawBufferPointer, byteCounts: UnsafeBufferPointer<Int>
@@ -154,7 +156,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
                 storedCount += written.lineCount
                 rest = UnsafeRawBufferPointer(rebasing: rest[written.byteCount...])
                 guard let failure = written.failure else { continue }
-                // What tore goes whole to another segment, once.
+                // A torn line is written whole to another segment, once.
                 if self.tornLineCount == tornLineCount || hasTorn { return (storedCount, failure) }
                 hasTorn = true
             } catch {
@@ -170,7 +172,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         var failure: FileSystemError?
     }
 
-    /// Writes the lines that fit the segment, at least the first.
+    /// Writes the lines that fit in the segment, at least the first.
     private mutating func write(
         _ lines: UnsafeRawBufferPointer, _ byteCounts: UnsafeBufferPointer<Int>, to file: FileID,
         after attempt: Attempt?
@@ -209,9 +211,9 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         return written
     }
 
-    /// What a failed write left behind the segment's whole lines: lines of it that are whole are stored.
+    /// The number of bytes that a failed write left after the segment's whole lines; whole lines among them are stored.
     ///
-    /// 0 when the file does not say, thrice: then what is there counts as torn.
+    /// 0 if the file's length cannot be read in three attempts: then the bytes count as torn.
     private func byteCountBehindLines(_ file: FileID) -> Int {
         for _ in 0..<3 {
             do throws(FileSystemError) {
@@ -224,7 +226,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func writeFailed(tornByteCount: Int, _ error: FileSystemError) {
-        // A full disk refuses whole; after any other error nobody knows what the file ends in.
+        // A full disk refuses the whole write; after any other error the end of the file is unknown.
         if tornByteCount == 0, error.isDiskFull { return }
         self.tornLineCount += 1
         if let segment = self.segment, segment.byteCount == 0 {
@@ -234,7 +236,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         }
     }
 
-    /// An open, locked, whole segment with room for `byteCount` bytes.
+    /// Returns an open, locked segment without torn bytes and with room for `byteCount` bytes.
     private mutating func prepareSegment(byteCount: Int) throws(FileSystemError) -> FileID {
         if let segment = self.segment, segment.byteCount > 0,
             segment.byteCount + byteCount > self.segmentByteCountMax
@@ -249,9 +251,10 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         return segment.file
     }
 
-    /// Ends the segment, and its lock; the next line begins another.
+    /// Closes the segment and releases its lock; the next line begins another.
     ///
-    /// One without a whole line stays open: the next would have its name, and somebody may have dealt with it by then.
+    /// A segment without a whole line stays open: the next would have the same name, and another process may have
+    /// handled that one by then.
     package mutating func closeSegment() {
         guard let segment = self.segment, segment.byteCount > 0 else { return }
         self.files.close(segment.file)
@@ -266,7 +269,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         do throws(FileSystemError) {
             file = try self.makeSegment(path)
         } catch {
-            // The folder was not there at the start, or somebody cleared it away.
+            // The folder did not exist at the start, or was removed since.
             guard error.errno == Errno.noEntry else { throw error }
             try self.files.createDirectories(self.directory)
             file = try self.makeSegment(path)
@@ -276,21 +279,21 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         return file
     }
 
-    /// Refuses as a full disk does when the file system has less room than the app leaves to others.
+    /// Throws the error of a full disk if the file system has less free space than the app must leave.
     private func checkRoom() throws(FileSystemError) {
         guard self.freeByteCountMin > 0 else { return }
         let space: DiskSpace
         do throws(FileSystemError) {
             space = try self.files.space(at: self.directory)
         } catch {
-            // A folder that is gone is made again, and a file system that cannot say is as good as any.
+            // A missing folder is created again; a file system that cannot report its free space is accepted.
             return
         }
         guard space.freeByteCount < self.freeByteCountMin else { return }
         throw FileSystemError("space", path: self.directory, errno: Errno.noSpace)
     }
 
-    /// Makes a file that is locked before anybody can see it under its name.
+    /// Creates a file that is locked before it becomes visible under its name.
     private func makeSegment(_ path: String) throws(FileSystemError) -> FileID {
         let temporary = path + ".new"
         let file = try self.files.open(temporary, .replace)
@@ -308,7 +311,8 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
 }
 
 extension SpoolWriter {
-    /// What to make durable so that every line stored so far survives a power cut; run without the caller's lock.
+    /// The segments to synchronize so that every line stored so far survives a power failure; run the flush without the
+    /// caller's lock.
     package var flush: SpoolFlush {
         SpoolFlush(
             directory: self.directory, writer: self.writer,
@@ -316,14 +320,15 @@ extension SpoolWriter {
             isNamed: self.segment.map { $0.firstSequence == self.durablyNamed } ?? false, doubtful: self.doubtful)
     }
 
-    /// The segments before the flush's last need no further one.
+    /// Records that segments before the flush's last one need no further sync.
     package mutating func flushed(_ flush: SpoolFlush) {
         self.firstNotDurable = max(self.firstNotDurable, flush.openSegment ?? flush.firstSequences.upperBound)
         if let segment = flush.openSegment, !flush.firstSequences.isEmpty { self.durablyNamed = segment }
         self.doubtful.removeAll(where: flush.doubtful.contains)
     }
 
-    /// Ends the segment: after a failed sync the system may call its pages clean, and a later sync would lie.
+    /// Closes the segment: after a failed sync the system may mark its pages as clean, and a later sync would wrongly
+    /// succeed.
     package mutating func flushFailed(_ flush: SpoolFlush, _ failure: SpoolFlushFailure) {
         if failure.isRestDurable {
             self.flushed(flush)
@@ -337,22 +342,22 @@ extension SpoolWriter {
     }
 }
 
-/// The segments to synchronize, as of one moment.
+/// The segments to synchronize at one moment.
 package struct SpoolFlush: Hashable, Sendable {
     package let directory: String
     package let writer: String
     package let firstSequences: Range<UInt64>
     /// The first sequence of the segment that was open.
     fileprivate let openSegment: UInt64?
-    /// Whether only lines of the open segment are not durable, and its name is.
+    /// Whether only lines of the open segment may not be durable, while its name is.
     fileprivate let isNamed: Bool
 
     /// Segments whose sync failed earlier.
     fileprivate let doubtful: [UInt64]
 
-    /// Returns once the lines are durable; segments that are gone were delivered.
+    /// Returns once the lines are durable; missing segments were delivered.
     ///
-    /// Fails as long as a segment is there whose sync failed; once it is gone, whoever took it has its lines.
+    /// Fails as long as a segment whose sync failed still exists; once it is gone, its lines were delivered.
     package func perform(on files: some FileSystem) throws(SpoolFlushFailure) {
         var failed: UInt64?
         var rest: [UInt64] = []
@@ -368,7 +373,7 @@ package struct SpoolFlush: Hashable, Sendable {
             isRestDurable: true, doubtful: rest)
     }
 
-    /// - Parameter failed: becomes the segment whose sync failed.
+    /// - Parameter failed: set to the segment whose sync failed.
     private func synchronize(on files: some FileSystem, _ failed: inout UInt64?) throws(FileSystemError) {
         if self.isNamed { return try self.synchronize(self.firstSequences.lowerBound, on: files, &failed) }
         for name in try SpoolReader.segments(in: self.directory, on: files)
@@ -405,7 +410,7 @@ package struct SpoolFlushFailure: Error {
     package let error: FileSystemError
     /// The segment whose sync failed.
     fileprivate var segment: UInt64?
-    /// Whether all lines are durable but those of `doubtful`.
+    /// Whether all lines except those in `doubtful` are durable.
     package fileprivate(set) var isRestDurable = false
     fileprivate var doubtful: [UInt64] = []
 }
