@@ -2,7 +2,7 @@ internal import WaybillCompression
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// Lays out one group's bytes: lines in one buffer, payloads where they are.
+/// Lays out one group's bytes: lines in one buffer, payloads in place.
 struct GroupWriter {
     private enum Piece {
         /// A range of ``lines``.
@@ -18,9 +18,9 @@ struct GroupWriter {
     private(set) var lastNumber: Int
     private var lines: [UInt8] = []
     private var pieces: [Piece] = []
-    /// Where the lines begin that the next mark covers.
+    /// The start of the lines that the next mark covers.
     private var unmarkedStart = 0
-    /// Where the lines begin that are not in ``pieces`` yet.
+    /// The start of the lines that are not in ``pieces`` yet.
     private var pieceStart = 0
 
     init(start: JournalPosition, time: WallTime, numbers: [StreamID: StreamNumber], last: Int) {
@@ -34,7 +34,7 @@ struct GroupWriter {
         self.numbers[id]
     }
 
-    /// Gives a stream its number in this segment.
+    /// Assigns a stream its number in this segment.
     mutating func introduce(_ description: StreamDescription) {
         self.lastNumber += 1
         let number = StreamNumber(UInt64(self.lastNumber))
@@ -42,14 +42,14 @@ struct GroupWriter {
         self.append(.open(number, description))
     }
 
-    /// Says where a stream stands, at the head of a segment.
+    /// Adds a stream's offset to the head of a segment.
     mutating func restate(_ standing: StreamStanding) {
         guard let number = self.numbers[standing.description.id] else { return }
         self.append(.at(number, standing.durable))
         if standing.isSealed { self.append(.sealed(number)) }
     }
 
-    /// Seals the lines since the last batch or mark, and says when they came.
+    /// Adds a mark that covers the lines since the last batch or mark and holds their time of receipt.
     mutating func mark() {
         let milliseconds = UInt64(max(0, self.time.milliseconds))
         var text = "MARK \(self.end.rawValue) \(milliseconds) "
@@ -82,7 +82,7 @@ struct GroupWriter {
         }
     }
 
-    /// Ends the group.
+    /// Completes the group.
     mutating func finish() {
         if self.unmarkedStart < self.lines.count { self.mark() }
         self.flushLines()
@@ -99,7 +99,7 @@ struct GroupWriter {
         self.pieceStart = self.lines.count
     }
 
-    /// Appends the group in as few calls as the system allows.
+    /// Appends the group to the file in as few system calls as possible.
     func write(to file: FileID, files: some FileSystem) throws(FileSystemError) {
         var failure: FileSystemError?
         self.lines.withUnsafeBytes { lines in

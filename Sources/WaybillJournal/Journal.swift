@@ -1,45 +1,45 @@
 package import WaybillProtocol
 package import WaybillSystem
 
-/// The receiver's append-only log of the batches it acknowledged; the only thing that is synced before an ack.
+/// The receiver's append-only log of the batches it acknowledged; only this is synced before an ack.
 ///
-/// A journal is a folder of segments named by the position of their first byte. A segment is made of the messages
-/// that agents sent, byte for byte but for the stream's number, which is the segment's own:
+/// A journal is a folder of segments named by the position of their first byte. A segment consists of the messages that
+/// agents sent, byte for byte except for the stream's number, which is the segment's own:
 ///
 ///     00000000000268435456.journal
-///       OPEN 1 {…} LF  AT 1 81920 LF        every stream that the journal knew when the segment began,
+///       OPEN 1 {…} LF  AT 1 81920 LF        every known stream when the segment began,
 ///       OPEN 2 {…} LF  AT 2 700 LF SEALED 2 LF
-///       MARK 268435700 1763683200000 0b3c… LF         sealed by a checksum
+///       MARK 268435700 1763683200000 0b3c… LF         covered by a checksum
 ///       MARK … LF  OPEN 3 {…} LF  MARK … LF   a group: the time, streams new in this segment, then its batches
 ///       BATCH 3 0 262144 655 64211 9f… LF <64211 bytes>
 ///       BATCH 1 81920 … LF <…>
 ///       SEAL 3 262144 LF MARK … LF
 ///
-/// A `BATCH` carries its own checksum; lines between batches are covered by the `MARK` behind them, which also holds
-/// its own position and the time of receipt. A group begins with a `MARK` that covers nothing but itself: there a
-/// reader finds its way again behind damage. So each segment can be read alone, a torn end is told from damage in the
-/// middle, and the last segment is all that a start has to read.
+/// A `BATCH` carries its own checksum; lines between batches are covered by the `MARK` after them, which also holds its
+/// own position and the time of receipt. A group begins with a `MARK` that covers only itself, where a reader can
+/// resume after damage. So each segment can be read alone, a torn end can be distinguished from damage in the middle,
+/// and a start has to read only the last segment.
 ///
-/// Life of one batch: `stage` compares it with where its stream stands → `commit` writes the group with `writev`,
-/// syncs, and moves the table → the committer acks → projections read it, from memory or with `JournalReader`.
-/// A group that cannot be written is cut off again and stays staged; after a failed sync it goes to a new segment,
-/// because what the old one holds behind the last sync can no longer be known. A crash leaves of the group in hand
-/// nothing, a beginning that ends between two entries, or all.
+/// Life of a batch: `stage` compares it with its stream's offset → `commit` writes the group with `writev`, syncs, and
+/// updates the table → the committer acks → projections read it, from memory or with `JournalReader`. A group that
+/// cannot be written is cut off again and stays staged. After a failed sync it goes to a new segment, because the
+/// content of the old one after the last sync is unknown. A crash during a commit leaves nothing of the group, a prefix
+/// of its bytes, or all of it.
 ///
 /// Budget per batch: one line formatted, no copy of the payload, a share of one `writev` and one `fdatasync`.
 ///
 /// - SeeAlso: `Protocol/formats/journal.md`.
 package struct Journal<Files: FileSystem>: ~Copyable {
-    /// Where a record stands: bytes since the journal began, over all segments.
+    /// The position of a record: bytes since the beginning of the journal, over all segments.
     package typealias Position = JournalPosition
 
     private let directory: String
     private let files: Files
     private let segmentByteCountMax: Int
 
-    /// What is durable of each stream.
+    /// The durable state of each stream.
     package private(set) var streams: [StreamID: StreamStanding]
-    /// The end of what is durable.
+    /// The position up to which the journal is durable.
     package private(set) var end: JournalPosition
     /// The segments on disk, oldest first; the last is being written.
     package private(set) var segments: [JournalPosition]
@@ -47,24 +47,25 @@ package struct Journal<Files: FileSystem>: ~Copyable {
 
     private var file: FileID?
     private var numbers: [StreamID: StreamNumber] = [:]
-    /// The last number given out in the present segment: a stream that is described anew gets another one.
+    /// The last number assigned in the current segment: a stream with a new description gets another one.
     private var lastNumber = 0
     private var staged: [Staged] = []
     private var stagedOffsets: [StreamID: StreamOffset] = [:]
     private var stagedDescriptions: [StreamID: StreamDescription] = [:]
     private var stagedSeals: Set<StreamID> = []
-    /// Streams whose description is what a damaged line says; the next agent that opens one knows better.
+    /// Streams whose description comes from a damaged line; the next agent that opens one corrects it.
     private var unverifiedStreams: Set<StreamID>
-    /// Sealed streams in the order of sealing; the oldest are forgotten beyond the limit.
+    /// Sealed streams in the order of sealing; beyond the limit the oldest are removed.
     private var sealedOrder: [StreamID]
 
-    /// Sealed streams that a receiver remembers, so that an agent that lost its registry sends none again.
+    /// The number of sealed streams that a receiver remembers, so that an agent that lost its registry does not send
+    /// them again.
     private static var sealedStreamCountMax: Int { 200_000 }
 
-    /// Opens or begins the journal in `directory`, which must exist.
+    /// Opens or creates the journal in `directory`, which must exist.
     ///
-    /// - Parameter endMin: what readers have passed already. A journal that ends before it, because its files were
-    ///   damaged or removed, goes on there: a position is never given out twice.
+    /// - Parameter endMin: the position that readers have reached. A journal that ends before it, because its files
+    ///   were damaged or removed, continues there: a position is never used twice.
     package init(
         directory: String, files: Files, endMin: JournalPosition = JournalPosition(0),
         segmentByteCountMax: Int = 256 << 20
@@ -91,22 +92,22 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         if let file { self.files.close(file) }
     }
 
-    /// Whether anything waits for ``commit(at:)``.
+    /// Whether entries are waiting for ``commit(at:)``.
     package var hasStaged: Bool {
         !self.staged.isEmpty
     }
 
-    /// Where a stream stands, staged bytes included; 0 for one that is new.
+    /// The offset of a stream, including staged bytes; 0 for a new one.
     package func position(of id: StreamID) -> StreamOffset {
         self.stagedOffsets[id] ?? self.streams[id]?.durable ?? StreamOffset(0)
     }
 
-    /// Whether a stream is closed for good.
+    /// Whether a stream is sealed.
     package func isSealed(_ id: StreamID) -> Bool {
         self.streams[id]?.isSealed ?? false
     }
 
-    /// Takes an entry into the next group if it continues its stream.
+    /// Adds an entry to the next group if it continues its stream.
     package mutating func stage(_ entry: JournalEntry, of description: StreamDescription) -> StagingResult {
         let id = description.id
         let position = self.position(of: id)
@@ -132,21 +133,21 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         return .staged
     }
 
-    /// Takes a description in place of one that damage may have changed; a new segment says it to readers.
+    /// Replaces a description that damage may have changed; a new segment passes it on to readers.
     private mutating func redescribe(_ id: StreamID, _ description: StreamDescription) {
         guard let own = self.streams[id]?.description, own != description else { return }
         self.streams[id]?.describe(description)
         self.abandonSegment()
     }
 
-    /// Moves streams forward of which readers hold more than the journal, whose files were damaged or removed.
+    /// Moves streams forward to what readers hold, after files of the journal were damaged or removed.
     ///
-    /// Otherwise agents would ship again what is stored already. One byte more is the LF that a reader gave to the last
-    /// line of a stream that lacks it, and moves nothing.
+    /// Otherwise agents would ship stored lines again. A difference of one byte is the LF that a reader added to the
+    /// last line of a stream, and is ignored.
     package mutating func advance(to standings: [StreamStanding]) {
         for standing in standings {
             let id = standing.description.id
-            // Most likely it was read before the damage; an agent still knows better.
+            // It was most likely read before the damage; an agent's description still takes precedence.
             if self.unverifiedStreams.contains(id) { self.redescribe(id, standing.description) }
             let known = self.streams[id]?.durable ?? StreamOffset(0)
             guard known.advanced(by: 1) < standing.durable else { continue }
@@ -156,8 +157,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
 
     /// Makes everything staged durable, in one write and one sync.
     ///
-    /// - Returns: where the group's batches lie, in the order of staging.
-    /// - Throws: when the disk refused; everything stays staged and nothing is durable. Call again later.
+    /// - Returns: the places of the group's batches, in the order of staging.
+    /// - Throws: if a write or sync failed; everything stays staged and nothing is durable. Call again later.
     package mutating func commit(at time: WallTime) throws(FileSystemError) -> [Range<JournalPosition>] {
         try self.openSegmentIfNeeded(at: time)
         guard let file else { preconditionFailure("a segment is open here") }
@@ -187,8 +188,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         do throws(FileSystemError) {
             try self.files.synchronize(file)
         } catch {
-            // The kernel may have dropped the dirty pages and will report success next time: never trust this tail,
-            // nor let a new process find it.
+            // The kernel may have dropped the dirty pages and will report success next time: do not trust this tail,
+            // and do not leave it for a new process to find.
             self.cutOrAbandon(file)
             self.abandonSegment()
             throw error
@@ -226,7 +227,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.forgetOldSealedStreams()
         let path = JournalPath.segment(self.end, in: self.directory)
         if try self.files.status(at: path) != nil {
-            // A segment that holds nothing durable: its creation or its first group failed.
+            // A segment without durable content: its creation or its first group failed.
             try self.files.rename(path, to: try JournalPath.unused(path + ".suspect", self.files))
         }
         let file = try self.files.open(path, .appendNew)
@@ -254,12 +255,12 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.end = snapshot.end
     }
 
-    /// Deletes a segment whose creation failed, so that a full disk does not fill up with one for each attempt.
+    /// Deletes a segment whose creation failed, so that repeated attempts do not fill the disk.
     private func discardSegment(_ path: String) {
         do throws(FileSystemError) {
             try self.files.unlink(path)
         } catch {
-            // It holds nothing durable, and the next attempt sets it aside.
+            // It has no durable content, and the next attempt sets it aside.
             return
         }
     }
@@ -280,14 +281,14 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
     }
 
-    /// Leaves the open segment as it is; the next group begins a new one, whose name says where this one's bytes end.
+    /// Abandons the open segment; the next group begins a new one, whose name marks the end of this one.
     private mutating func abandonSegment() {
         if let file { self.files.close(file) }
         self.file = nil
     }
 
-    /// Deletes whole segments that end at or before `position` and were last written at or before `time`, and what
-    /// starts set aside of the same age and before the same position.
+    /// Deletes whole segments that end at or before `position` and were last written at or before `time`, and files set
+    /// aside by starts that meet the same conditions.
     ///
     /// - Returns: the segments deleted.
     package mutating func retire(before position: JournalPosition, writtenBefore time: WallTime) throws(FileSystemError)
@@ -327,7 +328,7 @@ extension FileStatus {
     }
 }
 
-/// A byte position in the journal as a whole.
+/// A byte position in the journal, over all segments.
 package struct JournalPosition: Hashable, Comparable, Sendable, CustomStringConvertible {
     package let rawValue: Int
 
@@ -344,7 +345,7 @@ package struct JournalPosition: Hashable, Comparable, Sendable, CustomStringConv
     }
 }
 
-/// What the journal holds of a stream.
+/// What the journal knows about a stream.
 package struct StreamStanding: Hashable, Sendable {
     package internal(set) var description: StreamDescription
     package var durable: StreamOffset
@@ -356,7 +357,7 @@ package struct StreamStanding: Hashable, Sendable {
         self.isSealed = isSealed
     }
 
-    /// Says of the same stream where else it belongs.
+    /// Replaces the description of the stream.
     mutating func describe(_ description: StreamDescription) {
         precondition(description.id == self.description.id, "\(description.id) is not \(self.description.id)")
         self.description = description
@@ -366,13 +367,13 @@ package struct StreamStanding: Hashable, Sendable {
 /// An entry of the next group.
 private struct Staged {
     let entry: JournalEntry
-    /// What its stream is from here on, where the journal does not say so yet.
+    /// The stream's new description, if the journal does not have it yet.
     let description: StreamDescription?
 }
 
-/// Something an agent wants kept.
+/// A message from an agent that the journal stores.
 package enum JournalEntry: Sendable {
-    /// A batch that was checked whole, and its payload as it came.
+    /// A fully checked batch with its payload as received.
     case batch(StreamID, BatchHeader, payload: SharedBytes)
     case skip(StreamID, StreamOffset, byteCount: UInt64, SkipReason)
     case seal(StreamID, length: StreamOffset)
@@ -384,13 +385,13 @@ package enum JournalEntry: Sendable {
     }
 }
 
-/// What became of an entry.
+/// The result of staging an entry.
 package enum StagingResult: Hashable, Sendable {
     case staged
-    /// The journal holds it; the stream stands there.
+    /// The journal already holds the entry; the stream's offset is attached.
     case alreadyHeld(StreamOffset)
     case alreadySealed(StreamOffset)
-    /// It does not begin where the stream stands.
+    /// The entry does not begin at the stream's offset.
     case gap(StreamOffset)
 }
 
@@ -401,10 +402,10 @@ package enum JournalPath {
         return Path.join(directory, String(repeating: "0", count: 20 - digits.utf8.count) + digits + ".journal")
     }
 
-    /// The position in a segment's name; `nil` for another file's name.
+    /// The position in a segment's name; `nil` for any other file.
     package static func position(ofSegment name: String) -> JournalPosition? {
         let digits = name.utf8.prefix(20)
-        // `Int` takes a sign; a name with one is not ours. Positions stay where integers of the protocol do.
+        // `Int` accepts a sign; our names have none. Positions have the same limit as the protocol's integers.
         guard name.utf8.count == 28, name.hasSuffix(".journal"),
             digits.allSatisfy(Self.isDigit),
             let value = Int(name.prefix(20)), value <= LineProtocol.integerMax
@@ -412,8 +413,8 @@ package enum JournalPath {
         return JournalPosition(value)
     }
 
-    /// The position in the name of what a start set aside, or of a group that a start died over; `nil` for another
-    /// file's name, which is never deleted.
+    /// The position in the name of a file that a start set aside, or of a group left by a start that died; `nil` for
+    /// any other file, which is never deleted.
     ///
     ///     268435900.torn-1                         268435900.group      268435900.group.tmp
     ///     00000000000268435612.journal.torn-1      00000000000268435612.journal.suspect-1

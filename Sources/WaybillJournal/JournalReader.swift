@@ -1,10 +1,10 @@
 package import WaybillProtocol
 package import WaybillSystem
 
-/// A batch as the journal holds it.
+/// A batch as stored in the journal.
 package struct JournalRecord {
     package let position: JournalPosition
-    /// Where the record behind it begins.
+    /// The position of the next record.
     package let end: JournalPosition
     package let header: BatchHeader
     package let description: StreamDescription
@@ -13,22 +13,22 @@ package struct JournalRecord {
     package let payload: UnsafeRawBufferPointer
 }
 
-/// Reads batches from a position on, across segments, while the journal is being written.
+/// Reads batches from a given position on, across segments, while the journal is being written.
 package struct JournalReader<Files: FileSystem>: ~Copyable {
     private let directory: String
     private let files: Files
-    /// Batches before it were read.
+    /// All batches before this position were read.
     package private(set) var position: JournalPosition
-    /// Ranges that were stepped over since ``takeDamages()`` was last called.
+    /// Ranges skipped since the last call of ``takeDamages()``.
     private var damages: [JournalDamage] = []
     private var open: OpenSegment?
-    /// What other segments say of streams whose opening is damaged in the segment that is open.
+    /// Descriptions from other segments, for streams whose `OPEN` line is damaged in the open segment.
     private var described: (others: OtherSegments, streams: [StreamID: StreamDescription])?
 
     private struct OpenSegment: ~Copyable {
         let base: JournalPosition
         var scanner: SegmentScanner<Files>
-        /// Behind the last mark or batch: lines after it may be what damage made of a batch.
+        /// The position after the last mark or batch: lines after it may be a damaged batch.
         var confirmed: JournalPosition
     }
 
@@ -38,7 +38,7 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
         self.position = position
     }
 
-    /// Damage found since the last call, for the driver to report.
+    /// Returns the damage found since the last call, for the driver to report.
     package mutating func takeDamages() -> [JournalDamage] {
         defer { self.damages = [] }
         return self.damages
@@ -46,7 +46,7 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
 
     /// The next batch that ends at or before `end`; `nil` when there is none yet.
     ///
-    /// - Parameter end: how far the journal is durable.
+    /// - Parameter end: the position up to which the journal is durable.
     package mutating func next(upTo end: JournalPosition) throws(FileSystemError) -> JournalRecord? {
         while self.position < end {
             guard try self.openSegment(upTo: end) else { return nil }
@@ -75,11 +75,11 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
             case .end:
                 self.position = max(self.position, segment.scanner.limit)
                 let limit = try self.limit(of: segment.base, upTo: end)
-                // When the segment has not grown, it ends here and the next one is opened above.
+                // If the segment has not grown, it ends here and the next one is opened above.
                 guard limit > segment.scanner.limit else { continue }
                 segment.scanner.extend(to: limit)
             case .damaged(let reason):
-                // Up to the limit all is committed, so the rest of a damaged group counts.
+                // Everything up to the limit is committed, so the rest of a damaged group counts.
                 var isFound = try segment.scanner.stepOver()
                 if !isFound { isFound = try segment.scanner.resynchronize() }
                 let end = isFound ? segment.scanner.position : segment.scanner.limit
@@ -95,19 +95,19 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
         return nil
     }
 
-    /// What another segment says of a stream; `nil` when none does: then the damaged line has to do.
+    /// A stream's description in another segment; `nil` if there is none: then the damaged line is used.
     private mutating func verifiedDescription(
         of id: StreamID, besides base: JournalPosition
     ) throws(FileSystemError) -> StreamDescription? {
         let others = try OtherSegments(besides: base, directory: self.directory, files: self.files)
-        // Looked for once, and again when a segment has begun.
+        // Searched once, and again when a segment begins.
         if let described, described.others == others { return described.streams[id] }
         let found = try others.descriptions(files: self.files)
         self.described = (others, found)
         return found[id]
     }
 
-    /// Keeps damage that lies before ``position`` to itself: it was reported when it was stepped over.
+    /// Does not report damage before ``position`` again: it was reported when it was skipped.
     private mutating func report(_ damage: JournalDamage) {
         guard damage.end > self.position else { return }
         self.damages.append(
@@ -116,12 +116,12 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
                 reason: damage.reason))
     }
 
-    /// - Returns: whether a segment that reaches beyond ``position`` is open.
+    /// - Returns: whether a segment that extends beyond ``position`` is open.
     private mutating func openSegment(upTo end: JournalPosition) throws(FileSystemError) -> Bool {
         if self.open != nil { return true }
         let segments = try self.files.list(self.directory).compactMap(JournalPath.position(ofSegment:)).sorted()
         guard let index = segments.lastIndex(where: { $0 <= self.position }) else {
-            // What was here is gone: retired before this reader came to it.
+            // The segment was deleted by retention before this reader reached it.
             guard let first = segments.first, first < end else { return false }
             self.damages.append(
                 JournalDamage(segment: first, start: self.position, end: first, reason: "the segment is gone"))
@@ -135,7 +135,7 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
         return true
     }
 
-    /// How far a segment may be read: to the next one's base, which cuts off what an abandoned one holds behind it.
+    /// The end of a segment for reading: the base of the next one, which excludes the tail of an abandoned segment.
     private func limit(of base: JournalPosition, upTo end: JournalPosition) throws(FileSystemError) -> JournalPosition {
         let next = try self.files.list(self.directory).compactMap(JournalPath.position(ofSegment:)).filter { $0 > base }
         return next.min().map { min($0, end) } ?? end

@@ -1,20 +1,20 @@
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// What opening a journal found.
+/// The findings of opening a journal.
 package struct JournalRecovery: Hashable, Sendable {
     package var streamCount = 0
     package var batchCount = 0
     package var end = JournalPosition(0)
-    /// Bytes of unacknowledged groups behind the last whole one, cut off and kept beside the journal.
+    /// Bytes of unacknowledged groups after the last whole one, cut off and kept next to the journal.
     package var tornByteCount = 0
-    /// Where they are kept: a file of their own, or the segment itself; `nil` where the disk had no room.
+    /// The file that keeps these bytes: a separate one, or the segment itself; `nil` if the disk had no room.
     package var tornPath: String?
-    /// Ranges in the middle that cannot be read; they stay where they are.
+    /// Unreadable ranges in the middle; they stay where they are.
     package var damages: [JournalDamage] = []
-    /// Segments that hold nothing readable, set aside.
+    /// Segments without readable content, set aside.
     package var setAsidePaths: [String] = []
-    /// Bytes of the last group, which were written to the disk again before anything was answered from them.
+    /// Bytes of the last group, which was rewritten to disk before any answer relied on it.
     package var rewrittenByteCount = 0
 
     struct Found {
@@ -25,11 +25,11 @@ package struct JournalRecovery: Hashable, Sendable {
 
         var streams: [StreamID: StreamStanding] { self.table.streams }
         var sealedOrder: [StreamID] { self.table.sealedOrder }
-        /// Streams that may be described wrongly, because the line that did is damaged.
+        /// Streams whose description may be wrong, because its line is damaged.
         var unverifiedStreams: Set<StreamID> { self.table.unverified }
     }
 
-    /// Reads the last segment, cuts its torn end, and rebuilds the stream table.
+    /// Reads the last segment, cuts off its torn end, and rebuilds the stream table.
     static func recover(directory: String, files: some FileSystem) throws(FileSystemError) -> Found {
         var found = Found()
         try LastGroup.finishRewriting(directory: directory, files: files)
@@ -46,12 +46,12 @@ package struct JournalRecovery: Hashable, Sendable {
                 try self.secure(last, scan, to: fileEnd, directory: directory, files: files, into: &found)
                 break
             }
-            // Not even the table at its head is whole: it was being created and holds no acknowledged batch.
+            // Not even the table in its head is whole: it was being created and has no acknowledged batch.
             let aside = try JournalPath.unused(path + ".torn", files)
             try files.rename(path, to: aside)
             found.report.setAsidePaths.append(aside)
             found.segments.removeLast()
-            // Its name says where the one before it ends, even if that one was abandoned with more.
+            // Its name is the end of the previous segment, even if that one was abandoned with more bytes.
             limit = last
         }
         let missing = try self.missingRanges(found.segments, directory: directory, files: files)
@@ -61,7 +61,7 @@ package struct JournalRecovery: Hashable, Sendable {
         return found
     }
 
-    /// What lies between the end of a segment's file and the next one's name: cut off, or a segment in between is gone.
+    /// Missing ranges between the end of a segment's file and the position in the next one's name.
     private static func missingRanges(
         _ segments: [JournalPosition], directory: String, files: some FileSystem
     ) throws(FileSystemError) -> [JournalDamage] {
@@ -73,12 +73,12 @@ package struct JournalRecovery: Hashable, Sendable {
             missing.append(
                 JournalDamage(
                     segment: segment, start: end, end: next,
-                    reason: "the file ends early, or the segment behind it is gone"))
+                    reason: "the file ends early, or the next segment is missing"))
         }
         return missing
     }
 
-    /// The stream table at the end of the last segment but one; `nil` when that is gone or unreadable.
+    /// The stream table at the end of the last segment but one; `nil` if that is missing or unreadable.
     private static func tableBefore(
         _ segments: [JournalPosition], directory: String, files: some FileSystem
     ) throws(FileSystemError) -> TableBuilder? {
@@ -90,23 +90,23 @@ package struct JournalRecovery: Hashable, Sendable {
     fileprivate struct Scan {
         var table = TableBuilder()
         var end: JournalPosition
-        /// Where the last group begins.
+        /// The start of the last group.
         var groupStart: JournalPosition
         var batchCount = 0
         var damages: [JournalDamage] = []
-        /// Whether the table at the segment's head does not hold while groups behind it do.
+        /// Whether the table in the segment's head is damaged while groups after it are valid.
         var isHeadDamaged = false
     }
 
-    /// Reads a segment; `nil` when nothing in it is whole.
+    /// Reads a segment; `nil` if nothing in it is whole.
     private static func scan(
         _ base: JournalPosition, upTo limit: JournalPosition, directory: String, files: some FileSystem
     ) throws(FileSystemError) -> Scan? {
         var scan = Scan(end: base, groupStart: base)
-        // A mark that covers nothing but itself begins a group.
+        // A mark that covers only itself begins a group.
         var hasUncovered = false
         var scanner = try SegmentScanner(segment: base, in: directory, limit: limit, files: files)
-        // Behind the last mark or batch: lines after it may be what damage made of a batch.
+        // After the last mark or batch: lines there may be a damaged batch.
         var confirmed = base
         while true {
             let start = scanner.position
@@ -122,7 +122,7 @@ package struct JournalRecovery: Hashable, Sendable {
                 scan.table.add(message)
             case .batch(let header, let description, _):
                 hasUncovered = false
-                // A mark stands between lines and a batch, unless damage took it.
+                // A mark separates lines from a batch, unless it is damaged.
                 scan.table.forgetUnconfirmed()
                 scan.table.add(header, of: description, isVerified: !scanner.isDescriptionUnverified)
                 scan.end = scanner.position
@@ -143,10 +143,10 @@ package struct JournalRecovery: Hashable, Sendable {
         }
     }
 
-    /// Cuts what is torn, and makes the rest durable: a process that died may have left it to the kernel alone.
+    /// Cuts off the torn end and makes the rest durable: after a process died, it may be only in the kernel's cache.
     ///
-    /// The last group is written anew: the process before may have died after a sync of it had failed, and then the
-    /// kernel shows bytes that no later sync would save.
+    /// The last group is rewritten: the previous process may have died after its sync failed, and then the kernel shows
+    /// bytes that no later sync would write.
     private static func secure(
         _ base: JournalPosition, _ scan: Scan, to limit: JournalPosition, directory: String, files: some FileSystem,
         into found: inout Found
@@ -155,7 +155,7 @@ package struct JournalRecovery: Hashable, Sendable {
         let path = JournalPath.segment(base, in: directory)
         let file = try files.open(path, .append)
         defer { files.close(file) }
-        // Behind the last group, where the tail stays in the segment.
+        // The end of the last group, or of the tail if it stays in the segment.
         var groupEnd = end
         if end < limit {
             found.report.tornByteCount = limit.rawValue - end.rawValue
@@ -169,7 +169,7 @@ package struct JournalRecovery: Hashable, Sendable {
                 // Nothing of it was acknowledged: a full disk must not keep the receiver from starting.
                 try files.truncate(file, to: offset)
             case .failed:
-                // The name of the segment that begins next says that these bytes are none of the journal's.
+                // The name of the next segment excludes these bytes from the journal.
                 found.report.tornPath = path
                 groupEnd = limit
             }
@@ -185,7 +185,7 @@ package struct JournalRecovery: Hashable, Sendable {
     private enum TailCopy {
         case copied
         case noRoom
-        /// The disk refused for another reason; the tail must stay where it is.
+        /// The disk failed for another reason; the tail must stay where it is.
         case failed
     }
 
@@ -196,7 +196,7 @@ package struct JournalRecovery: Hashable, Sendable {
             try self.copyTail(of: file, from: offset, to: aside, files: files)
             return .copied
         } catch {
-            // Half a copy says nothing; it may not even have been made.
+            // An incomplete copy is useless; it may not even exist.
             if try files.status(at: aside) != nil { try files.unlink(aside) }
             return error.isDiskFull ? .noRoom : .failed
         }
@@ -244,14 +244,14 @@ package struct JournalDamage: Hashable, Sendable {
     }
 }
 
-/// The stream table that a segment's messages add up to.
+/// The stream table that results from a segment's messages.
 private struct TableBuilder {
     private(set) var streams: [StreamID: StreamStanding] = [:]
     private(set) var sealedOrder: [StreamID] = []
     private var ids: [StreamNumber: StreamID] = [:]
-    /// Streams of which no line with a good mark behind it says more than the id.
+    /// Streams for which no line covered by a valid mark has more than the id.
     private(set) var unverified: Set<StreamID> = []
-    /// Lines that no mark has covered yet.
+    /// Lines not covered by a mark yet.
     private var unconfirmed: [Message] = []
 
     mutating func add(_ message: Message) {
@@ -271,7 +271,7 @@ private struct TableBuilder {
         .durable = header.end
     }
 
-    /// Adds what the table at the segment's damaged head would have said.
+    /// Merges in the previous segment's table, in place of the one in the damaged head.
     mutating func fill(from previous: TableBuilder?) {
         guard let previous else { return }
         for (id, standing) in previous.streams {

@@ -1,19 +1,20 @@
 internal import WaybillCompression
 internal import WaybillSystem
 
-/// The last group of a journal, which a start writes to the disk once more.
+/// The last group of a journal, which a start writes to disk once more.
 ///
-/// After a failed sync the kernel calls the pages clean: they can be read until the power goes, and no later sync writes
-/// them. A process that dies between such a sync and the cut behind it leaves a group that looks whole. Nothing may be
-/// answered from it before its bytes were dirty once more and a sync of them succeeded.
+/// After a failed sync the kernel marks the pages as clean: they can be read until the power fails, and no later sync
+/// writes them. A process that dies between such a sync and the truncation after it leaves a group that looks whole. No
+/// answer may rely on it until its bytes were written again and synced successfully.
 ///
-///     1. <position>.group: the group's bytes, their checksum as 8 digits, LF; made as <position>.group.tmp, synced,
+///     1. <position>.group: the group's bytes, their checksum as 8 digits, LF; written as <position>.group.tmp, synced,
 ///        renamed, and the folder synced
-///     2. the segment is cut to the group's start, the group is appended, synced
+///     2. the segment is truncated to the group's start, the group is appended and synced
 ///     3. <position>.group is deleted
 ///
-/// A crash in between finds the whole group beside the segment and puts it back, once its name is durable too: whoever
-/// gave it that name may have died before it was. All groups before the last were followed by a sync that succeeded.
+/// After a crash in between, the next start finds the whole group next to the segment and restores it, once its name is
+/// durable too: the process that renamed it may have died before. All earlier groups were followed by a successful
+/// sync.
 struct LastGroup {
     let segment: JournalPosition
     let start: JournalPosition
@@ -25,7 +26,7 @@ struct LastGroup {
         Path.join(directory, "\(self.start.rawValue)\(Self.suffix)")
     }
 
-    /// - Returns: whether it was done; a disk without room leaves the group as it was found.
+    /// - Returns: whether the group was rewritten; if the disk has no room, it stays as found.
     func rewrite(
         in file: FileID, directory: String, files: some FileSystem
     ) throws(FileSystemError) -> Bool {
@@ -45,7 +46,7 @@ struct LastGroup {
         return true
     }
 
-    /// Does what a start that died left undone.
+    /// Completes the rewrite of a start that died.
     static func finishRewriting(directory: String, files: some FileSystem) throws(FileSystemError) {
         let names = try files.list(directory)
         let segments = names.compactMap(JournalPath.position(ofSegment:))
@@ -78,7 +79,7 @@ struct LastGroup {
         return Array("\(Hexadecimal.text(checksum, digitCount: 8))\n".utf8)
     }
 
-    /// The bytes in front of a checksum that holds.
+    /// The bytes before the checksum; `nil` if it is wrong.
     private static func group(in contents: [UInt8]) -> [UInt8]? {
         guard contents.count > 9 else { return nil }
         let bytes = Array(contents.dropLast(9))

@@ -1,10 +1,10 @@
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// What the segments around one say of its streams, for when damage took what it says itself.
+/// Stream descriptions from neighbouring segments, used when those of a segment are damaged.
 ///
-/// A description stands in the head of every segment that began while the stream was known: the newest head is what
-/// an agent confirmed last; where the stream was forgotten since, the segment behind and the one before still have it.
+/// The head of every segment that began while a stream was known has its description. The newest head has what an agent
+/// confirmed last; if the stream was removed since, the next and the previous segment still have it.
 struct OtherSegments: Equatable {
     private let directory: String
     private let newest: JournalPosition?
@@ -22,7 +22,7 @@ struct OtherSegments: Equatable {
         self.previous = segments.filter { $0 < base }.max()
     }
 
-    /// Every description that a mark vouches for.
+    /// All descriptions covered by a valid mark.
     func descriptions(files: some FileSystem) throws(FileSystemError) -> [StreamID: StreamDescription] {
         var found: [StreamID: StreamDescription] = [:]
         if let newest { found = try self.read(newest, upTo: nil, isHeadOnly: true, files) }
@@ -39,7 +39,7 @@ struct OtherSegments: Equatable {
         _ segment: JournalPosition, upTo end: JournalPosition?, isHeadOnly: Bool, _ files: some FileSystem
     ) throws(FileSystemError) -> [StreamID: StreamDescription] {
         let path = JournalPath.segment(segment, in: self.directory)
-        // Retired since it was listed.
+        // Deleted by retention since it was listed.
         guard let byteCount = try files.status(at: path)?.byteCount else { return [:] }
         let fileEnd = JournalPosition(segment.rawValue + byteCount)
         var scanner = try SegmentScanner(

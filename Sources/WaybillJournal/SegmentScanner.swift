@@ -3,15 +3,15 @@ package import WaybillSystem
 
 internal import WaybillCompression
 
-/// One thing that a segment holds.
+/// One element of a segment.
 package enum SegmentItem {
-    /// A message between batches; valid once a ``Message/mark(position:milliseconds:checksum:)`` has come behind it.
+    /// A message between batches; valid once a ``Message/mark(position:milliseconds:checksum:)`` follows it.
     case message(Message)
-    /// A batch whose checksum holds. `payload` is valid until the next call.
+    /// A batch with a correct checksum. `payload` is valid until the next call.
     case batch(BatchHeader, StreamDescription, payload: UnsafeRawBufferPointer)
-    /// Everything up to the limit was read.
+    /// The limit was reached.
     case end
-    /// Nothing valid begins here.
+    /// The bytes here are not a valid frame.
     case damaged(String)
 }
 
@@ -22,29 +22,31 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
     private let file: FileID
     private let files: Files
     private let base: JournalPosition
-    /// Where the segment ends for this scan.
+    /// The end of the segment for this scan.
     package private(set) var limit: JournalPosition
     private var buffer: UnsafeMutableRawBufferPointer
     /// The part of the file in `buffer`: `bufferStart ..< bufferStart + bufferCount`.
     private var bufferStart = 0
     private var bufferCount = 0
-    /// Where the next frame begins in the file.
+    /// The offset of the next frame in the file.
     private var offset = 0
     private var unmarkedChecksum: UInt32 = 0
-    /// Where the frame behind a damaged batch or mark begins, if its line is to be believed.
+    /// The offset of the frame after a damaged batch or mark, according to its line.
     private var offsetBehindDamage: Int?
-    /// Whether the last damage is a batch of a stream that the segment does not open, since the line that did is damaged.
+    /// Whether the last damage is a batch of a stream whose `OPEN` line in this segment is damaged.
     package private(set) var isStreamUnknown = false
     /// Streams opened since the last mark.
     private var unmarked: [StreamNumber: StreamDescription] = [:]
-    /// Streams whose opening no mark covers, because of damage; what is not `nil` in ``descriptions`` counts instead.
+    /// Streams whose `OPEN` line no mark covers, because of damage; a non-`nil` entry in ``descriptions`` counts
+    /// instead.
     private var unverified: [StreamNumber: StreamDescription] = [:]
     private var descriptions: [StreamNumber: StreamDescription] = [:]
-    /// Whether no mark vouches for the last batch's description; its checksum does for the stream's id.
+    /// Whether the last batch's description is not covered by a mark; the batch's checksum still covers the stream's
+    /// id.
     package private(set) var isDescriptionUnverified = false
     /// The time of the last mark.
     package private(set) var receivedAt = WallTime(milliseconds: 0)
-    /// Whether payloads are read and verified, or stepped over.
+    /// Whether payloads are read and verified, or skipped.
     package var isReadingPayloads = true
 
     package init(
@@ -69,17 +71,17 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         self.files.close(self.file)
     }
 
-    /// Where the next frame begins in the journal.
+    /// The position of the next frame in the journal.
     package var position: JournalPosition {
         JournalPosition(self.base.rawValue + self.offset)
     }
 
-    /// Lets the scan go on to where the segment has grown.
+    /// Extends the scan to the new end of a segment that has grown.
     package mutating func extend(to limit: JournalPosition) {
         self.limit = limit
     }
 
-    /// The bytes from the next frame on, at least `byteCount` of them or as many as there are.
+    /// Returns the bytes from the next frame on, at least `byteCount` or as many as exist.
     private mutating func window(of byteCount: Int) throws(FileSystemError) -> UnsafeRawBufferPointer {
         let rest = self.limit.rawValue - self.base.rawValue - self.offset
         let wanted = min(byteCount, rest)
@@ -122,7 +124,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         case .at, .sealed, .skip, .seal:
             break
         case .hello, .ready, .ack, .nak, .ping, .pong, .wait, .move, .err, .bye:
-            return .damaged("a journal holds no such message")
+            return .damaged("this message does not occur in a journal")
         }
         self.unmarkedChecksum = FrameChecksum.checksum(
             continuing: self.unmarkedChecksum, UnsafeRawBufferPointer(rebasing: window[..<byteCount]))
@@ -139,7 +141,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
             continuing: self.unmarkedChecksum, UnsafeRawBufferPointer(rebasing: line[..<(line.count - 9)]))
         guard position == UInt64(self.position.rawValue), covered == checksum else {
             if position == UInt64(self.position.rawValue) { self.offsetBehindDamage = self.offset + line.count }
-            return .damaged("the checksum of a mark does not hold")
+            return .damaged("the checksum of a mark is wrong")
         }
         self.unmarkedChecksum = 0
         for (number, description) in self.unmarked { self.descriptions[number] = description }
@@ -171,19 +173,19 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         guard FrameChecksum.checksum(of: header.checksummedText(id: description.id), payload) == header.checksum else {
             self.offsetBehindDamage = self.offset + frameByteCount
             self.isStreamUnknown = verified == nil && self.unverified[header.stream] != nil
-            return .damaged("the checksum of a batch does not hold")
+            return .damaged("the checksum of a batch is wrong")
         }
         self.unmarkedChecksum = 0
         self.offset += frameByteCount
         return .batch(header, description, payload: payload)
     }
 
-    /// Goes on behind damage, if a group begins behind it: at the frame behind the damaged one, or else at that group.
+    /// Resumes after damage if a group begins after it: at the frame after the damaged one, or else at that group.
     ///
-    /// Without such a group the damage may be a torn end, of which nothing counts, unless it is a batch of an unknown
-    /// stream: that was damaged further up.
+    /// Without such a group the damage may be a torn end, which does not count, unless it is a batch of an unknown
+    /// stream: then the damage is further up.
     ///
-    /// - Returns: whether there is one; if not, the scan stays where it is.
+    /// - Returns: whether there is such a group; if not, the scan does not move.
     package mutating func resynchronize() throws(FileSystemError) -> Bool {
         let start = self.offset
         self.distrustUnmarked()
@@ -201,9 +203,9 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         self.unmarked.removeAll(keepingCapacity: true)
     }
 
-    /// Goes on at the frame behind a damaged batch, or behind a mark whose lines are damaged.
+    /// Resumes at the frame after a damaged batch, or after a mark whose lines are damaged.
     ///
-    /// - Returns: whether one is there; if not, the scan stays where it is.
+    /// - Returns: whether there is such a frame; if not, the scan does not move.
     package mutating func stepOver() throws(FileSystemError) -> Bool {
         guard let offsetBehindDamage else { return false }
         let start = self.offset
@@ -236,7 +238,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
                 self.unmarkedChecksum = 0
                 return true
             }
-            // A mark is shorter than 64 bytes; keep enough to see one that lies across the border.
+            // A mark is shorter than 64 bytes; keep enough to find one that spans the border.
             guard window.count > 64 else { break }
             self.offset += window.count - 64
         }
@@ -244,7 +246,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         return false
     }
 
-    /// Where in `window` a mark stands whose position is its own, and whose checksum covers nothing but itself.
+    /// The offset in `window` of a mark that has its own position and a checksum that covers only itself.
     private func markOffset(in window: UnsafeRawBufferPointer) -> Int? {
         var index = 0
         while let found = window[index...].firstIndex(of: UInt8(ascii: "M")) {

@@ -51,7 +51,7 @@ import WaybillSystem
         #expect(all.damages.count == 1)
         let damage = try #require(all.damages.first)
         #expect(ends[0] < damage.start && damage.start < ends[1] && damage.end == ends[1])
-        #expect(damage.reason == "the checksum of a batch does not hold")
+        #expect(damage.reason == "the checksum of a batch is wrong")
         let rest = try bench.read(from: ends[2], upTo: journal.end)
         #expect(rest.batches == [bench.batches[3]])
         #expect(rest.damages == [])
