@@ -3,13 +3,13 @@
 
     /// Compresses whole batches in the zlib format (RFC 1950) with Intel's ISA-L, several times as fast as zlib.
     ///
-    /// The package trait `ISAL` puts it in the place of zlib's; what one writes the other reads. One state costs about
-    /// 400 KiB.
+    /// The package trait `ISAL` uses it instead of zlib; each can read the other's output. One state takes about 400
+    /// KiB.
     package struct Deflater: ~Copyable {
         private let stream: UnsafeMutablePointer<isal_zstream>
         private let levelBuffer: UnsafeMutablePointer<UInt8>
 
-        /// ISA-L knows four levels; its 1 packs as tightly as zlib's 1.
+        /// ISA-L has four levels; its level 1 compresses as well as zlib's level 1.
         private static func level(_ level: Int) -> (level: Int, bufferByteCount: Int) {
             switch level {
             case 0, 1: (1, Int(WAYBILL_ISAL_LEVEL_1_BYTES))
@@ -18,9 +18,9 @@
             }
         }
 
-        /// Prepares a state.
+        /// Creates the state.
         ///
-        /// - Parameter level: 0 (fastest) to 9 (smallest), as zlib counts.
+        /// - Parameter level: 0 (fastest) to 9 (smallest), on zlib's scale.
         package init(level: Int) {
             precondition((0...9).contains(level), "zlib levels are 0 to 9, got \(level)")
             let chosen = Self.level(level)
@@ -38,7 +38,8 @@
             self.levelBuffer.deallocate()
         }
 
-        /// Room that is enough for any `rawByteCount` bytes: stored blocks of at most 64 KiB, each with a head.
+        /// The output capacity that suffices for any `rawByteCount` bytes: stored blocks of at most 64 KiB, each with a
+        /// header.
         package func byteCountMax(of rawByteCount: Int) -> Int {
             rawByteCount + (rawByteCount / 16_384 + 1) * 8 + 512
         }
@@ -51,7 +52,7 @@
             _ raw: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
         ) -> Int {
             isal_deflate_reset(self.stream)
-            // Writing the head takes the flag back.
+            // Writing the header clears the flag.
             self.stream.pointee.gzip_flag = UInt16(IGZIP_ZLIB)
             self.stream.pointee.next_in = UnsafeMutablePointer(
                 mutating: raw.baseAddress?.assumingMemoryBound(to: UInt8.self))
@@ -68,8 +69,7 @@
         }
     }
 
-    /// Decompresses whole batches in the zlib format (RFC 1950) with Intel's ISA-L, never past the length that was
-    /// declared.
+    /// Decompresses whole batches in the zlib format (RFC 1950) with Intel's ISA-L, never past the declared length.
     package struct Inflater: ~Copyable {
         private let state: UnsafeMutablePointer<inflate_state>
 
@@ -82,9 +82,9 @@
             self.state.deallocate()
         }
 
-        /// Fills `output` exactly with what `payload` holds.
+        /// Inflates `payload` into `output`, which it must fill exactly.
         ///
-        /// - Throws: ``InflateError`` when `payload` is not one whole zlib stream of `output.count` bytes.
+        /// - Throws: ``InflateError`` if `payload` is not one whole zlib stream of `output.count` bytes.
         package mutating func inflate(
             _ payload: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
         ) throws(InflateError) {
@@ -117,7 +117,7 @@
             return self.checksum(continuing: head, payload)
         }
 
-        /// The checksum of `bytes` behind what gave `checksum` (0 for nothing).
+        /// The checksum of `bytes` appended to data with this `checksum` (0 for none).
         package static func checksum(continuing checksum: UInt32, _ bytes: UnsafeRawBufferPointer) -> UInt32 {
             guard let start = bytes.baseAddress else { return checksum }
             return crc32_gzip_refl(checksum, start.assumingMemoryBound(to: UInt8.self), UInt64(bytes.count))

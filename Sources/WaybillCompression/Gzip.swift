@@ -1,25 +1,25 @@
 internal import CZlib
 
-/// Gzip (RFC 1952), which every tool reads: members one behind the other, each whole by itself.
+/// Gzip (RFC 1952), which every tool reads: a sequence of members, each complete in itself.
 ///
-///     1F 8B 08 00  00 00 00 00  00 FF   deflate …   CRC-32   length mod 2³²       no time, no name: the same bytes
-///     |<------- 10 bytes of head ---->|                                           for the same input, always
+///     1F 8B 08 00  00 00 00 00  00 FF   deflate …   CRC-32   length mod 2³²       no time, no name: the same input
+///     |<------ 10 bytes of header --->|                                           always gives the same bytes
 package enum Gzip {
-    /// What one member holds at most, inflated.
+    /// The maximum inflated length of a member.
     package static var memberByteCountMax: Int { 4 << 20 }
 
-    /// zlib: the window of 32 KiB, and a gzip wrapper.
+    /// zlib's parameter for a window of 32 KiB and a gzip wrapper.
     fileprivate static var windowBits: Int32 { 15 + 16 }
 }
 
 /// Compresses bytes into whole gzip members, with one state reused for all of them.
 ///
-/// One state costs about 268 KiB.
+/// One state takes about 268 KiB.
 package struct GzipDeflater: ~Copyable {
     private let stream: UnsafeMutablePointer<z_stream>
     private let header: UnsafeMutablePointer<gz_header>
 
-    /// Prepares a state.
+    /// Creates the state.
     ///
     /// - Parameter level: 0 (store) to 9 (smallest).
     package init(level: Int) {
@@ -28,7 +28,7 @@ package struct GzipDeflater: ~Copyable {
         self.stream.initialize(to: z_stream())
         self.header = .allocate(capacity: 1)
         self.header.initialize(to: gz_header())
-        // 255: of no particular system, so that the bytes are the same on all of them.
+        // 255 means an unknown system, so that the bytes are the same on all of them.
         self.header.pointee.os = 255
         let status = deflateInit2_(
             self.stream, Int32(level), Z_DEFLATED, Gzip.windowBits, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
@@ -42,9 +42,9 @@ package struct GzipDeflater: ~Copyable {
         self.header.deallocate()
     }
 
-    /// Room that is enough for any `rawByteCount` bytes.
+    /// The output capacity that suffices for any `rawByteCount` bytes.
     package func byteCountMax(of rawByteCount: Int) -> Int {
-        // 18 bytes of head and tail, which older versions of zlib leave out of their bound.
+        // 18 bytes of header and trailer, which older versions of zlib leave out of their bound.
         Int(deflateBound(self.stream, uLong(rawByteCount))) + 18
     }
 
@@ -66,13 +66,13 @@ package struct GzipDeflater: ~Copyable {
     }
 }
 
-/// Inflates gzip members piece by piece: input and output of any size, memory of one state (about 40 KiB).
+/// Inflates gzip members piece by piece: input and output of any size, with the memory of one state (about 40 KiB).
 ///
-/// Each member's checksum and length are compared when its end is reached. Members follow each other without a gap;
-/// anything else between or behind them is corrupt.
+/// Each member's checksum and length are verified at its end. Members follow each other directly; any other bytes
+/// between or after them are corrupt.
 package struct GzipInflater: ~Copyable {
     private let stream: UnsafeMutablePointer<z_stream>
-    /// Whether all input so far was whole members.
+    /// Whether all input so far consists of whole members.
     package private(set) var isBetweenMembers = true
 
     package init() {
@@ -90,8 +90,8 @@ package struct GzipInflater: ~Copyable {
 
     /// Inflates until the input is used up, the output is full, or a member ends.
     ///
-    /// - Returns: how many bytes of the input were taken and how many of the output were filled; both 0 only when the
-    ///   input is empty or the output has no room.
+    /// - Returns: the number of input bytes consumed and of output bytes filled; both are 0 only if the input is empty
+    ///   or the output has no room.
     package mutating func inflate(
         _ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
     ) throws(InflateError) -> (taken: Int, filled: Int) {
@@ -112,7 +112,7 @@ package struct GzipInflater: ~Copyable {
         let filled = outputCount - Int(self.stream.pointee.avail_out)
         switch status {
         case Z_STREAM_END: self.isBetweenMembers = true
-        // No progress was possible: the caller brings more of what is missing.
+        // No progress was possible: the caller provides more input or output.
         case Z_OK, Z_BUF_ERROR: break
         default: throw .corrupt
         }

@@ -1,17 +1,17 @@
-/// Why a payload is not what its header says.
+/// Why a payload does not match its header.
 package enum InflateError: Error, Hashable, Sendable {
-    /// Not zlib, or damaged.
+    /// The payload is not zlib, or is damaged.
     case corrupt
-    /// The stream ends before its end.
+    /// The stream is truncated.
     case truncated
-    /// It holds more than was declared; how much more is not looked at.
+    /// The stream inflates to more than declared; how much more is not checked.
     case tooLong
-    /// It holds less than was declared.
+    /// The stream inflates to less than declared.
     case tooShort(byteCount: Int)
     /// Bytes follow the end of the stream.
     case trailingBytes(byteCount: Int)
 
-    /// A bounded word for metrics and messages.
+    /// A name from a closed set, for metrics and messages.
     package var code: String {
         switch self {
         case .corrupt: "payload-corrupt"

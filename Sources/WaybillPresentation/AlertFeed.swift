@@ -1,7 +1,7 @@
 internal import Synchronization
 public import Waybill
 
-/// Turns observed events into alerts, for whatever shows them.
+/// Turns observed events into alerts for a user interface to show.
 ///
 ///     let feed = AlertFeed()
 ///     waybill.observe(.only(feed, PlaylistScreen.self))
@@ -15,7 +15,7 @@ public final class AlertFeed: EventObserver {
     /// A feed without alerts.
     public init() {}
 
-    /// Adds an alert for an event.
+    /// Adds an alert for a stored event.
     public func eventStored(_ event: EventView) {
         let alert = EventAlert(event)
         let label = EventText.label(of: event)
@@ -23,22 +23,22 @@ public final class AlertFeed: EventObserver {
         self.changes.signal()
     }
 
-    /// The alert to present now: the same until ``presented()``; `nil` while one is shown, or none waits.
+    /// The alert to present now: the same until ``presented()``; `nil` while one is shown or if none is waiting.
     public func next() -> EventAlert? {
         self.queue.withLock { $0.next() }
     }
 
-    /// Says that the alert from ``next()`` is on the screen.
+    /// Reports that the alert from ``next()`` is on the screen.
     public func presented() {
         self.queue.withLock { $0.presented() }
     }
 
-    /// Says that the alert that was presented is gone, and the next may come.
+    /// Reports that the presented alert was dismissed; the next one may follow.
     public func dismissed() {
         self.queue.withLock { $0.dismissed() }
     }
 
-    /// Has an element at once, and after one or more events came.
+    /// A stream with one element at once, and one more after each arrival of one or more events.
     public func arrivals() -> AsyncStream<Void> {
         self.changes.signals()
     }

@@ -1,9 +1,9 @@
 /// Finds the view controller that can present an alert.
 package enum AlertHost {
-    /// The topmost controller, however many are presented over `root`; `nil` when an alert must wait.
+    /// The topmost controller presented over `root`; `nil` if an alert must wait.
     ///
-    /// It waits while any of them is unable to host it: what is presented over an alert, or over a controller that is
-    /// being dismissed, is torn away with it.
+    /// An alert waits while any controller in the chain is an alert or is being dismissed: anything presented over it
+    /// would be dismissed with it.
     package static func topmost<Controller>(
         from root: Controller, presented: (Controller) -> Controller?, canHost: (Controller) -> Bool
     ) -> Controller? {

@@ -1,8 +1,8 @@
-/// What an alert says about an event, or about several.
+/// The text of an alert about one event or several.
 public struct EventAlert: Hashable, Sendable {
-    /// The event's name, or how many events there were.
+    /// The event's name, or the number of events.
     public let title: String
-    /// One line for each field, in the event's order; for several events, one for each name, in the order they came.
+    /// One line per field, in the event's order; for several events, one line per name, in order of arrival.
     public let message: String
 
     package init(title: String, message: String) {
@@ -11,22 +11,22 @@ public struct EventAlert: Hashable, Sendable {
     }
 }
 
-/// Decides which alert is shown when: one at a time, in the order of their events.
+/// Decides when to show which alert: one at a time, in the order of events.
 ///
 ///     waiting ──next()──▶ offered ──presented()──▶ shown ──dismissed()──▶ gone
 ///                          ▲    │
 ///                          └────┘ next() again: it could not be presented yet
 ///
-/// More than ``waitingCountMax`` that wait become one, which says how many events there were and names them; those
-/// that come while it waits are counted in it. So at most three alerts wait, whatever comes.
+/// If more than ``waitingCountMax`` alerts wait, they are merged into one with the number and the names of the events;
+/// events that arrive while it waits are added to it. So at most three alerts ever wait.
 package struct AlertQueue: Sendable {
-    /// Alerts that wait by themselves.
+    /// The number of alerts that wait before they are merged.
     package static let waitingCountMax = 3
 
     private enum Waiting {
-        /// At most ``waitingCountMax``, oldest first. Leaves to `.burst`.
+        /// At most ``waitingCountMax``, oldest first. Next: `.burst`.
         case alerts([Entry])
-        /// Leaves to `.alerts` when it is offered.
+        /// Next: `.alerts`, when it is offered.
         case burst(AlertBurst)
     }
 
@@ -36,11 +36,11 @@ package struct AlertQueue: Sendable {
     }
 
     private enum Turn {
-        /// Leaves to `.offered`.
+        /// Next: `.offered`.
         case free
-        /// Leaves to `.shown`.
+        /// Next: `.shown`.
         case offered(EventAlert)
-        /// Leaves to `.free`.
+        /// Next: `.free`.
         case shown
     }
 
@@ -49,7 +49,7 @@ package struct AlertQueue: Sendable {
 
     package init() {}
 
-    /// An event came: `label` is what a burst calls it.
+    /// Adds an event; `label` is its name in a merged alert.
     package mutating func add(_ alert: EventAlert, label: String) {
         switch self.waiting {
         case .alerts(let entries) where entries.count < Self.waitingCountMax:
@@ -65,7 +65,7 @@ package struct AlertQueue: Sendable {
         }
     }
 
-    /// The alert to present now: the same until it was; `nil` while one is shown, or none waits.
+    /// The alert to present now: the same until it is presented; `nil` while one is shown or if none is waiting.
     package mutating func next() -> EventAlert? {
         switch self.turn {
         case .free:
@@ -79,7 +79,7 @@ package struct AlertQueue: Sendable {
         }
     }
 
-    /// The alert that was offered is on the screen.
+    /// Records that the offered alert is on the screen.
     package mutating func presented() {
         switch self.turn {
         case .offered: self.turn = .shown
@@ -87,7 +87,7 @@ package struct AlertQueue: Sendable {
         }
     }
 
-    /// The alert that was shown is gone.
+    /// Records that the shown alert was dismissed.
     package mutating func dismissed() {
         switch self.turn {
         case .shown: self.turn = .free
@@ -95,7 +95,7 @@ package struct AlertQueue: Sendable {
         }
     }
 
-    /// Alerts that were not offered yet; a burst is one.
+    /// The number of alerts not offered yet; a merged one counts once.
     package var waitingCount: Int {
         switch self.waiting {
         case .alerts(let entries): entries.count
@@ -117,9 +117,9 @@ package struct AlertQueue: Sendable {
     }
 }
 
-/// Events that came faster than alerts are read, by their names.
+/// Events that arrived faster than alerts were read, counted by name.
 struct AlertBurst: Sendable {
-    /// Names beyond these are counted together.
+    /// Further names are counted together.
     static let nameCountMax = 12
 
     private struct Name {

@@ -1,17 +1,17 @@
-/// How often a view that appears again and again is tracked.
+/// How often a view that appears repeatedly is tracked.
 public enum AppearancePolicy: Hashable, Sendable {
-    /// Each time it appears.
+    /// Every time it appears.
     case always
-    /// The first time in the life of the process.
+    /// Only the first time in this process.
     case once
-    /// When so much time has passed since it was last tracked.
+    /// Only if this much time has passed since it was last tracked.
     case every(Duration)
 }
 
-/// Remembers what was tracked when, so that a policy can be kept.
+/// Remembers when each key was last tracked, to apply a policy.
 ///
-/// Bounded: it knows ``keyCountMax`` keys; then it forgets the one tracked longest ago, which may be tracked again.
-/// An event twice is the lesser harm: one too few cannot be brought back.
+/// Bounded: it remembers ``keyCountMax`` keys, then forgets the one tracked longest ago, which may be tracked again. A
+/// duplicate event does less harm than a missing one.
 package struct AppearanceGate: Sendable {
     /// About 100 KiB with keys of 60 bytes.
     package static let keyCountMax = 1024
@@ -20,7 +20,7 @@ package struct AppearanceGate: Sendable {
 
     private struct Pass {
         let time: Instant
-        /// Rises with every pass: times can be equal.
+        /// Increases with every pass, because times can be equal.
         let number: UInt64
     }
 
@@ -29,7 +29,7 @@ package struct AppearanceGate: Sendable {
 
     package init() {}
 
-    /// Whether the policy lets an event of this key pass now.
+    /// Whether the policy allows an event with this key now.
     package func admits(_ key: String, _ policy: AppearancePolicy, at now: Instant) -> Bool {
         guard let pass = self.passes[key] else { return true }
         switch policy {
@@ -39,9 +39,9 @@ package struct AppearanceGate: Sendable {
         }
     }
 
-    /// An event of this key was stored; one that was dropped is not told, and may try again.
+    /// Records that an event with this key was stored; dropped events are not recorded and may be tried again.
     package mutating func passed(_ key: String, _ policy: AppearancePolicy, at now: Instant) {
-        // Nobody asks when it was.
+        // `.always` does not need the time.
         if policy == .always { return }
         if self.passes[key] == nil, self.passes.count == Self.keyCountMax { self.forgetOldest() }
         self.passCount += 1

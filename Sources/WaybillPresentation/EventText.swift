@@ -1,17 +1,17 @@
 internal import Waybill
 
-/// An event's members as lines of text for people, in their order, with bounds.
+/// An event's members as a limited number of text lines for people, in order.
 enum EventText {
-    /// More do not fit on a telephone's screen.
+    /// More do not fit on a phone's screen.
     static let lineCountMax = 12
-    /// Characters of one value.
+    /// The maximum number of characters of a value.
     static let valueCountMax = 200
 
-    /// `screen: Playlist`, `songs: 12`, …; what is beyond the limit is counted in a last line.
+    /// Returns `screen: Playlist`, `songs: 12`, …; a last line counts the fields beyond the limit.
     static func lines(of event: EventView) -> [String] {
         var lines: [String] = []
         for member in ["screen", "screen_class", "screen_id", "user"] {
-            // Every event has a user; who they are is the point of one kind alone.
+            // Every event has a user, but only in events of this kind is it of interest.
             if member == "user", event.kind != .user { continue }
             if let text = event[member] { lines.append("\(member): \(self.cut(text))") }
         }
@@ -19,7 +19,7 @@ enum EventText {
         return self.cut(lines)
     }
 
-    /// The name, and for screens which one.
+    /// The event's name, followed by the screen's name for screens.
     static func label(of event: EventView) -> String {
         guard event.kind == .screen, let screen = event["screen"] else { return event.name }
         return "\(event.name) \(self.cut(screen))"

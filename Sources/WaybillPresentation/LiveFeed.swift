@@ -1,27 +1,27 @@
 internal import Synchronization
 public import Waybill
 
-/// Keeps the latest events for an overlay, or for any other list.
+/// Keeps the latest events for an overlay or another list.
 ///
 ///     let feed = LiveFeed()
 ///     waybill.observe(.all(feed))
 public final class LiveFeed: EventObserver {
-    /// What a list shows at one time.
+    /// The contents of a list at one moment.
     public struct Snapshot: Hashable, Sendable {
-        /// Whether the list stands still, and what it hides.
+        /// Whether the list is paused, and how many events it hides.
         public enum Motion: Hashable, Sendable {
             /// New events are shown.
             case running
-            /// So many events came since it was paused.
+            /// The list is paused; this many events have arrived since.
             case paused(hiddenCount: Int)
         }
 
         /// The events, newest first.
         public var events: [LiveEvent] = []
-        /// Whether new events are shown.
+        /// Whether the list is running or paused.
         public var motion = Motion.running
 
-        /// Nothing, running.
+        /// An empty, running list.
         public init() {}
     }
 
@@ -37,32 +37,32 @@ public final class LiveFeed: EventObserver {
         self.change { $0.add(event) }
     }
 
-    /// Stops the list; events are still taken.
+    /// Pauses the list; events are still recorded.
     public func pause() {
         self.change { $0.pause() }
     }
 
-    /// Shows what came meanwhile.
+    /// Resumes the list and shows the events recorded meanwhile.
     public func resume() {
         self.change { $0.resume() }
     }
 
-    /// Forgets all events.
+    /// Removes all events.
     public func clear() {
         self.change { $0.clear() }
     }
 
-    /// Shows only events with this text in their name, kind or fields, in either case; "" shows all.
+    /// Shows only events with this text in their name, kind or fields, ignoring case; "" shows all.
     public func setFilter(_ text: String) {
         self.change { $0.setFilter(text) }
     }
 
-    /// The text that shown events have, as it was set; "" when all are shown.
+    /// The current filter text, as it was set; "" if all events are shown.
     public var filter: String {
         self.stream.withLock { $0.filter }
     }
 
-    /// What is to be shown now.
+    /// Returns the contents to show now.
     public var snapshot: Snapshot {
         self.stream.withLock { stream in
             var snapshot = Snapshot()
@@ -72,7 +72,7 @@ public final class LiveFeed: EventObserver {
         }
     }
 
-    /// Has an element at once, and after one or more changes.
+    /// A stream with one element at once, and one more after each set of changes.
     public func arrivals() -> AsyncStream<Void> {
         self.changes.signals()
     }

@@ -1,18 +1,18 @@
 public import Waybill
 
-/// A stored event, as a list of the latest ones shows it.
+/// A stored event as shown in a list of the latest events.
 public struct LiveEvent: Identifiable, Hashable, Sendable {
-    /// The writer's number of the event.
+    /// The writer's sequence number of the event.
     public let id: UInt64
-    /// What the event is about.
+    /// The event's kind.
     public let kind: EventKind
-    /// The event's name, and for screens which one.
+    /// The event's name, followed by the screen's name for screens.
     public let label: String
-    /// When it happened, UTC, as in "09:14:19.003".
+    /// The time of the event in UTC, such as "09:14:19.003".
     public let time: String
-    /// One line for each field, in the event's order.
+    /// One line per field, in the event's order.
     public let lines: [String]
-    /// What a filter looks into, in lower case.
+    /// The text that a filter searches, in lower case.
     let searched: String
 
     package init(id: UInt64, kind: EventKind, label: String, time: String, lines: [String]) {
@@ -33,31 +33,31 @@ public struct LiveEvent: Identifiable, Hashable, Sendable {
     }
 }
 
-/// The latest events, for a list that can be stopped and searched.
+/// The latest events, for a list that can be paused and filtered.
 ///
-/// Bounded: the last ``eventCountMax`` events, and as many again while it is paused.
+/// Bounded: it keeps the last ``eventCountMax`` events, and as many again while it is paused.
 package struct LiveStream: Sendable {
-    /// About as many as a person scrolls back; 1 MiB at the longest texts.
+    /// About as many as a person scrolls back; 1 MiB with the longest texts.
     package static let eventCountMax = 200
 
     /// Oldest first.
     private var events: [LiveEvent] = []
-    /// What is shown while it is paused.
+    /// The events shown while paused.
     private var frozen: [LiveEvent]?
-    /// As it was set.
+    /// The filter text as it was set.
     package private(set) var filter = ""
     private var sincePauseCount = 0
 
     package init() {}
 
     package mutating func add(_ event: LiveEvent) {
-        // 200 elements move in less time than the list takes to draw one.
+        // Moving 200 elements takes less time than drawing one.
         if self.events.count == Self.eventCountMax { self.events.removeFirst() }
         self.events.append(event)
         if self.frozen != nil { self.sincePauseCount += 1 }
     }
 
-    /// Shows what there is now until ``resume()``; events are still taken.
+    /// Keeps showing the current events until ``resume()``; events are still recorded.
     package mutating func pause() {
         if self.frozen == nil { self.frozen = self.events }
     }
@@ -67,14 +67,14 @@ package struct LiveStream: Sendable {
         self.sincePauseCount = 0
     }
 
-    /// Forgets all events; what is paused stays paused.
+    /// Removes all events; a paused list stays paused.
     package mutating func clear() {
         self.events = []
         self.sincePauseCount = 0
         if self.frozen != nil { self.frozen = [] }
     }
 
-    /// Shows only events that have this text in their label, kind or lines, in either case; "" shows all.
+    /// Shows only events with this text in their label, kind or lines, ignoring case; "" shows all.
     package mutating func setFilter(_ text: String) {
         self.filter = text
     }
@@ -83,12 +83,12 @@ package struct LiveStream: Sendable {
         self.frozen != nil
     }
 
-    /// Events that came since ``pause()``.
+    /// The number of events since ``pause()``.
     package var hiddenCount: Int {
         self.sincePauseCount
     }
 
-    /// What is to be shown, newest first.
+    /// The events to show, newest first.
     package var rows: [LiveEvent] {
         let shown = self.frozen ?? self.events
         guard !self.filter.isEmpty else { return shown.reversed() }

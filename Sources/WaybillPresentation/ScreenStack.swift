@@ -1,34 +1,34 @@
-/// Decides which screen is the current one, and which events that gives.
+/// Decides which screen is current, and which events to track.
 ///
 ///     appeared(Home)         view Home
 ///     appeared(Player)       view Player           Player was pushed, or presented over Home
 ///     disappeared(Home)      wait                  …pushed: Home is gone
-///     appeared(Home)         view Home             …popped: it is a new view of Home
+///     appeared(Home)         view Home             …popped: a new view of Home
 ///     disappeared(Player)    wait
 ///     enteredBackground      end Home after 12 s
 ///     enteredForeground      view Home
 ///
-/// The current screen is the one that appeared last of those that have not disappeared. Frameworks report the two
-/// halves of a transition in either order, so a screen that appears is viewed at once (events that follow in the same
-/// turn are its own), while the screen below one that disappears is viewed only when the turn ended without another:
-/// see ``Action/settle``. Containers are not screens: of two screens in one another, chance decides.
+/// The current screen is the last one to appear of those that have not disappeared. Frameworks report the two halves of
+/// a transition in either order. So a screen that appears is tracked at once (later events in the same turn belong to
+/// it), while the screen below one that disappears is tracked only if the turn ends without another: see
+/// ``Action/settle``. Containers are not screens: if one screen contains another, it is undefined which one is current.
 ///
-/// Bounded: at most ``visibleCountMax`` screens; beyond that, the one that appeared first is forgotten.
+/// Bounded: at most ``visibleCountMax`` screens; beyond that, the one that appeared first is removed.
 package struct ScreenStack: Sendable {
-    /// Far more than can be visible; reached only by owners that never say that they disappeared.
+    /// Far more than can be visible; reached only if owners never report that they disappeared.
     package static let visibleCountMax = 64
 
-    /// Tells apart the views that show screens.
+    /// Identifies a view that shows screens.
     package typealias Key = ObjectIdentifier
     package typealias Instant = ContinuousClock.Instant
 
-    /// What the caller must do now.
+    /// What the caller must do next.
     package enum Action: Equatable, Sendable {
         /// Track that this screen is the current one.
         case view(Screen)
-        /// Track that no screen is current; this one was, for so long.
+        /// Track that no screen is current any more; the previous one was, for this long.
         case end(Screen, after: Duration)
-        /// Call ``ScreenStack/settled(at:)`` after everything that happens in this turn of the main actor.
+        /// Call ``ScreenStack/settled(at:)`` after everything else in this turn of the main actor.
         case settle
         case wait
     }
@@ -48,23 +48,23 @@ package struct ScreenStack: Sendable {
     }
 
     private enum State {
-        /// In the foreground without a screen. Leaves to `.open` and `.background`.
+        /// In the foreground without a screen. Next: `.open`, `.background`.
         case empty
-        /// Leaves to `.leaving`, `.background`, and `.open` with another screen.
+        /// Next: `.leaving`, `.background`, or `.open` with another screen.
         case open(Current)
-        /// It disappeared, and this turn may bring another. Leaves to `.open`, `.empty` and `.background`.
+        /// The screen disappeared, and another may appear in this turn. Next: `.open`, `.empty`, `.background`.
         case leaving(Current, at: Instant)
-        /// Nothing is tracked. Leaves to `.empty` and `.open`.
+        /// Nothing is tracked. Next: `.empty`, `.open`.
         case background
     }
 
     private var state = State.empty
-    /// In the order in which they appeared.
+    /// The visible screens, in the order in which they appeared.
     private var visible: [Visible] = []
 
     package init() {}
 
-    /// A view shows a screen, for the first time or again.
+    /// Records that a view shows a screen, for the first time or again.
     package mutating func appeared(_ screen: Screen, _ key: Key, at now: Instant) -> Action {
         self.visible.removeAll { $0.key == key }
         if self.visible.count == Self.visibleCountMax { self.visible.removeFirst() }
@@ -73,7 +73,7 @@ package struct ScreenStack: Sendable {
         return self.show(visible, at: now)
     }
 
-    /// A visible view shows another screen than before, as when its product changes.
+    /// Records that a visible view shows a different screen, for example another product.
     package mutating func changed(_ screen: Screen, _ key: Key, at now: Instant) -> Action {
         guard let index = self.visible.firstIndex(where: { $0.key == key }) else { return .wait }
         self.visible[index].screen = screen
@@ -81,16 +81,16 @@ package struct ScreenStack: Sendable {
         return self.show(self.visible[index], at: now)
     }
 
-    /// A visible view is drawn anew: its screen is viewed with this event the next time.
+    /// Records that a visible view was redrawn: the next view of its screen uses this event.
     ///
-    /// It is no view of it. Another screen than before changes nothing here: ``changed(_:_:at:)`` tells of it.
+    /// This does not count as a view. A different screen is ignored here: ``changed(_:_:at:)`` reports it.
     package mutating func redrawn(_ screen: Screen, _ key: Key) {
         guard let index = self.visible.firstIndex(where: { $0.key == key }) else { return }
         guard self.visible[index].screen == screen else { return }
         self.visible[index].screen = screen
     }
 
-    /// A view is not visible any more.
+    /// Records that a view is no longer visible.
     package mutating func disappeared(_ key: Key, at now: Instant) -> Action {
         self.visible.removeAll { $0.key == key }
         switch self.state {
@@ -102,7 +102,7 @@ package struct ScreenStack: Sendable {
         }
     }
 
-    /// Nothing more happens in the turn in which a screen disappeared.
+    /// Ends the turn in which a screen disappeared.
     package mutating func settled(at now: Instant) -> Action {
         switch self.state {
         case .leaving(let current, let left):
@@ -114,7 +114,7 @@ package struct ScreenStack: Sendable {
         }
     }
 
-    /// The user cannot see the app any more.
+    /// Records that the user no longer sees the app.
     package mutating func enteredBackground(at now: Instant) -> Action {
         let before = self.state
         self.state = .background
@@ -128,7 +128,7 @@ package struct ScreenStack: Sendable {
         }
     }
 
-    /// The user sees the app again.
+    /// Records that the user sees the app again.
     package mutating func enteredForeground(at now: Instant) -> Action {
         switch self.state {
         case .background:
@@ -147,7 +147,7 @@ package struct ScreenStack: Sendable {
         case .open(let current) where current.isShown(by: top):
             return .wait
         case .leaving(let current, _) where current.isShown(by: top):
-            // Away and back within a turn is a view drawn anew.
+            // Disappearing and reappearing within a turn is a redraw.
             self.state = .open(current)
             return .wait
         case .empty, .open, .leaving:

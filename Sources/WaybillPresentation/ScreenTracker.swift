@@ -1,36 +1,35 @@
-/// What the views of an app tell Waybill, as values that need no screen to be tested.
+/// Everything that an app's views report to Waybill, testable without a screen.
 ///
-/// Constraints: every collection has a limit with a name; no Foundation, no framework of Apple's; the state machines
-/// (``ScreenStack``, ``WindowPhases``, ``AppearanceGate``, ``AlertQueue``, ``LiveStream``) have no clock, lock or task
-/// in them.
+/// Constraints: every collection has a named limit; no Foundation and no Apple framework; the state machines
+/// (``ScreenStack``, ``WindowPhases``, ``AppearanceGate``, ``AlertQueue``, ``LiveStream``) have no clock, lock or task.
 ///
 ///     views ──▶ ScreenTracker ──▶ ScreenStack, AppearanceGate ──▶ WaybillClient.track
-///                                                                     │ stored events, on a thread of their own
+///                                                                     │ stored events, on a separate thread
 ///     alert ◀── AlertFeed ◀── AlertQueue ◀─────────────────────────── ┤
 ///     overlay ◀── LiveFeed ◀── LiveStream ◀────────────────────────── ┘
 ///
-/// Times are `ContinuousClock.Instant`s: an instant cannot be mistaken for a duration, and tests make them by adding
+/// Times are `ContinuousClock.Instant`s: an instant cannot be mistaken for a duration, and tests create them relative
 /// to any first one.
 public import Waybill
 
-/// Tracks which screen the user is on, and what else appears.
+/// Tracks the screen the user is on, and other views that appear.
 ///
-/// One per app: make it where the `WaybillClient` is made, and give it to the views with `.waybill(_:)`. In several windows,
-/// the current screen is the one that appeared last in any of them.
+/// Create one per app, together with the `WaybillClient`, and pass it to the views with `.waybill(_:)`. With several
+/// windows, the current screen is the one that appeared last in any of them.
 @MainActor
 public final class ScreenTracker {
-    /// Where the events go.
+    /// The client that stores the events.
     public nonisolated let waybill: WaybillClient
 
     private var stack = ScreenStack()
     private var windows = WindowPhases()
     private var gate = AppearanceGate()
     private let now: () -> ContinuousClock.Instant
-    /// Ends when the screens have settled; tests wait for it.
+    /// Completes when the screens have settled; tests wait for it.
     package private(set) var settling: Task<Void, Never>?
-    /// Ends when the windows have settled; tests wait for it.
+    /// Completes when the windows have settled; tests wait for it.
     package private(set) var windowSettling: Task<Void, Never>?
-    /// What tells of background and foreground, kept as long as this.
+    /// The observer of background and foreground, retained as long as this tracker.
     package var lifecycle: AnyObject?
 
     package init(_ waybill: WaybillClient, now: @escaping () -> ContinuousClock.Instant) {
@@ -38,58 +37,60 @@ public final class ScreenTracker {
         self.now = now
     }
 
-    /// Says that `owner`, a view controller for one, shows a screen.
+    /// Reports that `owner`, such as a view controller, shows a screen.
     ///
-    /// Call it when it did appear. The same again without ``screenDisappeared(on:)`` between stores nothing.
+    /// Call it after the owner has appeared. Repeating the call without ``screenDisappeared(on:)`` in between stores
+    /// nothing.
     public func screenAppeared(_ event: some ScreenEvent, on owner: AnyObject) {
         self.perform(self.stack.appeared(Screen(event), ObjectIdentifier(owner), at: self.now()))
     }
 
-    /// Says that `owner`, which is visible, shows another screen than before, or the same one with other fields.
+    /// Reports that `owner`, which is visible, shows a different screen, or the same one with other fields.
     ///
-    /// Another screen is viewed. The same one is not; the event is what it is viewed with the next time, as when the
-    /// app comes back.
+    /// A different screen is tracked at once. The same screen is not; the event is used for its next view, for example
+    /// when the app returns to the foreground.
     public func screenChanged(to event: some ScreenEvent, on owner: AnyObject) {
         self.perform(self.stack.changed(Screen(event), ObjectIdentifier(owner), at: self.now()))
     }
 
-    /// Says that `owner` is drawn anew, if it is visible: its screen is viewed with this event the next time.
+    /// Reports that `owner`, if visible, was redrawn: the next view of its screen uses this event.
     ///
-    /// Tracks nothing, so that a view's body may call it.
+    /// It tracks nothing, so a view's body may call it.
     package func screenRedrawn(_ event: some ScreenEvent, on owner: AnyObject) {
         self.stack.redrawn(Screen(event), ObjectIdentifier(owner))
     }
 
-    /// Says that `owner` is not visible any more; the screen below it, if any, is viewed again.
+    /// Reports that `owner` is no longer visible; the screen below it, if any, is tracked again.
     public func screenDisappeared(on owner: AnyObject) {
         self.perform(self.stack.disappeared(ObjectIdentifier(owner), at: self.now()))
     }
 
-    /// Says that the user left the app, to Waybill too: closes the current screen with a ``ScreenEnded``.
+    /// Reports that the app entered the background, also to the client: closes the current screen with a
+    /// ``ScreenEnded``.
     public func appEnteredBackground() {
         self.perform(self.stack.enteredBackground(at: self.now()))
         self.waybill.enter(.background)
     }
 
-    /// Says that the user is back: the current screen is viewed again.
+    /// Reports that the app entered the foreground: the current screen is tracked again.
     public func appEnteredForeground() {
         self.waybill.enter(.foreground)
         self.perform(self.stack.enteredForeground(at: self.now()))
     }
 
-    /// Says the phase of a window, where no one says that of the app.
+    /// Reports the phase of a window, on platforms that report no phase of the app.
     package func windowChanged(to phase: WindowPhase, _ window: AnyObject) {
         self.perform(self.windows.changed(phase, ObjectIdentifier(window)))
     }
 
-    /// Says that a window is gone.
+    /// Reports that a window was closed.
     package func windowClosed(_ window: AnyObject) {
         self.perform(self.windows.closed(ObjectIdentifier(window)))
     }
 
-    /// Stores an event as often as the policy says; `nil` when it is not its turn.
+    /// Stores an event as often as the policy allows; returns `nil` if it is not due.
     ///
-    /// Events of one type, one name and one `id` count as the same. One that was dropped is not counted.
+    /// Events with the same type, name and `id` count as the same. A dropped event does not count.
     @discardableResult
     public func track<E: Event>(onAppear event: E, _ policy: AppearancePolicy, id: String = "") -> TrackOutcome? {
         let key = "\(E.self)\n\(event.name)\n\(id)"

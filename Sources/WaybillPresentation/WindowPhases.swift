@@ -1,36 +1,36 @@
 package import Waybill
 
-/// What a window says of itself, as SwiftUI's `ScenePhase`.
+/// The phase of a window, like SwiftUI's `ScenePhase`.
 package enum WindowPhase: Hashable, Sendable {
-    /// The user works in it.
+    /// The window is in use.
     case active
-    /// It is seen, and another one has the user's attention.
+    /// The window is visible, but another one is in use.
     case inactive
-    /// It is not seen.
+    /// The window is not visible.
     case background
 }
 
-/// Decides from its windows whether an app is in the background: when none of them is active or inactive.
+/// Decides whether an app is in the background: it is when none of its windows is active or inactive.
 ///
 ///     changed(A, active)        enter foreground
 ///     changed(B, active)        wait
-///     changed(A, background)    wait                B is seen still
+///     changed(A, background)    wait                B is still visible
 ///     closed(B)                 settle
-///     settled                   enter background    …and no other window took its place
+///     settled                   enter background    …and no other window replaced it
 ///
-/// Bounded: at most ``windowCountMax`` windows; beyond that, the one that was heard of first is forgotten.
+/// Bounded: at most ``windowCountMax`` windows; beyond that, the one known longest is removed.
 package struct WindowPhases: Sendable {
-    /// Far more than anybody has open; reached only by windows that never say that they closed.
+    /// Far more than are ever open; reached only if windows never report that they closed.
     package static let windowCountMax = 64
 
-    /// Tells windows apart.
+    /// Identifies a window.
     package typealias Key = ObjectIdentifier
 
-    /// What the caller must do now.
+    /// What the caller must do next.
     package enum Action: Hashable, Sendable {
-        /// The user sees the app now, or does not.
+        /// Report that the app entered the foreground or the background.
         case enter(AppPhase)
-        /// Call ``WindowPhases/settled()`` after everything that happens in this turn of the main actor.
+        /// Call ``WindowPhases/settled()`` after everything else in this turn of the main actor.
         case settle
         case wait
     }
@@ -40,14 +40,14 @@ package struct WindowPhases: Sendable {
         var phase: WindowPhase
     }
 
-    /// In the order in which they were heard of.
+    /// The windows, in the order of their first report.
     private var windows: [Window] = []
-    /// Whether a window was seen when that was decided last.
+    /// Whether a window was visible at the last decision.
     private var isSeen = false
 
     package init() {}
 
-    /// A window says its phase, for the first time or again.
+    /// Records a window's phase, for the first time or again.
     package mutating func changed(_ phase: WindowPhase, _ key: Key) -> Action {
         if let index = self.windows.firstIndex(where: { $0.key == key }) {
             self.windows[index].phase = phase
@@ -58,13 +58,13 @@ package struct WindowPhases: Sendable {
         return self.decide()
     }
 
-    /// A window is gone; another root of the same window may follow in this turn.
+    /// Records that a window was closed; another root of the same window may follow in this turn.
     package mutating func closed(_ key: Key) -> Action {
         self.windows.removeAll { $0.key == key }
         return .settle
     }
 
-    /// Nothing more happens in the turn in which a window closed.
+    /// Ends the turn in which a window closed.
     package mutating func settled() -> Action {
         self.decide()
     }

@@ -1,21 +1,21 @@
 internal import CYAML
 
-/// What is wrong with a text that should be YAML, and where.
+/// An error in YAML text, with its line.
 package struct YAMLError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// Counted from 1.
+    /// The line, counted from 1.
     package let line: Int
-    /// The key that stands twice in one mapping; `nil` for any other problem.
+    /// The key that occurs twice in a mapping; `nil` for any other error.
     package let duplicateKey: String?
     package let description: String
 }
 
-/// A value in a YAML document, read by libyaml; it knows its line, and keeps the document it points into.
+/// A value in a YAML document, parsed by libyaml; it has a line number and retains its document.
 ///
-///     text ─▶ libyaml's tree, checked for keys given twice ─▶ nodes that look things up in it
+///     text ─▶ libyaml's tree, checked for duplicate keys ─▶ nodes that look up values in it
 ///
-/// An alias is the node that its anchor names. A document may name a node inside itself: walk only as deep as expected.
+/// An alias is the node of its anchor. A node may contain itself by an alias: walk only as deep as expected.
 package struct YAMLNode: Sendable {
-    /// Larger inputs are none of ours.
+    /// Larger inputs are refused.
     private static let byteCountMax = 16 << 20
 
     private let document: YAMLDocument
@@ -26,12 +26,12 @@ package struct YAMLNode: Sendable {
         self.index = index
     }
 
-    /// Reads the one document of `text`; `nil` when it holds none.
+    /// Parses the single document in `text`; `nil` if there is none.
     package static func document(_ text: String) throws(YAMLError) -> YAMLNode? {
         guard text.utf8.count <= Self.byteCountMax else {
             throw YAMLError(line: 1, duplicateKey: nil, description: "more than \(Self.byteCountMax >> 20) MiB")
         }
-        // A pointer of its own: the parser keeps it from one call to the next.
+        // A separate allocation: the parser keeps the pointer between calls.
         let input = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: max(text.utf8.count, 1))
         defer { input.deallocate() }
         let (_, end) = input.initialize(from: text.utf8)
@@ -44,17 +44,17 @@ package struct YAMLNode: Sendable {
         return root
     }
 
-    /// Where it begins, counted from 1.
+    /// The line of its beginning, counted from 1.
     package var line: Int {
         self.document.line(self.index)
     }
 
-    /// The text of a scalar; for one without quotes as it stands.
+    /// The text of a scalar; exactly as written if it has no quotes.
     package var string: String? {
         self.document.scalar(self.index)?.text
     }
 
-    /// Whether it is a scalar without quotes, which may be a number, a boolean or nothing.
+    /// Whether it is a scalar without quotes, which may be a number, a boolean or null.
     package var isPlain: Bool {
         self.document.scalar(self.index)?.isPlain ?? false
     }
@@ -63,14 +63,14 @@ package struct YAMLNode: Sendable {
         self.document.scalar(self.index) != nil
     }
 
-    /// A whole number in decimal; `_` may stand between digits.
+    /// The value as a decimal integer, with optional `_` between digits.
     package var int: Int? {
         guard let scalar = self.document.scalar(self.index), scalar.isPlain else { return nil }
         let digits = scalar.text.hasPrefix("_") || scalar.text.hasSuffix("_") ? "" : scalar.text.filter { $0 != "_" }
         return Int(digits)
     }
 
-    /// `true`, `yes`, `on`, or `false`, `no`, `off`, in any case.
+    /// The value as a boolean: The value as a boolean: `true`, `yes`, `on`, or `false`, `no`, `off`, in any case.
     package var bool: Bool? {
         guard let scalar = self.document.scalar(self.index), scalar.isPlain else { return nil }
         switch scalar.text.lowercased() {
@@ -111,7 +111,7 @@ private final class YAMLParser {
         self.parser.deallocate()
     }
 
-    /// The root of the next document; `nil` behind the last.
+    /// The root of the next document; `nil` after the last.
     func next() throws(YAMLError) -> YAMLNode? {
         let document = YAMLDocument()
         guard yaml_parser_load(self.parser, document.pointer) == 1 else { throw self.error }
@@ -180,7 +180,7 @@ private final class YAMLDocument: @unchecked Sendable {
         return (0..<(top - start)).map { (start[$0].key, start[$0].value) }
     }
 
-    /// Finds keys that stand twice in one mapping, of which one would be lost without a word.
+    /// Finds duplicate keys in mappings, one of which would otherwise be lost silently.
     func checkKeys() throws(YAMLError) {
         var index: Int32 = 1
         while yaml_document_get_node(self.pointer, index) != nil {
