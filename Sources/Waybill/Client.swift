@@ -1,6 +1,6 @@
 package import WaybillEvent
 
-/// What ``WaybillClient`` asks of its core, whatever disk and clock that has.
+/// The interface of the core that ``WaybillClient`` uses, independent of its disk and clock.
 package protocol Client: Sendable {
     var installOrigin: InstallOrigin { get }
     var counters: WaybillClient.Counters { get }
@@ -29,7 +29,7 @@ extension Client {
 }
 
 extension Fields {
-    /// Puts the traits of a user; `nil` removes one.
+    /// Adds a user's traits; `nil` removes one.
     mutating func put(_ traits: KeyValuePairs<String, Scalar?>) {
         for (key, value) in traits {
             if let value {

@@ -3,7 +3,7 @@ package import WaybillEvent
 internal import WaybillSpool
 package import WaybillSystem
 
-/// The client over any disk and clock: locks, the desk of drafts, the install file, and the spool's quota.
+/// The client for any disk and clock: locks, the draft desk, the install file, and the spool's quota.
 package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     private let files: Files
     private let clock: Clock
@@ -20,31 +20,31 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     package let installOrigin: InstallOrigin
     private let state: Lock<ClientState<Files>>
     private let desk = DraftDesk()
-    /// What private values are hashed with; never locked together with `state`.
+    /// The salt for hashing private values; never locked together with `state`.
     private let currentSalt: Mutex<PrivacySalt?>
-    /// Rises with each new salt.
+    /// Increases with each new salt.
     private let saltMark = Atomic<UInt64>(0)
-    /// The install as written last; `nil` when it could not be read, and is written by a reset or an answer about consent alone.
+    /// The install as last written; `nil` if it could not be read, and is written only by a reset or a consent change.
     ///
     /// Locked before `state`.
     private let written: Mutex<Install?>
-    /// At most what the spool's segments have; what was delivered since it was counted is in it.
+    /// An upper bound for the size of the spool's segments; it still includes segments delivered since the last count.
     private let spoolByteCount = Atomic(0)
-    /// When the quota was looked after last, by the monotonic clock in nanoseconds.
+    /// The time of the last quota check, by the monotonic clock, in nanoseconds.
     private let upkeepTime: Atomic<Int64>
     private let segmentByteCountMax: Int
-    /// Held by the thread that looks after the quota.
+    /// Held by the thread that checks the quota.
     private let upkeep = Mutex(())
     private let power: PowerKeeper?
     private let phase: Mutex<(phase: AppPhase, since: MonotonicTime)>
 
-    /// Runs something somewhere else, or at once.
+    /// Runs work on another thread, or at once.
     package typealias Execute = @Sendable (@escaping @Sendable () -> Void) -> Void
 
     /// - Parameters:
-    ///   - protect: gets the spool's folder once it is there and before a file is in it: files get the folder's protection
-    ///     when they are made.
-    ///   - execute: what may take its time goes there, as writing the install file and keeping the quota.
+    ///   - protect: called with the spool's folder after it exists and before it has files: a file gets the folder's
+    ///     protection when it is created.
+    ///   - execute: runs slow work, such as writing the install file and enforcing the quota.
     package init(
         _ configuration: WaybillClient.Configuration, on files: Files, clock: Clock, seed: UInt64,
         zone: @escaping @Sendable (WallTime) -> Int, segmentByteCountMax: Int = SpoolLimits.segmentByteCountMax,
@@ -95,13 +95,13 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         self.power = configuration.durability.interval.map { PowerKeeper(every: $0) }
         if let foreign = start.foreignEnvironment { throw WaybillError(environment: foreign, configuration) }
         if hadSegments { self.execute { self.keepUp() } }
-        // Weak, so that the thread does not keep the client; nowhere else, as it makes every use of it slower.
+        // Weak, so that the thread does not retain the client; used only here, because it slows down every access.
         let isKept = self.power?.start { [weak self] in self?.syncForPower() ?? true }
         if isKept == false { throw WaybillError(noThreadFor: "durability") }
         self.recordStart(after: start.previous, start.origin)
     }
 
-    /// A salt that nobody can guess.
+    /// A salt that cannot be guessed.
     @Sendable
     package static func randomSalt() -> PrivacySalt {
         var generator = SystemRandomNumberGenerator()
@@ -109,7 +109,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     deinit {
-        // Nothing that outlives this may be started here, as ``watched(_:)`` would.
+        // Nothing may be started here that outlives the client, as ``watched(_:)`` would.
         _ = self.saveConsent()
         if let power { if power.stop() { _ = self.synchronize(self.state.withLock { ($0.release(), $0.flush) }) } }
         self.state.withLock { state in
@@ -122,7 +122,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         Moment(wall: self.clock.wallTime(), monotonic: self.clock.monotonicTime())
     }
 
-    /// Encodes without the lock, and stores under it, or has it stored by a call that has the lock.
+    /// Encodes without the lock, then stores under it, or leaves storing to the call that holds it.
     package func track(
         _ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void
     ) -> TrackOutcome {
@@ -146,7 +146,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         return outcome
     }
 
-    /// More calls at the same time than there are places.
+    /// Stores an event when more calls run at once than there are places.
     private func trackAlone(
         _ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void
     ) -> TrackOutcome {
@@ -155,7 +155,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         return self.store { state, now in state.store(box.draft, at: now) }
     }
 
-    /// What a call that had the lock has to see to without it.
+    /// Work that a call does after it released the lock.
     private struct Due<Outcome> {
         var outcome: Outcome
         var isInstallChanged: Bool
@@ -171,7 +171,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         if due.segmentCount > 0 { self.segmentsBegan(due.segmentCount, execute) }
     }
 
-    /// Runs `body` under the lock, and has done what became due by it.
+    /// Runs `body` under the lock, then does the work that became due.
     private func store(_ body: (inout ClientState<Files>, Moment) -> TrackOutcome) -> TrackOutcome {
         let outcome = self.watched { state in body(&state, self.now()) }
         self.power?.dirtied()
@@ -196,7 +196,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
             segmentCount: state.segmentCount - segmentCount)
     }
 
-    /// Stores a draft, and all that other calls have left meanwhile.
+    /// Stores a draft, and all drafts that other calls have left meanwhile.
     @inline(__always)
     private func store(_ index: Int, _ state: inout ClientState<Files>) -> Due<TrackOutcome> {
         self.watch(&state) { state in
@@ -206,7 +206,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         }
     }
 
-    /// Leaves the draft to the call that has the lock; stores it when no other did.
+    /// Leaves the draft to the call that holds the lock; stores it if no other did.
     @inline(never)
     private func leave(_ index: Int) -> TrackOutcome {
         self.desk.post(index)
@@ -227,13 +227,13 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         self.watch(&state) { self.storeAll(&$0, until: index) }
     }
 
-    /// Stores what was posted until this call's draft is.
+    /// Stores posted drafts until this call's draft is stored.
     private func storeAll(_ state: inout ClientState<Files>, until index: Int) -> TrackOutcome {
         while !self.desk.isAnswered(index) { self.storeTogether(&state) }
         return self.desk.place(index).pointee.outcome
     }
 
-    /// Stores what was posted with one write for all that fit a segment, and answers.
+    /// Stores posted drafts, with one write for all that fit in a segment, and sets their outcomes.
     private func storeTogether(_ state: inout ClientState<Files>) {
         let taken = self.desk.takePosted()
         let now = self.now()
@@ -286,7 +286,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         return true
     }
 
-    /// The answer is in the install file when it returns, unless the disk refuses: then it is tried again.
+    /// When it returns, the consent is in the install file, unless the write failed: then it is retried.
     package func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome {
         let consent = Consent(analytics: analytics, ads: ads)
         let outcome = self.store { state, now in state.setConsent(consent, at: now) }
@@ -312,7 +312,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
 
     private struct Synchronization {
         var failure: FileSystemError?
-        /// Whether another attempt may come to more.
+        /// Whether another attempt may succeed.
         var isWorthRepeating: Bool
     }
 
@@ -335,7 +335,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         }
     }
 
-    /// `true` when nothing is left that another attempt could make durable.
+    /// Returns `true` if nothing is left that another attempt could make durable.
     private func syncForPower() -> Bool {
         !self.sync().isWorthRepeating
     }
@@ -377,12 +377,12 @@ extension ClientCore {
         self.state.withLock { $0.isConsentUnsaved }
     }
 
-    /// Tries again what could not be saved when the user was asked; says why that failed again.
+    /// Retries saving consent that could not be saved; returns the error if it fails again.
     private func saveConsent() -> FileSystemError? {
         self.isConsentUnsaved ? self.saveInstall() : nil
     }
 
-    /// Saves the install when the file says something else; a failure is counted, and the next session tries again.
+    /// Saves the install if the file differs; a failure is counted, and the next session tries again.
     @discardableResult
     private func saveInstall() -> FileSystemError? {
         do throws(FileSystemError) {
@@ -397,7 +397,7 @@ extension ClientCore {
         }
     }
 
-    /// Writes what this process knows of the install.
+    /// Writes this process's state of the install.
     private func save(_ written: inout Install?, _ precedence: Precedence) throws(FileSystemError) {
         let answer = self.state.withLock { $0.beginSavingConsent() }
         let own = self.install
@@ -421,15 +421,15 @@ extension ClientCore {
             try install.write(in: self.directory, on: self.files)
             return own
         }
-        // Without the lock, another process may have written at the same time: then it is tried again.
+        // Without the lock, another process may have written at the same time: retry then.
         if isLocked { self.state.withLock { $0.consentSaved(answer) } }
     }
 
-    /// Whose ids are to be in the install file.
+    /// Which ids to write to the install file.
     private enum Precedence {
-        /// Those of the process that was reset.
+        /// The ids of this process, which was reset.
         case own
-        /// Those that are there: another process may have been reset.
+        /// The ids in the file: another process may have been reset.
         case file
     }
 }
@@ -437,7 +437,7 @@ extension ClientCore {
 // MARK: The quota
 
 extension ClientCore {
-    /// Each segment that it takes away is told of before it is gone.
+    /// Each evicted segment is reported before it is deleted.
     private var keeper: SpoolKeeper<Files> {
         SpoolKeeper(directory: self.directory, on: self.files) {
             self.state.withLock { $0.newSegmentName(at: self.now()) }
@@ -446,12 +446,12 @@ extension ClientCore {
         }
     }
 
-    /// Has the quota looked after when the spool may be beyond it.
+    /// Starts a quota check if the spool may exceed its quota.
     private func segmentsBegan(_ count: Int, _ execute: Execute) {
         let byteCount = self.spoolByteCount.add(
             count * self.segmentByteCountMax, ordering: .relaxed
         ).newValue
-        // Segments grow old in an app that runs for long, too.
+        // Segments also age in an app that runs for a long time.
         let sinceUpkeep = self.clock.monotonicTime().nanoseconds - self.upkeepTime.load(ordering: .relaxed)
         let isOverdue = sinceUpkeep > min(Self.upkeepInterval, self.quota.ageMax).nanoseconds
         if byteCount > self.quota.byteCountMax || isOverdue { execute { self.keepUp() } }
@@ -459,7 +459,7 @@ extension ClientCore {
 
     private static var upkeepInterval: Duration { .seconds(3600) }
 
-    /// Brings the spool within its quota; returns at once while another thread does.
+    /// Brings the spool within its quota; returns at once if another thread is doing so.
     private func keepUp() {
         self.upkeepTime.store(self.clock.monotonicTime().nanoseconds, ordering: .relaxed)
         let upkeep = self.upkeep.withLockIfAvailable { _ in
@@ -500,7 +500,7 @@ extension ClientCore {
 // MARK: The app's life
 
 extension ClientCore {
-    /// Records the install, the update and the start, when the app asked for it.
+    /// Records install, update and start, if the app enabled it.
     private func recordStart(after previous: Install?, _ origin: InstallOrigin) {
         guard self.lifecycle == .recorded else { return }
         if previous == nil, origin == .created {
@@ -531,9 +531,9 @@ extension ClientCore {
         if before.phase == .background, phase == .foreground {
             self.state.withLock { $0.wasUnseen(from: before.since, to: now.monotonic) }
         }
-        // A suspended process must hold no lock on a file that other processes share.
+        // A suspended process must not hold a lock on a shared file.
         if phase == .background {
-            // What is due by it is done before this returns, for the same reason.
+            // Work that becomes due is done before this returns, for the same reason.
             let due = self.state.withLock { state in self.watch(&state) { $0.closeSegment() } }
             self.perform(due) { $0() }
             _ = self.saveConsent()

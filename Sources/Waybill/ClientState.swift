@@ -2,59 +2,60 @@ internal import WaybillEvent
 internal import WaybillSpool
 internal import WaybillSystem
 
-/// Both clocks at one instant.
+/// The readings of both clocks at one instant.
 struct Moment: Hashable, Sendable {
     let wall: WallTime
     let monotonic: MonotonicTime
 
-    /// Whole milliseconds since an earlier moment, by the clock that never jumps.
+    /// Whole milliseconds since an earlier moment, by the monotonic clock.
     func milliseconds(since earlier: MonotonicTime) -> UInt64 {
         UInt64(max(0, self.monotonic.nanoseconds - earlier.nanoseconds) / 1_000_000)
     }
 
-    /// The longer of what both clocks say: the monotonic one stands still while a device sleeps.
+    /// The longer of the two clocks' durations: the monotonic clock stops while a device sleeps.
     func isIdle(since earlier: Moment) -> Bool {
         self.monotonic.nanoseconds - earlier.monotonic.nanoseconds >= Self.sessionIdleMilliseconds * 1_000_000
             || self.wall.milliseconds - earlier.wall.milliseconds >= Self.sessionIdleMilliseconds
     }
 
-    /// Milliseconds by which the wall clock went ahead of the other since an earlier moment; below 0 when it fell back.
+    /// Milliseconds by which the wall clock advanced relative to the monotonic one since an earlier moment; negative if
+    /// it fell back.
     func jump(since earlier: Moment) -> Int64 {
         self.wall.milliseconds - earlier.wall.milliseconds
             - (self.monotonic.nanoseconds - earlier.monotonic.nanoseconds) / 1_000_000
     }
 
-    /// What ends a session: 30 minutes, as with Segment, PostHog, Snowplow and Firebase.
+    /// The inactivity that ends a session: 30 minutes, as in Segment, PostHog, Snowplow and Firebase.
     private static var sessionIdleMilliseconds: Int64 { 30 * 60 * 1000 }
 }
 
-/// All that changes from event to event; behind the client's one lock, with the time as an argument.
+/// All state that changes from event to event; protected by the client's lock, with the time as an argument.
 struct ClientState<Files: FileSystem>: ~Copyable {
     private var spool: SpoolWriter<Files>
     private var context: EventContext
     private var line = LineBuffer(capacity: 2048)
-    /// Lines that wait for the disk, or for company.
+    /// Lines waiting for the disk, or to be written together.
     private var held = HeldLines()
-    /// When lines in memory are written; `nil`: at once.
+    /// How long lines are gathered in memory; `nil` if they are written at once.
     private let gathering: Duration?
     private var gatheringSince: MonotonicTime?
-    /// Whether lines of several calls are being put together for one write.
+    /// Whether lines of several calls are being collected for one write.
     private var isTogether = false
     private var ids = UniqueIDSequence()
     private var generator: SeededGenerator
     private(set) var identity: EventIdentity
     private var personHash: UInt64 = 0
     private(set) var consent: Consent?
-    /// Answers about consent that this process was given.
+    /// The number of consent changes in this process.
     private(set) var consentCount: UInt64 = 0
-    /// Of these, how many the install file has been told.
+    /// How many of these were saved to the install file.
     private var savedConsentCount: UInt64 = 0
-    /// When saving one was tried last without success.
+    /// The time of the last failed attempt to save one.
     private var consentTried: MonotonicTime?
     private var consentRetryCount: UInt64 = 0
-    /// Attempts to save the last answer.
+    /// The number of attempts to save the last change.
     private var consentAttemptCount = 0
-    /// What the install file said when it was read last.
+    /// The consent in the install file when it was last read.
     private var foundConsent: Consent?
     private var isAllowed = true
     private let start: MonotonicTime
@@ -62,18 +63,18 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     private var activity: Moment
     private var lastStored: MonotonicTime?
     private var screenEntered: MonotonicTime
-    /// Whether an event of its own told how long the current screen was shown.
+    /// Whether a separate event reported how long the current screen was shown.
     private var isScreenEnded = false
     private let zone: @Sendable (WallTime) -> Int
     private var zoneQuarter: Int64 = .min
-    /// Drops that no `wb.dropped` event tells of yet.
+    /// Drops not yet reported by a `wb.dropped` event.
     private var unreported = [UInt64](repeating: 0, count: DropReason.Code.allCases.count)
     private var hasUnreported = false
     /// Waybill's own events.
     private let own = EventDraftBox()
-    /// What was said about consent; not in `own`, which other events of Waybill's own may need meanwhile.
+    /// The consent event; separate from `own`, which other events of Waybill may need meanwhile.
     private let said = EventDraftBox()
-    /// Times that a disk which had refused took everything again.
+    /// How often a disk accepted everything again after failed writes.
     private var recoveryCount: UInt64 = 0
     private var tokens: [ObserverToken] = []
     private(set) var counters = WaybillClient.Counters()
@@ -99,21 +100,21 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         if let consent = install.consent { self.remember(consent) }
     }
 
-    /// Number of the last session of this process.
+    /// The number of this process's last session.
     var sessionNumber: UInt64 { self.identity.sessionNumber }
     var anonymous: String { self.identity.anonymous }
 
-    /// Rises when the install is worth saving: with a new session, and when a disk that refused works again.
+    /// Increases when the install must be saved: with a new session, and when writes succeed again.
     var saveMark: UInt64 {
         self.identity.sessionNumber + self.recoveryCount + self.consentRetryCount
     }
 
-    /// Whether the user's last answer is known to this process alone.
+    /// Whether the last consent change is not saved yet.
     var isConsentUnsaved: Bool {
         self.savedConsentCount != self.consentCount
     }
 
-    /// An answer on its way to the install file.
+    /// A consent change on its way to the install file.
     struct SavedConsent {
         let count: UInt64
         let isUnsaved: Bool
@@ -127,9 +128,9 @@ struct ClientState<Files: FileSystem>: ~Copyable {
             count: self.consentCount, isUnsaved: self.isConsentUnsaved, isRetry: self.consentAttemptCount > 0)
     }
 
-    /// What the install file is to say: the answer that was given here, or else what it says.
+    /// The consent to write to the install file: the one set here, or else the one in the file.
     ///
-    /// An answer that was refused before gives nothing back that the user denied in another process meanwhile.
+    /// A change whose first save failed must not re-enable what was denied in another process meanwhile.
     mutating func consent(toSave own: Consent?, _ answer: SavedConsent, found: Consent?) -> Consent? {
         defer { self.foundConsent = found }
         guard answer.isUnsaved, let own else { return found }
@@ -137,12 +138,12 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         return Consent(analytics: own.analytics && found.analytics, ads: own.ads && found.ads)
     }
 
-    /// The install file has the answer.
+    /// Records that the consent was saved.
     mutating func consentSaved(_ answer: SavedConsent) {
         self.savedConsentCount = max(self.savedConsentCount, answer.count)
     }
 
-    /// An answer that could not be saved is tried again after a while, with the events that come.
+    /// Requests another attempt to save the consent, at most once per interval; called with each event.
     private mutating func retryConsent(at now: Moment) {
         if let consentTried, now.monotonic - consentTried < Self.consentRetryInterval { return }
         self.consentRetryCount += 1
@@ -185,12 +186,12 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         }
     }
 
-    /// Begins a session after a long silence, tells of a clock that jumped, and keeps the zone current.
+    /// Begins a new session after inactivity, reports a clock jump, and updates the time zone.
     private mutating func advance(to now: Moment) {
         let before = self.activity
         if now.isIdle(since: before) { self.beginSession(at: now) }
         self.activity = now
-        // Zones change their offset at quarters of an hour only.
+        // Zones change their offset only at quarters of an hour.
         let quarter = now.wall.milliseconds / 900_000
         if quarter != self.zoneQuarter {
             self.zoneQuarter = quarter
@@ -209,7 +210,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         self.identityChanged()
     }
 
-    /// Without consent no line says who the user is, not even one of Waybill's own.
+    /// Without consent no line carries the user, not even Waybill's own.
     private mutating func identityChanged() {
         var identity = self.identity
         if !self.isAllowed {
@@ -220,7 +221,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         self.personHash = Sampling.hash(self.identity.user ?? self.identity.anonymous)
     }
 
-    /// Makes the event's line; returns the number in it, `nil` when it is too long.
+    /// Encodes the event's line; returns its sequence number, or `nil` if it is too long.
     private mutating func encode(_ draft: borrowing EventDraft, _ id: UniqueID, at now: Moment) -> UInt64? {
         let sequence = self.spool.nextSequence + UInt64(self.held.count)
         let stamp = EventStamp(
@@ -241,7 +242,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         self.isScreenEnded = false
     }
 
-    /// Writes the line, or holds it when the disk refuses or lines are gathered.
+    /// Writes the line, or holds it if writes fail or lines are gathered.
     @inline(__always)
     private mutating func place(
         _ draft: borrowing EventDraft, _ sequence: UInt64, at now: Moment
@@ -289,10 +290,10 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         for _ in 0..<lostCount { _ = self.drop(self.counters.isDiskFull ? .diskFull : .diskError) }
     }
 
-    /// Bytes that are written together.
+    /// The number of gathered bytes that are written together.
     private static var gatheredByteCountMax: Int { 64 << 10 }
 
-    /// Writes what is held; says why not all of it.
+    /// Writes held lines; returns the error if not all could be written.
     mutating func release() -> FileSystemError? {
         guard !self.held.isEmpty else { return nil }
         self.held.renumber(from: self.spool.nextSequence)
@@ -322,7 +323,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         return nil
     }
 
-    /// Hands a line that was just stored to whoever watches.
+    /// Passes a stored line to the observers.
     private mutating func show(_ line: [UInt8], _ sequence: UInt64, _ kind: EventKind, _ type: ObjectIdentifier) {
         self.tokens.removeAll(where: \.isCancelled)
         let event = EventView(sequence: sequence, kind: kind, line: line)
@@ -338,7 +339,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         return .dropped(reason)
     }
 
-    /// Writes an event of Waybill's own into ``line``; returns its number.
+    /// Encodes one of Waybill's own events into ``line``; returns its sequence number.
     private mutating func encodeOwn(
         _ name: StaticString, at now: Moment, adding body: (inout Fields) -> Void
     ) -> UInt64? {
@@ -348,7 +349,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
             own.draft, self.ids.next(at: now.wall.milliseconds, random: self.generator.next()), at: now)
     }
 
-    /// Stores `wb.dropped` with the numbers, or keeps them for the next time.
+    /// Stores `wb.dropped` with the numbers, or keeps them for the next attempt.
     private mutating func reportDrops(at now: Moment) {
         let counts = self.unreported
         let sequence = self.encodeOwn("wb.dropped", at: now) { fields in
@@ -374,26 +375,26 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     }
 }
 
-/// Lines of several calls.
+/// Collects lines of several calls.
 extension ClientState {
-    /// Lets the lines of the next events wait for each other, unless the disk refuses or they wait anyway.
+    /// Starts collecting the lines of the next events, unless writes fail or lines are gathered anyway.
     mutating func beginTogether() {
         self.isTogether = self.gathering == nil && self.release() == nil
     }
 
-    /// Whether another line can wait without one being lost.
+    /// Whether another line can be held without dropping one.
     var hasRoomTogether: Bool {
         !self.isTogether || self.held.byteCount < Self.gatheredByteCountMax
     }
 
-    /// Writes the lines that waited.
+    /// Writes the collected lines.
     mutating func endTogether() {
         guard self.isTogether else { return }
         _ = self.release()
         self.isTogether = false
     }
 
-    /// What became of an event after ``endTogether()``: its line may be among those that the disk did not take.
+    /// The outcome of an event after ``endTogether()``: its line may be among those that could not be written.
     func settled(_ outcome: TrackOutcome) -> TrackOutcome {
         guard case .stored(let sequence) = outcome, sequence >= self.spool.nextSequence else { return outcome }
         return .held
@@ -418,7 +419,7 @@ extension ClientState {
         return self.write(draft, at: now)
     }
 
-    /// `false`, with nothing changed, when lines would have little room left for fields.
+    /// Returns `false`, without any change, if lines would have too little room left for fields.
     mutating func setVendorID(_ id: String?, for provider: ProviderID) -> Bool {
         var vendor = self.identity.vendor.filter { $0.provider != provider }
         if let id { vendor.append(EventIdentity.VendorID(provider: provider, id: id)) }
@@ -442,7 +443,7 @@ extension ClientState {
         return self.sayConsent(consent, at: now)
     }
 
-    /// Says again what was said about consent; it went with a purge, and still holds.
+    /// Stores the consent event again: a purge deleted it, and it still applies.
     mutating func repeatConsent(at now: Moment) -> TrackOutcome? {
         self.consent.map { self.sayConsent($0, at: now) }
     }
@@ -456,7 +457,7 @@ extension ClientState {
         return self.write(said.draft, at: now)
     }
 
-    /// Goes on with what the user said before.
+    /// Adopts the consent set before this process started.
     private mutating func remember(_ consent: Consent) {
         self.consent = consent
         self.isAllowed = consent.analytics
@@ -474,7 +475,7 @@ extension ClientState {
         self.activity = now
     }
 
-    /// Says what was taken out of the spool.
+    /// Reports an eviction from the spool.
     mutating func evicted(_ eviction: Eviction, at now: Moment) {
         self.counters.count(eviction)
         let sequence = self.encodeOwn("wb.evicted", at: now) { fields in
@@ -491,7 +492,7 @@ extension ClientState {
         if let sequence { _ = self.place(own.draft, sequence, at: now) }
     }
 
-    /// Forgets the user and what is held in memory, and leaves no segment open.
+    /// Forgets the user and the lines held in memory, and closes the open segment.
     mutating func purge() {
         self.identity.user = nil
         self.identity.vendor = []
@@ -503,12 +504,12 @@ extension ClientState {
         self.spool.closeSegment()
     }
 
-    /// An event told how long the current screen was shown: the next screen does not say it again.
+    /// Records that an event reported how long the current screen was shown: the next screen does not repeat it.
     mutating func screenEnded() {
         self.isScreenEnded = true
     }
 
-    /// Time in which the current screen was not seen does not count as spent on it.
+    /// Excludes time in the background from the time spent on the current screen.
     mutating func wasUnseen(from start: MonotonicTime, to end: MonotonicTime) {
         self.screenEntered = self.screenEntered + (end - max(start, self.screenEntered))
     }

@@ -25,7 +25,7 @@ extension WaybillClient.Configuration {
         }
     }
 
-    /// Half of a line even where every byte needs six: the fields want room.
+    /// Half a line even if every byte is escaped with six; the rest is for fields.
     private static var byteCountMax: Int { 2048 }
 }
 
@@ -35,7 +35,7 @@ extension WaybillError {
     }
 
     init(noThreadFor feature: String) {
-        self.init(.noThread, "the system refuses a thread for `\(feature)`; allow the process more, or leave it out")
+        self.init(.noThread, "the system refused a thread for `\(feature)`; raise the process's limit, or do not use the feature")
     }
 
     init(environment: DeploymentEnvironment, _ configuration: WaybillClient.Configuration) {

@@ -2,38 +2,38 @@ public import WaybillEvent
 internal import WaybillSpool
 
 extension WaybillClient {
-    /// What an app says about itself once.
+    /// The configuration of a client: what the app is, where its spool is, and how events are handled.
     public struct Configuration: Sendable {
-        /// The app's own folder; one per app and environment.
+        /// The path of the spool folder; use a separate folder for each app and environment.
         public var spool: String
-        /// Where the app runs.
+        /// The environment the app runs in.
         public var environment: DeploymentEnvironment
-        /// The app, as in "com.example.shop".
+        /// The app's identifier, such as "com.example.shop".
         public var bundle: String
-        /// The version that users see, as in "1.4.2".
+        /// The app's version as users see it, such as "1.4.2".
         public var version: String
-        /// The build of that version, as in "118".
+        /// The build of that version, such as "118".
         public var build: String
-        /// The machine; what the operating system says by default.
+        /// The device; by default as reported by the operating system.
         public var device = Device.current
-        /// The user's language, as in "ko-KR"; from `LANG` by default.
+        /// The user's language, such as "ko-KR"; by default from `LANG`.
         public var language = Device.currentLanguage
-        /// Which provider gets which events; none given: every provider of the receiver gets all.
+        /// The events for each provider; if empty, every provider of the receiver gets all events.
         public var providers: [ProviderSubscription]
-        /// Who in the app sees which events once they are stored.
+        /// The observers in the app that receive stored events.
         public var observers: [ObserverSubscription]
-        /// What every event passes before it reaches the disk, in this order.
+        /// Filters applied, in this order, to every event before it is written.
         public var filters: [EventFilter] = []
-        /// Which share of events is kept; the first rule that knows an event's type decides.
+        /// The share of events to keep; the first rule with an event's type decides.
         public var sampling: [Sampling] = []
-        /// What stored events survive.
+        /// What stored events survive; the default is the death of the process.
         public var durability = Durability.process
-        /// How much of the disk the spool may take.
+        /// How much disk space the spool may use.
         public var quota = Quota()
-        /// Whether installs, updates, starts and changes between foreground and background are events.
+        /// Whether installs, updates, starts and foreground changes are recorded as events; off by default.
         public var lifecycle = Lifecycle.unrecorded
 
-        /// An app's description of itself, with a spool for each environment: `<folder>/prod` and its siblings.
+        /// Creates a configuration with a spool per environment: `<folder>/prod`, `<folder>/dev` and so on.
         public init(
             spoolsIn folder: String, environment: DeploymentEnvironment, bundle: String, version: String,
             build: String, providers: [ProviderSubscription] = [], observers: [ObserverSubscription] = []
@@ -43,7 +43,7 @@ extension WaybillClient {
                 version: version, build: build, providers: providers, observers: observers)
         }
 
-        /// An app's description of itself.
+        /// Creates a configuration with the spool in this folder.
         public init(
             spool: String, environment: DeploymentEnvironment, bundle: String, version: String, build: String,
             providers: [ProviderSubscription] = [], observers: [ObserverSubscription] = []
@@ -58,7 +58,7 @@ extension WaybillClient {
         }
     }
 
-    /// What stored events survive without a ``WaybillClient/flush()``.
+    /// The failures that stored events survive without a ``WaybillClient/flush()``.
     public struct Durability: Hashable, Sendable {
         private enum Kind: Hashable {
             case process
@@ -68,48 +68,52 @@ extension WaybillClient {
 
         private let kind: Kind
 
-        /// The death of the process; a power cut may take the last seconds.
+        /// Events survive the death of the process; a power failure may lose the last seconds.
         public static let process = Durability(kind: .process)
 
-        /// The death of the process at once, and a power cut `interval` later.
+        /// Events survive the death of the process at once, and a power failure after `interval`.
         ///
-        /// A thread of its own synchronizes; `track` does not wait for it.
+        /// A separate thread synchronizes the files; `track` does not wait for it.
+        ///
+        /// - Parameter interval: must be greater than 0.
         public static func power(every interval: Duration) -> Durability {
             precondition(interval > .zero, "an interval of \(interval) is not above 0")
             return Durability(kind: .power(interval))
         }
 
-        /// Nothing before they are written, 64 KiB or a second together; outcomes are ``TrackOutcome/held``.
+        /// Events survive nothing until they are written, in batches of 64 KiB or one second; outcomes are
+        /// ``TrackOutcome/held``.
         ///
-        /// For events by the million of which some may be lost. What waits is written by the next event, by
-        /// ``WaybillClient/flush()``, in the background phase, and when the client ends.
+        /// For millions of events of which some may be lost. Waiting events are written with the next event, by
+        /// ``WaybillClient/flush()``, when the app enters the background, and when the client is deallocated.
         public static let memory = Durability(kind: .memory)
 
-        /// How long lines gather in memory; `nil`: not at all.
+        /// How long lines are gathered in memory; `nil` if they are not.
         var gathering: Duration? {
             self.kind == .memory ? .seconds(1) : nil
         }
 
-        /// How often stored events are made to survive a power cut; `nil`: not at all.
+        /// The interval between synchronizations of stored events; `nil` for none.
         var interval: Duration? {
             if case .power(let interval) = self.kind { interval } else { nil }
         }
     }
 
-    /// How much of a disk the spool may take.
+    /// How much disk space a spool may use.
     ///
-    /// What is beyond is taken away, the oldest segments first, and a `wb.evicted` event tells how much that was;
-    /// events about users, and Waybill's own, stay. An agent deletes what is delivered, so a quota is felt only
-    /// where nothing could be delivered for long.
+    /// When it is exceeded, the oldest segments are evicted and a `wb.evicted` event reports the number of events;
+    /// events about users and Waybill's own are kept. An agent deletes delivered segments, so the quota matters only if
+    /// nothing can be delivered for a long time.
     public struct Quota: Hashable, Sendable {
-        /// Bytes of all segments.
+        /// The maximum size of all segments, in bytes.
         public var byteCountMax: Int
-        /// How old a segment may become.
+        /// The maximum age of a segment.
         public var ageMax: Duration
-        /// Room on the file system that is left to others: below it, new events wait in memory as on a full disk.
+        /// The free space to leave on the file system, in bytes; with less, new events wait in memory as on a full
+        /// disk.
         public var freeByteCountMin: Int
 
-        /// 64 MiB, 30 days, and 50 MiB left to others, unless said otherwise.
+        /// Creates a quota; the default is 64 MiB, 30 days, and 50 MiB of free space.
         public init(
             byteCountMax: Int = 64 << 20, ageMax: Duration = .seconds(30 * 86_400), freeByteCountMin: Int = 50 << 20
         ) {
@@ -118,7 +122,7 @@ extension WaybillClient {
             self.freeByteCountMin = freeByteCountMin
         }
 
-        /// A hundred years: longer than any clock is asked about.
+        /// A hundred years, which avoids overflow in clock arithmetic.
         private static var ageLimit: Duration { .seconds(100 * 366 * 86_400) }
 
         var spool: SpoolQuota {
@@ -128,24 +132,25 @@ extension WaybillClient {
         }
     }
 
-    /// Whether the app's own life is recorded.
+    /// Whether the app's lifecycle is recorded.
     public enum Lifecycle: Hashable, Sendable {
-        /// It is not.
+        /// The lifecycle is not recorded.
         case unrecorded
-        /// As `app_installed`, `app_updated`, `app_opened`, `app_backgrounded` and `app_foregrounded`.
+        /// The lifecycle is recorded as `app_installed`, `app_updated`, `app_opened`, `app_backgrounded` and
+        /// `app_foregrounded`.
         case recorded
     }
 
-    /// A machine, as events name it.
+    /// The device as described in events.
     public struct Device: Hashable, Sendable {
-        /// As in "iOS" or "Linux".
+        /// The operating system, such as "iOS" or "Linux".
         public var os: String
-        /// As in "17.0.1".
+        /// The version of the operating system, such as "17.0.1".
         public var osVersion: String?
-        /// As in "iPhone16,2" or "x86_64".
+        /// The model, such as "iPhone16,2" or "x86_64".
         public var model: String?
 
-        /// A machine.
+        /// Creates a description of a device.
         public init(os: String, osVersion: String? = nil, model: String? = nil) {
             self.os = os
             self.osVersion = osVersion

@@ -27,11 +27,11 @@ extension WaybillClient.Device {
     #elseif os(macOS)
         private static let platform: String? = "macOS"
     #else
-        /// The platform's name where the kernel's is another.
+        /// The platform's name, if it differs from the kernel's.
         private static let platform: String? = nil
     #endif
 
-    /// The language of the process, from `LANG`, as a BCP 47 tag; `nil` when it says none.
+    /// The language of the process, from `LANG`, as a BCP 47 tag; `nil` if it has none.
     static var currentLanguage: String? {
         guard let value = getenv("LANG") else { return nil }
         return self.languageTag(String(cString: value))
@@ -51,9 +51,9 @@ extension WaybillClient.Device {
     }
 }
 
-/// The zone that the process runs in.
+/// The time zone of the process.
 enum SystemZone {
-    /// Minutes east of UTC at a time, by `localtime_r(3)`.
+    /// The offset from UTC at a time, in minutes east, by `localtime_r(3)`.
     @Sendable
     static func minutesEast(at time: WallTime) -> Int {
         var seconds = time_t(time.milliseconds / 1000)

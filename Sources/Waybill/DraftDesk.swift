@@ -2,39 +2,39 @@ internal import Synchronization
 internal import WaybillEvent
 internal import WaybillSystem
 
-/// Where calls of `track` prepare their drafts, and leave them to be stored by a call that is at it already.
+/// A set of places where calls of `track` prepare drafts, and leave them to a call that is already storing.
 ///
-///     call A   claim ─ draft ─ │ lock │ encode A, B, C ─ one write(2) ─ answers │ ─ give back
-///     call B   claim ─ draft ─ post ┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈ answered ─ give back
-///     call C   claim ─ draft ─ post ┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈ answered ─ give back
+///     call A   claim ─ draft ─ │ lock │ encode A, B, C ─ one write(2) ─ answers │ ─ release
+///     call B   claim ─ draft ─ post ┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈ answered ─ release
+///     call C   claim ─ draft ─ post ┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈ answered ─ release
 ///
-/// `@unchecked Sendable`: a place is touched by the call that claimed it, and from ``post(_:)`` to its answer by the one
-/// that took it with ``takePosted()``, which the client's state lock makes one at a time.
+/// `@unchecked Sendable`: a place is accessed by the call that claimed it; between ``post(_:)`` and the answer, by the
+/// call that took it with ``takePosted()``, of which the client's state lock allows one at a time.
 final class DraftDesk: @unchecked Sendable {
-    /// One call's.
+    /// The place of one call.
     struct Place: ~Copyable {
         var draft = EventDraft()
-        /// What private values are hashed with, as of `saltMark`.
+        /// The salt for hashing private values, as of `saltMark`.
         var salt: PrivacySalt?
         var saltMark: UInt64 = .max
-        /// What became of a draft that was posted; before `isAnswered`, nothing.
+        /// The outcome of a posted draft; valid once `isAnswered` is set.
         var outcome = TrackOutcome.held
         let isAnswered = Atomic(false)
     }
 
-    /// As many calls at the same time as have a place; more of them allocate.
+    /// The number of simultaneous calls that get a place; further calls allocate.
     static var placeCount: Int { 16 }
-    /// Half a microsecond, about: a third of what another write(2) costs.
+    /// About half a microsecond: a third of the cost of another write(2).
     private static var companyPauseCountMax: Int { 24 }
 
-    /// Made when they are claimed first.
+    /// Created when first claimed.
     private let places: UnsafeMutablePointer<UnsafeMutablePointer<Place>?>
-    /// A bit for each place that no call has.
+    /// One bit for each free place.
     private let free = Atomic<UInt32>(1 << 16 - 1)
-    /// A bit for each place with a draft that waits to be stored.
+    /// One bit for each place with a draft waiting to be stored.
     private let posted = Atomic<UInt32>(0)
 
-    /// How many drafts were taken last.
+    /// The number of drafts taken the last time.
     private var lastCount = 0
 
     init() {
@@ -51,7 +51,7 @@ final class DraftDesk: @unchecked Sendable {
         self.places.deallocate()
     }
 
-    /// A place for the calling thread alone; `nil` when all are in use.
+    /// Claims a place for the calling thread; `nil` if all are in use.
     @inline(__always)
     func claim() -> Int? {
         var free = self.free.load(ordering: .relaxed)
@@ -69,7 +69,7 @@ final class DraftDesk: @unchecked Sendable {
         self.free.bitwiseOr(1 << UInt32(truncatingIfNeeded: index), ordering: .releasing)
     }
 
-    /// A place that the caller has claimed, or taken.
+    /// A place that the caller has claimed or taken.
     @inline(__always)
     func place(_ index: Int) -> UnsafeMutablePointer<Place> {
         if let place = self.places[index] { return place }
@@ -84,7 +84,8 @@ final class DraftDesk: @unchecked Sendable {
         return place
     }
 
-    /// Leaves a draft to whoever has the client's lock next; the call keeps off its place until it is answered.
+    /// Leaves a draft to the next holder of the client's lock; the caller must not touch the place until it is
+    /// answered.
     func post(_ index: Int) {
         self.place(index).pointee.isAnswered.store(false, ordering: .relaxed)
         self.posted.bitwiseOr(1 << UInt32(truncatingIfNeeded: index), ordering: .releasing)
@@ -94,15 +95,15 @@ final class DraftDesk: @unchecked Sendable {
         self.place(index).pointee.isAnswered.load(ordering: .acquiring)
     }
 
-    /// Whether drafts wait to be stored, or did when ``takePosted()`` was called last.
+    /// Whether drafts are waiting to be stored, or were at the last call of ``takePosted()``.
     @inline(__always)
     var hasCompany: Bool {
         self.lastCount > 1 || self.posted.load(ordering: .relaxed) != 0
     }
 
-    /// Takes all drafts that wait; the caller answers or posts each again before it gives the lock back.
+    /// Takes all waiting drafts; the caller must answer or repost each one before it releases the lock.
     ///
-    /// Calls that were answered together come again together: it waits a moment for as many as there were the last time.
+    /// Calls answered together tend to return together, so it waits briefly for as many drafts as the last time.
     func takePosted() -> UInt32 {
         var pauseCount = 0
         while pauseCount < Self.companyPauseCountMax,
@@ -116,12 +117,12 @@ final class DraftDesk: @unchecked Sendable {
         return taken
     }
 
-    /// Posts again what was taken and not stored.
+    /// Reposts drafts that were taken and not stored.
     func post(mask: UInt32) {
         self.posted.bitwiseOr(mask, ordering: .releasing)
     }
 
-    /// Lets the call go on that posted the draft.
+    /// Releases the call that posted the draft.
     func answer(_ index: Int) {
         self.place(index).pointee.isAnswered.store(true, ordering: .releasing)
     }

@@ -1,46 +1,46 @@
 public import WaybillEvent
 internal import WaybillSystem
 
-/// Something in the app that sees events once they are stored: an SDK's adapter, a log, an alert view, a test.
+/// A receiver of stored events in the app: an SDK's adapter, a log, an alert view, a test.
 ///
-/// It is called on a thread of its own, one event at a time, in the order of their sequence numbers. `track` never
-/// waits for it: an observer that falls behind by ``ObserverSubscription/waitingCountMax`` events misses the next
-/// ones, and its ``ObserverToken`` counts them.
+/// It is called on a separate thread, with one event at a time, in the order of sequence numbers. `track` never waits
+/// for it: an observer that is ``ObserverSubscription/waitingCountMax`` events behind misses the next ones, and its
+/// ``ObserverToken`` counts them.
 public protocol EventObserver: Sendable {
-    /// An event was stored.
+    /// Called after an event was stored.
     func eventStored(_ event: EventView)
 }
 
-/// Which stored events an observer sees.
+/// The stored events that an observer receives.
 public struct ObserverSubscription: Sendable {
-    /// Events that may wait for an observer.
+    /// The maximum number of events waiting for an observer.
     public static let waitingCountMax = 4096
 
     let observer: any EventObserver
-    /// `nil`: all.
+    /// The types of the events; `nil` for all events.
     let types: Set<ObjectIdentifier>?
 
-    /// The observer sees every event, those of Waybill's own among them.
+    /// Passes all events to the observer, including Waybill's own.
     public static func all(_ observer: any EventObserver) -> ObserverSubscription {
         ObserverSubscription(observer: observer, types: nil)
     }
 
-    /// The observer sees events of these types, and what is said about the user.
+    /// Passes events of these types to the observer, and all `user` events.
     public static func only(_ observer: any EventObserver, _ types: any Event.Type...) -> ObserverSubscription {
         ObserverSubscription(observer: observer, types: Set(types.map { ObjectIdentifier($0) }))
     }
 }
 
-/// An observer at work.
+/// A handle for an active observer.
 public final class ObserverToken: Sendable {
     private struct State {
         var waiting: [EventView] = []
-        /// Of the events that were taken.
+        /// The number of events queued so far.
         var takenCount = 0
         var seenCount = 0
         var missedCount: UInt64 = 0
         var isCancelled = false
-        /// Whether there is a thread that calls the observer.
+        /// Whether the observer's thread is running.
         var isStarted = false
     }
 
@@ -54,7 +54,7 @@ public final class ObserverToken: Sendable {
         self.state.withLock { self.start(&$0) }
     }
 
-    /// Starts the thread; where the system refuses one, the next event tries again.
+    /// Starts the thread; if the system refuses one, the next event tries again.
     private func start(_ state: inout State) {
         let observer = self.observer
         let monitor = self.state
@@ -67,7 +67,7 @@ public final class ObserverToken: Sendable {
         state.isStarted = worker != nil
     }
 
-    /// What waits; nothing when nothing will come, `nil` as long as something may.
+    /// The waiting events; empty if no more will follow, `nil` if more may follow.
     private static func next(_ state: inout State) -> [EventView]? {
         if state.waiting.isEmpty { return state.isCancelled ? [] : nil }
         defer { state.waiting = [] }
@@ -92,18 +92,18 @@ public final class ObserverToken: Sendable {
         }
     }
 
-    /// Stops observing; what waits is still delivered.
+    /// Stops observing; events already waiting are still delivered.
     public func cancel() {
         self.state.update { $0.isCancelled = true }
     }
 
-    /// Returns once everything stored before is seen or missed; never call it from the observer itself.
+    /// Returns once the observer has received or missed all events stored before; never call it from the observer.
     public func drain() {
         let takenCount = self.state.withLock { $0.takenCount }
         _ = self.state.wait { $0.seenCount >= takenCount || !$0.isStarted ? true : nil }
     }
 
-    /// Events that came while too many were waiting.
+    /// The number of events missed because too many were waiting.
     public var missedCount: UInt64 {
         self.state.withLock { $0.missedCount }
     }

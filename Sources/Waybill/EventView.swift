@@ -1,20 +1,20 @@
 internal import WaybillEvent
 internal import WaybillJSON
 
-/// An event that was stored, as observers see it.
+/// A stored event as observers see it.
 ///
 ///     event.name                          "moment_like"
 ///     event["user"]                       "u-8812345"
 ///     event.fields                        [momentID: m-17]
 ///     event.delivery(to: .ga4)?.name      "select_content"
 ///
-/// It holds the line of the spool, byte for byte, and reads it when it is asked.
+/// It holds the event's line, byte for byte, and parses it on access.
 public struct EventView: Sendable {
-    /// The writer's number of the event, from 1 on.
+    /// The writer's sequence number of the event; the first is 1.
     public let sequence: UInt64
-    /// What the event is about.
+    /// The event's kind.
     public let kind: EventKind
-    /// The event's line as it is in the spool, with its LF.
+    /// The event's line as stored in the spool, including the LF.
     public let line: [UInt8]
 
     init(sequence: UInt64, kind: EventKind, line: [UInt8]) {
@@ -23,7 +23,7 @@ public struct EventView: Sendable {
         self.line = line
     }
 
-    /// Reads a line of a spool; `nil` for anything else.
+    /// Parses a line of a spool; `nil` for anything else.
     package init?(line: [UInt8]) {
         var sequence: UInt64?
         var kind: EventKind?
@@ -41,19 +41,19 @@ public struct EventView: Sendable {
         self.init(sequence: sequence, kind: kind, line: line)
     }
 
-    /// What reports count the event under.
+    /// The event's name in reports.
     public var name: String {
         self["name"] ?? ""
     }
 
-    /// The text of a member of the line, as "screen", "user" or "session"; `nil` when there is none.
+    /// The text of a member of the line, such as "screen", "user" or "session"; `nil` if there is none.
     public subscript(member: String) -> String? {
         self.reading { tape in
             Self.value(of: member, in: 0, tape).map { StoredField.text(of: $0, tape) }
         }
     }
 
-    /// The event's fields, or the user's traits, in their order.
+    /// The event's fields, or the user's traits, in order.
     public var fields: [StoredField] {
         self.reading { tape in
             guard let object = tape.firstValue(of: "data", in: 0) ?? tape.firstValue(of: "traits", in: 0) else {
@@ -63,10 +63,10 @@ public struct EventView: Sendable {
         }
     }
 
-    /// What a provider is to get of the event: its subscriptions and overrides applied; `nil` for nothing.
+    /// The event as delivered to a provider, after subscriptions and overrides; `nil` if the provider does not get it.
     ///
-    /// An event of Waybill's own goes to system logs alone. An export goes on from here with the provider's own rules:
-    /// GA4's names are other ones there, and what is said about users becomes what the provider has for it.
+    /// Waybill's own events go only to system logs. An export then applies the provider's own rules: for example, it
+    /// changes names for GA4 and converts `user` events to the provider's form.
     public func delivery(to provider: ProviderID) -> Delivery? {
         if self.kind == .meta, provider != .syslog, provider != .journald { return nil }
         return self.reading { tape in
@@ -90,11 +90,11 @@ public struct EventView: Sendable {
         }
     }
 
-    /// What one provider gets of an event.
+    /// An event as delivered to one provider.
     public struct Delivery: Hashable, Sendable {
-        /// The event's name there.
+        /// The event's name for the provider.
         public var name: String
-        /// Its fields there, in order.
+        /// The event's fields for the provider, in order.
         public var fields: [StoredField]
     }
 
@@ -104,7 +104,7 @@ public struct EventView: Sendable {
             do throws(JSONError) {
                 try tape.parse(bytes)
             } catch {
-                preconditionFailure("the client wrote a line that is no JSON: \(error)")
+                preconditionFailure("the client wrote a line that is not JSON: \(error)")
             }
             return body(tape)
         }
@@ -136,9 +136,9 @@ extension EventView: CustomStringConvertible {
 public struct StoredField: Hashable, Sendable {
     /// The field's name.
     public let name: String
-    /// Its value as it is in the line, as in `"토스터"`, `39900` or `[1,2]`.
+    /// Its value as JSON text, such as `"토스터"`, `39900` or `[1,2]`.
     public let json: String
-    /// Its value as text: a string without quotes and escapes, anything else as in ``json``.
+    /// Its value as text: a string without quotes and escapes, any other value as in ``json``.
     public let text: String
 
     static func members(of object: Int, _ tape: borrowing JSONTape) -> [StoredField] {

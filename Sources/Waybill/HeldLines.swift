@@ -1,13 +1,13 @@
 internal import WaybillEvent
 internal import WaybillSystem
 
-/// Encoded lines in memory that the disk has not taken yet, the newest 256 KiB of them.
+/// Encoded lines in memory that are not written yet, at most the newest 256 KiB.
 ///
-/// Lines carry the sequence numbers that they will have if all before them are stored; when older ones had to go, the
-/// numbers are written anew before the lines are.
+/// Lines have the sequence numbers that apply if all lines before them are stored; if older ones were dropped, the
+/// lines are renumbered before they are written.
 struct HeldLines: ~Copyable {
     private struct Line {
-        /// Where the number is in the line.
+        /// The position of the number in the line.
         var number: Range<Int>
         let kind: EventKind
         let type: ObjectIdentifier
@@ -17,18 +17,18 @@ struct HeldLines: ~Copyable {
 
     private var bytes: [UInt8] = []
     private var lines: [Line] = []
-    /// Of each line.
+    /// One entry per line.
     private var byteCounts: [Int] = []
-    /// The number of the first line.
+    /// The sequence number of the first line.
     private var firstSequence: UInt64 = 0
 
     var count: Int { self.lines.count }
     var byteCount: Int { self.bytes.count }
     var isEmpty: Bool { self.lines.isEmpty }
 
-    /// Takes a line; returns how many old ones had to go for it.
+    /// Adds a line; returns the number of old lines dropped to make room.
     ///
-    /// - Parameter sequence: the number in the line, one more than that of the last line held.
+    /// - Parameter sequence: the line's sequence number, one more than that of the last held line.
     mutating func append(
         _ line: UnsafeBufferPointer<UInt8>, number: Range<Int>, _ sequence: UInt64, _ draft: borrowing EventDraft
     ) -> Int {
@@ -37,7 +37,7 @@ struct HeldLines: ~Copyable {
         self.byteCounts.append(line.count)
         self.bytes.append(contentsOf: line)
         guard self.bytes.count > Self.byteCountMax else { return 0 }
-        // A quarter goes at once, so that the rest is not moved for each.
+        // A quarter is dropped at once, so that the rest is not moved for each line.
         var lostCount = 0
         var lostByteCount = 0
         while self.bytes.count - lostByteCount > Self.byteCountMax / 4 * 3 {
@@ -48,7 +48,7 @@ struct HeldLines: ~Copyable {
         return lostCount
     }
 
-    /// Makes `sequence` the number of the first line, and numbers the others on from it.
+    /// Renumbers the lines, starting with `sequence`.
     mutating func renumber(from sequence: UInt64) {
         guard sequence != self.firstSequence else { return }
         self.firstSequence = sequence
@@ -70,11 +70,11 @@ struct HeldLines: ~Copyable {
         self.bytes = renumbered
     }
 
-    /// Hands the lines to a writer, and forgets those it stored.
+    /// Passes the lines to a writer, and removes those it stored.
     ///
     /// - Parameters:
-    ///   - store: gets the lines and the byte count of each; says how many it stored.
-    ///   - stored: gets each that was, with its number.
+    ///   - store: receives the lines and the byte count of each; returns how many it stored.
+    ///   - stored: called with each stored line and its number.
     mutating func release(
         _ store: (UnsafeRawBufferPointer, UnsafeBufferPointer<Int>) -> Int,
         stored: (_ line: ArraySlice<UInt8>, _ sequence: UInt64, EventKind, ObjectIdentifier) -> Void

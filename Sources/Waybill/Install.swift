@@ -2,7 +2,7 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// What an install remembers from one process to the next, in `install.json` of its spool.
+/// The state of an install that outlives a process, stored in `install.json` in its spool.
 ///
 ///     {"v":1,"anon":"b5372db0-…","env":"prod","app":"1.4.2","build":"118","salt":"9f…","session_n":7}
 struct Install: Hashable, Sendable {
@@ -10,20 +10,20 @@ struct Install: Hashable, Sendable {
     var anonymous: String
     /// The number of the last session.
     var sessionNumber: UInt64
-    /// What the spool's events are of; `nil` in files of older versions.
+    /// The environment of the spool's events; `nil` in files of older versions.
     var environment: DeploymentEnvironment?
     /// The app's version and build that last ran; `nil` in files of older versions.
     var version: String?
     var build: String?
-    /// What private values are hashed with; `nil` in files of older versions.
+    /// The salt for hashing private values; `nil` in files of older versions.
     var salt: PrivacySalt?
-    /// What the user allowed; `nil` as long as nobody asked.
+    /// The user's consent; `nil` if it was never set.
     var consent: Consent?
 
     static let fileName = "install.json"
-    /// Held exclusively for as long as it takes to read the file and write it anew.
+    /// The lock file, held exclusively while the file is read and rewritten.
     static let lockName = "install.lock"
-    /// Longer ones are not ours.
+    /// Longer files are not install files.
     private static let byteCountMax = 16_384
 
     var bytes: [UInt8] {
@@ -52,7 +52,7 @@ struct Install: Hashable, Sendable {
         self.sessionNumber = sessionNumber
     }
 
-    /// `nil` for bytes that are no install's.
+    /// `nil` if the bytes are not an install file.
     init?(parsing bytes: [UInt8]) {
         let members: [String: String]? = bytes.withUnsafeBytes { buffer in
             var tape = JSONTape()
@@ -90,9 +90,9 @@ struct Install: Hashable, Sendable {
         }
     }
 
-    /// Reads the install of a spool; `nil` when there is none.
+    /// Reads the install of a spool; `nil` if there is none.
     ///
-    /// A file that is damaged is renamed to `install.json.bad`, so that a start never fails on it.
+    /// A damaged file is renamed to `install.json.bad`, so that a start never fails because of it.
     static func read(
         in directory: String, on files: some FileSystem
     ) throws(FileSystemError) -> (install: Install?, origin: InstallOrigin) {
@@ -106,7 +106,7 @@ struct Install: Hashable, Sendable {
         return (nil, .setAside(path: aside))
     }
 
-    /// What the spool's events are of, when that is another than an app's own.
+    /// The environment of the spool's events, if it differs from the app's.
     func environment(otherThan own: DeploymentEnvironment) -> DeploymentEnvironment? {
         self.environment == own ? nil : self.environment
     }
@@ -116,9 +116,9 @@ struct Install: Hashable, Sendable {
         try files.replace(Path.join(directory, Self.fileName), with: self.bytes)
     }
 
-    /// Runs `body` while no other process of the spool reads or writes the install; makes the folder when it is missing.
+    /// Runs `body` while no other process reads or writes the install; creates the folder if it does not exist.
     ///
-    /// - Parameter body: is told whether that holds: another process that stands still is not waited for for long.
+    /// - Parameter body: receives whether the lock was obtained: the wait for another process is short.
     static func withLock<Result>(
         in directory: String, on files: some FileSystem, _ body: (_ isLocked: Bool) throws(FileSystemError) -> Result
     ) throws(FileSystemError) -> Result {
@@ -128,7 +128,7 @@ struct Install: Hashable, Sendable {
         let patience = POSIXClock().monotonicTime() + .seconds(2)
         var isLocked = try files.lock(lock, .exclusive)
         while !isLocked, POSIXClock().monotonicTime() < patience {
-            // Whoever has it writes one small file.
+            // The lock's holder only writes one small file.
             Worker.sleep(for: .milliseconds(2))
             isLocked = try files.lock(lock, .exclusive)
         }

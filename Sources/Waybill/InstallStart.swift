@@ -2,20 +2,20 @@ internal import WaybillEvent
 internal import WaybillSpool
 internal import WaybillSystem
 
-/// How a process found the install.
+/// The state of the install at the start of a process.
 struct InstallStart {
     var install: Install
     var origin: InstallOrigin
-    /// What the file holds; `nil` when that is unknown.
+    /// The content of the file; `nil` if unknown.
     var written: Install?
-    /// What the last process left.
+    /// The install as the previous process left it.
     var previous: Install?
-    /// What the spool's events are of, when that is another than this app's.
+    /// The environment of the spool's events, if it differs from this app's.
     var foreignEnvironment: DeploymentEnvironment?
 
-    /// Reads the install, or makes one, and saves it with the session that begins now.
+    /// Reads or creates the install, and saves it with the session that begins now.
     ///
-    /// A disk that is full or failing now does not stop the app: the install is saved with a later session.
+    /// A full or failing disk does not stop the app: the install is saved with a later session.
     static func begin(
         _ configuration: WaybillClient.Configuration, on files: some FileSystem, _ makeSalt: () -> PrivacySalt,
         _ generator: inout SeededGenerator
@@ -35,7 +35,7 @@ struct InstallStart {
         } catch {
             guard error.isTransient || error.errno == Errno.noEntry else { throw error }
             guard start.written == nil else { return start }
-            // What could not be locked or written may be readable.
+            // A file that could not be locked or written may still be readable.
             do throws(FileSystemError) {
                 try start.read(configuration, in: directory, on: files)
                 start.written = start.previous

@@ -4,13 +4,13 @@
     internal import Synchronization
 #endif
 
-/// A value behind a lock that several threads want all the time.
+/// A value protected by a lock with heavy contention.
 ///
-/// On Linux `Synchronization.Mutex` hands itself over to the thread that waits longest, so that under contention each
-/// turn costs a switch of threads: four threads that append lines come to a tenth of what they reach with this one
-/// (`Tools/Benchmarks/results`). Elsewhere it is that mutex.
+/// On Linux, `Synchronization.Mutex` is handed to the longest-waiting thread, so under contention each turn costs a
+/// thread switch: four threads that append lines reach a tenth of the throughput of this lock
+/// (`Tools/Benchmarks/results`). On other platforms it is that mutex.
 ///
-/// `@unchecked Sendable`: `state` is touched only between `pthread_mutex_lock` and `pthread_mutex_unlock`.
+/// `@unchecked Sendable`: `state` is accessed only between `pthread_mutex_lock` and `pthread_mutex_unlock`.
 final class Lock<State: ~Copyable>: @unchecked Sendable {
     #if canImport(Glibc)
         private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
@@ -29,7 +29,7 @@ final class Lock<State: ~Copyable>: @unchecked Sendable {
             self.state.deallocate()
         }
 
-        /// Runs `body` alone.
+        /// Runs `body` with the lock held.
         @inline(__always)
         func withLock<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result {
             pthread_mutex_lock(self.mutex)
@@ -37,7 +37,7 @@ final class Lock<State: ~Copyable>: @unchecked Sendable {
             return body(&self.state.pointee)
         }
 
-        /// Runs `body` alone; `nil`, with nothing run, when another thread has the lock.
+        /// Runs `body` with the lock held; returns `nil` without running it if another thread holds the lock.
         @inline(__always)
         func withLockIfAvailable<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result? {
             guard pthread_mutex_trylock(self.mutex) == 0 else { return nil }
@@ -51,12 +51,12 @@ final class Lock<State: ~Copyable>: @unchecked Sendable {
             self.mutex = Mutex(state)
         }
 
-        /// Runs `body` alone.
+        /// Runs `body` with the lock held.
         func withLock<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result {
             self.mutex.withLock { state in body(&state) }
         }
 
-        /// Runs `body` alone; `nil`, with nothing run, when another thread has the lock.
+        /// Runs `body` with the lock held; returns `nil` without running it if another thread holds the lock.
         func withLockIfAvailable<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result? {
             self.mutex.withLockIfAvailable { state in body(&state) }
         }

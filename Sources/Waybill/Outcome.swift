@@ -1,21 +1,21 @@
 internal import WaybillSpool
 internal import WaybillSystem
 
-/// What became of an event.
+/// The outcome of tracking an event.
 public enum TrackOutcome: Hashable, Sendable {
-    /// It is on the disk, under this sequence number, and survives the death of the process.
+    /// The event is on disk with this sequence number, and survives the death of the process.
     case stored(seq: UInt64)
-    /// It is in memory and follows as soon as it can: the disk refuses, or lines are gathered
+    /// The event is in memory and will be written as soon as possible: writes currently fail, or lines are gathered
     /// (``WaybillClient/Durability/memory``).
     ///
-    /// The death of the process loses it. While a disk refuses, the newest 256 KiB wait; older ones are dropped and
+    /// It is lost if the process dies. While writes fail, the newest 256 KiB are held; older events are dropped and
     /// counted.
     case held
-    /// It is nowhere, and counted.
+    /// The event was not stored; it is counted by its reason.
     case dropped(DropReason)
 }
 
-/// Why an event was not stored; more reasons may come.
+/// The reason why an event was not stored; later versions may add reasons.
 public struct DropReason: Hashable, Sendable, CustomStringConvertible {
     enum Code: Int, CaseIterable {
         case optedOut, sampled, filtered, invalid, tooLarge, diskFull, diskError, purged
@@ -27,25 +27,25 @@ public struct DropReason: Hashable, Sendable, CustomStringConvertible {
         self.code = code
     }
 
-    /// The user does not allow analytics.
+    /// The user has not given consent to analytics.
     public static let optedOut = DropReason(.optedOut)
-    /// A share of such events or users is kept, and this one is not in it.
+    /// Sampling did not select the event or its user.
     public static let sampled = DropReason(.sampled)
-    /// A filter dropped it.
+    /// A filter dropped the event.
     public static let filtered = DropReason(.filtered)
-    /// It was in memory when the app purged.
+    /// The event was held in memory during a purge.
     public static let purged = DropReason(.purged)
-    /// It has no name, a user id beyond 256 bytes, or a visitor that cannot be said.
+    /// The event has no name, a user id of more than 256 bytes, or an invalid visitor.
     public static let invalid = DropReason(.invalid)
-    /// Its line would be beyond 32 KiB.
+    /// The event's line would exceed 32 KiB.
     public static let tooLarge = DropReason(.tooLarge)
-    /// The file system is full, or has less room than ``WaybillClient/Quota`` leaves to others, and so is the memory
-    /// for held events.
+    /// The file system is full, or has less free space than ``WaybillClient/Quota`` must leave, and the memory for held
+    /// events is full too.
     public static let diskFull = DropReason(.diskFull)
-    /// The file system refuses to write, and memory for held events is full; every later event tries again.
+    /// Writes to the file system fail, and the memory for held events is full; every later event tries again.
     public static let diskError = DropReason(.diskError)
 
-    /// Whether a `wb.dropped` event tells of it; the others are what the app asked for.
+    /// Whether a `wb.dropped` event reports it; the other drops were requested by the app.
     var isReported: Bool {
         switch self.code {
         case .optedOut, .sampled, .filtered, .purged: false
@@ -53,7 +53,7 @@ public struct DropReason: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// A word for metrics and logs.
+    /// The reason's name in metrics and logs.
     public var description: String {
         switch self.code {
         case .optedOut: "opted_out"
@@ -69,27 +69,27 @@ public struct DropReason: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension WaybillClient {
-    /// What a client did since it started.
+    /// A client's counters since it was created.
     public struct Counters: Hashable, Sendable {
-        /// Events stored, those of Waybill's own included.
+        /// Events stored, including Waybill's own.
         public internal(set) var stored: UInt64 = 0
         /// Bytes of their lines.
         public internal(set) var storedByteCount: UInt64 = 0
-        /// Fields and names that could not be written as they were.
+        /// Fields and names that could not be written unchanged.
         public internal(set) var repairs = FieldRepairs()
-        /// Events in memory that wait for the disk.
+        /// Events in memory waiting to be written.
         public internal(set) var heldCount = 0
-        /// Events that were stored and taken out of the spool again, for the quota or by a purge.
+        /// Stored events that were evicted from the spool, by the quota or by a purge.
         public internal(set) var evicted: UInt64 = 0
         /// Bytes of their lines.
         public internal(set) var evictedByteCount: UInt64 = 0
-        /// Times that looking after the quota failed.
+        /// Failed attempts to enforce the quota.
         public internal(set) var upkeepFailures: UInt64 = 0
-        /// Times that stored events could not be made to survive a power cut.
+        /// Failed attempts to make stored events survive a power failure.
         public internal(set) var flushFailures: UInt64 = 0
-        /// Times that the install file could not be written.
+        /// Failed attempts to write the install file.
         public internal(set) var installFailures: UInt64 = 0
-        /// Whether the disk was full when it refused last.
+        /// Whether the last failed write was due to a full disk.
         private(set) var isDiskFull = false
         private var drops = [UInt64](repeating: 0, count: DropReason.Code.allCases.count)
 
@@ -126,7 +126,7 @@ extension WaybillClient {
 }
 
 extension WaybillClient.Counters: CustomStringConvertible {
-    /// As in `120 stored, 3 dropped (sampled 2, too_large 1), 0 held, 0 evicted`.
+    /// The counters as text, such as `120 stored, 3 dropped (sampled 2, too_large 1), 0 held, 0 evicted`.
     public var description: String {
         let reasons = DropReason.Code.allCases.map { DropReason($0) }.filter { self.dropped($0) > 0 }
             .map { "\($0) \(self.dropped($0))" }
@@ -136,30 +136,31 @@ extension WaybillClient.Counters: CustomStringConvertible {
     }
 }
 
-/// What waits in a spool.
+/// The contents of a spool.
 public struct SpoolUsage: Hashable, Sendable {
-    /// Bytes of its segments.
+    /// The size of its segments, in bytes.
     public let byteCount: Int
-    /// Its files.
+    /// The number of its segments, each one file.
     public let segmentCount: Int
-    /// Events that nobody said are durable elsewhere; those of a segment that is being shipped all count.
+    /// Events not yet acknowledged by a receiver; all events of a segment count until the whole segment is
+    /// acknowledged.
     public let unacknowledgedCount: Int
 }
 
-/// Where an app is.
+/// The phase of an app.
 public enum AppPhase: Hashable, Sendable {
-    /// The user sees it.
+    /// The app is visible to the user.
     case foreground
-    /// It may be suspended at any time.
+    /// The app is not visible and may be suspended at any time.
     case background
 }
 
-/// Where the anonymous id of an install came from.
+/// The origin of an install's anonymous id.
 public enum InstallOrigin: Hashable, Sendable {
-    /// First start on this spool.
+    /// The id was created by the first start with this spool.
     case created
-    /// Read from the install file.
+    /// The id was read from the install file.
     case continued
-    /// The install file could not be read, was set aside under this path, and a new id was made.
+    /// The install file could not be read and was renamed to this path; a new id was created.
     case setAside(path: String)
 }

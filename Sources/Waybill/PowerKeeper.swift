@@ -1,9 +1,9 @@
 internal import Synchronization
 internal import WaybillSystem
 
-/// Makes stored events survive a power cut some time after they were stored, on a thread of its own.
+/// Makes stored events survive a power failure after an interval, on a separate thread.
 ///
-/// A call of `track` costs one look at a flag, and wakes the thread once in an interval at most.
+/// A call of `track` only checks a flag, and wakes the thread at most once per interval.
 final class PowerKeeper: Sendable {
     private struct State {
         var isDirty = false
@@ -18,9 +18,9 @@ final class PowerKeeper: Sendable {
         self.interval = interval
     }
 
-    /// Returns `false` when the system refuses a thread.
+    /// Starts the thread; returns `false` if the system refuses one.
     ///
-    /// - Parameter synchronize: `false` when it has to be tried again.
+    /// - Parameter synchronize: returns `false` if it must be called again.
     func start(_ synchronize: @escaping @Sendable () -> Bool) -> Bool {
         let keeper = self
         let worker = Worker.attempt(name: "waybill-power") {
@@ -32,20 +32,20 @@ final class PowerKeeper: Sendable {
         return worker != nil
     }
 
-    /// An event was stored.
+    /// Records that an event was stored.
     func dirtied() {
         guard !self.isDirty.load(ordering: .sequentiallyConsistent) else { return }
         self.isDirty.store(true, ordering: .sequentiallyConsistent)
         self.state.update { $0.isDirty = true }
     }
 
-    /// Ends the thread; `true` when something was stored that it did not come to.
+    /// Ends the thread; returns `true` if stored events are not synchronized yet.
     func stop() -> Bool {
         self.state.update { $0.isStopped = true }
         return self.isDirty.load(ordering: .sequentiallyConsistent)
     }
 
-    /// Sleeps until something was stored, and then for the interval; `false` when it is to end.
+    /// Sleeps until an event is stored, then for the interval; returns `false` when the thread must end.
     private func waitUntilDue() -> Bool {
         let isStopped = self.state.wait { state -> Bool? in
             if state.isStopped { return true }

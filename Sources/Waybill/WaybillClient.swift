@@ -1,23 +1,23 @@
-/// The client library: an app's events, onto the disk before `track` returns.
+/// The client library: writes an app's events to disk before `track` returns.
 ///
-/// Constraints: `track` makes no call to the system but two clock readings and one write(2), which calls that come at
-/// the same time share; it never waits for a sync or a network; no heap allocation after the first events; ids, sequence
-/// and order are those of the calls. What a call takes is in `Tools/Benchmarks/README.md`: a write(2) and some 0.5 µs.
+/// Constraints: `track` makes only two clock readings and one write(2), which simultaneous calls share; it never waits
+/// for a sync or a network; no heap allocation after the first events; ids, sequence numbers and order follow the
+/// calls. A call takes the time of a write(2) and about 0.5 µs (`Tools/Benchmarks/README.md`).
 ///
 ///     app ── Event ──▶ EventDraft ──▶ │ lock │ session, screen, sequence, time ──▶ line ──▶ write(2) │ ──▶ outcome
 ///             app code, no lock       │                                                              │
 ///
-/// One event's life: its fields are encoded into memory from a desk, and pass the app's filters; under the one lock it
-/// gets its place in the order and is written; the outcome says `stored`, or why not. A call that finds the lock taken
-/// leaves its draft to the one that has it, which stores all that was left with one write, and answers. While the disk
-/// refuses, lines wait in memory; what had to be dropped is counted, and the next event that can be stored is preceded
-/// by a `wb.dropped` event with the numbers. Sequence numbers are given to stored events alone, so a gap in them proves
-/// a loss. Observers get the stored line in a queue of their own.
+/// Life of an event: its fields are encoded into a reused buffer and pass the app's filters; under the one lock the
+/// event gets its place in the order and is written; the outcome is `stored`, or the reason why not. A call that finds
+/// the lock taken leaves its draft to the call that holds it, which stores all such drafts with one write and returns
+/// their outcomes. While writes fail, lines wait in memory. Dropped events are counted, and the next event that can be
+/// stored is preceded by a `wb.dropped` event with the numbers. Only stored events get sequence numbers, so a gap
+/// proves a loss. Each observer gets stored lines through its own queue.
 ///
-/// Now and then (a start on segments of earlier ones, a new segment, a new session) a thread of its own looks after the
-/// rest: the install file, and the spool's quota.
+/// Occasionally (a start with existing segments, a new segment, a new session) a separate thread maintains the install
+/// file and the spool's quota.
 ///
-/// Make it after `fork()`, never before: two processes with one writer id would number their events alike.
+/// Create it after `fork()`, never before: two processes with the same writer id would use the same sequence numbers.
 @_exported public import WaybillEvent
 internal import WaybillSystem
 
@@ -27,17 +27,19 @@ internal import WaybillSystem
 ///                                     version: "1.4.2", build: "118"))
 ///     waybill.track(MomentLiked(momentID: "m-17")) { $0.put("source", "feed") }
 ///
-/// Safe to use from any thread. One instance per process and spool is enough.
+/// It is safe to use from any thread. Create one instance per process and spool.
 public final class WaybillClient: Sendable {
     private let core: any Client
-    /// `core`, where it is the usual one: calls through a protocol to a generic type are not specialised, and take
-    /// half as long again.
+    /// `core`, if it has this usual type: calls through the protocol are not specialized and take half as long again.
     private let usualCore: ClientCore<POSIXFileSystem, POSIXClock>?
 
-    /// Opens the spool, making the folder when it is missing.
+    /// Opens the spool, and creates its folder if it does not exist.
     ///
-    /// A full disk is no error here: it is met, and counted, by the events. On Apple's systems the folder is left out of
-    /// backups, and its files can be read from the first unlock after a start on.
+    /// A full disk is not an error here; it is reported by the outcomes of events. On Apple platforms the folder is
+    /// excluded from backups, and its files are accessible after the first unlock following a restart.
+    ///
+    /// - Throws: ``WaybillError`` if the configuration is invalid, the folder cannot be used, the spool belongs to
+    ///   another environment, or the system refuses a thread that the configuration needs.
     public init(_ configuration: Configuration) throws(WaybillError) {
         let core = try ClientCore(
             configuration, on: POSIXFileSystem(), clock: POSIXClock(), seed: SystemRandom.seed(),
@@ -48,7 +50,7 @@ public final class WaybillClient: Sendable {
                 #endif
             },
             execute: { work in
-                // Where no thread is to be had, the call that found something to do does it.
+                // If no thread is available, the call that found the work does it.
                 if Worker.attempt(name: "waybill-upkeep", work) == nil { work() }
             })
         self.core = core
@@ -64,17 +66,17 @@ public final class WaybillClient: Sendable {
         if let usualCore { usualCore.track(take) } else { self.core.track(take) }
     }
 
-    /// Stores an event, with the fields that `body` adds to its own.
+    /// Stores an event with its own fields and those added by `body`.
     ///
-    /// When it returns `stored`, the event survives the death of the process.
+    /// When it returns ``TrackOutcome/stored(seq:)``, the event survives the death of the process.
     @discardableResult
     public func track<E: Event>(_ event: E, adding body: (inout Fields) -> Void = { _ in }) -> TrackOutcome {
         self.store { draft, rules, salt in draft.take(event, rules, salt, adding: body) }
     }
 
-    /// Stores an event of one of a server's many visitors, with the fields that `body` adds to its own.
+    /// Stores an event of one of a server's visitors, with its own fields and those added by `body`.
     ///
-    /// A visitor that cannot be said (``Visitor``) is ``DropReason/invalid``.
+    /// An event with an invalid ``Visitor`` is dropped with ``DropReason/invalid``.
     @discardableResult
     public func track<E: Event>(
         _ event: E, by visitor: Visitor, adding body: (inout Fields) -> Void = { _ in }
@@ -82,7 +84,7 @@ public final class WaybillClient: Sendable {
         self.store { draft, rules, salt in draft.take(event, rules, salt, by: visitor, adding: body) }
     }
 
-    /// Stores an event that has no type of its own; `only` subscriptions leave it out.
+    /// Stores an event without a type of its own; `only` subscriptions do not include it.
     @discardableResult
     public func track(
         _ name: String, _ kind: EventKind = .event, adding body: (inout Fields) -> Void = { _ in }
@@ -90,7 +92,7 @@ public final class WaybillClient: Sendable {
         self.store { draft, rules, salt in draft.take(kind, name, nil, rules, salt, adding: body) }
     }
 
-    /// Stores that a screen appeared; the following events happen on it.
+    /// Records that a screen appeared; later events carry it as their screen.
     @discardableResult
     public func screen(
         _ name: String, type: String? = nil, id: String? = nil, adding body: (inout Fields) -> Void = { _ in }
@@ -101,30 +103,31 @@ public final class WaybillClient: Sendable {
         }
     }
 
-    /// Says who the user is, from this event on, and what changed about them; `nil` removes a trait.
+    /// Sets the user for this and all later events, with traits that changed; `nil` removes a trait.
     ///
-    /// An `id` beyond 256 bytes changes nothing and is `dropped(.invalid)`. Without consent nothing is stored, and later
-    /// events, once it is given, name the user nevertheless.
+    /// An `id` of more than 256 bytes is ignored and the event is `dropped(.invalid)`. Without consent nothing is
+    /// stored, but events after consent is given carry the user.
     @discardableResult
     public func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?> = [:]) -> TrackOutcome {
         self.core.setUser(id, traits: traits)
     }
 
-    /// Says who the user is, from this event on, with the traits that `body` puts; ``Fields/putNull(_:)`` removes one.
+    /// Sets the user for this and all later events, with the traits added by `body`; ``Fields/putNull(_:)`` removes a
+    /// trait.
     ///
-    /// For traits whose names or types are known at run time; otherwise as ``setUser(_:traits:)``.
+    /// Like ``setUser(_:traits:)``, but for traits whose names or types are known only at run time.
     @discardableResult
     public func setUser(_ id: String?, adding body: (inout Fields) -> Void) -> TrackOutcome {
         self.core.setUser(id, adding: body)
     }
 
-    /// Says what changed about the user, whoever that is; ``Fields/putNull(_:)`` removes a trait.
+    /// Sets traits of the current user; ``Fields/putNull(_:)`` removes a trait.
     @discardableResult
     public func setTraits(_ body: (inout Fields) -> Void) -> TrackOutcome {
         self.store { draft, rules, salt in draft.take(.user, "set_user", nil, rules, salt, adding: body) }
     }
 
-    /// Says what changed about one of a server's many visitors; `nil` removes a trait.
+    /// Sets traits of one of a server's visitors; `nil` removes a trait.
     @discardableResult
     public func setTraits(_ traits: KeyValuePairs<String, Scalar?>, of visitor: Visitor) -> TrackOutcome {
         self.store { draft, rules, salt in
@@ -132,70 +135,75 @@ public final class WaybillClient: Sendable {
         }
     }
 
-    /// Shows an observer the events that are stored from now on.
+    /// Starts passing stored events to an observer, until the returned token is cancelled.
     @discardableResult
     public func observe(_ subscription: ObserverSubscription) -> ObserverToken {
         self.core.observe(subscription)
     }
 
-    /// Gives events an id that only a vendor's SDK can issue, as GA4's app instance id; `nil` removes it.
+    /// Adds an id issued by a vendor's SDK, such as GA4's app instance id, to later events; `nil` removes it.
     ///
-    /// Returns `false`, and changes nothing, when all such ids and their providers' names would be beyond 1 KiB.
+    /// - Returns: `false`, without any change, if all such ids with their providers' names would exceed 1 KiB.
     @discardableResult
     public func setVendorID(_ id: String?, for provider: ProviderID) -> Bool {
         self.core.setVendorID(id, for: provider)
     }
 
-    /// Adds fields to every screen, action and event from now on, in place of those registered before.
+    /// Sets fields to add to every later screen, action and event; they replace those registered before.
     ///
-    /// An event's own fields win over these. Returns `false`, and changes nothing, when they are beyond 8 KiB or a filter
-    /// drops them.
+    /// An event's own fields take precedence.
+    ///
+    /// - Returns: `false`, without any change, if the fields exceed 8 KiB or a filter drops them.
     @discardableResult
     public func register(_ body: (inout Fields) -> Void) -> Bool {
         self.core.register(body)
     }
 
-    /// Says what the user allowed; without `analytics`, events are dropped until it is given again, also by later starts.
+    /// Sets the user's consent; without `analytics`, events are dropped until it is given, also after a restart.
     ///
-    /// Stores one `wb.consent` event, which says so in either case.
+    /// In either case one `wb.consent` event is stored.
     @discardableResult
     public func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome {
         self.core.setConsent(analytics: analytics, ads: ads)
     }
 
-    /// Deletes every event that waits in the spool, but those of other processes that are writing now.
+    /// Deletes all events in the spool, except those of other processes that are currently writing.
     ///
-    /// For users who take their consent back: what was delivered before is not undone. From here on events say no
-    /// user; `wb.evicted` events say how many went, and `wb.consent` is said again.
+    /// Use it when users withdraw consent; events already delivered are not affected. Later events carry no user;
+    /// `wb.evicted` events report the number of deleted events, and `wb.consent` is stored again.
     public func purge() throws(WaybillError) {
         try self.core.purge()
     }
 
-    /// Says that the app comes to the foreground, or leaves it.
+    /// Reports that the app entered the foreground or the background.
     ///
-    /// In the background it holds no file locked, as systems that suspend processes demand of files that an app
-    /// shares with its extensions; the next event begins a new segment. Say it again when work in the background ends
-    /// that tracked events.
+    /// In the background the client holds no file lock, which systems that suspend processes require for files shared
+    /// with app extensions; the next event begins a new segment. If events were tracked in the background, call it
+    /// again when that work ends.
     public func enter(_ phase: AppPhase) {
         self.core.enter(phase)
     }
 
-    /// Forgets the user: a new anonymous id, a new session, no user, no current screen, no registered fields, other hashes.
+    /// Forgets the user, and continues with a new anonymous id, session and hash salt.
     ///
-    /// It holds for this process in any case; the error says that the old id would come back after a restart.
+    /// The user, the current screen and the registered fields are removed. In this process this always takes effect.
+    ///
+    /// - Throws: ``WaybillError`` if the new id could not be saved: the old one would return after a restart.
     public func reset() throws(WaybillError) {
         try self.core.reset()
     }
 
-    /// Returns once every event stored so far survives a power cut; `track` goes on meanwhile.
+    /// Returns once all events stored so far survive a power failure; it does not block `track`.
     ///
-    /// An answer about consent that could not be saved is tried again, and an error as long as it cannot. Lines of a
-    /// segment whose sync failed may be lost by a power cut until they are delivered; so long it is an error, too.
+    /// It also retries saving a consent change that could not be saved.
+    ///
+    /// - Throws: ``WaybillError`` if the events or the consent cannot be made durable. After a failed sync of a segment
+    ///   it throws until that segment is delivered, because a power failure may still lose its lines.
     public func flush() throws(WaybillError) {
         try self.core.flush()
     }
 
-    /// Says that an event told how long the current screen was shown, so that the next one does not.
+    /// Records that an event reported how long the current screen was shown, so that the next one does not repeat it.
     package func screenEnded() {
         self.core.screenEnded()
     }
@@ -205,39 +213,39 @@ public final class WaybillClient: Sendable {
         self.core.identity.anonymous
     }
 
-    /// The user, as ``setUser(_:traits:)`` said.
+    /// The user set with ``setUser(_:traits:)``; `nil` if there is none.
     public var userID: String? {
         self.core.identity.user
     }
 
-    /// The session as of the last event, `session` in it.
+    /// The session of the last event, `session` in it.
     public var sessionID: String {
         self.core.identity.session.text
     }
 
-    /// What the user allowed, in this process or an earlier one; `nil` as long as nobody asked.
+    /// The consent set in this process or an earlier one; `nil` if it was never set.
     public var consent: Consent? {
         self.core.consent
     }
 
-    /// What was stored, dropped and repaired so far.
+    /// The numbers of events stored, dropped and repaired so far.
     public var counters: WaybillClient.Counters {
         self.core.counters
     }
 
-    /// What waits in the spool; reads a part of it.
+    /// The contents of the spool; reads a part of it.
     public func usage() throws(WaybillError) -> SpoolUsage {
         try self.core.usage()
     }
 
-    /// Where the anonymous id came from.
+    /// The origin of the anonymous id.
     public var installOrigin: InstallOrigin {
         self.core.installOrigin
     }
 }
 
 extension Visitor {
-    /// The id of a session that begins now, to be kept with the visitor, in a cookie for one.
+    /// Creates the id of a session that begins now; keep it with the visitor, for example in a cookie.
     public static func newSession() -> String {
         var generator = SystemRandomNumberGenerator()
         return UniqueID.timed(POSIXClock().wallTime().milliseconds, &generator).text

@@ -169,7 +169,7 @@ private func spoolLines(_ spool: String) throws -> [String] {
         let error = #expect(throws: WaybillError.self) { try WaybillClient(wrong) }
         #expect(
             error?.description
-                == "configuration: the spool \(folder)/prod holds events of prod; give dev a folder of its own")
+                == "configuration: the spool \(folder)/prod holds events of prod; give dev its own folder")
         #expect(try spoolLines("\(folder)/prod") == [])
     }
 }

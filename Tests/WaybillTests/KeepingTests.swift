@@ -267,7 +267,7 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
     }
     #expect(
         refused?.description
-            == "configuration: the spool /spool holds events of prod; give dev a folder of its own")
+            == "configuration: the spool /spool holds events of prod; give dev its own folder")
     let configuration = WaybillClient.Configuration(
         spoolsIn: "/var/spool/shop", environment: .dev, bundle: "b", version: "1", build: "1")
     #expect(configuration.spool == "/var/spool/shop/dev")
