@@ -1,35 +1,36 @@
-/// Analytics events as values, and the one line of JSON that each becomes.
+/// Analytics events as values, and their encoding as one line of JSON each.
 ///
-/// Constraints: a line is one JSON object of at most 32 768 bytes with its LF; an event costs no heap allocation
-/// after the first few, apart from what the app's own code allocates; no lock, clock, file or random number here.
+/// Constraints: a line is one JSON object of at most 32 768 bytes including its LF; no heap allocation per event after
+/// the first few, except in the app's own code; no lock, clock, file or random number in this module.
 ///
 ///     {"v":1,"id":…,"writer":…,"seq":…,"ts":…,"up":…  ,"dt":…  ,"kind":…,"name":…,"screen":…  ,"prev":…
 ///     |<- written for each event ------------------>|           |<- EventDraft ------------>|
 ///     ,"session":…,"anon":…  ,"traits":…  ,"app":…,"os":…,"tz":…,"env":…  ,"log":…,"data":…,"providers":…,"overrides":…}
 ///     |<- EventContext ---->|             |<- EventContext, copied ---->| |<- EventDraft ------------------------->|
 ///
-/// One event's life: the app's ``Event`` writes its fields into an ``EventDraft`` (no lock held: app code runs
-/// here); under the client's lock ``EventContext`` assembles the line around them, where id, sequence and time come
-/// in as arguments; the line goes to the spool. Both reuse their memory.
+/// Life of an event: the app's ``Event`` writes its fields into an ``EventDraft``, without a lock because app code
+/// runs; under the client's lock, ``EventContext`` assembles the line around them, with id, sequence and time as
+/// arguments; the line goes to the spool. Both reuse their memory.
 ///
-/// Why not `Codable`: 7.5 µs an event against 0.6 µs, and it cannot skip, count or refuse a field.
+/// Why not `Codable`: it takes 7.5 µs per event instead of 0.6 µs, and it cannot skip, count or refuse a field.
 ///
 /// - SeeAlso: `Protocol/event.schema.json`; lines in `Protocol/vectors/events/`.
 package enum EventLimits {
     /// The smallest per-event limit among providers (Segment, 32 KB).
     package static let lineByteCountMax = 32 << 10
-    /// Longer names are cut.
+    /// Longer names are truncated.
     package static let nameByteCountMax = 255
-    /// Firebase's limit for user ids; cutting one could make two users one, so longer ones are refused.
+    /// Firebase's limit for user ids; longer ones are refused, because truncation could merge two users.
     package static let userByteCountMax = 256
-    /// Ids of vendors' SDKs and the providers' names, and fields registered for every event: both leave room for an event's own.
+    /// Limits for vendor ids with their providers' names, and for registered fields: both leave room for an event's own
+    /// fields.
     package static let vendorIDsByteCountMax = 1 << 10
     package static let commonFieldsByteCountMax = 8 << 10
-    /// 2^53: up to here doubles hold every integer.
+    /// 2^53: doubles represent all integers up to here.
     package static let integerMagnitudeMax: UInt64 = 1 << 53
 }
 
-/// What an event is about.
+/// The kind of an event.
 public enum EventKind: String, Hashable, Sendable, CaseIterable {
     /// A screen appeared.
     case screen
@@ -37,32 +38,32 @@ public enum EventKind: String, Hashable, Sendable, CaseIterable {
     case action
     /// Anything else happened.
     case event
-    /// Who the user is changed.
+    /// The user or the user's traits changed.
     case user
-    /// Waybill speaks about itself; names start with `wb.`.
+    /// An event about Waybill itself; its name starts with `wb.`.
     case meta
 }
 
-/// Where the app runs, kept apart from the first byte to the last file.
+/// The environment an app runs in; events of different environments are always kept in separate files.
 public enum DeploymentEnvironment: String, Hashable, Sendable, CaseIterable {
-    /// A developer's machine.
+    /// Development, on a developer's machine.
     case dev
-    /// Testers.
+    /// Internal tests.
     case `internal`
-    /// Users.
+    /// Production, with real users.
     case prod
 }
 
-/// A screen, as events name it.
+/// A screen as described in events.
 public struct ScreenRef: Hashable, Sendable {
-    /// What reports show.
+    /// The screen's name in reports.
     public var name: String
-    /// The type that draws it.
+    /// The type that draws the screen.
     public var type: String?
-    /// What tells two screens of one name apart.
+    /// Distinguishes screens with the same name.
     public var id: String?
 
-    /// A screen of this name.
+    /// Creates a reference to a screen.
     public init(_ name: String, type: String? = nil, id: String? = nil) {
         self.name = name
         self.type = type
@@ -70,7 +71,7 @@ public struct ScreenRef: Hashable, Sendable {
     }
 }
 
-/// Something that happened, worth counting.
+/// An event type of the app.
 ///
 ///     struct MomentLiked: ActionEvent {
 ///         let momentID: String
@@ -79,49 +80,53 @@ public struct ScreenRef: Hashable, Sendable {
 ///         func customize(_ overrides: inout Overrides) { overrides[.ga4].name = "select_content" }
 ///     }
 public protocol Event: Sendable {
-    /// What the event is about.
+    /// The event's kind.
     static var kind: EventKind { get }
-    /// Version of this event type's fields, as in "1.0".
+    /// The version of this event type's fields, such as "1.0".
     static var logVersion: String { get }
-    /// What reports count it under, 1 to 255 bytes.
+    /// The event's name in reports, 1 to 255 bytes of UTF-8.
     var name: String { get }
-    /// Where it happened; `nil`: on the current screen.
+    /// The screen of the event; `nil` means the current screen.
     var screen: ScreenRef? { get }
-    /// Puts the event's fields, in the order they shall have. Called once per event, on the tracking thread.
+    /// Adds the event's fields, in output order.
+    ///
+    /// Called once per event, on the tracking thread.
     func encode(into fields: inout Fields)
-    /// Says what one provider shall get instead. Called once per event, after ``encode(into:)``.
+    /// Defines what single providers receive instead of the event.
+    ///
+    /// Called once per event, after ``encode(into:)``.
     func customize(_ overrides: inout Overrides)
 }
 
 extension Event {
-    /// ``EventKind/event``.
+    /// The default kind, The default kind, ``EventKind/event``.
     public static var kind: EventKind { .event }
-    /// "1.0".
+    /// The default version, "1.0".
     public static var logVersion: String { "1.0" }
-    /// The current screen.
+    /// By default, the current screen.
     public var screen: ScreenRef? { nil }
-    /// Puts nothing.
+    /// By default, adds no fields.
     public func encode(into fields: inout Fields) {}
-    /// Every provider gets the event as it is.
+    /// By default, every provider gets the event unchanged.
     public func customize(_ overrides: inout Overrides) {}
 }
 
-/// A screen that appeared; the following events happen on it.
+/// The event type of a screen that appeared; later events carry it as their screen.
 public protocol ScreenEvent: Event {}
 
 extension ScreenEvent {
-    /// ``EventKind/screen``.
+    /// The kind, The kind, ``EventKind/screen``.
     public static var kind: EventKind { .screen }
-    /// "screen_view".
+    /// The default name, The default name, "screen_view".
     public var name: String { "screen_view" }
-    /// The screen named as the type is.
+    /// By default, a screen with the name of this type.
     public var screen: ScreenRef? { ScreenRef(String(describing: Self.self)) }
 }
 
-/// Something the user did.
+/// The event type of an action by the user.
 public protocol ActionEvent: Event {}
 
 extension ActionEvent {
-    /// ``EventKind/action``.
+    /// The kind, The kind, ``EventKind/action``.
     public static var kind: EventKind { .action }
 }

@@ -1,4 +1,4 @@
-/// What tells one event of a writer from the next.
+/// The values that are new with each event of a writer.
 package struct EventStamp: Hashable, Sendable {
     package var id: UniqueID
     package var sequence: UInt64
@@ -8,7 +8,7 @@ package struct EventStamp: Hashable, Sendable {
     package var upMilliseconds: UInt64
     /// Milliseconds since the writer's previous event; `nil` for its first.
     package var sincePreviousMilliseconds: UInt64?
-    /// Milliseconds that the previous screen was shown, used by screen events that have one; `nil`: told already.
+    /// Milliseconds that the previous screen was shown, for screen events that have one; `nil` if already reported.
     package var onScreenMilliseconds: UInt64?
 
     package init(
@@ -24,13 +24,13 @@ package struct EventStamp: Hashable, Sendable {
     }
 }
 
-/// Who uses the app, as events say it.
+/// The user and device as described in events.
 package struct EventIdentity: Hashable, Sendable {
     package var session: UniqueID
     package var sessionNumber: UInt64
     package var user: String?
     package var anonymous: String
-    /// Ids that only a vendor's SDK can issue, in the order they were set.
+    /// Ids issued by vendors' SDKs, in the order they were set.
     package var vendor: [VendorID]
 
     package struct VendorID: Hashable, Sendable {
@@ -77,7 +77,7 @@ extension EventIdentity {
     }
 }
 
-/// Where the app runs, as events say it.
+/// The app and its environment as described in events.
 package struct EventOrigin: Hashable, Sendable {
     package var app: String
     package var build: String
@@ -103,7 +103,7 @@ package struct EventOrigin: Hashable, Sendable {
     }
 }
 
-/// All that the lines of one writer share, encoded when it changes and copied into each line.
+/// The members shared by a writer's lines, encoded when they change and copied into each line.
 package struct EventContext: ~Copyable {
     /// From the id's last quote to the sequence: `","writer":"…","seq":`.
     private var writer = LineBuffer()
@@ -113,7 +113,7 @@ package struct EventContext: ~Copyable {
     private var sessionNumber = LineBuffer()
     /// The members `,"user":…,"anon":…,"ids":…`.
     private var person = LineBuffer()
-    /// The three before in a row.
+    /// The previous three, concatenated.
     private var identity = LineBuffer()
     /// From `,"app":…` over `"build"`, `"bundle"`, `"os"`, `"os_version"`, `"model"` and `"lang"` to `,"tz":`.
     private var origin = LineBuffer()
@@ -121,15 +121,15 @@ package struct EventContext: ~Copyable {
     private var environment = LineBuffer()
     /// `origin`, the zone, and `environment`.
     private var place = LineBuffer()
-    /// The member `,"consent":…`; empty when the user was never asked.
+    /// The member `,"consent":…`; empty if consent was never set.
     private var consent = LineBuffer()
     /// The current screen's members, `,"screen":…`; empty before the first.
     private var screen = LineBuffer()
     private var screenName = 0..<0
     private var timestamp = Timestamp()
-    /// Where the last line has its sequence number.
+    /// The position of the sequence number in the last line.
     package private(set) var sequenceDigits = 0..<0
-    /// Fields of every screen, action and event.
+    /// Fields added to every screen, action and event.
     package var common: EventDraftBox?
     /// Minutes east of UTC.
     package var zoneMinutes = 0 {
@@ -152,7 +152,7 @@ package struct EventContext: ~Copyable {
         self.encodePlace()
     }
 
-    /// Says who uses the app from the next line on.
+    /// Sets the user from the next line on.
     package mutating func setIdentity(_ identity: EventIdentity) {
         self.session.removeAll()
         self.session.append(",\"session\":\"")
@@ -177,7 +177,7 @@ package struct EventContext: ~Copyable {
         self.place.append(self.environment)
     }
 
-    /// Says what the user allowed, from the next line on.
+    /// Sets the consent from the next line on.
     package mutating func setConsent(_ consent: Consent) {
         self.consent.removeAll()
         self.consent.append(consent)
@@ -187,19 +187,19 @@ package struct EventContext: ~Copyable {
         !self.screen.isEmpty
     }
 
-    /// Makes the event's screen the one that following events happen on.
+    /// Makes the event's screen the current screen for later events.
     package mutating func enterScreen(of draft: borrowing EventDraft) {
         self.screen.removeAll()
         self.screen.append(draft.screen)
         self.screenName = draft.screenName
     }
 
-    /// Forgets the current screen.
+    /// Removes the current screen.
     package mutating func leaveScreen() {
         self.screen.removeAll()
     }
 
-    /// Replaces `line` by the event's line with its LF; `line.isOverflowing` when it is too long.
+    /// Replaces `line` with the event's line including its LF; sets `line.isOverflowing` if it is too long.
     package mutating func encode(_ draft: borrowing EventDraft, _ stamp: EventStamp, into line: inout LineBuffer) {
         line.removeAll()
         self.encodeStamp(stamp, into: &line)
@@ -264,7 +264,7 @@ package struct EventContext: ~Copyable {
         }
     }
 
-    /// Traits, where the app runs, and the event's fields.
+    /// Appends traits, app and environment, and the event's fields.
     private func encodeFields(_ draft: borrowing EventDraft, into line: inout LineBuffer) {
         if draft.kind == .user {
             line.append(",\"traits\":{")
@@ -308,7 +308,7 @@ extension LineBuffer {
 }
 
 extension EventKind {
-    /// From the member `"kind"` to the name.
+    /// Appends the members from `"kind"` to the name.
     fileprivate var member: StaticString {
         switch self {
         case .screen: ",\"kind\":\"screen\",\"name\":"

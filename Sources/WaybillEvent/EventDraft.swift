@@ -1,7 +1,7 @@
-/// ``EventDraft`` that can wait in a pool.
+/// An ``EventDraft`` that can be kept in a pool.
 ///
-/// `@unchecked Sendable`: one call owns it at a time; the client's pool hands it over under its lock. Its draft is not a
-/// stored property, as each use of one is looked at for overlaps with others.
+/// `@unchecked Sendable`: one call owns it at a time; the client's pool hands it over under its lock. The draft is not
+/// a stored property, because each access to one is checked for exclusivity.
 package final class EventDraftBox: @unchecked Sendable {
     @usableFromInline package let memory: UnsafeMutablePointer<EventDraft>
 
@@ -21,21 +21,21 @@ package final class EventDraftBox: @unchecked Sendable {
     }
 }
 
-/// An event on its way to its line: encoded before any lock is taken, in memory that the next event uses again.
+/// An event before it becomes a line: encoded without a lock, in memory that the next event reuses.
 ///
-/// Filters see it and may change it.
+/// Filters receive it and may change it.
 public struct EventDraft: ~Copyable {
-    /// What the event is about.
+    /// The event's kind.
     public private(set) var kind = EventKind.event
-    /// What reports count the event under.
+    /// The event's name in reports.
     public private(set) var name = ""
-    /// The type that the app gave the event; ``untyped`` when it gave none.
+    /// The event's Swift type; ``untyped`` if it has none.
     package private(set) var type = EventDraft.untyped
     /// The event's name as a JSON string.
     private(set) var encodedName = LineBuffer(capacity: 64)
-    /// The members `,"screen":…,"screen_class":…,"screen_id":…`; empty: the current screen.
+    /// The members `,"screen":…,"screen_class":…,"screen_id":…`; empty for the current screen.
     private(set) var screen = LineBuffer(capacity: 64)
-    /// Where the screen's name is in `screen`, quotes included.
+    /// The range of the screen's name in `screen`, including quotes.
     private(set) var screenName = 0..<0
     /// The member `,"log":…`; empty for events without a type.
     private(set) var log = LineBuffer(capacity: 32)
@@ -43,30 +43,30 @@ public struct EventDraft: ~Copyable {
     private var overrides = Overrides()
     /// The members `,"providers":…,"overrides":…`.
     private(set) var routing = LineBuffer(capacity: 64)
-    /// The members that say which visitor of a server did it; empty: the client's user.
+    /// The members with the server's visitor; empty for the client's user.
     private(set) var person = LineBuffer(capacity: 64)
-    /// The member that says in which session the visitor did it; empty: the client's.
+    /// The member with the visitor's session; empty for the client's session.
     private(set) var session = LineBuffer(capacity: 64)
-    /// The member `,"consent":…` of a visitor who was asked.
+    /// The member `,"consent":…` of a visitor with known consent.
     private(set) var consent = LineBuffer(capacity: 64)
-    /// Whether the visitor whose event it is allows it.
+    /// Whether the event's visitor has given consent.
     package private(set) var isAllowed = true
-    /// What the visitor is sampled by; `nil`: the client's user.
+    /// The id by which the visitor is sampled; `nil` for the client's user.
     package private(set) var personHash: UInt64?
-    /// What decides whether the event stays; `nil`: it does.
+    /// The sampling rule that decides about the event; `nil` if it is kept.
     package private(set) var sampling: Sampling?
-    /// Whether a filter wants no line of it.
+    /// Whether a filter dropped the event.
     package private(set) var isDropped = false
     private var isVisitorValid = true
-    /// Whether it looks like an event of Waybill's own, and is none.
+    /// Whether the app used a name or kind that is reserved for Waybill's own events.
     private var isReserved = false
 
-    /// Stands for events that have no type of their own.
+    /// Stands for events without a type of their own.
     private static let untyped = ObjectIdentifier(EventDraftBox.self)
 
     package init() {}
 
-    /// What had to be left out or cut.
+    /// The repairs: fields left out or truncated.
     package var repairs: FieldRepairs {
         var repairs = self.fields.repairs
         repairs += self.overrides.repairs
@@ -77,24 +77,24 @@ public struct EventDraft: ~Copyable {
         self.fields.buffer.count
     }
 
-    /// More fields than any line holds.
+    /// More fields than fit in any line.
     package var isOverflowing: Bool {
         self.fields.buffer.isOverflowing
     }
 
-    /// Whether it is a visitor's, and not the client's user's.
+    /// Whether the event belongs to a visitor instead of the client's user.
     package var hasVisitor: Bool {
         !self.person.isEmpty
     }
 
-    /// Whether a line can be made of it.
+    /// Whether the event can be encoded as a line.
     package var isValid: Bool {
         !self.name.isEmpty && self.isVisitorValid && !self.isReserved
     }
 
-    /// Takes an event of the app; runs the app's code.
+    /// Encodes an event of the app; runs the app's code.
     ///
-    /// What `body` adds goes to every provider, those with fields of their own among them.
+    /// Fields added by `body` go to every provider, including those with overridden fields.
     package mutating func take<E: Event>(
         _ event: E, _ rules: borrowing EventRules, _ salt: PrivacySalt?, by visitor: Visitor? = nil,
         adding body: (inout Fields) -> Void
@@ -108,7 +108,7 @@ public struct EventDraft: ~Copyable {
         self.finish(ObjectIdentifier(E.self), rules)
     }
 
-    /// Takes an event that has no type.
+    /// Encodes an event without a type.
     package mutating func take(
         _ kind: EventKind, _ name: String, _ screen: ScreenRef?, _ rules: borrowing EventRules, _ salt: PrivacySalt?,
         by visitor: Visitor? = nil, adding body: (inout Fields) -> Void
@@ -118,7 +118,7 @@ public struct EventDraft: ~Copyable {
         self.finish(Self.untyped, rules)
     }
 
-    /// Takes an event of Waybill's own, which no rule touches.
+    /// Encodes one of Waybill's own events, to which no rule applies.
     package mutating func take(own name: StaticString, adding body: (inout Fields) -> Void) {
         self.begin(.meta, name.description, nil, logVersion: nil, nil, nil)
         self.isReserved = false
@@ -210,36 +210,36 @@ extension EventKind {
     }
 }
 
-/// What filters do.
+/// The interface for filters.
 extension EventDraft {
-    /// The names of the event's fields, in their order.
+    /// The names of the event's fields, in order.
     public var fieldNames: [String] {
         self.fields.names
     }
 
-    /// The JSON text of a field, as in `"토스터"` or `39900`; `nil` when there is none.
+    /// The JSON text of a field, such as `"토스터"` or `39900`; `nil` if there is none.
     public func json(of field: String) -> String? {
         self.fields.json(of: field)
     }
 
-    /// Whether the event is of this type.
+    /// Whether the event has this type.
     public func isOf(_ type: any Event.Type) -> Bool {
         self.type == ObjectIdentifier(type)
     }
 
-    /// Takes a field away, wherever the event has it, in objects too.
+    /// Removes a field everywhere in the event, including in nested objects.
     public mutating func remove(_ field: String) {
         self.fields.remove(field)
         self.overrides.forEachFields { $0.remove(field) }
     }
 
-    /// Replaces the value of a field by its salted hash, wherever the event has it, in objects too.
+    /// Replaces a field's value with its salted hash everywhere in the event, including in nested objects.
     public mutating func hash(_ field: String) {
         self.fields.hash(field)
         self.overrides.forEachFields { $0.hash(field) }
     }
 
-    /// Keeps the event from being stored; it is counted as filtered.
+    /// Drops the event; it is counted as filtered.
     public mutating func drop() {
         self.isDropped = true
     }

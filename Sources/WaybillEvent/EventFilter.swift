@@ -1,27 +1,27 @@
-/// Something every event of the app passes before it reaches the disk: it may take fields away, hash them, or drop it.
+/// A filter for the app's events before they are written: it can remove or hash fields, or drop the event.
 ///
 ///     configuration.filters = [.removing("email"), .hashing("phone"), EventFilter { draft in
 ///         if draft.name.hasPrefix("debug_") { draft.drop() }
 ///     }]
 ///
-/// Filters run in their order on the tracking thread, and also over registered fields and traits; not over Waybill's
-/// own events. What a filter takes away is gone from what single providers get, too.
+/// Filters run in order on the tracking thread. They also apply to registered fields and traits, but not to Waybill's
+/// own events. A removed field is removed from the overrides for single providers too.
 public struct EventFilter: Sendable {
     let body: @Sendable (inout EventDraft) -> Void
 
-    /// A filter that does what `body` does.
+    /// Creates a filter that runs `body`.
     public init(_ body: @escaping @Sendable (inout EventDraft) -> Void) {
         self.body = body
     }
 
-    /// Takes fields away.
+    /// A filter that removes these fields.
     public static func removing(_ fields: String...) -> EventFilter {
         EventFilter { draft in
             for field in fields { draft.remove(field) }
         }
     }
 
-    /// Replaces the values of fields by their salted hashes.
+    /// A filter that replaces the values of these fields with their salted hashes.
     public static func hashing(_ fields: String...) -> EventFilter {
         EventFilter { draft in
             for field in fields { draft.hash(field) }
@@ -29,7 +29,7 @@ public struct EventFilter: Sendable {
     }
 }
 
-/// What happens to every event between the app and its line.
+/// The rules applied to every event before it becomes a line.
 package struct EventRules: Sendable {
     package var subscriptions: [ProviderSubscription]
     package var filters: [EventFilter]

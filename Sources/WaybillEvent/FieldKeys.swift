@@ -1,12 +1,12 @@
-/// Where one key of an event is among the bytes of its fields.
+/// The place of a key in the bytes of an event's fields.
 package struct FieldKey {
     let hash: UInt32
     var start: Int
-    /// Of the key as written, with its quotes.
+    /// The length of the key as written, including quotes.
     let byteCount: Int
 }
 
-/// The keys of an event's fields, in memory that is used again for the next event.
+/// The keys of an event's fields, in memory that the next event reuses.
 package struct FieldKeys: ~Copyable {
     private var base = UnsafeMutablePointer<FieldKey>.allocate(capacity: 16)
     private var capacity = 16
@@ -48,7 +48,7 @@ package struct FieldKeys: ~Copyable {
         self.count -= 1
     }
 
-    /// Forgets all but the first `count`.
+    /// Removes all except the first `count` keys.
     @inline(__always)
     mutating func truncate(to count: Int) {
         precondition(count <= self.count, "\(count) keys of \(self.count) cannot be kept")

@@ -1,8 +1,8 @@
-/// A value that a field can have: text, number, truth value, or a list of those.
+/// A value that a field can have: text, number, boolean, or a list of these.
 public protocol FieldValue {
-    /// Whether JSON can hold the value; NaN and infinities are not numbers there.
+    /// Whether JSON can represent the value; it has no NaN and no infinities.
     var isFinite: Bool { get }
-    /// Writes the value: appends one value of another type. Called by ``Fields`` alone, after the key.
+    /// Writes the value by appending one value of another type; called only by ``Fields``, after the key.
     func append(to fields: inout Fields)
 }
 
@@ -10,7 +10,7 @@ public protocol FieldValue {
 public protocol ScalarFieldValue: FieldValue {}
 
 extension FieldValue {
-    /// `true`: all but floating-point numbers are.
+    /// By default `true`, as for all values except floating-point numbers.
     @inlinable public var isFinite: Bool { true }
 }
 
@@ -74,7 +74,7 @@ extension Substring: ScalarFieldValue {
 }
 
 extension Array: FieldValue where Element: ScalarFieldValue {
-    /// Whether every element is.
+    /// Whether every element is finite.
     public var isFinite: Bool { self.allSatisfy(\.isFinite) }
 
     /// Writes a JSON array.
@@ -83,23 +83,23 @@ extension Array: FieldValue where Element: ScalarFieldValue {
     }
 }
 
-/// A value of one of the kinds that a trait can have.
+/// A value that a trait can have.
 public enum Scalar: Hashable, Sendable {
     /// Text.
     case string(String)
-    /// A whole number.
+    /// An integer.
     case integer(Int)
-    /// A number with a fraction.
+    /// A floating-point number.
     case double(Double)
-    /// A truth value.
+    /// A boolean.
     case boolean(Bool)
-    /// Text that must not reach the disk: its salted hash stands for it.
+    /// Text that is stored only as its salted hash.
     case hashed(String)
 }
 
-/// Hashed text never prints.
+/// Descriptions never contain hashed text.
 extension Scalar: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// The value; "<private>" for text that is to be hashed.
+    /// The value as text; "<private>" for text to be hashed.
     public var description: String {
         switch self {
         case .string(let value): value
@@ -110,9 +110,9 @@ extension Scalar: CustomStringConvertible, CustomDebugStringConvertible, CustomR
         }
     }
 
-    /// As ``description``.
+    /// The same as ``description``.
     public var debugDescription: String { self.description }
-    /// Without the value.
+    /// Hides the value from reflection.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
@@ -125,7 +125,7 @@ extension Scalar: ScalarFieldValue {
         }
     }
 
-    /// Writes the value that this is.
+    /// Writes the associated value.
     public func append(to fields: inout Fields) {
         switch self {
         case .string(let value): value.append(to: &fields)
@@ -142,10 +142,10 @@ extension Scalar: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Expre
 {
     /// Text.
     public init(stringLiteral value: String) { self = .string(value) }
-    /// A whole number.
+    /// An integer.
     public init(integerLiteral value: Int) { self = .integer(value) }
-    /// A number with a fraction.
+    /// A floating-point number.
     public init(floatLiteral value: Double) { self = .double(value) }
-    /// A truth value.
+    /// A boolean.
     public init(booleanLiteral value: Bool) { self = .boolean(value) }
 }

@@ -1,20 +1,21 @@
 internal import WaybillJSON
 
-/// What was left out of an event, or cut, because no reader could take it.
+/// Counters for values that were left out of events or truncated.
 public struct FieldRepairs: Hashable, Sendable {
-    /// Fields left out because their value was NaN or infinite.
+    /// Fields left out because their value is NaN or infinite.
     ///
-    /// A value of an app's own ``FieldValue`` that writes nothing counts here, too, also as an element of a list.
+    /// Values of an app's own ``FieldValue`` type that write nothing are also counted here, including elements of
+    /// lists.
     public internal(set) var nonFinite = 0
-    /// Fields left out because the event has one of that name already: the first stays.
+    /// Fields left out because the event already has one with that name; the first is kept.
     public internal(set) var duplicate = 0
-    /// Objects left out because they were put into an object, as objects are flat; fields and values left out that an
-    /// app's own ``FieldValue`` wrote beside its one value.
+    /// Objects left out because they were nested in an object; also fields and values that an app's own ``FieldValue``
+    /// wrote in addition to its one value.
     public internal(set) var nested = 0
-    /// Names cut to 255 bytes.
+    /// Names truncated to 255 bytes.
     public internal(set) var cutName = 0
 
-    /// Nothing repaired.
+    /// Creates counters without any repairs.
     public init() {}
 
     package static func += (left: inout FieldRepairs, right: FieldRepairs) {
@@ -25,14 +26,14 @@ public struct FieldRepairs: Hashable, Sendable {
     }
 }
 
-/// The ordered fields of one event, written straight into the bytes of its line.
+/// The ordered fields of an event, written directly as bytes of its line.
 ///
 ///     fields.put("product", "토스터")          "product":"토스터"
 ///     fields.put("price", 39_900)              ,"price":39900
-///     fields.put("coupon", nil as String?)     nothing
+///     fields.put("coupon", nil as String?)     (no field)
 ///
-/// Members keep the order in which they were put. A key that was put before is left out and counted, and so is a
-/// number that JSON cannot hold; integers beyond 2^53 become strings.
+/// Fields keep the order in which they are put. A repeated key and a number that JSON cannot represent are left out and
+/// counted; integers beyond 2^53 are written as strings.
 public struct Fields: ~Copyable {
     /// `"key":value` joined by commas, without braces.
     package private(set) var buffer: LineBuffer
@@ -41,14 +42,14 @@ public struct Fields: ~Copyable {
     private var scopeStart = 0
     private var isScopeEmpty = true
     private var hasObjects = false
-    /// Whether anything was put, be it `nil`.
+    /// Whether anything was put, even `nil`.
     @usableFromInline private(set) var isTouched = false
-    /// Whether a value is being written that is no object: nothing can be put into it.
+    /// Whether a value that is not an object is being written: no fields can be put into it.
     private var isValueOpen = false
-    /// Whether the value that is being written is still to come.
+    /// Whether the value for the current key is still missing.
     private var isValueAwaited = false
     package internal(set) var repairs = FieldRepairs()
-    /// What private values are hashed with.
+    /// The salt for hashing private values.
     var salt: PrivacySalt?
 
     package init(capacity: Int = 256) {
@@ -71,7 +72,7 @@ public struct Fields: ~Copyable {
         self.repairs = FieldRepairs()
     }
 
-    /// Puts a field; writes nothing when `value` is `nil`.
+    /// Adds a field; writes nothing if `value` is `nil`.
     @inlinable
     public mutating func put<Value: FieldValue>(_ key: String, _ value: Value?) {
         guard let value else { return self.touch() }
@@ -80,7 +81,7 @@ public struct Fields: ~Copyable {
         self.endValue()
     }
 
-    /// Puts a field; writes nothing when `value` is `nil`.
+    /// Adds a field; writes nothing if `value` is `nil`.
     @inlinable
     public mutating func put<Value: FieldValue>(_ key: StaticString, _ value: Value?) {
         guard let value else { return self.touch() }
@@ -89,9 +90,10 @@ public struct Fields: ~Copyable {
         self.endValue()
     }
 
-    /// Puts a text that must not reach the disk: its salted hash, 32 hexadecimal digits, stands for it.
+    /// Adds a private text, which is stored only as its salted hash of 32 hexadecimal digits.
     ///
-    /// Equal texts of one install have equal hashes, those of two installs do not; nothing when `text` is `nil`.
+    /// Equal texts have equal hashes within an install, but not in different installs. Writes nothing if `text` is
+    /// `nil`.
     public mutating func put(_ key: String, private text: String?) {
         self.put(key, text.map { self.hash(of: $0.utf8) })
     }
@@ -100,14 +102,14 @@ public struct Fields: ~Copyable {
         self.salt?.hash(text) ?? "private"
     }
 
-    /// Puts a field whose value is JSON's `null`.
+    /// Adds a field with the JSON value `null`; as a trait, it removes the trait.
     public mutating func putNull(_ key: String) {
         guard self.begin(key, isFinite: true) else { return }
         self.putValue { $0.append("null") }
         self.endValue()
     }
 
-    /// Puts a field whose value is an object of the fields that `body` puts; objects are flat.
+    /// Adds a field whose value is an object with the fields that `body` puts; objects cannot be nested.
     public mutating func put(_ key: String, object body: (inout Fields) -> Void) {
         guard self.scopeStart == 0 else {
             self.repairs.nested += 1
@@ -118,7 +120,7 @@ public struct Fields: ~Copyable {
         self.endValue()
     }
 
-    /// Puts a field whose value is a list of flat objects, one for each of `elements`.
+    /// Adds a field whose value is a list of flat objects, one for each of `elements`.
     public mutating func put<Element>(
         _ key: String, objects elements: some Sequence<Element>, _ body: (inout Fields, Element) -> Void
     ) {
@@ -159,7 +161,7 @@ public struct Fields: ~Copyable {
         self.isTouched = true
     }
 
-    /// Ends a member; one of a type that wrote no value is left out.
+    /// Ends a member, and leaves it out if its type wrote no value.
     @usableFromInline
     mutating func endValue() {
         self.isValueOpen = false
@@ -173,7 +175,7 @@ public struct Fields: ~Copyable {
         self.repairs.nonFinite += 1
     }
 
-    /// Writes the key; `false`, with nothing written, when the event has it already, or the value cannot be written.
+    /// Writes the key; returns `false` without writing if the event already has it or the value cannot be written.
     @usableFromInline
     mutating func begin(_ key: String, isFinite: Bool) -> Bool {
         guard self.admitsMember(isFinite: isFinite) else { return false }
@@ -190,7 +192,7 @@ public struct Fields: ~Copyable {
         return self.endKey(start)
     }
 
-    /// Whether a member can stand here, not within a value, and be written at all; counts when it cannot.
+    /// Whether a member is allowed here, outside of a value, and can be written; counts a repair if not.
     @inline(__always)
     private mutating func admitsMember(isFinite: Bool) -> Bool {
         self.isTouched = true
@@ -199,7 +201,7 @@ public struct Fields: ~Copyable {
         return false
     }
 
-    /// Parts the member from the one before; returns where it starts, which is what a refused key is cut back to.
+    /// Separates the member from the previous one; returns its start, to which a refused key is truncated.
     @inline(__always)
     private mutating func beginMember() -> Int {
         let start = self.buffer.count
@@ -241,9 +243,11 @@ public struct Fields: ~Copyable {
         return self.buffer.bytes[key.start..<key.start + key.byteCount].elementsEqual(text)
     }
 
-    /// Sorts out nearly all pairs of keys before their bytes are compared; eight bytes a step, the last from the end.
+    /// A hash that rules out nearly all pairs of keys before their bytes are compared; eight bytes per step, the last
+    /// from the end.
     ///
-    /// A product's high bits depend on all of its factors', its low ones do not: so each step folds them back.
+    /// The high bits of a product depend on all bits of its factors, the low ones do not, so each step folds the high
+    /// bits back.
     @inline(__always)
     private static func hash(_ bytes: UnsafeBufferPointer<UInt8>) -> UInt32 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
@@ -265,7 +269,7 @@ public struct Fields: ~Copyable {
         return UInt32(truncatingIfNeeded: hash)
     }
 
-    /// Writes the value that is awaited; a second one, or one where none can stand, is left out.
+    /// Writes the value for the current key; a second value, or one in the wrong place, is left out.
     @inline(__always)
     mutating func putValue(_ write: (inout LineBuffer) -> Void) {
         if self.admitsValue() { write(&self.buffer) }
@@ -281,7 +285,7 @@ public struct Fields: ~Copyable {
         return true
     }
 
-    /// Writes a list as the value that is awaited; elements that write nothing are left out.
+    /// Writes a list as the value for the current key; elements that write nothing are left out.
     mutating func putList(_ elements: some Sequence<some ScalarFieldValue>) {
         guard self.admitsValue() else { return }
         self.buffer.append(UInt8(ascii: "["))
@@ -302,10 +306,10 @@ public struct Fields: ~Copyable {
         self.buffer.append(UInt8(ascii: "]"))
     }
 
-    /// How many fields there are.
+    /// The number of fields.
     var count: Int { self.keys.count }
 
-    /// Takes over the fields of `other` from the `start`-th on, but those that are here already.
+    /// Copies the fields of `other` from index `start` on, except those that already exist.
     mutating func add(_ other: borrowing Fields, from start: Int) {
         guard !other.buffer.isOverflowing else { return }
         self.hasObjects = self.hasObjects || other.hasObjects
@@ -320,7 +324,7 @@ public struct Fields: ~Copyable {
         }
     }
 
-    /// Appends to `line` those members whose keys `winners` has not, each after a comma unless `isFirst`.
+    /// Appends the members whose keys are not in `winners` to `line`, each after a comma unless `isFirst`.
     package func appendMembers(to line: inout LineBuffer, without winners: borrowing Fields) {
         var needsComma = !winners.isEmpty
         for index in 0..<self.keys.count {
@@ -353,7 +357,7 @@ public struct Fields: ~Copyable {
         if let index = self.index(of: name) {
             let start = self.keys[index].start
             let end = index + 1 < self.keys.count ? self.keys[index + 1].start : self.buffer.count
-            // The comma before the last member goes with it.
+            // The comma before the last member is removed with it.
             let isLast = index + 1 == self.keys.count
             self.replace((isLast && index > 0 ? start - 1 : start)..<end, with: [])
             self.keys.remove(at: index)
@@ -362,7 +366,7 @@ public struct Fields: ~Copyable {
         self.editObjects(name) { _ in nil }
     }
 
-    /// Replaces a value by the hash of its text, that of a string without quotes and escapes; `null` stays.
+    /// Replaces a value with the hash of its text, for a string without quotes and escapes; `null` is kept.
     mutating func hash(_ name: String) {
         let salt = self.salt
         func hashed(_ value: UnsafeBufferPointer<UInt8>) -> [UInt8] {
@@ -380,7 +384,7 @@ public struct Fields: ~Copyable {
         self.editObjects(name, hashed)
     }
 
-    /// Changes the members of that name in the objects that fields have; `nil` takes one away.
+    /// Changes the members with that name in nested objects; `nil` removes a member.
     private mutating func editObjects(_ name: String, _ edit: (UnsafeBufferPointer<UInt8>) -> [UInt8]?) {
         guard self.hasObjects, !self.buffer.isOverflowing else { return }
         for index in 0..<self.keys.count {
@@ -425,7 +429,7 @@ public struct Fields: ~Copyable {
     }
 }
 
-/// Changes members of the objects within one value.
+/// Changes members of objects in a value.
 private enum ObjectEditor {
     /// - Parameter value: JSON that the client wrote: an object or a list.
     static func edit(
@@ -437,7 +441,7 @@ private enum ObjectEditor {
             do throws(JSONError) {
                 try tape.parse(bytes)
             } catch {
-                preconditionFailure("the client wrote a value that is no JSON: \(error)")
+                preconditionFailure("the client wrote a value that is not JSON: \(error)")
             }
             var output: [UInt8] = []
             Self.write(2, of: tape, name, change, into: &output)
@@ -484,7 +488,7 @@ private enum ObjectEditor {
         }
     }
 
-    /// As it stands there, a string with its quotes.
+    /// The value as written, with quotes if it is a string.
     private static func text(of index: Int, _ tape: borrowing JSONTape) -> [UInt8] {
         let bytes = Array(tape.bytes(of: index))
         guard tape[index].kind == .string else { return bytes }

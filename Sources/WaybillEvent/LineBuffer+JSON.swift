@@ -1,4 +1,4 @@
-/// JSON values (RFC 8259): strings with the escapes that must be, everything else verbatim; shortest numbers.
+/// Writes JSON values (RFC 8259): strings with only the necessary escapes, and the shortest form of numbers.
 extension LineBuffer {
     /// Appends `text` as a JSON string with its quotes.
     package mutating func appendString(_ text: String) {
@@ -26,7 +26,7 @@ extension LineBuffer {
         self.append(UInt8(ascii: "\""))
     }
 
-    /// Appends the first bytes of `text`, as many as fit `byteCountMax` without cutting a character's code in two.
+    /// Appends the first bytes of `text`, at most `byteCountMax`, without splitting a UTF-8 sequence.
     package mutating func appendString(_ text: String, byteCountMax: Int) {
         guard text.utf8.count > byteCountMax else { return self.appendString(text) }
         var end = text.utf8.index(text.utf8.startIndex, offsetBy: byteCountMax)
@@ -34,7 +34,7 @@ extension LineBuffer {
         self.appendString(String(text[..<end]))
     }
 
-    /// Appends UTF-8 as the inside of a JSON string.
+    /// Appends UTF-8 as the body of a JSON string.
     private mutating func appendEscaped(_ bytes: UnsafeBufferPointer<UInt8>) {
         var start = 0
         while start < bytes.count {
@@ -46,7 +46,8 @@ extension LineBuffer {
         }
     }
 
-    /// Where the first byte from `start` on is that needs an escape; eight bytes a step, the last step from the end.
+    /// The index of the first byte from `start` on that needs an escape; eight bytes per step, the last step from the
+    /// end.
     @inline(__always)
     private static func plainEnd(of bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
         var index = start
@@ -61,7 +62,7 @@ extension LineBuffer {
         return index
     }
 
-    /// Whether none of eight bytes needs an escape.
+    /// Whether none of the eight bytes needs an escape.
     @inline(__always)
     private static func isPlain(_ bytes: UnsafeRawPointer) -> Bool {
         let ones: UInt64 = 0x0101_0101_0101_0101
@@ -93,12 +94,12 @@ extension LineBuffer {
         }
     }
 
-    /// Appends an integer; beyond 2^53, where readers that count in doubles go wrong, as a string.
+    /// Appends an integer; beyond 2^53, where readers that use doubles are inexact, as a string.
     package mutating func appendNumber(_ value: Int64) {
         self.appendNumber(magnitude: value.magnitude, isNegative: value < 0)
     }
 
-    /// Appends an integer; beyond 2^53, where readers that count in doubles go wrong, as a string.
+    /// Appends an integer; beyond 2^53, where readers that use doubles are inexact, as a string.
     package mutating func appendNumber(_ value: UInt64) {
         self.appendNumber(magnitude: value, isNegative: false)
     }
@@ -113,7 +114,7 @@ extension LineBuffer {
 
     /// Appends the shortest decimal that reads back as `value`, which must be finite.
     ///
-    /// Numbers of up to 15 digits are written without a `String`; the others cost the standard library's.
+    /// Numbers of up to 15 digits are written without creating a `String`; others use the standard library's.
     package mutating func appendNumber(_ value: Double) {
         precondition(value.isFinite, "\(value) is not a JSON number")
         let magnitude = value.magnitude
@@ -122,7 +123,7 @@ extension LineBuffer {
             for fractionDigitCount in 0...15 {
                 let scaled = (magnitude * scale).rounded()
                 guard scaled < 9e15 else { break }
-                // Both are exact below 2^53 and 10^22, so the quotient is what the decimal's reader computes.
+                // Both are exact below 2^53 and 10^22, so a reader of the decimal computes the same quotient.
                 if scaled / scale == magnitude {
                     return self.appendFixed(
                         UInt64(scaled), fractionDigitCount: fractionDigitCount, isNegative: value.sign == .minus)

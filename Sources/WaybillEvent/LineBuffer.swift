@@ -1,13 +1,13 @@
-/// Bytes of a line in the making, in memory that is used again for the next line.
+/// The bytes of a line under construction, in memory that the next line reuses.
 ///
-/// Grows by doubling up to a limit and never beyond: what does not fit sets ``isOverflowing`` and is left out, so
-/// that a caller checks once at the end of a line.
+/// It grows by doubling up to a limit. Bytes that do not fit are left out and set ``isOverflowing``, so a caller checks
+/// only once, at the end of a line.
 package struct LineBuffer: ~Copyable {
     private var base: UnsafeMutablePointer<UInt8>
     private var capacity: Int
     private let byteCountMax: Int
     package private(set) var count = 0
-    /// More was appended than fits; the bytes are not a line.
+    /// Whether more was appended than fits; the bytes are then not a line.
     package private(set) var isOverflowing = false
 
     package init(capacity: Int = 256, byteCountMax: Int = EventLimits.lineByteCountMax) {
@@ -25,13 +25,13 @@ package struct LineBuffer: ~Copyable {
         self.count == 0
     }
 
-    /// Forgets the bytes and keeps the memory.
+    /// Removes all bytes and keeps the memory.
     package mutating func removeAll() {
         self.count = 0
         self.isOverflowing = false
     }
 
-    /// Forgets the bytes from `count` on.
+    /// Removes the bytes from index `count` on.
     package mutating func truncate(to count: Int) {
         precondition(count <= self.count, "\(count) bytes of \(self.count) cannot be kept")
         self.count = count
@@ -66,7 +66,8 @@ package struct LineBuffer: ~Copyable {
         self.append(UnsafeBufferPointer(rebasing: other.bytes[range]))
     }
 
-    /// Lets `body` put exactly `byteCount` bytes without asking for room each time; beyond the limit, nothing.
+    /// Lets `body` write exactly `byteCount` bytes without checking capacity each time; writes nothing beyond the
+    /// limit.
     @inline(__always)
     mutating func fill(_ byteCount: Int, _ body: (inout LineCursor) -> Void) {
         guard self.reserve(byteCount) else { return }
@@ -85,7 +86,7 @@ package struct LineBuffer: ~Copyable {
             UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
 
-    /// Room for `byteCount` more bytes; `false` beyond the limit.
+    /// Reserves capacity for `byteCount` more bytes; returns `false` beyond the limit.
     @inline(__always)
     private mutating func reserve(_ byteCount: Int) -> Bool {
         if self.count &+ byteCount <= self.capacity { return true }

@@ -1,6 +1,6 @@
-/// Where bytes of a line go, one behind the other, in room that was made for all of them before.
+/// Writes bytes of a line one after the other into capacity that was reserved before.
 ///
-/// Whoever has one has said how many bytes there will be (``LineBuffer/fill(_:_:)``): nothing here looks.
+/// Its user has declared the number of bytes (``LineBuffer/fill(_:_:)``): nothing is checked here.
 struct LineCursor {
     private(set) var next: UnsafeMutablePointer<UInt8>
 
@@ -32,7 +32,7 @@ struct LineCursor {
         if !buffer.isEmpty { self.put(buffer.bytes) }
     }
 
-    /// The last `digitCount` digits, with leading zeros; two a step.
+    /// Writes the last `digitCount` digits, with leading zeros; two per step.
     mutating func putDecimal(_ value: UInt64, digitCount: Int) {
         var rest = value
         var end = self.next + digitCount
@@ -49,7 +49,7 @@ struct LineCursor {
         if digitCount > 0 { end[-1] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest % 10) }
     }
 
-    /// The 36 characters of a UUID.
+    /// Writes the 36 characters of a UUID.
     @inline(__always)
     mutating func put(_ id: UniqueID) {
         let first = Self.hexadecimalDigits(UInt32(truncatingIfNeeded: id.high >> 32))
@@ -68,14 +68,15 @@ struct LineCursor {
         self.put(fourth)
     }
 
-    /// The bytes of a word, the lowest first.
+    /// Writes the bytes of a word, lowest first.
     @inline(__always)
     private mutating func put<Word: FixedWidthInteger>(_ word: Word) {
         UnsafeMutableRawPointer(self.next).storeBytes(of: word.littleEndian, as: Word.self)
         self.next += MemoryLayout<Word>.size
     }
 
-    /// Eight digits, the first in the lowest byte: nibbles are spread to bytes, then all become letters at once.
+    /// Eight digits, the first in the lowest byte: nibbles are spread to bytes, then all are converted to characters at
+    /// once.
     @inline(__always)
     static func hexadecimalDigits(_ value: UInt32) -> UInt64 {
         var nibbles = UInt64(value.byteSwapped)
@@ -99,7 +100,7 @@ struct LineCursor {
         return rest >= 10 ? digitCount &+ 1 : digitCount
     }
 
-    /// All pairs of digits.
+    /// The table of all pairs of digits.
     private static var pairs: UnsafePointer<UInt8> {
         let text: StaticString = """
             0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849\

@@ -1,15 +1,15 @@
-/// A destination of events, by the name its exports have.
+/// A destination of events, identified by the name of its exports.
 public struct ProviderID: Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
-    /// As in events and in export folders.
+    /// The name used in events and export folders.
     public let description: String
 
-    /// The provider of this name.
+    /// Creates the id of a provider.
     public init(_ name: String) {
-        precondition(!name.isEmpty, "a provider has a name")
+        precondition(!name.isEmpty, "a provider's name must not be empty")
         self.description = name
     }
 
-    /// The provider of this name.
+    /// Creates the id of a provider.
     public init(stringLiteral name: String) {
         self.init(name)
     }
@@ -36,13 +36,14 @@ public struct ProviderID: Hashable, Sendable, ExpressibleByStringLiteral, Custom
     public static var journald: ProviderID { "journald" }
 }
 
-/// What one provider gets instead of the event as it is.
+/// What a provider receives instead of the unchanged event.
 public struct ProviderOverride: ~Copyable {
-    /// Replaces the event's name.
+    /// The name for this provider; `nil` keeps the event's name.
     public var name: String?
-    /// Replace the event's own fields as soon as anything is put, be it `nil`; what the call site adds is added to these, too.
+    /// The fields for this provider: they replace the event's own as soon as anything is put, even `nil`; fields added
+    /// at the call site are added to them too.
     public var fields = Fields()
-    /// The provider does not get the event.
+    /// Whether the provider does not get the event.
     public var skip = false
 
     init() {}
@@ -58,7 +59,7 @@ public struct ProviderOverride: ~Copyable {
     }
 }
 
-/// One event's deviations: one slot for each provider, made at its first use.
+/// The overrides of an event, with one slot per provider, created on first use.
 public struct Overrides: ~Copyable {
     private final class Slot {
         var provider: ProviderID
@@ -69,15 +70,15 @@ public struct Overrides: ~Copyable {
         }
     }
 
-    /// What private values are hashed with.
+    /// The salt for hashing private values.
     var salt: PrivacySalt?
     private var slots: [Slot] = []
-    /// Slots beyond are left from earlier events.
+    /// The number of slots in use; later ones remain from earlier events.
     private var count = 0
 
     init() {}
 
-    /// What `provider` gets instead.
+    /// What `provider` receives instead of the unchanged event.
     public subscript(_ provider: ProviderID) -> ProviderOverride {
         _read {
             precondition(self.index(of: provider) != nil, "nothing is overridden for \(provider)")
@@ -115,7 +116,7 @@ public struct Overrides: ~Copyable {
         for slot in self.slots[..<self.count] { body(&slot.override.fields) }
     }
 
-    /// Adds fields to those of every provider that has fields of its own.
+    /// Adds fields for every provider with overridden fields.
     func add(_ fields: borrowing Fields, from start: Int) {
         for slot in self.slots[..<self.count] where slot.override.fields.isTouched {
             slot.override.fields.add(fields, from: start)
@@ -128,7 +129,7 @@ public struct Overrides: ~Copyable {
         return repairs
     }
 
-    /// Appends `,"overrides":{…}`, or nothing when no slot says anything.
+    /// Appends `,"overrides":{…}`, or nothing if no slot has an override.
     func append(to line: inout LineBuffer) {
         var isFirst = true
         for slot in self.slots[..<self.count] where !slot.override.isEmpty {

@@ -1,15 +1,15 @@
-/// Which events a provider gets.
+/// The events that a provider receives.
 public struct ProviderSubscription: Sendable {
     private let provider: ProviderID
-    /// `nil`: all.
+    /// The types of the events; `nil` for all events.
     private let types: [ObjectIdentifier]?
 
-    /// The provider gets every event.
+    /// Sends every event to the provider.
     public static func all(_ provider: ProviderID) -> ProviderSubscription {
         ProviderSubscription(provider: provider, types: nil)
     }
 
-    /// The provider gets events of these types, and what is said about the user.
+    /// Sends events of these types to the provider, and all `user` events.
     public static func only(_ provider: ProviderID, _ types: any Event.Type...) -> ProviderSubscription {
         ProviderSubscription(provider: provider, types: types.map { ObjectIdentifier($0) })
     }
@@ -19,7 +19,7 @@ public struct ProviderSubscription: Sendable {
         return types.contains(type)
     }
 
-    /// Appends `,"providers":[…]`, or nothing when there are no subscriptions, which means all providers.
+    /// Appends `,"providers":[…]`, or nothing if there are no subscriptions, which means all providers.
     static func append(
         _ subscriptions: [ProviderSubscription], for type: ObjectIdentifier, _ kind: EventKind,
         to line: inout LineBuffer

@@ -1,4 +1,4 @@
-/// SHA-256 (FIPS 180-4) of short texts: the client pulls in no package, and this one function is all it needs.
+/// SHA-256 (FIPS 180-4) for short texts; the client has no package dependencies and needs only this function.
 package enum SHA256 {
     /// The 32 bytes of the digest.
     package static func digest(_ message: [UInt8]) -> [UInt8] {
@@ -69,14 +69,14 @@ package enum SHA256 {
     ]
 }
 
-/// What makes private values of one install unlike those of any other: 32 random bytes that never leave it.
+/// The salt of an install's private values: 32 random bytes that never leave it.
 ///
-/// Its bytes stand in it, so that calls on many threads share no count of who uses them.
+/// Its bytes are stored inline, so calls on many threads do not share a reference count.
 package struct PrivacySalt: Hashable, Sendable {
     private let first: SIMD16<UInt8>
     private let second: SIMD16<UInt8>
 
-    /// `nil` unless there are 32 bytes.
+    /// `nil` unless `bytes` has 32 bytes.
     package init?(_ bytes: [UInt8]) {
         guard bytes.count == 32 else { return nil }
         self.first = SIMD16(bytes[..<16])
@@ -92,17 +92,17 @@ package struct PrivacySalt: Hashable, Sendable {
         self.first.indices.map { self.first[$0] } + self.second.indices.map { self.second[$0] }
     }
 
-    /// 32 hexadecimal digits that stand for `text`: equal texts of one install have equal ones.
+    /// The salted hash of `text` as 32 hexadecimal digits; equal texts of an install have equal hashes.
     package func hash(_ text: some Sequence<UInt8>) -> String {
         Self.hexadecimal(SHA256.digest(self.bytes + text).prefix(16))
     }
 
-    /// 64 hexadecimal digits.
+    /// The salt as 64 hexadecimal digits.
     package var hexadecimal: String {
         Self.hexadecimal(self.bytes[...])
     }
 
-    /// `nil` for anything but ``hexadecimal``.
+    /// Parses ``hexadecimal``; `nil` for anything else.
     package init?(hexadecimal text: String) {
         let digits = Array(text.utf8)
         guard digits.count == 64 else { return nil }

@@ -1,12 +1,12 @@
-/// Which share of events is kept.
+/// A rule for the share of events to keep.
 ///
 ///     configuration.sampling = [.events(0.1, ListScrolled.self), .users(0.5)]
 ///
-/// The first rule that knows an event's type decides. The same user, or the same event, meets the same decision
-/// everywhere and always; events that stayed say the rate. What is said about users, and Waybill's own events, stay.
-/// A user is known by their id, before it is said by the anonymous one: signing in may move them in or out.
+/// The first rule with an event's type decides. The decision for a user or an event is the same everywhere and at any
+/// time; kept events contain the rate. Events of kind `user` and Waybill's own are always kept. A user is identified by
+/// the user id, or by the anonymous id before sign-in: signing in may change the decision.
 ///
-/// A rate is a share of 1: 0 keeps nothing, 1 and more everything, and so does one that is no number.
+/// A rate is a share from 0 to 1: 0 keeps nothing; 1 or more, or NaN, keeps everything.
 public struct Sampling: Hashable, Sendable {
     package enum Unit: Hashable, Sendable {
         case user
@@ -14,19 +14,19 @@ public struct Sampling: Hashable, Sendable {
     }
 
     package let unit: Unit
-    /// From 0 to 1.
+    /// The share to keep, from 0 to 1.
     package let rate: Double
-    /// `nil`: all.
+    /// The types of the events; `nil` for all events.
     private let types: Set<ObjectIdentifier>?
     /// The member `,"sample_rate":…`; empty for rate 1.
     let member: [UInt8]
 
-    /// Keeps all events of a share of the users; of the given types, or of all.
+    /// Keeps all events of a share of the users, limited to the given types if any.
     public static func users(_ rate: Double, _ types: any Event.Type...) -> Sampling {
         Sampling(.user, rate, types)
     }
 
-    /// Keeps a share of the events; of the given types, or of all.
+    /// Keeps a share of the events, limited to the given types if any.
     public static func events(_ rate: Double, _ types: any Event.Type...) -> Sampling {
         Sampling(.event, rate, types)
     }
@@ -43,12 +43,12 @@ public struct Sampling: Hashable, Sendable {
         self.types?.contains(type) ?? true
     }
 
-    /// Whether what has this hash stays.
+    /// Whether a user or event with this hash is kept.
     package func keeps(_ hash: UInt64) -> Bool {
         Double(hash >> 11) * 0x1p-53 < self.rate
     }
 
-    /// The hash of a user or anonymous id: FNV-1a, then the end of SplitMix64 to spread it over all bits.
+    /// The hash of a user or anonymous id: FNV-1a, then the finalizer of SplitMix64 to spread it over all bits.
     package static func hash(_ text: String) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }

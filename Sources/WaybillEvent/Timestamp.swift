@@ -1,15 +1,15 @@
-/// `YYYY-MM-DDTHH:MM:SS.mmmZ` (RFC 3339, UTC), with the text of the last second kept.
+/// Formats times as `YYYY-MM-DDTHH:MM:SS.mmmZ` (RFC 3339, UTC), with the text of the last second cached.
 package struct Timestamp: ~Copyable {
     private var second: UInt64 = .max
-    /// The kept second, `YYYY-MM-DDTHH:MM:SS.`.
+    /// The cached second, `YYYY-MM-DDTHH:MM:SS.`.
     private var text = LineBuffer(capacity: 32)
 
-    /// 9999-12-31T23:59:59.999Z, the last time that the format holds.
+    /// 9999-12-31T23:59:59.999Z, the last time that the format can represent.
     private static let millisecondsMax: Int64 = 253_402_300_799_999
 
     package init() {}
 
-    /// Appends the 24 characters; times that the format cannot hold become its first (1970) or last.
+    /// Appends the 24 characters; times outside the format's range become its first (1970) or last time.
     package mutating func append(_ milliseconds: Int64, to line: inout LineBuffer) {
         line.fill(Self.byteCount) { self.put(milliseconds, to: &$0) }
     }
@@ -26,7 +26,8 @@ package struct Timestamp: ~Copyable {
         cursor.put(UInt8(ascii: "Z"))
     }
 
-    /// Days to civil date after Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
+    /// Converts days to a civil date, after Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms",
+    /// `civil_from_days`.
     @inline(never)
     private mutating func render(_ second: UInt64) {
         self.second = second

@@ -8,7 +8,7 @@ package struct UniqueID: Hashable, Sendable {
         self.low = low
     }
 
-    /// Version 4: random but for the six bits that say so.
+    /// Version 4: random except for the six bits of version and variant.
     package static func random(_ generator: inout some RandomNumberGenerator) -> UniqueID {
         UniqueID(
             high: generator.next() & 0xFFFF_FFFF_FFFF_0FFF | 0x4000,
@@ -22,13 +22,13 @@ package struct UniqueID: Hashable, Sendable {
             low: random & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000)
     }
 
-    /// Version 7 on its own: sorts by time, not against others of the same millisecond.
+    /// A single version 7 id: it sorts by time, but not relative to others of the same millisecond.
     package static func timed(_ milliseconds: Int64, _ generator: inout some RandomNumberGenerator) -> UniqueID {
         let random = generator.next()
         return self.timed(UInt64(clamping: milliseconds), counter: random >> 52, random: generator.next())
     }
 
-    /// 36 lower-case characters.
+    /// The id as 36 lower-case characters.
     package var text: String {
         var buffer = LineBuffer(capacity: 36)
         buffer.append(self)
@@ -43,10 +43,10 @@ extension LineBuffer {
     }
 }
 
-/// Version 7 ids that rise strictly, whatever the clock does.
+/// Generates version 7 ids that strictly increase, whatever the clock does.
 ///
-/// Within a millisecond the counter rises (RFC 9562, section 6.2, method 1); when it is full, or the clock went
-/// back, the last time is kept or moved on by one, so that an id may say a later time than its event's `ts`.
+/// Within a millisecond the counter increases (RFC 9562, section 6.2, method 1). When it is full or the clock went
+/// back, the last time is kept or increased by one, so an id may have a later time than its event's `ts`.
 package struct UniqueIDSequence: Sendable {
     private var milliseconds: UInt64 = 0
     private var counter: UInt64 = 0
@@ -57,7 +57,7 @@ package struct UniqueIDSequence: Sendable {
         let now = UInt64(clamping: milliseconds)
         if now > self.milliseconds {
             self.milliseconds = now
-            // The top bit stays free: at least 2048 ids fit the millisecond.
+            // The top bit stays free: at least 2048 ids fit in a millisecond.
             self.counter = random >> 53
         } else if self.counter < 0xFFF {
             self.counter += 1

@@ -1,32 +1,32 @@
-/// One of the many users of a server, said with each of their events.
+/// One of the many users of a server, passed with each of their events.
 ///
 ///     waybill.track(Checkout(cart: cart), by: Visitor(user: account.id, anonymous: cookie))
 ///
-/// An app has one user and says so with `setUser`; a server has as many as it has requests. A visitor's event says nothing
-/// that belongs to the process: no current screen, no time since the event before, no user, no consent of its own. One
-/// of a visitor who does not allow analytics is not stored.
+/// An app has one user, set with `setUser`; a server has a different one with each request. A visitor's event has
+/// nothing that belongs to the process: no current screen, no time since the previous event, no user or consent of the
+/// client. Events of visitors without consent to analytics are not stored.
 public struct Visitor: Hashable, Sendable {
-    /// The app's own id of the user, at most 256 bytes.
+    /// The app's id of the user, at most 256 bytes of UTF-8.
     public var user: String?
     /// The id of the browser or device, 5 to 256 bytes.
     ///
-    /// Without one, a hash of the user's stands in its place.
+    /// Without it, a hash of the user's id is used.
     public var anonymous: String?
-    /// The session, a version 7 UUID in lower case, as `Visitor.newSession()` makes them; without one, the server's own.
+    /// The session: a version 7 UUID in lower case, as created by `Visitor.newSession()`; without it, the server's own.
     public var session: String?
-    /// Ids that only a vendor's SDK can issue.
+    /// Ids issued by vendors' SDKs.
     public var vendorIDs: [ProviderID: String] = [:]
-    /// What the visitor allowed; `nil`: never asked.
+    /// The visitor's consent; `nil` if unknown.
     public var consent: Consent?
 
-    /// A visitor; one of `user` and `anonymous` must be given.
+    /// Creates a visitor; at least one of `user` and `anonymous` is required.
     public init(user: String? = nil, anonymous: String? = nil, session: String? = nil) {
         self.user = user
         self.anonymous = anonymous
         self.session = session
     }
 
-    /// Whether events can say it.
+    /// Whether the visitor is valid in events.
     var isValid: Bool {
         guard self.user != nil || self.anonymous != nil else { return false }
         if let user, user.isEmpty || user.utf8.count > EventLimits.userByteCountMax { return false }
@@ -59,14 +59,14 @@ public struct Visitor: Hashable, Sendable {
     }
 }
 
-/// What somebody allowed.
+/// The consent of a user or visitor.
 public struct Consent: Hashable, Sendable {
-    /// Analytics; without it their events are not stored.
+    /// Consent to analytics; without it the user's events are not stored.
     public var analytics: Bool
-    /// Advertising.
+    /// Consent to advertising.
     public var ads: Bool
 
-    /// What somebody allowed.
+    /// Creates a consent.
     public init(analytics: Bool, ads: Bool) {
         self.analytics = analytics
         self.ads = ads
