@@ -3,30 +3,31 @@ internal import Synchronization
 public import Waybill
 internal import WaybillSystem
 
-/// Where log calls become events: a client, the rules for it, and the counts.
+/// Turns log calls into events: a client, the options, and counters.
 ///
 ///     let bridge = LogBridge(waybill)
 ///     LoggingSystem.bootstrap { label in WaybillLogHandler(label: label, bridge: bridge) }
 ///
-/// One for all loggers of a client is enough. Messages are stored as they are, up to 4096 bytes: what is private
-/// belongs into metadata.
+/// One bridge serves all loggers of a client. Messages are stored unchanged, up to 4096 bytes: put private values into
+/// metadata.
 ///
-/// Observers of single event types do not see these events. An observer of all events may log: its calls become no
-/// events, or each would bring the next. That holds for calls on the thread that shows it events; an observer that
-/// hands its work to other threads, and logs there, must leave out the events of this name itself.
+/// Observers of single event types do not see these events. An observer of all events may log: its log calls do not
+/// become events, because each would cause the next. This applies to calls on the observer's thread. An observer that
+/// logs on other threads must itself ignore the events with this name.
 public final class LogBridge: Sendable {
-    /// What becomes an event, and how.
+    /// Which log calls become events, and how.
     public struct Options: Sendable {
-        /// The events' name; the exports take the urgency of events named "log" from their level.
+        /// The name of the events; exports derive the severity of events named "log" from their level.
         public var name = "log"
-        /// Calls below become no events, whatever a logger's own level says.
+        /// The minimum level: calls below it never become events, regardless of a logger's own level.
         public var minimumLevel = Logger.Level.info
-        /// Which metadata is private.
+        /// The rules for private metadata.
         public var privacy = MetadataPrivacyRules.marked
-        /// Whether events say where in the code the call stands: `source`, `file`, `function`, `line`.
+        /// Whether events include the code location of the call: `source`, `file`, `function`, `line`.
         public var includesLocation = false
 
-        /// Events named "log", from `info` on, with private what is marked so, without locations.
+        /// Creates the default options: events named "log", from `info` on, values marked as private hidden, no
+        /// locations.
         public init() {}
     }
 
@@ -34,32 +35,32 @@ public final class LogBridge: Sendable {
     let options: Options
     private let counts = Mutex(Counters())
 
-    /// Log calls become events of this client.
+    /// Creates a bridge to a client.
     public init(_ waybill: WaybillClient, _ options: Options = Options()) {
         self.waybill = waybill
         self.options = options
     }
 
-    /// What log calls lost on their way; drops of whole events are among the client's `counters`.
+    /// Counters of losses in log calls; drops of whole events are in the client's `counters`.
     public struct Counters: Hashable, Sendable {
-        /// Calls that an observer made while it saw an event: their events would come back to it.
+        /// Calls made by an observer while it handled an event: their events would return to it.
         public internal(set) var fromObservers: UInt64 = 0
-        /// Calls made by the values of another log call, or by its metadata provider.
+        /// Calls made by values of another log call, or by its metadata provider.
         public internal(set) var reentrant: UInt64 = 0
-        /// Texts that were cut to their limit.
+        /// Texts truncated to their limit.
         public internal(set) var cutTexts: UInt64 = 0
-        /// Metadata values left out: too many bytes in all, too deep, or too long a name.
+        /// Metadata values left out: too many bytes in total, nested too deep, or with too long a name.
         public internal(set) var leftOutFields: UInt64 = 0
 
         init() {}
     }
 
-    /// What log calls lost so far.
+    /// The losses so far.
     public var counters: Counters {
         self.counts.withLock { $0 }
     }
 
-    /// The name that the client gives the threads of its observers.
+    /// The name of the client's observer threads.
     private static let observerThreadName = "waybill-observe"
 
     func record(_ event: LogEvent, by handler: borrowing WaybillLogHandler) {

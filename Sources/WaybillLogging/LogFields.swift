@@ -1,23 +1,23 @@
 internal import Logging
 internal import Waybill
 
-/// What a log call may bring to its event; bytes are those of the line, escapes included.
+/// Limits on the fields of a log call; bytes are those in the line, including escapes.
 ///
-/// Half of a line (32 KiB) stays for the context and the fields that the app registered.
+/// Half of a line (32 KiB) is left for the context and registered fields.
 package enum LogLimits {
-    /// Longer messages are cut.
+    /// Longer messages are truncated.
     package static let messageByteCountMax = 4096
-    /// Longer values of metadata are cut.
+    /// Longer metadata values are truncated.
     package static let valueByteCountMax = 1024
-    /// Values of longer names, flattened, are left out.
+    /// Values with longer names, after flattening, are left out.
     package static let nameByteCountMax = 255
-    /// Values beyond are left out.
+    /// Values beyond this total are left out.
     package static let fieldsByteCountMax = 16 << 10
-    /// Values in more dictionaries and lists than these are left out.
+    /// Values nested deeper than this are left out.
     package static let depthMax = 8
 }
 
-/// Puts one log call's fields within ``LogLimits``, private values replaced.
+/// Adds a log call's fields within ``LogLimits``, with private values replaced.
 struct LogFields {
     struct Losses: Hashable {
         var cutTexts: UInt64 = 0
@@ -28,10 +28,10 @@ struct LogFields {
     private var room = LogLimits.fieldsByteCountMax
     private(set) var losses = Losses()
 
-    /// Quotes, colon and comma of a member.
+    /// The bytes of a member's quotes, colon and comma.
     private static let memberByteCount = 6
 
-    /// The names of the call's own fields; metadata of such a name becomes `metadata.<name>`.
+    /// The names of the call's own fields; metadata with such a name becomes `metadata.<name>`.
     private static let reservedNames: Set<String> = [
         "level", "message", "logger", "source", "file", "function", "line", "log.cut", "log.left_out",
     ]
@@ -40,7 +40,7 @@ struct LogFields {
         self.privacy = privacy
     }
 
-    /// Puts metadata sorted by its keys: dictionaries have no order.
+    /// Adds metadata sorted by key, because dictionaries have no order.
     mutating func put(_ metadata: Logger.Metadata, into fields: inout Fields) {
         for (key, value) in metadata.sorted(by: { $0.key < $1.key }) {
             self.put(Self.reservedNames.contains(key) ? "metadata.\(key)" : key, value, depth: 0, into: &fields)
@@ -66,7 +66,7 @@ struct LogFields {
         }
     }
 
-    /// A value that JSON has a better type for than text.
+    /// A value with a more specific JSON type than text.
     private static func number(_ value: any CustomStringConvertible) -> Scalar? {
         switch value {
         case let value as Int: .integer(value)
@@ -90,7 +90,7 @@ struct LogFields {
         }
     }
 
-    /// Puts a text, cut at its limit.
+    /// Adds a text, truncated to its limit.
     mutating func put(
         _ name: String, _ text: String, byteCountMax: Int = LogLimits.valueByteCountMax, into fields: inout Fields
     ) {
@@ -114,20 +114,20 @@ struct LogFields {
 extension Fields {
     static var privateByteCount: Int { 9 }
 
-    /// Puts a field whose value must not be stored in clear; the one place that decides what stands there instead.
+    /// Adds a private field; only this method decides what is stored instead of its value.
     mutating func putPrivate(_ name: String, _ text: String) {
         self.put(name, "<private>")
     }
 }
 
-/// Text as it stands in a line, between its quotes.
+/// Text as encoded in a line, between its quotes.
 enum LineText {
-    /// Bytes of a text in a line.
+    /// The number of bytes of a text in a line.
     static func byteCount(of text: String) -> Int {
         text.utf8.reduce(0) { $0 + Self.byteCount(of: $1) }
     }
 
-    /// The first characters of a text that fill at most `byteCountMax` bytes of a line, and the bytes they do fill.
+    /// The first characters of a text that take at most `byteCountMax` bytes in a line, and the bytes they take.
     static func prefix(of text: String, byteCountMax: Int) -> (text: String, byteCount: Int) {
         let whole = Self.byteCount(of: text)
         if whole <= byteCountMax { return (text, whole) }

@@ -1,19 +1,19 @@
 public import Logging
 
-/// What a log call says about one of its values (swift-log's SLG-0004, "Metadata value attributes").
+/// The privacy of a value in a log call (swift-log's SLG-0004, "Metadata value attributes").
 ///
 ///     logger.info("signed in", metadata: ["user": "\(user, privacy: .private)", "method": "\(method)"])
 ///
-/// swift-log itself defines no attribute; those of other packages are made known by ``MetadataPrivacyRules``.
+/// swift-log itself defines no attributes; add those of other packages with ``MetadataPrivacyRules``.
 public enum MetadataPrivacy: Int64, Logger.MetadataValueAttributes.Attribute {
-    /// The value is not stored in clear.
+    /// The value is not stored.
     case `private` = 1
-    /// The value is stored, also where others are private unless they say so.
+    /// The value is stored, even if values are private by default.
     case `public` = 2
 }
 
 extension Logger.MetadataValue.StringInterpolation {
-    /// Appends a value and says how private it is; private wins where one text holds both.
+    /// Appends a value with its privacy; a text with both kinds of values is private.
     public mutating func appendInterpolation<T: CustomStringConvertible & Sendable>(
         _ value: T, privacy: MetadataPrivacy
     ) {
@@ -23,15 +23,15 @@ extension Logger.MetadataValue.StringInterpolation {
     }
 }
 
-/// Which values of metadata are private; those that are become `<private>`.
+/// The rules for which metadata values are private; private values become `<private>`.
 public struct MetadataPrivacyRules: Sendable {
     private let isPrivateUnlessMarked: Bool
     private var marksPrivate: [@Sendable (Logger.MetadataValueAttributes) -> Bool]
     private var marksPublic: [@Sendable (Logger.MetadataValueAttributes) -> Bool]
 
-    /// Private is what is marked so.
+    /// Values are private if they are marked as private.
     public static let marked = MetadataPrivacyRules(isPrivateUnlessMarked: false)
-    /// Private is all that is not marked public.
+    /// Values are private unless they are marked as public.
     public static let unlessPublic = MetadataPrivacyRules(isPrivateUnlessMarked: true)
 
     private init(isPrivateUnlessMarked: Bool) {
@@ -40,14 +40,15 @@ public struct MetadataPrivacyRules: Sendable {
         self.marksPublic = [{ $0[MetadataPrivacy.self] == .public }]
     }
 
-    /// These rules, with another package's attribute that marks private values, as in `.private(Sensitivity.sensitive)`.
+    /// Returns these rules with another package's attribute for private values, such as
+    /// `.private(Sensitivity.sensitive)`.
     public func `private`<A: Logger.MetadataValueAttributes.Attribute>(_ mark: A) -> MetadataPrivacyRules {
         var rules = self
         rules.marksPrivate.append { $0[A.self]?.rawValue == mark.rawValue }
         return rules
     }
 
-    /// These rules, with another package's attribute that marks public values.
+    /// Returns these rules with another package's attribute for public values.
     public func `public`<A: Logger.MetadataValueAttributes.Attribute>(_ mark: A) -> MetadataPrivacyRules {
         var rules = self
         rules.marksPublic.append { $0[A.self]?.rawValue == mark.rawValue }

@@ -1,34 +1,34 @@
-/// A backend for swift-log: log calls become events, beside what the app tracks itself.
+/// A backend for swift-log that stores log calls as events, in addition to the events the app tracks.
 ///
-/// Constraints: a log call costs about twice a `track` of the same fields; at most 16 KiB of a line are its
-/// fields; no value that is marked private is stored in clear; a log call never leads to another.
+/// Constraints: a log call costs about twice a `track` with the same fields; its fields take at most 16 KiB of a line;
+/// values marked private are never stored; a log call never causes another one.
 ///
 ///     Logger ──▶ WaybillLogHandler ──▶ metadata of handler, provider, call ──▶ WaybillClient.track ──▶ one line
-///                                      merged, sorted, flattened, cut
+///                                      merged, sorted, flattened, truncated
 ///
 ///     "data":{"level":"warning","message":"slow","logger":"shop.http","request.id":"r-1","user":"<private>"}
 ///
-/// One call's life: the level is compared; a call out of another log call's own values, or from an observer of
-/// events, is counted and left out; the metadata is merged and each value is judged, cut and put; what was cut is
+/// Life of a call: the level is compared; a call made by values of another log call, or by an observer of events, is
+/// counted and ignored; metadata is merged, and each value is checked, truncated and added; truncated values are
 /// counted here and in the event.
 ///
-/// Why not every log call: events are kept for long and shipped; what libraries say at `debug` is worth neither.
+/// Why not every log call: events are shipped and kept for a long time, which libraries' `debug` output is not worth.
 public import Logging
 
-/// A `LogHandler` whose log calls become events.
+/// A `LogHandler` that stores log calls as events.
 ///
-/// A value, as swift-log asks for: a change of level or metadata is seen by this copy alone.
+/// It has value semantics, as swift-log requires: a change of level or metadata affects only this copy.
 public struct WaybillLogHandler: LogHandler {
     let label: String
     private let bridge: LogBridge
-    /// The level from which on the logger calls; starts as the bridge's own minimum.
+    /// The minimum level of calls to handle; initially the bridge's minimum.
     public var logLevel: Logger.Level
-    /// What every event of this handler says.
+    /// The metadata of every event of this handler.
     public var metadata = Logger.Metadata()
-    /// What says more of each call, as its task's trace.
+    /// A provider of additional metadata for each call, such as a trace id.
     public var metadataProvider: Logger.MetadataProvider?
 
-    /// A handler for the logger of that label.
+    /// Creates a handler for the logger with this label.
     public init(
         label: String, bridge: LogBridge, metadataProvider: Logger.MetadataProvider? = LoggingSystem.metadataProvider
     ) {
@@ -49,7 +49,7 @@ public struct WaybillLogHandler: LogHandler {
         self.bridge.record(event, by: self)
     }
 
-    /// The handler's metadata, overridden by the provider's, overridden by the call's; with the error's type and text.
+    /// The handler's metadata, overridden by the provider's and then by the call's, with the error's type and text.
     func metadata(of event: LogEvent) -> Logger.Metadata {
         var merged = self.metadata
         if let provider = self.metadataProvider {

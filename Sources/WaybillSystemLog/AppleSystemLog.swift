@@ -3,7 +3,7 @@
     internal import WaybillSystem
     internal import os
 
-    /// Hands events to the unified log: subsystem is the app's bundle, category the event's kind.
+    /// Passes events to the unified log: the subsystem is the app's bundle, the category the event's kind.
     struct SystemLogSender: ~Copyable {
         private let privacy: SystemLogObserver.Privacy
         private(set) var counters = SystemLogCounters()
@@ -36,7 +36,7 @@
             self.counters.sent += 1
         }
 
-        /// `.info` is kept in memory only; `.default` is what notices and warnings are there.
+        /// `.info` is kept only in memory; notices and warnings use `.default`.
         private static func level(of severity: Severity) -> OSLogType {
             switch severity {
             case .critical: .fault

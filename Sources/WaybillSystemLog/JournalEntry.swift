@@ -2,19 +2,19 @@
     internal import Waybill
     internal import WaybillSystem
 
-    /// One event as journald's native protocol has it, in memory that the next event uses again.
+    /// Encodes an event for journald's native protocol, in memory that the next event reuses.
     ///
     ///     NAME=value LF                                        a value without LF
     ///     NAME LF  length, 64 bits, little-endian  value LF    a value with one
     ///
-    /// Names are those of the journald export, without the fields that begin with `_`, which are journald's own.
-    /// systemd's docs/JOURNAL_NATIVE_PROTOCOL.md, read 2026-11-22.
+    /// Field names are those of the journald export, without fields that begin with `_`, which are reserved by
+    /// journald. systemd's docs/JOURNAL_NATIVE_PROTOCOL.md, read 2026-11-22.
     struct JournalEntry {
-        /// journald refuses entries of more than 1024 fields (`ENTRY_FIELD_COUNT_MAX`), its own among them.
+        /// journald refuses entries of more than 1024 fields (`ENTRY_FIELD_COUNT_MAX`), including its own.
         static let fieldCountMax = 1000
-        /// journald leaves out fields of longer names (`field_name_is_valid`).
+        /// journald drops fields with longer names (`field_name_is_valid`).
         static let fieldNameByteCountMax = 64
-        /// Local use 0 (RFC 5424, section 6.2.1), as the exports have it.
+        /// Local use 0 (RFC 5424, section 6.2.1), as in the exports.
         static let facility = 16
 
         private(set) var bytes: [UInt8] = []
@@ -81,11 +81,11 @@
         }
     }
 
-    /// Names of fields in the alphabet of a system log.
+    /// Converts names of fields to the alphabet of a system log.
     enum PlainName {
-        /// The name with `_` for each character outside the alphabet; `X` and its CRC-32 when nothing else is left.
+        /// The name with `_` for each character outside the alphabet; `X` and its CRC-32 if nothing else is left.
         ///
-        /// - Parameter byte: what stands for an ASCII byte; `nil` for one outside the alphabet.
+        /// - Parameter byte: returns the replacement for an ASCII byte; `nil` for one outside the alphabet.
         static func text(_ name: String, byteCountMax: Int, _ byte: (UInt8) -> UInt8?) -> String {
             let underscore = UInt8(ascii: "_")
             let characters = name.utf8.filter { $0 & 0xC0 != 0x80 }.prefix(byteCountMax)

@@ -1,7 +1,7 @@
 #if !canImport(os)
     internal import WaybillSystem
 
-    /// Where an event can go, the best first.
+    /// The routes for events, best first.
     enum Route: Int, CaseIterable {
         case journal
         case syslogDatagram
@@ -10,26 +10,26 @@
         var next: Route? { Route(rawValue: self.rawValue + 1) }
     }
 
-    /// Which route to offer an event to; decides, and opens nothing.
+    /// Decides which route to offer an event to; opens nothing itself.
     ///
-    /// An event goes to the route that took the last one. When there is none, when it is gone, and when it is not the
-    /// best, all are tried in order, at most once in ``searchInterval``.
+    /// An event goes to the route that accepted the last one. If there is none, if it is gone, or if it is not the
+    /// best, all are tried in order, at most once per ``searchInterval``.
     struct RouteChoice {
-        /// A second of events is lost at most when a log comes back; a search is three system calls that fail.
+        /// At most one second of events is lost when a log returns; a search costs three failing system calls.
         static let searchInterval = Duration.seconds(1)
 
         private var current: Route?
         private var isSearching = false
-        /// When the next search may begin.
+        /// The earliest time of the next search.
         private var searchTime = MonotonicTime(nanoseconds: .min)
 
-        /// The route to offer an event to first; `nil` when none can be.
+        /// The first route to offer an event to; `nil` if there is none.
         mutating func first(at now: MonotonicTime) -> Route? {
             if self.current == .journal { return .journal }
             return self.search(from: .journal, at: now) ?? self.current
         }
 
-        /// The route to offer the event to when one is gone; `nil` when none can be.
+        /// The next route to offer the event to after one was gone; `nil` if there is none.
         mutating func next(after route: Route, at now: MonotonicTime) -> Route? {
             if self.current == route { self.current = nil }
             if self.isSearching {
@@ -39,7 +39,7 @@
             return self.search(from: route == .journal ? .syslogDatagram : .journal, at: now)
         }
 
-        /// The route is there, whether it had room or not.
+        /// Records that the route exists, whether or not it had room.
         mutating func found(_ route: Route) {
             self.current = route
             self.isSearching = false

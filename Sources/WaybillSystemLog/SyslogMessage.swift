@@ -3,26 +3,27 @@
     internal import Waybill
     internal import WaybillSystem
 
-    /// One event as the C library's syslog(3) would send it to `/dev/log`, in memory that the next event uses again.
+    /// Encodes an event like the C library's syslog(3) for `/dev/log`, in memory that the next event reuses.
     ///
     ///     <134>Mar  1 18:14:19 com.example.shop[4711]: Product Tapped id="…" seq="42" kind="action" d.price="39900"
     ///     |PRI|<-- RFC 3164 -->|<----- TAG ----->|PID|  |<-- name -->|<-- as in the export's structured data ----->|
     ///
-    /// RFC 3164 and not 5424, which the local sockets of rsyslog, syslog-ng, busybox and journald do not all read;
-    /// no host name, as all of them expect. The time is local time: that is what these lines mean.
+    /// The format is RFC 3164, because the local sockets of rsyslog, syslog-ng, busybox and journald do not all read
+    /// RFC 5424; there is no host name, as all of them expect. The time is local time, as usual in this format.
     struct SyslogMessage {
-        /// What every receiver should take (RFC 5424, section 6.1); longer messages lose parameters from the end.
+        /// The length that every receiver should accept (RFC 5424, section 6.1); longer messages lose parameters from
+        /// the end.
         static let byteCountMax = 2048
         /// RFC 3164, section 4.1.3.
         private static let tagByteCountMax = 32
         private static let parameterNameByteCountMax = 32
-        /// Room for ` more="123456"`.
+        /// Space for ` more="123456"`.
         private static let moreByteCount = 16
 
         private(set) var bytes: [UInt8] = []
         private var leftOutCount = 0
 
-        /// - Parameter minutesEast: of UTC, where the process runs.
+        /// - Parameter minutesEast: the process's offset from UTC.
         mutating func encode(
             _ event: EventView, _ privacy: SystemLogObserver.Privacy, minutesEast: (WallTime) -> Int
         ) {
@@ -82,7 +83,7 @@
             }
         }
 
-        /// Puts a parameter when there is room for it, and none behind one that had no room.
+        /// Adds a parameter if there is room, and none after the first one without room.
         private mutating func put(_ name: String, _ value: String?) {
             guard let value else { return }
             let start = self.bytes.count
@@ -99,7 +100,7 @@
         /// RFC 5424, section 6.3.3.
         private static let escapedBytes: [UInt8] = [UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "]")]
 
-        /// Control characters become spaces, as a line is a line; a backslash comes before what is escaped.
+        /// Control characters become spaces, so that the message stays on one line; escaped characters get a backslash.
         private mutating func append(_ text: String, escaping escapedBytes: [UInt8] = []) {
             for byte in text.utf8 {
                 if escapedBytes.contains(byte) { self.bytes.append(UInt8(ascii: "\\")) }
@@ -108,9 +109,9 @@
         }
     }
 
-    /// The zone that the process runs in.
+    /// The time zone of the process.
     enum LocalZone {
-        /// Minutes east of UTC at a time, by `localtime_r(3)`.
+        /// The offset from UTC at a time, in minutes east, by `localtime_r(3)`.
         static func minutesEast(at time: WallTime) -> Int {
             var seconds = time_t(time.milliseconds / 1000)
             var parts = tm()

@@ -4,15 +4,15 @@
     internal import Waybill
     internal import WaybillSystem
 
-    /// Where the machine's log listens.
+    /// The sockets of the machine's log.
     package struct SystemLogSockets: Sendable {
         /// journald's native socket.
         package var journal = "/run/systemd/journal/socket"
-        /// What syslog(3) writes to.
+        /// The socket that syslog(3) writes to.
         package var syslog = "/dev/log"
-        /// Bytes that may wait in the kernel for journald (docs/JOURNAL_NATIVE_PROTOCOL.md: "should bump up").
+        /// The size of the send buffer to journald (docs/JOURNAL_NATIVE_PROTOCOL.md: "should bump up").
         ///
-        /// Room for some hundred events that journald has yet to read; the kernel gives `net.core.wmem_max` at most.
+        /// Room for some hundred events that journald has not read yet; the kernel allows at most `net.core.wmem_max`.
         package var sendBufferByteCount = 1 << 20
 
         package init() {}
@@ -24,7 +24,7 @@
             case sent
             case full
             case tooLarge
-            /// Nobody is there, or nobody that lets us in.
+            /// There is no listener, or no permission.
             case gone
         }
 
@@ -33,7 +33,7 @@
         private var choice = RouteChoice()
         private var entry = JournalEntry()
         private var message = SyslogMessage()
-        /// Sends to both paths; needs no connection, so a log that was started anew gets the next event.
+        /// Sends to both paths; it needs no connection, so a restarted log gets the next event.
         private var datagrams: Int32 = -1
         private var stream: Int32 = -1
         private(set) var counters = SystemLogCounters()
@@ -100,7 +100,7 @@
                 waybill_send_datagram(self.datagrams, self.sockets.syslog, bytes, UInt(bytes.count)))
         }
 
-        /// A descriptor that this process may not have is a lack of room, and tried again with the next event.
+        /// A missing file descriptor counts as lack of room and is retried with the next event.
         private mutating func openDatagrams() -> Bool {
             if self.datagrams < 0 {
                 self.datagrams = waybill_open_datagrams(Int32(clamping: self.sockets.sendBufferByteCount))
@@ -113,8 +113,8 @@
             guard self.stream >= 0 else { return Self.answer(errno) }
             let bytes = self.message.bytes + [0]
             let error = waybill_send_stream(self.stream, bytes, UInt(bytes.count))
-            // Linux takes at least half of the smallest send buffer (2240 bytes) whole or not at all; were a message
-            // cut, only a new connection could say where the next one begins.
+            // Linux accepts messages up to half the smallest send buffer (2240 bytes) whole or not at all; after a
+            // truncated message, only a new connection could mark the start of the next one.
             let answer = Self.answer(error)
             switch answer {
             case .sent, .full: break

@@ -1,28 +1,28 @@
 #if canImport(UIKit) && !os(watchOS)
     public import UIKit
 
-    /// Shows the events that it sees as alerts, over whatever the app shows.
+    /// Shows observed events as alerts over the app's current view controller.
     ///
     ///     waybill.observe(.only(AlertObserver(), PlaylistScreen.self))
     ///
-    /// For debug builds. One alert at a time, in the order of the events; more than three that wait become one. An
-    /// alert is presented on the topmost controller, however many are presented over one another; while that is an
-    /// alert, or on its way in or out, it waits.
+    /// For debug builds. Alerts are shown one at a time, in the order of events; if more than three wait, they are
+    /// merged into one. An alert is presented on the topmost presented controller; while that is an alert, or is being
+    /// presented or dismissed, it waits.
     @MainActor
     public final class AlertObserver: EventObserver {
-        /// How long to wait before looking again whether an alert is gone, or can be presented.
+        /// The interval for checking whether an alert was dismissed, or can be presented.
         ///
-        /// Short enough to seem immediate. UIKit tells nobody that an alert is gone when its presenter was dismissed
-        /// under it, so a look from time to time is the one sign that never fails to come.
+        /// Short enough to seem immediate. UIKit does not report an alert's end when its presenter is dismissed, so
+        /// only polling detects it reliably.
         private static let interval = Duration.milliseconds(250)
 
-        /// The alerts that wait.
+        /// The waiting alerts.
         public nonisolated let feed = AlertFeed()
 
         private let root: () -> UIViewController?
         private var showing: Task<Void, Never>?
 
-        /// Shows alerts over the controller that `root` returns, or over what is presented there.
+        /// Creates an observer that shows alerts over the controller returned by `root`, or over one presented there.
         public init(root: @escaping @MainActor () -> UIViewController?) {
             self.root = root
             let arrivals = self.feed.arrivals()
@@ -31,7 +31,7 @@
             }
         }
 
-        /// Shows alerts in the window that the user works in.
+        /// Creates an observer that shows alerts in the active window.
         @available(iOSApplicationExtension, unavailable, message: "Pass the extension's own controller as `root`.")
         @available(tvOSApplicationExtension, unavailable, message: "Pass the extension's own controller as `root`.")
         @available(visionOSApplicationExtension, unavailable, message: "Pass the extension's own controller as `root`.")
@@ -48,7 +48,7 @@
             self.showing?.cancel()
         }
 
-        /// Adds an alert for an event.
+        /// Adds an alert for a stored event.
         public nonisolated func eventStored(_ event: EventView) {
             self.feed.eventStored(event)
         }
@@ -67,7 +67,7 @@
             }
         }
 
-        /// Presents an alert; `nil` when it cannot be presented now.
+        /// Presents an alert; returns `nil` if that is not possible now.
         private func present(_ alert: EventAlert) -> UIAlertController? {
             guard let root = self.root(),
                 let host = AlertHost.topmost(from: root, presented: \.presentedViewController, canHost: Self.canHost)
@@ -76,7 +76,7 @@
                 title: alert.title, message: alert.message, preferredStyle: .alert)
             controller.addAction(UIAlertAction(title: "OK", style: .default))
             host.present(controller, animated: true)
-            // UIKit refuses with a line in the log and nothing else.
+            // UIKit reports a refusal only in the log.
             return controller.presentingViewController == nil ? nil : controller
         }
 

@@ -6,22 +6,22 @@
     }
 
     extension EnvironmentValues {
-        /// What the modifiers of Waybill report to; `nil` where no `.waybill(_:)` is above, as in previews.
+        /// The tracker that Waybill's modifiers report to; `nil` without `.waybill(_:)` further up, as in previews.
         public internal(set) var screenTracker: ScreenTracker? {
             get { self[ScreenTrackerKey.self] }
             set { self[ScreenTrackerKey.self] = newValue }
         }
 
-        /// Where a view's own code tracks; `nil` where no `.waybill(_:)` is above, as in previews.
+        /// The client for a view's own code; `nil` without `.waybill(_:)` further up, as in previews.
         public var waybill: WaybillClient? {
             self.screenTracker?.waybill
         }
     }
 
     extension View {
-        /// Gives the modifiers of Waybill in this view what they report to.
+        /// Sets the tracker that Waybill's modifiers in this view report to.
         ///
-        /// Put it at the root of each window, and keep the tracker for as long as the app runs. Without it the
+        /// Apply it to the root view of each window, and keep the tracker for the lifetime of the app. Without it, the
         /// modifiers track nothing.
         public func waybill(_ tracker: ScreenTracker) -> some View {
             self.modifier(ScreenTrackerModifier(tracker))
@@ -40,11 +40,11 @@
                 content.environment(\.screenTracker, self.tracker)
             }
         #else
-            /// What the tracker knows the window by; SwiftUI keeps one for each.
+            /// Identifies the window for the tracker; SwiftUI keeps one for each.
             private final class Window {}
 
             @State private var window = Window()
-            /// That of this window alone; without `UIApplication`, nobody says that of the app.
+            /// The phase of this window; without `UIApplication`, none is reported for the app.
             @Environment(\.scenePhase) private var phase
 
             func body(content: Content) -> some View {

@@ -1,4 +1,4 @@
-/// Waybill for the views of an app: SwiftUI modifiers, calls for view controllers, alerts and an overlay of events.
+/// Waybill for an app's views: SwiftUI modifiers, methods for view controllers, alerts and an event overlay.
 ///
 ///     @main
 ///     struct Shop: App {
@@ -14,8 +14,8 @@
 ///         }
 ///     }
 ///
-/// All decisions are made, and tested, in `WaybillPresentation`; here is only what needs Apple's frameworks. Nothing
-/// is swizzled: what is not marked is not tracked. On other platforms this module is empty.
+/// All decisions are made and tested in `WaybillPresentation`; this module has only the code that needs Apple's
+/// frameworks. Nothing is swizzled: only marked views are tracked. On other platforms this module is empty.
 #if canImport(SwiftUI) || canImport(UIKit)
     @_exported public import Waybill
     @_exported public import WaybillPresentation

@@ -3,19 +3,20 @@
     internal import UIKit
 
     extension ScreenTracker {
-        /// Tracks the screens of the app that is running, through background and foreground.
+        /// Creates a tracker for the running app that follows its background and foreground changes.
         public convenience init(_ waybill: WaybillClient) {
             self.init(waybill, now: { .now })
             self.lifecycle = AppLifecycle(self)
         }
     }
 
-    /// Tells a tracker when the app goes to the background and comes back.
+    /// Reports the app's background and foreground changes to a tracker.
     private final class AppLifecycle {
         private let observers: [any NSObjectProtocol]
 
         init(_ tracker: ScreenTracker) {
-            // Without a queue they run where UIKit posts them, on the main thread, before the app is suspended.
+            // Without a queue, observers run on the posting thread, which is the main thread, before the app is
+            // suspended.
             self.observers = [
                 NotificationCenter.default.addObserver(
                     forName: UIApplication.didEnterBackgroundNotification, object: nil, queue: nil
@@ -36,7 +37,7 @@
     }
 #elseif canImport(SwiftUI)
     extension ScreenTracker {
-        /// Tracks the screens of the app that is running; `.waybill(_:)` tells it of background and foreground.
+        /// Creates a tracker for the running app; `.waybill(_:)` reports background and foreground changes to it.
         public convenience init(_ waybill: WaybillClient) {
             self.init(waybill, now: { .now })
         }

@@ -2,7 +2,7 @@
     public import UIKit
 
     extension UIViewController {
-        /// Says that this controller shows a screen; call it in `viewDidAppear(_:)`.
+        /// Reports that this controller shows a screen; call it in `viewDidAppear(_:)`.
         ///
         ///     override func viewDidAppear(_ animated: Bool) {
         ///         super.viewDidAppear(animated)
@@ -12,13 +12,13 @@
             tracker.screenAppeared(event, on: self)
         }
 
-        /// Says that this controller, the screen's type, shows a screen; call it in `viewDidAppear(_:)`.
+        /// Reports that this controller shows a screen, with the controller's type; call it in `viewDidAppear(_:)`.
         public func screenAppeared(_ name: String, id: String? = nil, in tracker: ScreenTracker) {
             let type = String(describing: Swift.type(of: self))
             tracker.screenAppeared(ScreenViewed(ScreenRef(name, type: type, id: id)), on: self)
         }
 
-        /// Says that this controller is not visible any more; call it in `viewDidDisappear(_:)`.
+        /// Reports that this controller is no longer visible; call it in `viewDidDisappear(_:)`.
         public func screenDisappeared(in tracker: ScreenTracker) {
             tracker.screenDisappeared(on: self)
         }

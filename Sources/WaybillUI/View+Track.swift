@@ -4,49 +4,51 @@
     extension View {
         /// Tracks this view as a screen, each time it becomes the current one.
         ///
-        /// It is viewed when it appears, and again after what covered it is gone or the app came back; redrawing it
-        /// is no view of it. Mark screens, not what holds them: of two in one another, chance decides.
+        /// A view is tracked when the screen appears, and again when it is uncovered or the app returns to the
+        /// foreground; a redraw does not count. Mark screens, not their containers: if one marked view contains
+        /// another, it is undefined which one counts.
         ///
         /// - Parameters:
-        ///   - name: What reports show.
-        ///   - type: The type that draws it.
-        ///   - id: What tells two screens of one name apart; another id is another view.
+        ///   - name: The screen's name in reports.
+        ///   - type: The type that draws the screen.
+        ///   - id: Distinguishes screens with the same name; a changed id counts as another view.
         public func trackScreen(_ name: String, type: String? = nil, id: String? = nil) -> some View {
             self.trackScreen(ScreenViewed(ScreenRef(name, type: type, id: id)))
         }
 
-        /// Tracks this view as a screen that has an event type of its own.
+        /// Tracks this view as a screen with its own event type.
         ///
-        /// Each view of it is tracked with the event that the view was last drawn with; other fields alone are no view.
+        /// Each view of the screen is tracked with the event of the last redraw; a change of fields alone does not
+        /// count as a view.
         public func trackScreen(_ event: some ScreenEvent) -> some View {
             self.modifier(ScreenModifier(event))
         }
 
-        /// Tracks an event when this view appears, as often as the policy says.
+        /// Tracks an event when this view appears, as often as the policy allows.
         ///
-        /// Events of one type, one name and one `id` count as the same, whichever view they are on; give the product's
-        /// id for `.once` in a list of products.
+        /// Events with the same type, name and `id` count as the same, on any view; for example, pass the product's id
+        /// with `.once` in a list of products.
         public func track(
             onAppear event: some Event, _ policy: AppearancePolicy = .always, id: String = ""
         ) -> some View {
             self.modifier(AppearanceModifier(event, policy, id: id))
         }
 
-        /// Tracks an event when this view is tapped, beside what the view itself does with the tap.
+        /// Tracks an event when this view is tapped, in addition to the view's own action.
         public func track(onTap event: some Event) -> some View {
             self.modifier(TapModifier(event))
         }
 
-        /// Says who the user is while this view is visible: when it appears, and when the id or a trait changes.
+        /// Sets the user when this view appears, and again whenever the id or a trait changes.
         ///
-        /// A trait that is `nil` is removed; an id that is `nil` says that nobody is signed in.
+        /// A trait that is `nil` is removed; an id of `nil` means that no user is signed in.
         public func identify(_ id: String?, traits: KeyValuePairs<String, Scalar?> = [:]) -> some View {
             self.modifier(IdentityModifier(id, traits))
         }
     }
 
     private struct ScreenModifier<Viewed: ScreenEvent>: ViewModifier {
-        /// What the tracker knows the view by; SwiftUI keeps one for each place in the tree.
+        /// Identifies the view for the tracker; SwiftUI keeps one for each place in the view tree.
         private final class Anchor {}
 
         private let event: Viewed
@@ -58,7 +60,7 @@
         }
 
         func body(content: Content) -> some View {
-            // Its fields may be others now, and SwiftUI says so nowhere else.
+            // The event's fields may have changed, and SwiftUI reports that nowhere else.
             self.tracker?.screenRedrawn(self.event, on: self.anchor)
             return
                 content
@@ -99,7 +101,7 @@
     }
 
     private struct IdentityModifier: ViewModifier {
-        /// What must change for the user to be named again.
+        /// The values that cause the user to be set again when they change.
         private struct Identity: Equatable {
             let id: String?
             let names: [String]

@@ -2,7 +2,7 @@
     internal import Foundation  // `CGFloat` can be a literal there.
     public import SwiftUI
 
-    /// A list of the latest events, as they are stored: searched, paused and cleared by the user.
+    /// A live list of stored events that the user can search, pause and clear.
     ///
     ///     let live = LiveFeed()
     ///     waybill.observe(.all(live))
@@ -15,10 +15,10 @@
         @State private var shown = LiveFeed.Snapshot()
         @State private var filter: String
 
-        /// A list of the events of a feed.
+        /// Creates a list of a feed's events.
         public init(_ feed: LiveFeed) {
             self.feed = feed
-            // A list that is shown again has the feed's filter already.
+            // When the list is shown again, the feed already has a filter.
             self._filter = State(wrappedValue: feed.filter)
         }
 
@@ -66,7 +66,7 @@
     }
 
     extension View {
-        /// Lays the latest events over the lower part of this view.
+        /// Overlays the latest events on the lower part of this view.
         public func waybillOverlay(_ feed: LiveFeed) -> some View {
             self.overlay(alignment: .bottom) {
                 WaybillOverlay(feed).frame(maxHeight: 320)
