@@ -1,16 +1,16 @@
 internal import WaybillSystem
 
-/// What one round of dispatch came to.
+/// The result of a round of dispatch.
 public enum DispatchResult: Hashable, Sendable {
-    /// So many events became durable at the receiver; `remaining` were tracked meanwhile, or had no time left.
+    /// This many events became durable at the receiver; `remaining` were tracked meanwhile or not reached in time.
     case delivered(Int, remaining: Int)
-    /// Everything is durable already; unless a segment waited to be sealed, no receiver was even asked.
+    /// Everything was already durable; no receiver was contacted, unless a segment was waiting to be sealed.
     case nothingToSend
-    /// Not everything could be delivered; what was not is still on the disk, and goes with the next round.
+    /// Not everything could be delivered; the rest is still on disk and is sent in the next round.
     case failed(DispatchFailure)
 }
 
-/// Why a round did not deliver everything.
+/// The reason why a round did not deliver everything.
 public struct DispatchFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// What kind of error it is, for metrics and for handling it; more may be added.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -63,18 +63,18 @@ public struct DispatchFailure: Error, Hashable, Sendable, CustomStringConvertibl
 
     /// What kind of failure it is.
     public let code: Code
-    /// What happened, and what to do.
+    /// The cause and a remedy.
     public let message: String
-    /// Events that became durable nevertheless.
+    /// The number of events that became durable nevertheless.
     public let deliveredCount: Int
-    /// Events that wait; 0 where the round did not come to counting them.
+    /// The number of events still waiting; 0 if the round ended before it counted them.
     public let remainingCount: Int
     /// The failed file call; `nil` when it was not a file call.
     public var cause: (any Error)? { self.fileError }
 
     private let fileError: FileSystemError?
 
-    /// A failure, for the tests of an app that shows them.
+    /// Creates a failure, for tests of an app that displays failures.
     public init(code: Code, message: String, deliveredCount: Int = 0, remainingCount: Int = 0) {
         self.code = code
         self.message = message
@@ -93,7 +93,7 @@ public struct DispatchFailure: Error, Hashable, Sendable, CustomStringConvertibl
         self.fileError = error
     }
 
-    /// Code and message.
+    /// The code and the message.
     public var description: String {
         "\(self.code): \(self.message)"
     }

@@ -1,33 +1,33 @@
-/// The agent's core inside an app, for platforms where no agent can run beside it.
+/// The agent's core inside an app, for platforms where no separate agent can run.
 ///
-/// Constraints: what an agent promises holds here too (`Protocol/protocol.md`): nothing is deleted from the spool that
-/// is not durable at the receiver, nothing is delivered twice, and what could not be delivered is there at the next
-/// start. Between rounds there is no thread, no socket and no lock; a lookup of a name that a deadline cut short ends by
-/// itself.
+/// Constraints: an agent's promises hold here too (`Protocol/protocol.md`): only events durable at the receiver are
+/// deleted from the spool, nothing is delivered twice, and undelivered events remain for the next start. Between rounds
+/// there is no thread, no socket and no lock; a name lookup interrupted by a deadline ends on its own.
 ///
 ///     app ── track ──▶ spool/*.ndjson ──▶ round: connect, ship, ACK ──▶ DispatchResult
 ///                                           ▲ every 120 s, or dispatch(), or drain(until:)
 ///
-/// A round's life: the spool's folder is locked, the agent's pump runs on a thread of its own until everything
-/// that was in the spool is durable, no receiver answers for as long as the configuration has patience, or the
-/// deadline comes; the connection ends with it. Where nothing waits for a receiver, there is no connection. Rounds
-/// follow each other, never overlap, and none begins while the dispatcher is suspended but those of a drain. State is in
-/// `dispatch/` in the spool: what the receiver holds is asked from it, so losing that folder loses nothing.
+/// Life of a round: the spool's folder is locked; the agent's pump runs on a separate thread until everything that was
+/// in the spool is durable, no receiver answers within the configured patience, or the deadline passes; then the
+/// connection is closed. If nothing is waiting, no connection is made. Rounds never overlap, and while the dispatcher
+/// is suspended only those of a drain begin. State is stored in `dispatch/` in the spool. Losing that folder loses no
+/// events, because the receiver is asked what it holds.
 ///
-/// Either an agent ships a spool or a dispatcher does: whoever comes second is told who is there.
+/// Either an agent or a dispatcher ships a spool: the second one gets an error that names the first.
 internal import Logging
 internal import Synchronization
 internal import WaybillAgent
 internal import WaybillSystem
 internal import WaybillTail
 
-/// Delivers an app's spool to a receiver from within the app.
+/// Delivers an app's spool to a receiver, from within the app.
 ///
 ///     let dispatcher = try Dispatcher(.init(spool: spool, receivers: ["events.example.com:4390"]))
 ///     let result = await dispatcher.dispatch()                        // .delivered(17, remaining: 0)
 ///     await dispatcher.drain(until: .now + .seconds(20))              // in background time
 ///
-/// It works as long as it is kept: with the last reference its own rounds end. Safe to use from any task or thread.
+/// It works as long as it is retained: when it is deallocated, its automatic rounds end. It is safe to use from any
+/// task or thread.
 @available(watchOS, unavailable, message: "watchOS gives apps no sockets; hand the events to the app on the iPhone")
 public final class Dispatcher: Sendable {
     private let agent: AgentConfiguration
@@ -35,10 +35,10 @@ public final class Dispatcher: Sendable {
     private let rounds = Rounds()
     private let loop = Mutex<Task<Void, Never>?>(nil)
 
-    /// Begins to dispatch, unless it is told to wait.
+    /// Creates a dispatcher; in ``Mode/every(_:)`` mode it starts dispatching.
     ///
-    /// - Throws: "configuration" for what cannot work, and "in-use" where an agent, or a round of another dispatcher,
-    ///   has the spool now. One that takes it later fails the rounds with the same code.
+    /// - Throws: ``DispatchFailure`` with code "configuration" if the configuration is invalid, or "in-use" if an agent
+    ///   or a round of another dispatcher is using the spool. If one uses it later, rounds fail with the same code.
     public init(_ configuration: Configuration) throws(DispatchFailure) {
         self.agent = try configuration.agent()
         self.patience = configuration.patience
@@ -47,7 +47,7 @@ public final class Dispatcher: Sendable {
         let finished = configuration.finished
         let task = Task { [weak self] in
             while !Task.isCancelled {
-                // Gone with the app's last reference; then nothing is left to do.
+                // Deallocated with the app's last reference; nothing is left to do.
                 guard await self?.ownRound(finished) != nil else { return }
                 do {
                     try await Task.sleep(for: interval)
@@ -63,20 +63,20 @@ public final class Dispatcher: Sendable {
         self.loop.withLock { $0?.cancel() }
     }
 
-    /// Delivers what is in the spool now; waits for a round that is under way, and then runs its own.
+    /// Delivers the current contents of the spool; if a round is running, waits for it and then runs another.
     ///
-    /// What is tracked meanwhile goes with the next round. While the dispatcher is suspended, it does nothing and fails
-    /// with the code "suspended".
+    /// Events tracked meanwhile are sent in the next round. While the dispatcher is suspended, it does nothing and
+    /// fails with code "suspended".
     @discardableResult
     public func dispatch() async -> DispatchResult {
         let result = await self.round(.dispatch(patience: self.patience), .whileAwake)
         return result ?? Self.suspended
     }
 
-    /// Delivers until nothing is left, an error that patience does not mend, or the deadline.
+    /// Delivers until nothing is left, a permanent error occurs, or the deadline passes.
     ///
-    /// Unlike ``dispatch()`` it takes up what is tracked meanwhile, and works also while the dispatcher is suspended. For
-    /// the seconds that a system grants an app before it is suspended.
+    /// Unlike ``dispatch()``, it also delivers events tracked meanwhile, and works while the dispatcher is suspended.
+    /// Use it in the seconds that a system grants an app before it is suspended.
     @discardableResult
     public func drain(until deadline: ContinuousClock.Instant) async -> DispatchResult {
         let permit = self.rounds.permitUntilSuspended()
@@ -90,7 +90,7 @@ public final class Dispatcher: Sendable {
                 return deliveredCount == 0 ? .nothingToSend : .delivered(deliveredCount, remaining: 0)
             case .delivered(let count, let remaining):
                 deliveredCount += count
-                // What no round delivers, the next one will not either.
+                // If a round delivers nothing, the next one will not either.
                 if remaining == 0 || count == 0 { return .delivered(deliveredCount, remaining: remaining) }
             case .failed(let failure):
                 return .failed(
@@ -102,29 +102,28 @@ public final class Dispatcher: Sendable {
         }
     }
 
-    /// Ends the round that is under way, and lets none begin until ``resume()``, but those of a ``drain(until:)`` that is
-    /// asked for from now on.
+    /// Ends the current round; until ``resume()``, only rounds of a later ``drain(until:)`` begin.
     ///
-    /// When it returns, no file of the spool is locked. For an app that leaves the foreground: iOS kills a process that
-    /// it suspends while it holds a lock in a shared container. What a round had not delivered stays. A dispatcher that
-    /// is suspended already stays so, and a drain of it is ended.
+    /// When it returns, no file of the spool is locked. Call it when the app leaves the foreground: iOS kills a process
+    /// that it suspends while the process holds a lock in a shared container. Undelivered events stay in the spool. If
+    /// the dispatcher is already suspended, this ends a running drain.
     public func suspend() async {
         await self.rounds.suspend()
     }
 
-    /// Lets rounds begin again; the dispatcher's own go on with their interval.
+    /// Allows rounds again; automatic rounds continue with their interval.
     public func resume() {
         self.rounds.resume()
     }
 
-    /// Ends the dispatcher's own rounds; one that is under way stops at once, and what it had not delivered stays.
+    /// Ends the automatic rounds; a running one stops at once, and undelivered events stay in the spool.
     public func stop() async {
         let task = self.loop.withLock { $0 }
         task?.cancel()
         await task?.value
     }
 
-    /// What a round is for.
+    /// The purpose of a round.
     private enum Occasion: Sendable {
         case dispatch(patience: Duration)
         case drain(until: ContinuousClock.Instant)
@@ -132,7 +131,7 @@ public final class Dispatcher: Sendable {
         var mode: AgentMode {
             switch self {
             case .dispatch(let patience): .round(.whatWasThere, patience: patience)
-            // More than there is time for: the deadline ends it, and says so.
+            // More than fits before the deadline, which then ends the round and is reported.
             case .drain(let deadline): .round(.untilNothingIsLeft, patience: deadline - .now + .seconds(60))
             }
         }
@@ -145,7 +144,7 @@ public final class Dispatcher: Sendable {
         }
     }
 
-    /// One of the dispatcher's own rounds, unless it is suspended.
+    /// Runs an automatic round, unless the dispatcher is suspended.
     private func ownRound(_ finished: (@Sendable (DispatchResult) -> Void)?) async {
         guard let result = await self.round(.dispatch(patience: self.patience), .whileAwake) else { return }
         finished?(result)
@@ -161,7 +160,7 @@ public final class Dispatcher: Sendable {
 
     private static func run(_ configuration: AgentConfiguration, _ occasion: Occasion) async -> DispatchResult {
         guard !Task.isCancelled else { return self.stopped(AgentSummary(), occasion) }
-        // Results say it all; an app's own log may lead back into the spool.
+        // The result contains everything; an app's log might write to the spool again.
         let logger = Logger(label: "waybill.dispatch", factory: { _ in SwiftLogNoOpLogHandler() })
         let agent = Agent(configuration: configuration, logger: logger)
         do {
@@ -175,11 +174,11 @@ public final class Dispatcher: Sendable {
         case .unreachable(let reason, let summary):
             return .failed(
                 DispatchFailure(
-                    code: .unreachable, message: "no receiver took the events: \(reason); the next round tries again",
+                    code: .unreachable, message: "no receiver accepted the events: \(reason); the next round tries again",
                     deliveredCount: summary.ackedLineCount, remainingCount: summary.remainingLineCount))
         case .failed(let error): return .failed(DispatchFailure(error))
         case .unsecurable(let error): return .failed(DispatchFailure(code: .tls, message: "\(error)"))
-        case .unmeasurable, nil: preconditionFailure("a round serves no metrics, and ends")
+        case .unmeasurable, nil: preconditionFailure("a round has no metrics and ends")
         }
     }
 
@@ -188,14 +187,14 @@ public final class Dispatcher: Sendable {
         return .delivered(summary.ackedLineCount, remaining: summary.remainingLineCount)
     }
 
-    /// The round was cancelled: by its deadline, by the app, or by ``suspend()``.
+    /// The failure of a round cancelled by its deadline, by the app, or by ``suspend()``.
     private static func stopped(
         _ summary: AgentSummary, _ occasion: Occasion, _ earlierCount: Int = 0
     ) -> DispatchResult {
         let message =
             occasion.isLate
-            ? "the deadline came first; the rest goes with the next round"
-            : "the round was stopped; the rest goes with the next one"
+            ? "the deadline passed; the rest is sent in the next round"
+            : "the round was stopped; the rest is sent in the next one"
         let failure = summary.lastFailure.map { ". The last failure: \($0)" } ?? ""
         return .failed(
             DispatchFailure(
@@ -207,7 +206,7 @@ public final class Dispatcher: Sendable {
         .failed(DispatchFailure(code: .suspended, message: "the dispatcher is suspended; call resume() first"))
     }
 
-    /// Refuses a spool that an agent ships now.
+    /// Throws if an agent is shipping the spool.
     private static func checkAlone(_ spool: String) throws(DispatchFailure) {
         let files = POSIXFileSystem()
         do throws(FileSystemError) {
@@ -220,19 +219,19 @@ public final class Dispatcher: Sendable {
     }
 }
 
-/// One round after the other, in the order in which they were asked for.
+/// Runs rounds one after the other, in the order of requests.
 private final class Rounds: Sendable {
     /// When a round may begin.
     enum Permit: Sendable {
-        /// Unless the dispatcher is suspended.
+        /// Only while the dispatcher is not suspended.
         case whileAwake
-        /// Also then, until it is suspended for so many times.
+        /// Even while suspended, until the dispatcher has been suspended this many times.
         case untilSuspended(count: Int)
     }
 
     private struct State {
         var last: Task<Void, Never>?
-        /// Under way, or waiting for their turn.
+        /// The rounds that are running or waiting for their turn.
         var tasks: [Int: Task<DispatchResult?, Never>] = [:]
         var roundCount = 0
         var isSuspended = false
@@ -252,9 +251,9 @@ private final class Rounds: Sendable {
         self.state.withLock { .untilSuspended(count: $0.suspensionCount + 1) }
     }
 
-    /// Runs `body` when all before it are through; cancelling the caller cancels it, and its waiting.
+    /// Runs `body` after all earlier rounds have ended; cancelling the caller cancels it, or its waiting.
     ///
-    /// - Returns: `nil` where it may not begin.
+    /// - Returns: `nil` if the round may not begin.
     func run(_ permit: Permit, _ body: @escaping @Sendable () async -> DispatchResult) async -> DispatchResult? {
         guard let (number, task) = self.begin(permit, body) else { return nil }
         defer { self.state.withLock { $0.tasks[number] = nil } }
@@ -273,7 +272,7 @@ private final class Rounds: Sendable {
             let before = state.last
             let task = Task<DispatchResult?, Never> {
                 if let before { await Self.end(of: before) }
-                // From here on, whoever suspends cancels the task.
+                // From here on, suspending cancels the task.
                 guard self.admits(permit) else { return nil }
                 return await body()
             }
@@ -291,7 +290,7 @@ private final class Rounds: Sendable {
         self.state.withLock { $0.admits(permit) }
     }
 
-    /// Returns when no round is under way.
+    /// Returns when no round is running.
     func suspend() async {
         let (tasks, last) = self.state.withLock { state in
             state.isSuspended = true
@@ -306,7 +305,7 @@ private final class Rounds: Sendable {
         self.state.withLock { $0.isSuspended = false }
     }
 
-    /// Returns when a round is through, or the caller is cancelled.
+    /// Returns when a round has ended, or the caller is cancelled.
     private static func end(of round: Task<Void, Never>) async {
         let (ends, end) = AsyncStream.makeStream(of: Never.self)
         Task {
@@ -327,7 +326,7 @@ private func withDeadline(
             try await Task.sleep(until: deadline, clock: .continuous)
             task.cancel()
         } catch {
-            // The round was faster.
+            // The round ended before the deadline.
         }
     }
     defer { alarm.cancel() }

@@ -5,11 +5,11 @@ internal import WaybillTail
 
 @available(watchOS, unavailable, message: "watchOS gives apps no sockets; hand the events to the app on the iPhone")
 extension Dispatcher {
-    /// When a dispatcher goes to work by itself.
+    /// When a dispatcher starts rounds automatically.
     public enum Mode: Hashable, Sendable {
-        /// Once in an interval, from its start on; an interval of 0 or less is ``manual``.
+        /// Dispatches at the start and then once per interval; an interval of 0 or less means ``manual``.
         case every(Duration)
-        /// When it is told to.
+        /// Dispatches only when asked.
         case manual
 
         var interval: Duration? {
@@ -20,9 +20,9 @@ extension Dispatcher {
         }
     }
 
-    /// Whether receivers are spoken to by TLS.
+    /// Whether connections to receivers use TLS.
     ///
-    /// The receiver's certificate and name are always verified.
+    /// With TLS, the receiver's certificate and name are always verified.
     public struct Security: Hashable, Sendable {
         enum Kind: Hashable {
             case plain
@@ -32,36 +32,38 @@ extension Dispatcher {
 
         let kind: Kind
 
-        /// Not: for a receiver on the same machine, or behind a tunnel.
+        /// No TLS: for a receiver on the same machine, or at the end of a tunnel.
         public static let plain = Security(kind: .plain)
-        /// With a certificate that the system trusts.
+        /// TLS with a certificate that the system trusts.
         public static let tls = Security(kind: .systemAuthorities)
 
-        /// With a certificate of the authorities in a PEM file, and of no others.
+        /// TLS with a certificate issued by the authorities in a PEM file, and by no others.
         public static func tls(authorities file: String) -> Security {
             Security(kind: .authorities(file))
         }
     }
 
-    /// What a dispatcher is told.
+    /// The configuration of a dispatcher.
     public struct Configuration: Sendable {
-        /// The spool that the app's `WaybillClient` writes.
+        /// The path of the spool that the app's `WaybillClient` writes.
         public var spool: String
-        /// `HOST:PORT` of each receiver; tried in turn.
+        /// The `HOST:PORT` of each receiver; they are tried in turn.
         public var receivers: [String]
         /// When it goes to work by itself.
         public var mode: Mode
-        /// Whether receivers are spoken to by TLS.
+        /// Whether connections to receivers use TLS.
         public var security: Security
-        /// What the receiver knows the app by; it never prints.
+        /// The secret that the receiver requires; it is never printed.
         private let token: Secret?
         private let isTokenEmpty: Bool
-        /// How long a round looks for a receiver; one that has nothing to send looks for none.
+        /// How long a round tries to reach a receiver; 30 seconds by default.
+        ///
+        /// A round without events to send does not connect.
         public var patience = Duration.seconds(30)
-        /// Told of each round that the dispatcher began by itself.
+        /// Called with the result of each automatic round.
         public var finished: (@Sendable (DispatchResult) -> Void)?
 
-        /// Every two minutes by TLS, unless said otherwise.
+        /// Creates a configuration; by default it dispatches every two minutes over TLS.
         public init(
             spool: String, receivers: [String], mode: Mode = .every(.seconds(120)), security: Security = .tls,
             token: String? = nil
@@ -74,15 +76,15 @@ extension Dispatcher {
             self.isTokenEmpty = token?.isEmpty == true
         }
 
-        /// What a round is run with.
+        /// The agent's configuration for a round.
         func agent() throws(DispatchFailure) -> AgentConfiguration {
             guard !self.spool.isEmpty else { throw Self.wrong("`spool` is empty; name the app's spool") }
-            guard !self.isTokenEmpty else { throw Self.wrong("`token` is empty; leave it out, or name the receiver's") }
+            guard !self.isTokenEmpty else { throw Self.wrong("`token` is empty; leave it out, or set the receiver's") }
             guard !self.receivers.isEmpty else { throw Self.wrong("`receivers` is empty; name one, as in host:4390") }
             var addresses: [NetworkAddress] = []
             for receiver in self.receivers {
                 guard let address = NetworkAddress(receiver) else {
-                    throw Self.wrong("\(receiver) is no receiver; name a host and a port, as in host:4390")
+                    throw Self.wrong("\(receiver) is not a receiver; name a host and a port, as in host:4390")
                 }
                 addresses.append(address)
             }

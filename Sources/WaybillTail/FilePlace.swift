@@ -1,8 +1,8 @@
 internal import WaybillSystem
 
-/// A path cut behind its last slash, so that files of one folder share its name.
+/// A path split after its last slash, so that files in the same folder share its name.
 struct FilePlace: Hashable, Sendable {
-    /// With its slash; empty for a name alone.
+    /// The folder including its slash; empty for a bare name.
     private(set) var folder: String
     private let name: FileName
 
@@ -14,13 +14,13 @@ struct FilePlace: Hashable, Sendable {
 
     var path: String { self.folder + self.name.text }
 
-    /// Whether this is the place of `path`; makes no string.
+    /// Whether this is the place of `path`; does not create a string.
     func leads(to path: String) -> Bool {
         let start = Self.nameStart(of: path)
         return self.name == FileName(path.utf8[start...]) && self.folder.utf8.elementsEqual(path.utf8[..<start])
     }
 
-    /// Takes another copy of the folder's name.
+    /// Uses another copy of the folder's name.
     mutating func shareFolder(_ folder: String) {
         self.folder = folder
     }
@@ -44,7 +44,7 @@ struct FilePlace: Hashable, Sendable {
     }
 }
 
-/// The name of a file, in 32 bytes where it has no more than 31: a string has 64 bytes beside it for most names.
+/// The name of a file, stored in 32 bytes if it has at most 31: for most names a string needs 64 bytes more.
 private enum FileName: Hashable, Sendable {
     case short(ShortName)
     case long(String)
@@ -61,7 +61,7 @@ private enum FileName: Hashable, Sendable {
     }
 }
 
-/// Up to 31 bytes without NUL, which no file's name has; NULs behind them.
+/// Up to 31 bytes, padded with NUL, which file names never contain.
 private struct ShortName: Hashable, Sendable {
     private var first: UInt64 = 0
     private var second: UInt64 = 0

@@ -1,15 +1,15 @@
 internal import WaybillSystem
 
-/// The files of a tail, by handle; those that are indexed also by identity and by path.
+/// The files of a tail by handle; indexed files also by identity and by path.
 ///
-/// A file at rest has one slot and two entries of an index: beside 100,000 that is what the agent's memory is.
+/// An idle file has one slot and two index entries: with 100,000 files, these dominate the agent's memory.
 struct FileTable {
     private var slots: [TailedFile?] = []
     private var generations: [UInt32] = []
     private var free: [Int32] = []
     private var identities = SlotIndex()
     private var paths = SlotIndex()
-    /// How many files name each folder.
+    /// The number of files in each folder.
     private var folders: [String: Int] = [:]
 
     var count: Int { self.slots.count - self.free.count }
@@ -18,7 +18,7 @@ struct FileTable {
         key.slot < self.slots.count && Int(self.generations[key.slot]) == key.generation && self.slots[key.slot] != nil
     }
 
-    /// Takes a file in, which is found by its handle alone.
+    /// Adds a file, which can be found only by its handle.
     mutating func insert(_ file: TailedFile) -> StreamKey {
         var file = file
         file.place.shareFolder(self.share(file.place.folder))
@@ -31,7 +31,7 @@ struct FileTable {
         return self.key(self.slots.count - 1)
     }
 
-    /// Drops a file and what leads to it.
+    /// Removes a file and its index entries.
     mutating func remove(_ key: StreamKey) {
         precondition(self.contains(key), "stream \(key.rawValue) is forgotten")
         self.removeIdentity(of: key)
@@ -42,12 +42,12 @@ struct FileTable {
         self.free.append(Int32(key.slot))
     }
 
-    /// Traps for a handle that ``contains(_:)`` does not know.
+    /// Traps for a handle that is not in ``contains(_:)``.
     subscript(key: StreamKey) -> TailedFile {
         _read {
             precondition(
                 Int(self.generations[key.slot]) == key.generation, "stream \(key.rawValue) is forgotten")
-            yield self.slots[key.slot]!  // `remove` raises the generation, so an equal one means an occupied slot.
+            yield self.slots[key.slot]!  // `remove` increments the generation, so an equal one means an occupied slot.
         }
         _modify {
             precondition(
@@ -77,7 +77,7 @@ struct FileTable {
             .map { self.key($0) }
     }
 
-    /// Lets a file be found by its identity, and none other with the same.
+    /// Indexes a file by its identity, in place of any other with the same identity.
     mutating func indexIdentity(of key: StreamKey) {
         let identity = self[key].identity
         let hash = Self.hash(identity)
@@ -89,7 +89,7 @@ struct FileTable {
         self.identities.remove(key.slot, Self.hash(self[key].identity))
     }
 
-    /// Lets a file be found by its path, and none other with the same.
+    /// Indexes a file by its path, in place of any other with the same path.
     mutating func indexPath(of key: StreamKey) {
         let place = self[key].place
         let hash = place.hash
@@ -103,7 +103,7 @@ struct FileTable {
         self.paths.remove(key.slot, self[key].place.hash)
     }
 
-    /// Gives a file another path, and indexes it there.
+    /// Changes a file's path and indexes it there.
     mutating func move(_ key: StreamKey, to path: String) {
         self.removePath(of: key)
         self.release(self[key].place.folder)
@@ -117,7 +117,7 @@ struct FileTable {
         SlotIndex.hash { $0.combine(identity) }
     }
 
-    /// One copy of a folder's name for all of its files.
+    /// The shared copy of a folder's name for all its files.
     private mutating func share(_ folder: String) -> String {
         guard let index = self.folders.index(forKey: folder) else {
             self.folders[folder] = 1
@@ -133,7 +133,7 @@ struct FileTable {
     }
 }
 
-/// First in, first out.
+/// A first-in, first-out queue.
 struct StreamQueue {
     private var keys: [StreamKey] = []
     private var head = 0
@@ -149,7 +149,7 @@ struct StreamQueue {
         let key = self.keys[self.head]
         self.head += 1
         if self.head == self.keys.count {
-            // Room for a start's files is not kept for the few that have news later.
+            // Capacity for all files at the start is released, because few have news later.
             self.keys.removeAll(keepingCapacity: self.keys.count <= Self.keptCount)
             self.head = 0
         } else if self.head > Self.keptCount, self.head * 2 > self.keys.count {

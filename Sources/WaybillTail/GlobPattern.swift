@@ -3,9 +3,10 @@ package import WaybillSystem
 /// A path with wildcards in any component.
 ///
 ///     *       any run of characters, none of them "/"          ?    one character
-///     [a-z]   one of a set; [!…] or [^…] one that is not in it      everything else stands for itself
+///     [a-z]   one of a set; [!…] or [^…] one not in the set         everything else matches itself
 ///
-/// A name that begins with a dot is matched only by a component that does. Backslashes do not escape: `[*]` does.
+/// A name that begins with a dot is matched only by a component that begins with a dot. Backslashes do not escape; use
+/// `[*]`.
 package struct GlobPattern: Hashable, Sendable {
     package let description: String
     private let components: [GlobComponent]
@@ -17,41 +18,41 @@ package struct GlobPattern: Hashable, Sendable {
         self.components = pattern.split(separator: "/", omittingEmptySubsequences: true).map { GlobComponent($0) }
     }
 
-    /// The pattern that one path alone matches, whatever characters it has.
+    /// The pattern that matches only this path, whatever characters it has.
     package static func quoted(_ path: String) -> String {
         var quoted = ""
         for character in path { quoted += "*?[".contains(character) ? "[\(character)]" : String(character) }
         return quoted
     }
 
-    /// Whether `path`, written as the pattern is, is one of those the pattern stands for.
+    /// Whether the pattern matches `path`, which must be written in the same form.
     package func matches(_ path: String) -> Bool {
         let names = path.split(separator: "/", omittingEmptySubsequences: true)
         guard names.count == self.components.count, path.hasPrefix("/") == self.isAbsolute else { return false }
         return zip(self.components, names).allSatisfy { $0.matches($1) }
     }
 
-    /// What a walk over the directories found.
+    /// The result of a walk over the directories.
     package struct Expansion: Sendable {
-        /// Each name with a match in the last component, sorted within its directory; not looked at yet.
+        /// The paths whose last component matches, sorted within each directory; not checked for existence.
         package var paths: [String] = []
-        /// Where new matches can appear.
+        /// The directories in which new matches can appear.
         package var directories: [String] = []
         package var failures: [FileSystemError] = []
 
         package init() {}
     }
 
-    /// Lists what matches; directories that are missing match nothing.
+    /// Lists matching paths; missing directories have no matches.
     package func expand(on files: some FileSystem, into expansion: inout Expansion) {
         var paths: [String] = []
         self.expand(on: files, into: &expansion) { paths.append($0) }
         expansion.paths += paths
     }
 
-    /// Goes through what matches, a directory at a time, so that no more than one is in memory.
+    /// Iterates over matching paths, with only one directory in memory at a time.
     ///
-    /// - Parameter expansion: gets all but the paths.
+    /// - Parameter expansion: receives everything except the paths.
     func expand(on files: some FileSystem, into expansion: inout Expansion, visit: (_ path: String) -> Void) {
         guard !self.components.isEmpty else { return }
         self.expand(
@@ -90,7 +91,7 @@ package struct GlobPattern: Hashable, Sendable {
     }
 }
 
-/// One component of a pattern, cut into tokens.
+/// One component of a pattern, split into tokens.
 private struct GlobComponent: Hashable, Sendable {
     private enum Token: Hashable {
         case run
@@ -108,7 +109,7 @@ private struct GlobComponent: Hashable, Sendable {
         }
     }
 
-    /// The name itself where the component has no wildcard.
+    /// The name, if the component has no wildcard.
     let literal: String?
     private let tokens: [Token]
 
@@ -142,14 +143,14 @@ private struct GlobComponent: Hashable, Sendable {
         self.literal = isLiteral ? String(text) : nil
     }
 
-    /// Reads a set behind its "["; `nil` when it is not closed and the "[" stands for itself.
+    /// Parses a set after its "["; `nil` if it is not closed, so that the "[" matches itself.
     private static func set(in scalars: [Unicode.Scalar], from start: Int) -> (Token, next: Int)? {
         var index = start
         let isNegated = index < scalars.count && (scalars[index] == "!" || scalars[index] == "^")
         if isNegated { index += 1 }
         var ranges: [ClosedRange<Unicode.Scalar>] = []
         while index < scalars.count {
-            // A "]" that comes first is a member, as in POSIX.1-2017, section 2.13.1.
+            // A leading "]" is a member, as in POSIX.1-2017, section 2.13.1.
             if scalars[index] == "]", !ranges.isEmpty { return (.set(ranges, isNegated: isNegated), index + 1) }
             if index + 2 < scalars.count, scalars[index + 1] == "-", scalars[index + 2] != "]" {
                 let low = min(scalars[index], scalars[index + 2])
@@ -169,7 +170,7 @@ private struct GlobComponent: Hashable, Sendable {
         let scalars = name.unicodeScalars
         var position = scalars.startIndex
         var token = 0
-        // Where to go on when a later token fails: behind the last run, one character further on.
+        // Where to resume when a later token fails: after the last run, one character further on.
         var retry: (token: Int, position: Substring.UnicodeScalarView.Index)?
         while position < scalars.endIndex {
             if token < self.tokens.count, self.tokens[token] == .run {

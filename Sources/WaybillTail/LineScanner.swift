@@ -1,8 +1,8 @@
-/// Finds and counts line ends, eight bytes at a time; the one loop over every byte that is shipped.
+/// Finds and counts line ends, eight bytes at a time; the only loop over every shipped byte.
 enum LineScanner {
     static let lineFeed: UInt8 = 0x0A
 
-    /// The index of the first LF at or behind `start`.
+    /// The index of the first LF at or after `start`.
     static func firstLineFeed(in bytes: UnsafeRawBufferPointer, from start: Int = 0) -> Int? {
         var index = start
         while index + 8 <= bytes.count {
@@ -45,7 +45,7 @@ enum LineScanner {
         return count
     }
 
-    /// How many bytes the first `lineCount` lines take; there must be so many.
+    /// The number of bytes in the first `lineCount` lines, which must exist.
     static func byteCount(ofFirst lineCount: Int, linesIn bytes: UnsafeRawBufferPointer) -> Int {
         var end = 0
         for _ in 0..<lineCount {

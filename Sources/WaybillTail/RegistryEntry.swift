@@ -1,12 +1,12 @@
 internal import WaybillSystem
 
-/// One stream in the registry, as text: `key=value` fields in one line.
+/// A stream's entry in the registry: `key=value` fields in one line of text.
 ///
 ///     v=1 kind=foreign source=web device=fe01 inode=2a birth=16f3 head=57 fingerprint=a1b2… incarnation=0
 ///     offset=1200 size=4096 modified=1790000000000000000 state=open anchor=c0ff…:64 past=a1b2…:1,…
 ///     path=/var/log/web.ndjson
 ///
-/// Advisory: the receiver's position wins. Fields a reader does not know are passed over.
+/// It is advisory: the receiver's position wins. Readers ignore unknown fields.
 ///
 /// - SeeAlso: `Protocol/formats/registry.md`.
 struct RegistryEntry: Hashable {
@@ -16,17 +16,17 @@ struct RegistryEntry: Hashable {
     }
 
     enum State: String {
-        /// Under its source's patterns.
+        /// The path matches its source's patterns.
         case open
-        /// Renamed away; followed until it is read.
+        /// The file was renamed away and is followed until it is read.
         case left
-        /// Its bytes cannot be had any more; the receiver has not sealed it yet.
+        /// The file can no longer be read; the receiver has not sealed the stream yet.
         case gone
     }
 
     static let version = "1"
 
-    /// The stream's id, under which the registry holds it; empty where that is not known.
+    /// The stream's id, which is its key in the registry; empty if unknown.
     var id = ""
     var kind: Kind
     var state: State
@@ -41,9 +41,9 @@ struct RegistryEntry: Hashable {
     var byteCount: Int
     var modified: Int64
     var pastHeads: [PastHead]
-    /// What the file held before `offset`, where that is known.
+    /// The file's content before `offset`, if known.
     var anchor: Anchor?
-    /// What is still to be said of a stream that is gone.
+    /// What is still to be reported about a stream that is gone.
     var ending: TailedFile.Ending
     var path: String
 
@@ -93,7 +93,7 @@ struct RegistryEntry: Hashable {
         return text + " path=\(PercentText.encode(self.path))"
     }
 
-    /// Reads an entry; `nil` when a field is missing, repeated or out of range.
+    /// Parses an entry; `nil` if a field is missing, repeated or out of range.
     init?(_ text: String, id: String = "") {
         guard let fields = Self.fields(of: text), fields["v"] == Self.version[...],
             let kind = fields["kind"].flatMap({ Kind(rawValue: String($0)) }),
@@ -146,7 +146,7 @@ struct RegistryEntry: Hashable {
         return fields
     }
 
-    /// None where there is no text; `nil` where it is none of an anchor.
+    /// Parses an optional anchor; `nil` if the text is not an anchor.
     private static func anchors(of text: Substring?, at offset: Int) -> [Anchor]? {
         guard let text else { return [] }
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
@@ -180,7 +180,7 @@ extension Substring {
     }
 }
 
-/// Text without spaces and control characters: those and `%` become `%` and two hexadecimal digits.
+/// Encodes spaces, control characters and `%` as `%` and two hexadecimal digits.
 enum PercentText {
     static func encode(_ text: String) -> String {
         guard text.utf8.contains(where: Self.isEncoded) else { return text }

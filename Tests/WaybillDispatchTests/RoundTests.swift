@@ -101,7 +101,7 @@ private func failure(of result: DispatchResult) -> DispatchFailure? {
     }
     #expect(failed.code == .deadline)
     #expect([failed.deliveredCount, failed.remainingCount] == [0, 1])
-    #expect(failed.message.hasPrefix("the deadline came first; the rest goes with the next round. The last failure: "))
+    #expect(failed.message.hasPrefix("the deadline passed; the rest is sent in the next round. The last failure: "))
     #expect(failed.message.hasSuffix("or make the dispatcher with `security: .plain` (tls-plaintext)"))
 }
 
@@ -124,7 +124,7 @@ private func failureThatSaysWhy(
         try await place.dispatcher(patience: patience).dispatch()
     }
     #expect(
-        failed.description == "unreachable: no receiver took the events: cannot connect to 127.0.0.1:\(place.port): "
+        failed.description == "unreachable: no receiver accepted events: cannot connect to 127.0.0.1:\(place.port): "
             + "Connection refused; the next round tries again")
 }
 
