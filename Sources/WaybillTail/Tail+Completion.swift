@@ -2,9 +2,9 @@ internal import WaybillProtocol
 internal import WaybillSpool
 internal import WaybillSystem
 
-/// Finds out of which files nothing more will come.
+/// Determines which files are complete.
 extension Tail {
-    /// Completes files that left their patterns, were read, and have not grown for the grace period.
+    /// Completes files that no pattern matches any more, that were read, and that have not grown for the grace period.
     mutating func settleLeft(_ now: TailTime) {
         for key in self.table.keys {
             guard case .left(let since) = self.table[key].phase else { continue }
@@ -33,7 +33,7 @@ extension Tail {
         return file.reach == .path && endsInWholeLine ? self.limits.renamedGrace : self.limits.leftGrace
     }
 
-    /// Asks fully read segments in turn whether their writer's lock is gone.
+    /// Checks fully read segments in turn for the release of their writer's lock.
     mutating func probeSegments(_ now: TailTime) {
         for _ in 0..<min(self.probes.count, self.limits.lockProbeCountMax) {
             guard let key = self.probes.popFirst() else { return }
@@ -53,26 +53,26 @@ extension Tail {
         guard case .opened(let descriptor) = self.open(key),
             try self.files.lock(descriptor, .exclusive)
         else { return }
-        // The length is final only now that nobody can append.
+        // The length is final only now, when no writer can append.
         let status = try self.files.status(descriptor)
         self.table[key].byteCount = status.byteCount
         self.table[key].modified = status.modified
         self.table[key].phase = .complete
-        // Gives the lock back.
+        // Releases the lock.
         if self.table[key].reach == .path { self.closeDescriptor(key) }
         self.enqueue(key)
     }
 
-    /// Clears away segments that a writer died over before they had their name.
+    /// Cleans up segments whose writer died before it renamed them.
     ///
-    /// One with bytes lost its name in a power cut, and gets it back; others never held a line and are deleted once
-    /// they are old. Done at the start and once per ``TailLimits/emptySegmentAge``.
+    /// One with content lost its name in a power failure and is renamed; the others never had a line and are deleted
+    /// once they are old enough. This runs at the start and once per ``TailLimits/emptySegmentAge``.
     mutating func clearUnfinishedSegments(_ now: TailTime) {
         if let last = self.sweptAt, now.monotonic - last < self.limits.emptySegmentAge { return }
         self.sweptAt = now.monotonic
         for case .spool(let directory) in self.sources.map(\.kind) {
             var expansion = GlobPattern.Expansion()
-            // Folders that cannot be read are complained about where their segments are looked for.
+            // Unreadable folders are reported when their segments are listed.
             GlobPattern(Path.join(directory, "*\(Self.unfinishedSuffix)")).expand(on: self.files, into: &expansion)
             for path in expansion.paths { self.clearUnfinishedSegment(path, now) }
         }
@@ -80,7 +80,7 @@ extension Tail {
 
     private static var unfinishedSuffix: String { SegmentName.suffix + ".new" }
 
-    /// Whether a segment that is not at its path has lost its name in a power cut, and waits to get it back.
+    /// Whether a missing segment may have lost its name in a power failure and is still to be renamed.
     func mayBeUnfinished(_ segmentPath: String) -> Bool {
         do throws(FileSystemError) {
             return try self.files.status(at: segmentPath + ".new") != nil
@@ -109,12 +109,12 @@ extension Tail {
     }
 
     private func isOld(_ status: FileStatus, _ now: TailTime) -> Bool {
-        // A file from the future was made before the clock was set back.
+        // A file with a time in the future was created before the clock was set back.
         let age = Duration.milliseconds(abs(now.wall.milliseconds - status.modified / 1_000_000))
         return age >= self.limits.emptySegmentAge
     }
 
-    /// Deletes a segment into which its writer never wrote, once the writer is gone.
+    /// Deletes a segment that its writer never wrote to, once the writer is gone.
     mutating func deleteEmptySegment(_ path: String, _ status: FileStatus, _ now: TailTime) {
         guard self.isOld(status, now) else { return }
         do throws(FileSystemError) {

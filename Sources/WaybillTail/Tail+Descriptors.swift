@@ -1,18 +1,18 @@
 internal import WaybillSystem
 
-/// Opens files, and keeps at most so many open; those that can be opened again are closed first.
+/// Opens files and limits the number of open ones; files that can be reopened are closed first.
 extension Tail {
     enum OpenOutcome {
         case opened(FileID)
-        /// The path leads elsewhere; the next scan finds out where the file is.
+        /// The path leads to another file; the next scan finds this one.
         case lost
-        /// Another file has path and inode now, and is followed in this one's place.
+        /// Another file has this path and inode now, and is followed instead.
         case replaced
-        /// Could not be opened now; tried again after the next scan.
+        /// The file could not be opened; retried after the next scan.
         case failed
     }
 
-    /// The descriptor to read from, `nil` when there is none now.
+    /// The descriptor to read from; `nil` if there is none now.
     mutating func openFile(_ key: StreamKey, _ now: TailTime) -> FileID? {
         switch self.open(key) {
         case .opened(let descriptor): return descriptor
@@ -54,10 +54,10 @@ extension Tail {
         }
     }
 
-    /// Opens a file that has unread bytes while there is room, so that nobody can delete them under us.
+    /// Opens a file with unread bytes, if the limit allows, so that its deletion does not lose them.
     mutating func hold(_ key: StreamKey) {
         guard self.table[key].descriptor == nil, self.openKeys.count < self.limits.openFileCountMax else { return }
-        // What goes wrong is found out and reported by the read.
+        // An error is found and reported by the read.
         _ = self.open(key)
     }
 
@@ -94,7 +94,7 @@ extension Tail {
         self.files.close(descriptor)
     }
 
-    /// Closes the file that was not used for longest, if there are too many; never one whose bytes would be lost.
+    /// Closes the least recently used file if too many are open; never one whose bytes would be lost.
     private mutating func makeRoom() -> Bool {
         guard self.openKeys.count >= self.limits.openFileCountMax else { return true }
         var victim: StreamKey?

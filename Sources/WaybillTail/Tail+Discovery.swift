@@ -1,12 +1,12 @@
 internal import WaybillSpool
 internal import WaybillSystem
 
-/// Finds files and follows them through renames, by looking: at everything, or at what a hint names.
+/// Finds files and follows them through renames, by checking all files or those named by a hint.
 extension Tail {
-    /// Looks at every file of every source: the periodic truth.
+    /// Checks every file of every source; this periodic scan is authoritative.
     package mutating func scan(_ now: TailTime) {
         self.scanCount &+= 1
-        // First of all: a segment that has its name again is not taken for a lost one.
+        // Must come first, so that a renamed segment is not considered lost.
         self.clearUnfinishedSegments(now)
         var directories: Set<String> = []
         for source in self.sources.indices {
@@ -28,7 +28,7 @@ extension Tail {
         self.probeSegments(now)
     }
 
-    /// Looks at the files of these paths again; a watched directory stands for everything.
+    /// Checks the files at these paths again; a watched directory means all files.
     package mutating func pathsChanged(_ paths: [String], _ now: TailTime) {
         guard !paths.contains(where: { self.directories.contains($0) }) else {
             self.scan(now)
@@ -77,9 +77,9 @@ extension Tail {
         }
     }
 
-    /// Whether an inode is found under a path that its file cannot have: a segment keeps its name, and stays in a spool.
+    /// Whether an inode is found at a path that its file cannot have: a segment keeps its name and stays in its spool.
     ///
-    /// The file that had the inode is gone then. One that is open cannot lose it, wherever it is moved to.
+    /// The file that had the inode is then gone. An open file keeps its inode wherever it is moved.
     private func isAnother(_ key: StreamKey, at path: String, in source: Int) -> Bool {
         let file = self.table[key]
         guard file.descriptor == nil else { return false }
@@ -95,7 +95,7 @@ extension Tail {
 
     private mutating func observeKnown(_ key: StreamKey, _ path: String, _ status: FileStatus, _ now: TailTime) {
         if !self.table[key].place.leads(to: path) {
-            // A link has two paths at once; a renamed file has not.
+            // A link has two paths at once, a renamed file only one.
             guard self.table[key].scanSeen != self.scanCount,
                 !self.leads(self.table[key].path, to: status.identity)
             else { return }
@@ -108,7 +108,7 @@ extension Tail {
         case .sealed: self.deleteSealedSegment(key)
         case .complete:
             if !self.table[key].isSegment { self.table[key].phase = .following }
-        // Its end is on the way to the receiver; a second one must not follow.
+        // Its end was already sent to the receiver; a second one must not follow.
         case .following, .sealOffered: break
         }
         if self.table.contains(key) { self.observeLength(key, status) }
@@ -118,7 +118,7 @@ extension Tail {
         do throws(FileSystemError) {
             return try self.files.status(at: path)?.identity == identity
         } catch {
-            // Unknown: as long as a path cannot be looked at, nothing is decided about it.
+            // Unknown: nothing is decided about a path that cannot be checked.
             return true
         }
     }
@@ -131,23 +131,23 @@ extension Tail {
         self.changed.insert(key)
     }
 
-    /// What a file's present length and time of change say.
+    /// The change indicated by a file's current length and modification time.
     private func lengthNews(_ file: TailedFile, _ status: FileStatus) -> LengthNews {
         guard status.byteCount != file.byteCount || status.modified != file.modified else { return .none }
         if status.byteCount < max(file.cursor, file.acked) { return .cut }
         return status.byteCount > file.byteCount ? .grown : .rewritten
     }
 
-    /// What a new length means.
+    /// The change of a file's length.
     enum LengthNews {
         case none
         case grown
         case cut
-        /// As long as before or a little shorter, and written to: only its head tells.
+        /// Written to, but not longer than before: only its head shows whether the content is the same.
         case rewritten
     }
 
-    /// Takes in a file's present length.
+    /// Handles a file's current length.
     mutating func observeLength(_ key: StreamKey, _ status: FileStatus) {
         let news = self.lengthNews(self.table[key], status)
         guard news != .none else { return }
@@ -164,10 +164,10 @@ extension Tail {
             } else if news == .rewritten, !self.table[key].isSegment {
                 self.verify(key)
             } else if news == .rewritten, self.table[key].isDrained {
-                // Its writer took back half a line that nobody had read.
+                // Its writer removed half a line that was not read yet.
                 self.enqueueProbe(key)
             } else if news == .grown {
-                // The registry knows how long it was when it goes while no agent runs.
+                // So that the registry has the length if the file disappears while no agent runs.
                 self.changed.insert(key)
                 self.hold(key)
             }
@@ -175,7 +175,7 @@ extension Tail {
         if self.table.contains(key) { self.enqueue(key) }
     }
 
-    /// A file that is shorter than it was, and longer than what was read, lost only what lay between.
+    /// Reports the loss in a file that became shorter, but not shorter than what was read.
     mutating func cutUnread(_ key: StreamKey, from seenByteCount: Int, to byteCount: Int) {
         let file = self.table[key]
         guard byteCount < seenByteCount, !file.isSegment else { return }
@@ -193,7 +193,7 @@ extension Tail {
         case lost
     }
 
-    /// Looks at the files that no pattern led to in this scan.
+    /// Checks the files that no pattern matched in this scan.
     private mutating func checkUnseen(_ now: TailTime) -> [StreamKey] {
         var lost: [StreamKey] = []
         for key in self.table.keys where self.table[key].scanSeen != self.scanCount {
@@ -233,7 +233,7 @@ extension Tail {
         return .present
     }
 
-    /// Files whose path leads elsewhere: renamed, deleted, or on a file system that is not mounted now.
+    /// Handles files no longer at their path: renamed, deleted, or on an unmounted file system.
     mutating func settleLost(_ lost: inout [StreamKey], _ now: TailTime) {
         var listings: [String: [FileIdentity: String]] = [:]
         for key in lost where self.table.contains(key) && self.table[key].reach == .path {
@@ -245,7 +245,7 @@ extension Tail {
                 continue
             }
             self.table.removePath(of: key)
-            // A segment whose name is gone was evicted or purged by its app, and is not to be shipped.
+            // A segment whose name is gone was evicted or purged by its app and must not be shipped.
             if file.descriptor != nil, !file.isSegment || !self.isDirectoryPresent(file) {
                 self.table[key].reach = .descriptor
                 if file.phase == .following { self.left(key, now) }
@@ -265,7 +265,7 @@ extension Tail {
         self.changed.insert(key)
     }
 
-    /// Looks for a file among the names beside its old one.
+    /// Searches for a file in the directory of its old path.
     func findRenamed(_ file: TailedFile, _ listings: inout [String: [FileIdentity: String]]) -> String? {
         let directory = Path.parent(of: file.path)
         if let listing = listings[directory] { return listing[file.identity] }
@@ -279,7 +279,7 @@ extension Tail {
                 }
             }
         } catch {
-            // What was listed so far still counts; a file that is not found keeps its descriptor or waits.
+            // Files listed so far still count; a file that is not found keeps its descriptor or waits.
             listings[directory] = listing
             return listing[file.identity]
         }
@@ -287,10 +287,10 @@ extension Tail {
         return listing[file.identity]
     }
 
-    /// Whether the directory of a missing file can be looked at and lies on the file's device: then it is gone.
+    /// Whether the directory of a missing file can be checked and is on the file's device: then the file is gone.
     ///
-    /// A directory that cannot be read, or lies on another device because nothing is mounted there now, proves
-    /// nothing. Where directories were deleted with the file, the nearest one that is left is asked.
+    /// A directory that cannot be read, or is on another device because nothing is mounted there now, proves nothing.
+    /// If directories were deleted with the file, the nearest existing one is checked.
     func isDirectoryPresent(_ file: TailedFile) -> Bool {
         var directory = Path.parent(of: file.path)
         do throws(FileSystemError) {
@@ -308,7 +308,7 @@ extension Tail {
         }
     }
 
-    /// Files that could not be opened or read get another chance.
+    /// Retries files that could not be opened or read.
     private mutating func retryFaulty(_ now: TailTime) {
         let keys = self.faulty
         self.faulty.removeAll(keepingCapacity: true)

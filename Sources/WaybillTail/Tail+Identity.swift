@@ -2,9 +2,9 @@ internal import WaybillProtocol
 internal import WaybillSpool
 internal import WaybillSystem
 
-/// Tells files apart: new ones, known ones after a restart, cut ones, and new ones in an inode that was used before.
+/// Identifies files: new ones, known ones after a restart, truncated ones, and new ones that reuse an inode.
 extension Tail {
-    /// Whether more bytes of a file's first line can still come.
+    /// Whether a file's first line can still grow.
     enum HeadState {
         case growing
         case final
@@ -69,7 +69,7 @@ extension Tail {
         return key
     }
 
-    /// The entry of a file that nobody wrote to since: it need not be opened before there is news.
+    /// The entry of a file not written to since: it need not be opened until it changes.
     private func unchanged(_ entries: [RegistryEntry], _ path: String, _ status: FileStatus) -> RegistryEntry? {
         guard entries.count == 1, let entry = entries.first, entry.state != .gone,
             entry.identity == status.identity, entry.path == path, entry.byteCount == status.byteCount,
@@ -80,7 +80,7 @@ extension Tail {
 
     // MARK: Identification
 
-    /// Reads a foreign file's head, and gives it its stream as soon as the head is whole.
+    /// Reads a foreign file's head, and assigns its stream as soon as the head is complete.
     mutating func identify(_ key: StreamKey, _ state: HeadState) {
         let descriptor: FileID
         switch self.open(key) {
@@ -103,7 +103,7 @@ extension Tail {
         self.enqueue(key)
     }
 
-    /// The fingerprint of the first line, of 4096 bytes, or of what there is when no more will come.
+    /// The fingerprint of the first line, of 4096 bytes, or of all bytes if no more will follow.
     private func wholeHead(of descriptor: FileID, _ state: HeadState) throws(FileSystemError) -> Fingerprint? {
         let count = try self.files.readFully(descriptor, at: 0, into: self.headBuffer)
         let head = UnsafeRawBufferPointer(rebasing: self.headBuffer[..<count])
@@ -114,7 +114,7 @@ extension Tail {
         return Fingerprint(of: head)
     }
 
-    /// The entries of a file whose content was another when they were written, though it may begin alike.
+    /// The entries of earlier contents of a file, which may begin in the same way.
     private func outdatedEntries(
         of file: TailedFile, _ descriptor: FileID
     ) throws(FileSystemError) -> [RegistryEntry] {
@@ -126,7 +126,7 @@ extension Tail {
         return outdated
     }
 
-    /// Finds the stream that this file continues, or begins one that never was.
+    /// Finds the stream that this file continues, or begins a new one.
     private mutating func assignIncarnation(
         _ key: StreamKey, _ fingerprint: Fingerprint, _ outdated: [RegistryEntry]
     ) {
@@ -158,21 +158,21 @@ extension Tail {
             return
         }
         self.table[key].incarnation = next
-        // A file system without births gives a deleted file's inode to one that begins alike.
+        // On a file system without creation times, a file that begins in the same way may reuse a deleted file's inode.
         while self.goneIDs.contains(self.id(of: key).description) { self.table[key].incarnation += 1 }
         self.notices.append(.discovered(self.id(of: key), path: file.path))
     }
 
-    /// Whether an entry speaks of this very file, whatever was in it then.
+    /// Whether an entry is for this file, whatever its content was then.
     private func isSameFile(_ entry: RegistryEntry, _ file: TailedFile) -> Bool {
         guard entry.identity.inode == file.identity.inode, entry.birth == file.birth else { return false }
-        // Devices are numbered anew at a restart; a birth in nanoseconds tells as much.
+        // Devices may be renumbered at a reboot; a creation time in nanoseconds identifies the file as well.
         return entry.identity.device == file.identity.device || entry.birth != 0
     }
 
     // MARK: Cut, rewritten, replaced
 
-    /// Makes sure that a file which was written to without growing begins as it did.
+    /// Verifies that a file which was written to without growing still has the same head.
     mutating func verify(_ key: StreamKey) {
         guard case .opened(let descriptor) = self.open(key) else { return }
         do throws(FileSystemError) {
@@ -185,7 +185,7 @@ extension Tail {
         }
     }
 
-    /// The file's content is another now: the stream ends at what was handed out, and a new incarnation begins.
+    /// Ends the stream at the last byte returned, because the content was replaced, and begins a new incarnation.
     mutating func truncated(_ key: StreamKey) {
         self.table[key].ending = .cut
         self.beginIncarnation(replacing: key)
@@ -224,7 +224,7 @@ extension Tail {
         self.observeNew(new)
     }
 
-    /// Takes in how long the new content is already.
+    /// Reads the current length of the new content.
     private mutating func observeNew(_ key: StreamKey) {
         guard case .opened(let descriptor) = self.open(key) else { return }
         do throws(FileSystemError) {
@@ -238,15 +238,15 @@ extension Tail {
         if self.table[key].byteCount > 0 { self.identify(key, .growing) }
     }
 
-    /// Nothing more can be read of this stream; it ends where reading stopped.
+    /// Ends a stream that can no longer be read at the place where reading stopped.
     private mutating func endStream(_ key: StreamKey) {
         let file = self.table[key]
         self.table.removeIdentity(of: key)
         self.table.removePath(of: key)
         self.table[key].reach = .gone
-        // An end that is on the way to the receiver is not sent twice.
+        // An end that was already sent to the receiver is not sent twice.
         if file.phase != .sealOffered { self.table[key].phase = .complete }
-        // How much of it was lost is known when the receiver's position is.
+        // The amount lost is known only with the receiver's position.
         if file.isPositioned || !file.isIdentified { self.tellEnding(key, at: file.cursor) }
         self.table[key].isFaulty = false
         self.table[key].overlong = nil
@@ -255,7 +255,7 @@ extension Tail {
         self.enqueue(key)
     }
 
-    /// The file is gone, with what was not read of it.
+    /// Handles a file that is gone, including its unread bytes.
     mutating func vanished(_ key: StreamKey) {
         if case .sealed = self.table[key].phase { return self.forget(key) }
         self.table[key].ending = .unseen
@@ -264,7 +264,7 @@ extension Tail {
         if !self.table[key].isIdentified { self.forget(key) }
     }
 
-    /// Says what is lost of a stream whose bytes cannot be had any more, now that it is known to end at `offset`.
+    /// Reports the loss in a stream that can no longer be read, now that its end at `offset` is known.
     mutating func tellEnding(_ key: StreamKey, at offset: Int) {
         let file = self.table[key]
         let lostByteCount = max(0, file.byteCount - offset)
@@ -273,7 +273,7 @@ extension Tail {
         case .cut:
             self.lost(.cut(id, path: file.path, offset: offset, lostByteCount: lostByteCount), lostByteCount)
         case .told, .unseen:
-            // A file that nobody saw ending is named though nothing is known to be missing.
+            // A file that was not open at its end is reported even if no bytes are known to be missing.
             let isNamed = file.ending == .unseen && !file.isSegment && id != nil
             guard lostByteCount > 0 || isNamed else { break }
             self.lost(.vanished(id, path: file.path, offset: offset, lostByteCount: lostByteCount), lostByteCount)
@@ -282,7 +282,7 @@ extension Tail {
         self.table[key].byteCount = offset
     }
 
-    /// Says and counts that bytes are lost.
+    /// Reports and counts lost bytes.
     mutating func lost(_ notice: TailNotice, _ byteCount: Int) {
         self.notices.append(notice)
         guard byteCount > 0 else { return }
@@ -290,7 +290,7 @@ extension Tail {
         self.loss.occasionCount += 1
     }
 
-    /// Another file has the inode now.
+    /// Handles an inode that another file has now.
     mutating func replaced(_ key: StreamKey, by status: FileStatus) {
         let file = self.table[key]
         self.vanished(key)
@@ -301,7 +301,7 @@ extension Tail {
         if status.byteCount > 0 { self.identify(new, .growing) }
     }
 
-    /// A segment is shorter than what was read of it, which only a crash of the machine does: it ends there.
+    /// Handles a segment that is shorter than what was read, which only a crash of the machine causes: it ends there.
     mutating func segmentCut(_ key: StreamKey, _ status: FileStatus) {
         let file = self.table[key]
         self.table[key].byteCount = status.byteCount

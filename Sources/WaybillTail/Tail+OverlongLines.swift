@@ -1,11 +1,11 @@
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// Moves lines that are too long to be events past, into the quarantine folder, a buffer at a time.
+/// Copies lines that are too long for events into the quarantine folder, one buffer at a time.
 ///
-/// The copy is durable before the skip is handed out. A line that is still growing is gone on with where the copy
-/// ends; a copy that was interrupted begins anew. It has a name of its own until it is whole: another receiver may
-/// ask for the line again, and the copy that a skip promised must not go for one that fails.
+/// The copy is durable before the skip is returned. For a line that is still growing, copying continues where the copy
+/// ends; an interrupted copy starts over. It has a temporary name until it is complete: another receiver may ask for
+/// the line again, and a failed copy must not replace the one that a skip relies on.
 extension Tail {
     mutating func beginOverlong(
         _ stream: StreamKey, _ descriptor: FileID, _ buffer: UnsafeMutableRawBufferPointer
@@ -77,7 +77,7 @@ extension Tail {
         return .skip(offset: line.offset, length: length, reason: .tooLong)
     }
 
-    /// Opens the copy where it ends, or from the start when it is not as long as it should be.
+    /// Opens the copy at its end, or from the start if it is shorter than expected.
     private func openCopy(_ path: String, _ line: inout OverlongLine) throws(FileSystemError) -> FileID {
         if line.scanned > line.offset {
             let copy = try self.files.open(path, .append)
@@ -93,7 +93,7 @@ extension Tail {
         return try self.files.open(path, .replace)
     }
 
-    /// Nothing is skipped without its copy: the line waits for the next scan and is copied from its start then.
+    /// No line is skipped without its copy: it waits for the next scan and is then copied from its start.
     private mutating func quarantineFailed(
         _ stream: StreamKey, _ id: StreamID, _ line: OverlongLine, _ path: String, _ error: FileSystemError
     ) {

@@ -1,13 +1,13 @@
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// Cuts a file into batches of whole lines.
+/// Splits a file into batches of whole lines.
 extension Tail {
     /// Reads the next whole lines of a stream into the start of `buffer`.
     ///
-    /// A batch is longer than `byteCountMax` only when it is one line that is. Does nothing for a forgotten stream.
+    /// A batch exceeds `byteCountMax` only if it is a single longer line. Does nothing for a removed stream.
     ///
-    /// - Parameter buffer: holds at least ``TailLimits/lineByteCountMax`` bytes.
+    /// - Parameter buffer: has at least ``TailLimits/lineByteCountMax`` bytes.
     package mutating func nextBatch(
         for stream: StreamKey, byteCountMax: Int, into buffer: UnsafeMutableRawBufferPointer, _ now: TailTime
     ) -> TailRead {
@@ -45,7 +45,7 @@ extension Tail {
         guard count > 0 else { return self.drained(stream) }
         var end = LineScanner.lastLineFeed(in: UnsafeRawBufferPointer(rebasing: buffer[..<count])).map { $0 + 1 }
         if end == nil, count == byteCountMax, count < self.limits.lineByteCountMax {
-            // One line longer than a batch: as much more as the line may have.
+            // One line is longer than a batch: read on up to the limit of a line.
             let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[count..<self.limits.lineByteCountMax])
             let start = count
             count += try self.files.readFully(descriptor, at: offset + count, into: rest)
@@ -66,7 +66,7 @@ extension Tail {
         return self.unterminated(stream, byteCount: count)
     }
 
-    /// Where the first line begins that is longer than the limit; looked for only where there can be one.
+    /// The start of the first line longer than the limit; searched only if one is possible.
     private func overlongLine(in bytes: UnsafeRawBufferPointer) -> Int? {
         guard bytes.count > self.limits.lineByteCountMax else { return nil }
         var start = 0
@@ -98,13 +98,13 @@ extension Tail {
         self.shippedStreamCount += 1
     }
 
-    /// Remembers what the batch that was just cut ended in.
+    /// Remembers the last bytes of the batch just split off.
     private mutating func anchor(_ stream: StreamKey, _ batch: UnsafeRawBufferPointer) {
         guard !self.table[stream].isSegment else { return }
         self.table[stream].addAnchor(Anchor(end: self.table[stream].cursor, of: batch))
     }
 
-    /// There are `byteCount` bytes without LF up to the end of the file.
+    /// Handles `byteCount` bytes without LF at the end of the file.
     private mutating func unterminated(_ stream: StreamKey, byteCount: Int) -> TailRead {
         let offset = self.table[stream].cursor
         guard self.table[stream].phase == .complete else {
@@ -121,10 +121,10 @@ extension Tail {
         return .skip(offset: offset, length: byteCount, reason: .tornTail)
     }
 
-    /// Everything there is was handed out.
+    /// Handles a stream whose bytes were all returned.
     private mutating func drained(_ stream: StreamKey) -> TailRead {
         if self.table[stream].reach != .gone, self.table[stream].cursor < self.table[stream].byteCount {
-            // The file ends before what a scan saw: the next scan finds out why.
+            // The file is shorter than at the last scan: the next scan determines why.
             self.table[stream].isFaulty = true
             self.faulty.append(stream)
             return .nothing
@@ -137,10 +137,10 @@ extension Tail {
         return .sealed(length: self.table[stream].cursor)
     }
 
-    /// Whether the bytes just read belong to this stream: same head, and before them the end of the last batch, or
-    /// where that is not known, the end of a line.
+    /// Whether the bytes just read belong to this stream: the head is the same, and they follow the end of the last
+    /// batch or, if that is unknown, the end of a line.
     ///
-    /// Asked after the read, so that a file that was cut and has grown again in between is found out.
+    /// Checked after the read, to detect a file that was truncated and has grown again in between.
     func isUnchanged(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
         guard let fingerprint = self.table[stream].fingerprint else { return true }
         guard try self.fingerprint(of: descriptor, at: 0, byteCount: fingerprint.byteCount) == fingerprint else {
@@ -156,7 +156,7 @@ extension Tail {
             && last[0] == LineScanner.lineFeed
     }
 
-    /// Whether a file has the bytes of `anchor` where it ends.
+    /// Whether a file has the bytes of `anchor` at the anchor's end.
     func holds(_ descriptor: FileID, _ anchor: Anchor) throws(FileSystemError) -> Bool {
         let byteCount = anchor.fingerprint.byteCount
         return try self.fingerprint(of: descriptor, at: anchor.end - byteCount, byteCount: byteCount)

@@ -1,12 +1,12 @@
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// What the receiver says about a stream, and what becomes durable of it here.
+/// Handles the receiver's answers for a stream.
 extension Tail {
-    /// The receiver's durable position (`AT`): reading goes on there, whatever the registry holds.
+    /// Handles the receiver's durable position (`AT`): reading continues there, whatever the registry has.
     ///
-    /// When the file is shorter, its content is another: this stream ends at `offset`, and a new incarnation of the
-    /// file begins. Does nothing for a forgotten stream.
+    /// If the file is shorter, its content was replaced: this stream ends at `offset`, and a new incarnation of the
+    /// file begins. Does nothing for a removed stream.
     package mutating func positionLearned(_ stream: StreamKey, at offset: Int) {
         guard self.table.contains(stream), self.table[stream].isIdentified else { return }
         precondition(offset >= 0, "an offset is not negative: \(offset)")
@@ -37,14 +37,14 @@ extension Tail {
         if self.table[stream].isDrained { self.enqueueProbe(stream) }
     }
 
-    /// What was handed out of a file that is gone, and did not arrive, cannot be handed out again.
+    /// Ends the stream of a file that is gone: bytes that did not arrive cannot be read again.
     private mutating func positionGone(_ stream: StreamKey, at offset: Int) {
         self.tellEnding(stream, at: offset)
         self.table[stream].cursor = offset
         self.table[stream].acked = offset
     }
 
-    /// Looks at a file again, so that an old length is not held against the receiver's position.
+    /// Checks a file again, so that the receiver's position is not compared with an old length.
     private mutating func refresh(_ stream: StreamKey) {
         let file = self.table[stream]
         do throws(FileSystemError) {
@@ -64,8 +64,8 @@ extension Tail {
         }
     }
 
-    /// The receiver holds the stream durably up to `offset`; what is below what is known already is passed over, as
-    /// is what was never handed out.
+    /// Records that the receiver holds the stream up to `offset`; ignores offsets below the known one and beyond what
+    /// was returned.
     package mutating func acked(_ stream: StreamKey, upTo offset: Int) {
         guard self.table.contains(stream) else { return }
         guard offset > self.table[stream].acked, offset <= self.table[stream].cursor else { return }
@@ -74,8 +74,8 @@ extension Tail {
         self.changed.insert(stream)
     }
 
-    /// The connection is lost, and the next one leads to a receiver that may know less: every stream asks for its
-    /// position, also where everything was acknowledged.
+    /// Handles a change to a receiver that may hold less: every stream asks for its position, even if all of it was
+    /// acknowledged.
     package mutating func receiverChanged() {
         self.connectionLost()
         for key in self.table.keys {
@@ -85,12 +85,12 @@ extension Tail {
         }
     }
 
-    /// The connection is lost: streams ask for their position before they are read again, and what was not
-    /// acknowledged is read again.
+    /// Handles the loss of the connection: streams ask for their position before they are read again, and
+    /// unacknowledged bytes are read again.
     package mutating func connectionLost() {
         for key in self.table.keys {
             if case .sealed(let byteCount) = self.table[key].phase, self.table[key].byteCount > byteCount {
-                // Sealed below its end; the next receiver is asked where it stands.
+                // It was sealed below its end; the next receiver is asked for the offset.
                 self.table[key].phase = .following
             }
             self.table[key].isPositioned = false
@@ -102,10 +102,11 @@ extension Tail {
         }
     }
 
-    /// The receiver sealed the stream (`SEALED`): a segment is deleted, a foreign file's stream forgotten.
+    /// Handles `SEALED`: deletes a segment, and removes the stream of a foreign file.
     ///
-    /// Unasked, it means that the stream ended in an earlier session. A foreign file that is longer than that and may
-    /// still grow is not it any more: it was cut and begins as before, and the registry that knew is lost.
+    /// Without a request, it means that the stream ended in an earlier session. A longer foreign file that may still
+    /// grow is then a new stream: it was truncated and begins with the same head, and the registry that recorded this
+    /// is lost.
     package mutating func sealedByReceiver(_ stream: StreamKey) {
         guard self.table.contains(stream) else { return }
         let file = self.table[stream]
@@ -121,12 +122,12 @@ extension Tail {
             return
         }
         self.closeDescriptor(stream)
-        // A seal that nobody asked for covers what the receiver said it holds, not what was sent since.
+        // An unrequested seal covers the receiver's reported position, not bytes sent since.
         self.table[stream].phase = .sealed(byteCount: file.phase == .sealOffered ? file.cursor : file.acked)
         self.deleteSealedSegment(stream)
     }
 
-    /// Deletes a sealed segment if it holds no byte behind what was sealed; otherwise it is tried again each scan.
+    /// Deletes a sealed segment if it has no bytes after the sealed length; retried with each scan.
     mutating func deleteSealedSegment(_ key: StreamKey) {
         let file = self.table[key]
         guard case .sealed(let sealedByteCount) = file.phase else { return }
@@ -149,7 +150,7 @@ extension Tail {
         }
     }
 
-    /// Drops everything that is known about a file, and its registry entry with the next checkpoint.
+    /// Removes all state of a file, and its registry entry with the next checkpoint.
     mutating func forget(_ key: StreamKey) {
         self.closeDescriptor(key)
         let file = self.table[key]

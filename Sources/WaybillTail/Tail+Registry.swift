@@ -1,23 +1,23 @@
 internal import WaybillProtocol
 package import WaybillSystem
 
-/// Keeps the registry's file up with the streams; of what is in it only a checksum of each entry is in memory.
+/// Keeps the registry's file up to date; only a checksum of each entry is kept in memory.
 extension Tail {
-    /// Whether the registry is behind.
+    /// Whether the registry has pending changes.
     package var hasUnwrittenChanges: Bool {
         !self.changed.isEmpty || !self.removedIDs.isEmpty
     }
 
-    /// Whether there are changes that have waited for ``TailLimits/checkpointInterval``.
+    /// Whether changes have been pending for ``TailLimits/checkpointInterval``.
     package func isCheckpointDue(_ now: TailTime) -> Bool {
         guard self.hasUnwrittenChanges else { return false }
         guard let last = self.checkpointedAt else { return true }
         return now.monotonic - last >= self.limits.checkpointInterval
     }
 
-    /// Writes what changed to the registry; durable when this returns.
+    /// Writes changes to the registry; they are durable when this returns.
     ///
-    /// After an error the changes wait for the next checkpoint, which writes everything anew.
+    /// After an error the changes wait for the next checkpoint, which rewrites everything.
     package mutating func checkpoint(_ now: TailTime) throws(FileSystemError) {
         if !self.registry.isAppended {
             if self.hasWritableChanges { try self.rewriteRegistry() }
@@ -40,13 +40,13 @@ extension Tail {
         !self.removedIDs.isEmpty || self.changed.contains { self.table[$0].isIdentified }
     }
 
-    /// Room for so many changes is kept for the next checkpoint.
+    /// The capacity kept for changes until the next checkpoint.
     private static var keptChangeCountMax: Int { 1024 }
 
-    /// A part of a rewrite has about so many bytes.
+    /// The approximate size of a part of a rewrite, in bytes.
     private static var rewrittenByteCount: Int { 256 << 10 }
 
-    /// Adds a stream's entry where the registry has another, or none.
+    /// Adds a stream's entry if the registry has a different one or none.
     private mutating func register(_ key: StreamKey, in lines: inout StateLines) {
         let file = self.table[key]
         guard let id = self.streamID(of: file)?.description else { return }
@@ -58,15 +58,15 @@ extension Tail {
         self.table[key].registration = registration
     }
 
-    /// Has a stream's entry removed.
+    /// Removes a stream's entry.
     mutating func unregister(_ file: TailedFile, _ id: StreamID) {
-        // What came and went between two checkpoints is not in the registry.
+        // A stream that came and went between two checkpoints is not in the registry.
         guard let registration = file.registration else { return }
         self.registeredByteCount -= registration.byteCount
         self.removedIDs.insert(id.description)
     }
 
-    /// Writes every stream's entry, and those of streams that were not seen since the start.
+    /// Writes the entries of all streams, including those not seen since the start.
     private mutating func rewriteRegistry() throws(FileSystemError) {
         var rewrite = try self.registry.beginRewrite()
         var lines = StateLines()
@@ -93,7 +93,7 @@ extension Tail {
         lines = StateLines()
     }
 
-    /// Entries that no stream stands for, in an order that depends on nothing else.
+    /// Entries without a stream, in a deterministic order.
     private var rememberedEntries: [RegistryEntry] {
         var entries = Array(self.rememberedSegments.values)
         for entry in self.remembered.values.joined() where !self.isFrozen(entry) { entries.append(entry) }

@@ -1,21 +1,21 @@
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// Brings the registry's entries and the files on disk together again.
+/// Matches the registry's entries with the files on disk after a restart.
 extension Tail {
-    /// Removes an entry whose stream is followed again.
+    /// Removes the remembered entry of a stream that is followed again.
     mutating func take(_ entry: RegistryEntry) {
         let inode = entry.identity.inode
         self.remembered[inode]?.removeAll { $0 == entry }
         if self.remembered[inode]?.isEmpty == true { self.remembered[inode] = nil }
-        // A dictionary keeps the room that it once had.
+        // A dictionary never releases its capacity.
         if self.remembered.isEmpty { self.remembered = [:] }
     }
 
-    /// Deals with the entries that no path led to: their files were renamed away or deleted meanwhile.
+    /// Handles entries that no path matched: their files were renamed away or deleted meanwhile.
     ///
-    /// An entry whose file is still there, under a path that no pattern covers any more, stays as it is: its source
-    /// was taken out of the configuration and may come back.
+    /// An entry whose file still exists at a path that no pattern matches is kept unchanged: its source was removed
+    /// from the configuration and may return.
     mutating func adoptRemembered(_ now: TailTime) {
         guard !self.remembered.isEmpty || !self.rememberedSegments.isEmpty else { return }
         var listings: [String: [FileIdentity: String]] = [:]
@@ -43,7 +43,7 @@ extension Tail {
             return
         }
         if let key = self.table.key(of: entry.identity) {
-            // Another file has the inode now; while it is not identified, the entry may still be its own.
+            // Another file has the inode now; until it is identified, the entry may still belong to it.
             if self.table[key].isIdentified { self.freeze(entry, .unseen) }
             return
         }
@@ -75,13 +75,13 @@ extension Tail {
         if self.table.contains(key) { self.enqueue(key) }
     }
 
-    /// Makes a stream of an entry whose bytes cannot be had any more, so that the receiver seals it.
+    /// Creates a stream for an entry whose file can no longer be read, so that the receiver seals it.
     ///
-    /// The entry stays remembered: a file that begins alike in the same inode must not get its id.
+    /// The entry stays remembered: a file with the same head in the same inode must not get its id.
     mutating func freeze(_ entry: RegistryEntry, _ ending: TailedFile.Ending) {
         guard let source = self.source(named: entry.source), self.frozenIDs.insert(entry.id).inserted else { return }
         let file = TailedFile(entry, source: source, origin: .foreign)
-        // What there was to say of a stream that was gone before was said then, or is in its entry.
+        // For a stream that was gone before, the loss was reported then, or is in its entry.
         _ = self.insertGone(file, entry.state == .gone ? entry.ending : ending)
     }
 
@@ -97,7 +97,7 @@ extension Tail {
         return key
     }
 
-    /// Whether a stream was made of an entry that stays remembered.
+    /// Whether a stream was created for an entry that stays remembered.
     func isFrozen(_ entry: RegistryEntry) -> Bool {
         self.frozenIDs.contains(entry.id)
     }
@@ -108,7 +108,7 @@ extension Tail {
 }
 
 extension TailedFile {
-    /// A file as the registry knew it.
+    /// Creates a file from its registry entry.
     init(_ entry: RegistryEntry, source: Int, origin: Origin) {
         let status = FileStatus(
             identity: entry.identity, kind: .regular, byteCount: entry.byteCount, modified: entry.modified,
@@ -117,7 +117,7 @@ extension TailedFile {
         self.restore(entry)
     }
 
-    /// Takes over what the registry knew about this stream.
+    /// Copies the registry's state of this stream.
     mutating func restore(_ entry: RegistryEntry) {
         self.idDevice = entry.idDevice
         self.birth = entry.birth
@@ -131,7 +131,7 @@ extension TailedFile {
         self.rest()
     }
 
-    /// Takes over which heads the file has had, from an entry of an earlier content of it.
+    /// Copies the file's earlier heads from an entry of an earlier content.
     mutating func inherit(_ entry: RegistryEntry) {
         var heads = self.pastHeads
         for head in entry.pastHeads where !heads.contains(where: { $0.hash == head.hash }) { heads.append(head) }

@@ -1,39 +1,40 @@
 package import WaybillProtocol
 package import WaybillSystem
 
-/// Follows files and cuts them into batches of whole lines: discovery, identity, rotation, registry.
+/// Follows files and splits them into batches of whole lines: discovery, identity, rotation, registry.
 ///
 /// Constraints, in this order:
-/// 1. A byte that the receiver has not acknowledged is never deleted, and a byte that cannot be had any more is
-///    counted and named in a ``TailNotice``.
-/// 2. A stream is one incarnation of one file's bytes. A file that was cut or rewritten is another stream from 0 on.
-/// 3. The receiver's position wins over the registry, which only tells which files are worth opening.
-/// 4. Nothing here waits, reads a clock, opens a socket or starts a thread. Time comes in as ``TailTime``.
-/// 5. Bounded: open files by ``TailLimits/openFileCountMax``; bytes in memory by the caller's buffer. A file without
-///    news costs one `stat(2)` a scan; a batch costs one large `pread(2)`, two small ones that make sure that the
-///    file is still the same, and no allocation. A file at rest has some 200 bytes in memory (``FileTable``); its
-///    entry is in the registry's file alone, and the names of one folder at a time are what a scan needs.
+/// 1. A byte that the receiver has not acknowledged is never deleted, and a byte that can no longer be read is counted
+///    and reported in a ``TailNotice``.
+/// 2. A stream is one incarnation of a file's bytes. A file that was truncated or rewritten is a new stream from offset
+///    0.
+/// 3. The receiver's position wins over the registry, which only shows which files need to be opened.
+/// 4. No code here waits, reads a clock, opens a socket or starts a thread. Time is passed in as ``TailTime``.
+/// 5. Open files are limited by ``TailLimits/openFileCountMax``, bytes in memory by the caller's buffer. An unchanged
+///    file costs one `stat(2)` per scan; a batch costs one large `pread(2)`, two small ones that verify that the file
+///    is still the same, and no allocation. An idle file takes about 200 bytes in memory (``FileTable``); its entry is
+///    only in the registry's file, and a scan needs only the names of one folder at a time.
 ///
 /// A stream's id:
 ///
 ///     client segment   <writer>-<first seq>                            from its name
 ///     foreign file     <agent>-<device>-<inode>-<birth>-<FNV-1a 64 of the first line>-<incarnation>
 ///
-/// The life of one line:
+/// Life of a line:
 ///
 ///     scan, pathsChanged ─▶ discovered ─▶ identified ─▶ ready ─▶ nextReady ─▶ OPEN … AT ─▶ positionLearned
 ///     forgotten ◀─ sealedByReceiver ◀─ SEAL … SEALED ◀─ .sealed ◀─ complete ◀─ acked ◀─ .batch ◀─ nextBatch
 ///
-/// A segment is complete when its writer's lock is gone; a foreign file when it has left its patterns (renamed away
-/// or deleted) and has not grown for a while. Until then a last line without LF is held back.
+/// A segment is complete when its writer's lock is released; a foreign file when no pattern matches it any more (it was
+/// renamed away or deleted) and it has not grown for a while. Until then a last line without LF is held back.
 ///
-/// Why the first line is in the id, and the birth: an inode is given out again within milliseconds, some file
-/// systems know no birth, and many files begin alike. Why not a hash of the first KiB: a file shorter than that
-/// would change its id while it grows.
+/// Why the id contains the first line and the creation time: an inode may be reused within milliseconds, some file
+/// systems have no creation times, and many files begin in the same way. Why not a hash of the first KiB: a shorter
+/// file would change its id while it grows.
 ///
 /// - SeeAlso: `Protocol/formats/registry.md`.
 package struct Tail<Files: FileSystem>: ~Copyable {
-    /// What the registry held.
+    /// The contents of the registry at the start.
     package let recovery: TailRecovery
 
     let files: Files
@@ -44,7 +45,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     let quarantineDirectory: String
 
     var registry: StateLog<Files>
-    /// What the registry has of each stream, all in all.
+    /// The total size of the registry's entries, in bytes.
     var registeredByteCount = 0
     var table = FileTable()
     var bySegment: [String: StreamKey] = [:]
@@ -53,45 +54,45 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     /// The same for segments, by stream id.
     var rememberedSegments: [String: RegistryEntry] = [:]
 
-    /// Ids of the streams whose bytes cannot be had any more and that the receiver has not sealed.
+    /// Ids of streams that can no longer be read and that the receiver has not sealed.
     var goneIDs: Set<String> = []
 
-    /// Ids of registry entries that were made such streams; once is enough.
+    /// Ids of registry entries for which such streams were created, so that it happens only once.
     var frozenIDs: Set<String> = []
 
     var ready = StreamQueue()
-    /// Fully read segments, to be asked in turn whether their writer is gone.
+    /// Fully read segments, checked in turn for whether their writer is gone.
     var probes = StreamQueue()
     var faulty: [StreamKey] = []
     var openKeys: [StreamKey] = []
     var useCount = 0
     var scanCount: UInt32 = 0
 
-    /// Streams of which lines were handed out since the start.
+    /// Streams with lines returned since the start.
     package internal(set) var shippedStreamCount = 0
-    /// What was lost since the start; each time with a notice.
+    /// The losses since the start, each also reported in a notice.
     package internal(set) var loss = TailLoss()
     var notices: [TailNotice] = []
-    /// Paths complained about, so that each is complained about once.
+    /// Paths already reported, so that each is reported only once.
     var complaints: Set<String> = []
     var changed: Set<StreamKey> = []
     var removedIDs: Set<String> = []
     var checkpointedAt: MonotonicTime?
-    /// When the spools were last looked through for unfinished segments.
+    /// The time of the last search for unfinished segments.
     var sweptAt: MonotonicTime?
     var directories: [String] = []
-    /// For the heads of files.
+    /// The buffer for the heads of files.
     let headBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Fingerprint.byteCountMax, alignment: 16)
 
-    /// Begins where the registry left off; looks at no file before the first ``scan(_:)``.
+    /// Starts with the state in the registry; checks no file before the first ``scan(_:)``.
     ///
-    /// - Parameter quarantineDirectory: takes over-long lines as `<stream id>-<offset>.line`; must exist.
+    /// - Parameter quarantineDirectory: receives over-long lines as `<stream id>-<offset>.line`; must exist.
     package init(
         fileSystem: Files, registry: consuming StateLog<Files>, agent: AgentName, sources: [SourceConfiguration],
         quarantineDirectory: String, limits: TailLimits = TailLimits()
     ) {
         precondition(limits.lineByteCountMax > 0 && limits.openFileCountMax > 0, "limits are positive")
-        precondition(Set(sources.map(\.name)).count == sources.count, "two sources have one name")
+        precondition(Set(sources.map(\.name)).count == sources.count, "two sources have the same name")
         self.files = fileSystem
         self.agent = agent
         self.sources = sources
@@ -128,20 +129,20 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         self.headBuffer.deallocate()
     }
 
-    // MARK: What there is
+    // MARK: State
 
     /// The streams that have an id, in the order of their handles.
     package var streams: [StreamKey] {
         self.table.keys.filter { self.table[$0].isIdentified }
     }
 
-    /// How many files are followed, identified or not.
+    /// The number of followed files, identified or not.
     package var fileCount: Int { self.table.count }
 
     package var openFileCount: Int { self.openKeys.count }
 
-    /// Whether a receiver must hear of anything, as of the last scan: of bytes that none has acknowledged, or of a stream
-    /// that has ended and is not sealed.
+    /// Whether there is anything to send, as of the last scan: unacknowledged bytes, or the end of a stream that is not
+    /// sealed.
     package var needsReceiver: Bool {
         self.table.keys.contains { key in
             let file = self.table[key]
@@ -156,7 +157,8 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         self.table.contains(stream)
     }
 
-    /// A stream's name for the receiver; traps for a forgotten stream, as all that takes a ``StreamKey`` and says so.
+    /// A stream's id for the receiver; traps for a removed stream, as documented for other methods with a
+    /// ``StreamKey``.
     package func id(of stream: StreamKey) -> StreamID {
         guard let id = self.streamID(of: self.table[stream]) else {
             preconditionFailure("stream \(stream.rawValue) is not identified")
@@ -164,31 +166,31 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         return id
     }
 
-    /// Where a stream stands; traps for a forgotten stream.
+    /// The state of a stream; traps for a removed stream.
     package func position(of stream: StreamKey) -> StreamPosition {
         let file = self.table[stream]
         return StreamPosition(
             source: file.source, place: file.place, acked: file.acked, cursor: file.cursor, byteCount: file.byteCount)
     }
 
-    /// Hands over what happened since the last call, oldest first.
+    /// Returns the notices since the last call, oldest first.
     package mutating func takeNotices() -> [TailNotice] {
         let notices = self.notices
         self.notices = []
         return notices
     }
 
-    /// Treats lines as too long from `byteCount` on, for a receiver that takes no longer ones.
+    /// Lowers the limit of a line to the receiver's limit.
     package mutating func lowerLineLimit(to byteCount: Int) {
         self.limits.lineByteCountMax = min(self.limits.lineByteCountMax, max(1, byteCount))
     }
 
     // MARK: Work
 
-    /// Takes the stream out of the ready queue that has waited longest.
+    /// Removes and returns the stream that has waited longest in the ready queue.
     ///
-    /// The caller opens it, if it is not open, or reads it. Reading puts it back while there is more;
-    /// ``readingPostponed(_:)`` does for a stream that could not be read for want of window.
+    /// The caller opens the stream if it is not open, or reads it. Reading puts it back while there is more;
+    /// ``readingPostponed(_:)`` puts back a stream that could not be read because the window was full.
     package mutating func nextReady() -> StreamKey? {
         while let key = self.ready.popFirst() {
             guard self.table.contains(key) else { continue }
@@ -198,7 +200,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         return nil
     }
 
-    /// Puts a stream back at the end of the ready queue; does nothing for a forgotten one.
+    /// Puts a stream back at the end of the ready queue; does nothing for a removed one.
     package mutating func readingPostponed(_ stream: StreamKey) {
         guard self.table.contains(stream) else { return }
         self.enqueue(stream)
@@ -231,24 +233,24 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     }
 
     mutating func complain(_ path: String, _ notice: TailNotice) {
-        // A folder with more trouble than this is reported by the first so many.
+        // Only this many problems are reported, for example in a folder with many bad files.
         guard self.complaints.count < 65536, self.complaints.insert(path).inserted else { return }
         self.notices.append(notice)
     }
 }
 
-/// Where a stream stands, and which file it is.
+/// The state of a stream and its file.
 package struct StreamPosition: Hashable, Sendable {
     /// Index of the source in the configuration.
     package let source: Int
     let place: FilePlace
-    /// What the receiver holds.
+    /// The offset acknowledged by the receiver.
     package let acked: Int
-    /// What was handed out.
+    /// The offset up to which bytes were returned.
     package let cursor: Int
     /// The file's length as last seen.
     package let byteCount: Int
 
-    /// Made when it is asked for.
+    /// Created on access.
     package var path: String { self.place.path }
 }

@@ -1,14 +1,14 @@
 package import WaybillProtocol
 package import WaybillSystem
 
-/// The name an agent is known by; part of the ids of foreign streams.
+/// The name of an agent; part of the ids of foreign streams.
 package struct AgentName: Hashable, Sendable, CustomStringConvertible {
-    /// Longer names would not leave room in a ``StreamID`` of 128 bytes for what tells files apart.
+    /// Longer names would not leave enough room in a ``StreamID`` of 128 bytes for the file's identity.
     package static let byteCountMax = 32
 
     package let description: String
 
-    /// Takes 1 to 32 bytes of `A-Z a-z 0-9 . _ : -`; `nil` for anything else.
+    /// Accepts 1 to 32 bytes of `A-Z a-z 0-9 . _ : -`; `nil` for anything else.
     package init?(_ name: String) {
         let bytes = name.utf8
         guard (1...Self.byteCountMax).contains(bytes.count), bytes.allSatisfy(StreamID.isAllowed) else { return nil }
@@ -16,9 +16,9 @@ package struct AgentName: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// A stream's handle while this tail lives; a handle of a forgotten stream is never given out again.
+/// A stream's handle for the lifetime of a tail; the handle of a removed stream is never reused.
 package struct StreamKey: Hashable, Sendable {
-    /// Slot in the low 32 bits, the slot's generation above.
+    /// The slot in the low 32 bits, the slot's generation in the high 32 bits.
     package let rawValue: Int
 
     init(slot: Int, generation: Int) {
@@ -31,9 +31,9 @@ package struct StreamKey: Hashable, Sendable {
 
 /// The instant of a call, on both clocks.
 package struct TailTime: Hashable, Sendable {
-    /// Orders events; grace periods are measured with it.
+    /// The monotonic clock, for the order of events and for grace periods.
     package let monotonic: MonotonicTime
-    /// Compared with file times alone.
+    /// The wall clock, compared only with file times.
     package let wall: WallTime
 
     package init(monotonic: MonotonicTime, wall: WallTime) {
@@ -42,92 +42,93 @@ package struct TailTime: Hashable, Sendable {
     }
 }
 
-/// Files that belong together.
+/// A configured group of files.
 package struct SourceConfiguration: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
-        /// A folder of client segments; may hold wildcards, as in `/var/spool/waybill/*`.
+        /// A folder of client segments; may contain wildcards, as in `/var/spool/waybill/*`.
         case spool(directory: String)
         /// Foreign files by glob patterns (``GlobPattern``).
         case files(patterns: [String])
     }
 
-    /// 1 or more bytes without space or control characters; kept in the registry.
+    /// The name: 1 or more bytes without spaces or control characters; stored in the registry.
     package let name: String
     package let kind: Kind
 
     package init(name: String, kind: Kind) {
         precondition(
             !name.isEmpty && name.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F },
-            "a source's name holds no space or control character: \(name)")
+            "a source's name must not be empty or have spaces or control characters: \(name)")
         self.name = name
         self.kind = kind
     }
 }
 
-/// Bounds and waiting times of a tail.
+/// Limits and intervals of a tail.
 package struct TailLimits: Hashable, Sendable {
-    /// A line with its LF; a longer one goes to the quarantine folder.
+    /// The maximum length of a line including its LF; longer ones go to the quarantine folder.
     ///
     /// 1 MiB is what the agent accepts from foreign writers (design, section 3).
     package var lineByteCountMax = 1 << 20
-    /// Lines in one batch.
+    /// The maximum number of lines in a batch.
     package var batchLineCountMax = 65_536
-    /// Well below the usual limit of 1024 per process.
+    /// The maximum number of open files, well below the usual limit of 1024 per process.
     package var openFileCountMax = 512
-    /// How long a file that was deleted, or was renamed away with half a line at its end, must not have grown before
-    /// it is sealed.
+    /// How long a file that was deleted, or renamed away with an incomplete last line, must not grow before it is
+    /// sealed.
     package var leftGrace = Duration.seconds(10)
-    /// The same for a file that was renamed away and ends in a whole line.
+    /// The same for a file that was renamed away and ends with a whole line.
     ///
-    /// A writer that was not told of the rotation may come back to it; what it writes later than that is not seen.
+    /// A writer that has not noticed the rotation may still write to the file; later writes are missed.
     package var renamedGrace = Duration.seconds(600)
-    /// How old an empty, unlocked segment must be before it is deleted, one without its name (`.new`) too.
+    /// The age at which an empty, unlocked segment is deleted, even if it is still named `.new`.
     package var emptySegmentAge = Duration.seconds(60)
-    /// How often ``Tail/isCheckpointDue(_:)`` asks for a checkpoint while there are changes.
+    /// The interval at which ``Tail/isCheckpointDue(_:)`` requests a checkpoint while there are changes.
     package var checkpointInterval = Duration.seconds(1)
-    /// How many fully read segments one scan asks whether their writer is gone.
+    /// The number of fully read segments that one scan checks for whether their writer is gone.
     package var lockProbeCountMax = 512
-    /// Bytes of an over-long line that one read moves to the quarantine folder.
+    /// The number of bytes of an over-long line that one read copies to the quarantine folder.
     package var overlongByteCountPerRead = 64 << 20
 
     package init() {}
 }
 
-/// What one read of a stream gave.
+/// The result of a read of a stream.
 package enum TailRead: Hashable, Sendable {
     /// Whole lines, at the start of the caller's buffer.
     ///
-    /// `isFinalUnterminated`: one line without LF, the last that this stream will ever have.
+    /// If `isFinalUnterminated` is set, it is one line without LF, the last of this stream.
     case batch(offset: Int, rawByteCount: Int, lineCount: Int, isFinalUnterminated: Bool)
     case skip(offset: Int, length: Int, reason: SkipReason)
-    /// Nothing more will ever come; `length` bytes were handed out or skipped.
+    /// The stream is complete; `length` bytes were returned or skipped.
     case sealed(length: Int)
-    /// The receiver's position must be learned first (``Tail/positionLearned(_:at:)``).
+    /// The receiver's position is needed first (``Tail/positionLearned(_:at:)``).
     case unpositioned
-    /// Nothing now; the stream becomes ready again by itself.
+    /// There is nothing to read now; the stream becomes ready again automatically.
     case nothing
 }
 
-/// Something noteworthy that happened to a file.
+/// A notable event in the life of a file.
 ///
-/// Paths and ids are for the diary, cases for metrics.
+/// Paths and ids are for logs, cases for metrics.
 package enum TailNotice: Hashable, Sendable {
     case discovered(StreamID, path: String)
     case rotated(StreamID, from: String, to: String)
-    /// The file was cut or rewritten: what it held from `offset` on is lost.
+    /// The file was truncated or rewritten: its content from `offset` on is lost.
     ///
-    /// `lostByteCount` bytes of that had been seen; what was written after the last look nobody can count.
+    /// `lostByteCount` of these bytes had been seen; bytes written after the last check cannot be counted.
     case cut(StreamID?, path: String, offset: Int, lostByteCount: Int)
-    /// The receiver holds more than the file does: the file is another now.
+    /// The receiver holds more than the file has: the file's content was replaced.
     case receiverAhead(StreamID, path: String, receiverOffset: Int, byteCount: Int)
-    /// The file is gone: what it held from `offset` on is lost, of which `lostByteCount` bytes had been seen.
+    /// The file is gone: its content from `offset` on is lost, of which `lostByteCount` bytes had been seen.
     ///
-    /// Said without a lost byte too of a foreign file that was not open when it went: nobody saw how it ended.
+    /// Also reported without lost bytes for a foreign file that was not open when it disappeared, because its end is
+    /// unknown.
     case vanished(StreamID?, path: String, offset: Int, lostByteCount: Int)
     case unreadable(path: String, FileSystemError)
-    /// A pattern matches something that is no regular file.
+    /// A pattern matches something that is not a regular file.
     case notRegular(path: String)
-    /// A spool holds a file whose name is not a segment's.
+    /// A spool has a file whose name is not a segment's.
     case notSegment(path: String)
     /// Two paths claim one segment; only the first is followed.
     case duplicateSegment(StreamID, path: String)
@@ -136,18 +137,18 @@ package enum TailNotice: Hashable, Sendable {
     case tornTail(StreamID, offset: Int, length: Int)
     case segmentDeleted(StreamID)
     case emptySegmentDeleted(path: String)
-    /// A segment with bytes had lost its name, as a power cut does it, and has it again.
+    /// A segment with content that had lost its name in a power failure was renamed.
     case segmentNamed(StreamID, path: String)
     case segmentUndeletable(StreamID, path: String, FileSystemError)
-    /// A sealed segment is longer than what was sealed, so it is kept.
+    /// A sealed segment is longer than its sealed length, so it is kept.
     case segmentGrewAfterSeal(StreamID, path: String, sealedByteCount: Int, byteCount: Int)
 }
 
-/// What a tail could not ship because it was cut away or deleted before that.
+/// Bytes that a tail could not ship because they were truncated or deleted first.
 package struct TailLoss: Hashable, Sendable {
-    /// Bytes that had been seen; at most what was lost.
+    /// Lost bytes that had been seen, a lower bound of the loss.
     package internal(set) var byteCount = 0
-    /// How often bytes that had been seen were lost.
+    /// How often seen bytes were lost.
     package internal(set) var occasionCount = 0
 
     package init(byteCount: Int = 0, occasionCount: Int = 0) {
@@ -156,10 +157,10 @@ package struct TailLoss: Hashable, Sendable {
     }
 }
 
-/// What the registry held when the tail began.
+/// What a tail read from the registry at its start.
 package struct TailRecovery: Hashable, Sendable {
     package internal(set) var entryCount = 0
-    /// Keys of the entries that could not be understood; they are dropped.
+    /// Keys of unreadable entries, which are dropped.
     package internal(set) var unreadableKeys: [String] = []
 
     package init(entryCount: Int = 0, unreadableKeys: [String] = []) {

@@ -1,8 +1,9 @@
 internal import WaybillSystem
 
-/// The first line of a file with its LF, or its first 4096 bytes: what tells two files in one inode apart.
+/// The fingerprint of a file's first line with its LF, or of its first 4096 bytes; distinguishes two files in one
+/// inode.
 struct Fingerprint: Hashable, Sendable {
-    /// Longer heads would cost a read per batch and tell no more.
+    /// Longer heads would cost more per batch without distinguishing more files.
     static let byteCountMax = 4096
 
     let hash: UInt64
@@ -18,11 +19,11 @@ struct Fingerprint: Hashable, Sendable {
     }
 }
 
-/// The bytes before an offset at which a batch ended: what tells that a file with the same head was not rewritten.
+/// The fingerprint of the bytes before a batch's end; shows that a file with the same head was not rewritten.
 struct Anchor: Hashable, Sendable {
-    /// Two lines that are alike in so many bytes before the same offset are taken for one.
+    /// Lines that are equal in this many bytes before the same offset count as the same.
     static let byteCountMax = 64
-    /// How many batch ends of one file are remembered; of older ones only that a line ends there is checked.
+    /// The number of batch ends remembered per file; for older ones, only the presence of a line end is checked.
     static let countMax = 64
 
     let end: Int
@@ -33,85 +34,85 @@ struct Anchor: Hashable, Sendable {
         self.fingerprint = fingerprint
     }
 
-    /// The end of a batch.
+    /// The offset of the batch's end.
     init(end: Int, of batch: UnsafeRawBufferPointer) {
         self.end = end
         self.fingerprint = Fingerprint(of: UnsafeRawBufferPointer(rebasing: batch.suffix(Self.byteCountMax)))
     }
 }
 
-/// An incarnation number that the next file content with this head gets.
+/// An earlier head of a file, with the incarnation number for the next content that has this head.
 struct PastHead: Hashable, Sendable {
     let hash: UInt64
     let nextIncarnation: Int
 
-    /// How many heads of one file are remembered; what is older is forgotten.
+    /// The number of heads remembered per file; older ones are dropped.
     static let countMax = 32
 }
 
-/// What the registry was last given of a stream.
+/// The state of a stream's entry in the registry.
 struct Registration: Hashable {
     /// FNV-1a 64 of the entry's text.
     let checksum: UInt64
     let byteCount: Int
 
-    /// An entry from before the start; the first checkpoint writes it anew, whatever it says.
+    /// An entry from before the start; the first checkpoint rewrites it in any case.
     static let found = Registration(checksum: 0, byteCount: 0)
 }
 
 /// One incarnation of one source file, or a file that is not identified yet.
 ///
-/// What most files do not have at rest is in ``TailedFileParts``, so that beside 100,000 of them memory stays small.
+/// State that most idle files do not need is in ``TailedFileParts``, which saves memory with 100,000 files.
 struct TailedFile {
     enum Origin: Hashable {
         case segment(id: String)
         case foreign
     }
 
-    /// How its bytes can be had.
+    /// How the file can be read.
     enum Reach: Hashable {
-        /// Through its path. Leaves to all others.
+        /// By its path. Next: any other.
         case path
-        /// Through the open descriptor alone: unlinked, or moved out of sight. Leaves to `.path` and `.gone`.
+        /// Only by the open descriptor: the file was unlinked or moved away. Next: `.path`, `.gone`.
         case descriptor
-        /// Not at all: deleted, cut or replaced. Terminal.
+        /// Not at all: the file was deleted, truncated or replaced. Terminal.
         case gone
     }
 
-    /// Whether more bytes may come.
+    /// Whether the file may still grow.
     enum Phase: Hashable {
-        /// Under its source's patterns. Leaves to `.left` and `.complete`.
+        /// A pattern of its source matches. Next: `.left`, `.complete`.
         case following
-        /// Renamed away or deleted; not grown since then. Leaves to `.following` and `.complete`.
+        /// Renamed away or deleted; not grown since then. Next: `.following`, `.complete`.
         case left(since: MonotonicTime)
-        /// Nothing more will be appended. Leaves to `.sealOffered`, and to `.following` when a foreign file comes back.
+        /// Nothing more will be appended. Next: `.sealOffered`, or `.following` when a foreign file returns.
         case complete
-        /// `.sealed` was handed out. Leaves to `.complete` when the connection is lost, and to `.sealed`.
+        /// `.sealed` was returned. Next: `.sealed`, or `.complete` when the connection is lost.
         case sealOffered
-        /// A segment that the receiver sealed and that could not be deleted yet. Terminal.
+        /// The receiver sealed this segment, and it could not be deleted yet. Terminal.
         case sealed(byteCount: Int)
     }
 
-    /// How a stream ended whose bytes cannot be had any more, and what is still to be said of it.
+    /// How an unreadable stream ended, and whether its loss is still to be reported.
     enum Ending: String {
-        /// It has not, or all was said.
+        /// The stream has not ended, or its loss was reported.
         case told
         case cut
-        /// It went, and nobody had it open to see how it ended.
+        /// The file disappeared while it was not open, so its end is unknown.
         case unseen
     }
 
     let identity: FileIdentity
     var place: FilePlace
     var birth: Int64 = 0
-    /// As last seen; what was handed out, for a file that is gone.
+    /// The length at the last check; for a file that is gone, the length that was returned.
     var byteCount: Int
     var modified: Int64
-    /// The next byte to hand out.
+    /// The offset of the next byte to return.
     var cursor = 0
     private var ackedByteCount = 0
     private var headHash: UInt64 = 0
-    /// What stood before `acked` when the file came to rest.
+    /// The hash of the bytes before `acked` when the file became idle.
     private var markHash: UInt64 = 0
     private var registeredChecksum: UInt64 = 0
     private var parts: TailedFileParts?
@@ -121,7 +122,7 @@ struct TailedFile {
     var phase = Phase.following
     var reach = Reach.path
     var ending = Ending.told
-    /// 0 where there is no fingerprint, as for the mark.
+    /// The head's length; 0 without a fingerprint, as for the mark.
     private var headByteCount: UInt16 = 0
     private var markByteCount: UInt8 = 0
     let isSegment: Bool
@@ -129,15 +130,15 @@ struct TailedFile {
 
     /// Whether the receiver's position on this connection is known.
     var isPositioned = false
-    /// Asks for the receiver's position though there is no news.
+    /// Whether to ask for the receiver's position although the file is unchanged.
     var isAsking = false
     var isQueued = false
-    /// Could not be opened or read; tried again after the next scan.
+    /// Whether the file could not be opened or read; retried after the next scan.
     var isFaulty = false
     var isProbing = false
-    /// Grew since it was last looked at for having left.
+    /// Whether the file has grown since the last check of its grace period.
     var isGrowing = false
-    /// Whether anything of it was handed out since the start.
+    /// Whether any of its bytes were returned since the start.
     var isShipped = false
 
     init(source: Int, origin: Origin, path: String, status: FileStatus) {
@@ -166,14 +167,14 @@ struct TailedFile {
         get { self.ackedByteCount }
         set {
             guard newValue != self.ackedByteCount else { return }
-            // What stood before the old position is known by its offset from now on.
+            // From now on, the bytes before the old position are known by its offset.
             if self.mark != nil { _ = self.own }
             self.ackedByteCount = newValue
             if self.parts != nil { self.rest() }
         }
     }
 
-    /// `nil`: not identified; segments have none and need none.
+    /// The head's fingerprint; `nil` if the file is not identified, and always for segments.
     var fingerprint: Fingerprint? {
         get {
             guard self.headByteCount > 0 else { return nil }
@@ -196,7 +197,7 @@ struct TailedFile {
         }
     }
 
-    /// `nil`: the registry has no entry of it.
+    /// The state in the registry; `nil` if it has no entry.
     var registration: Registration? {
         get {
             guard self.isRegistered else { return nil }
@@ -209,9 +210,9 @@ struct TailedFile {
         }
     }
 
-    // MARK: What a file at rest does not have
+    // MARK: State that idle files do not have
 
-    /// The device in the stream's id; differs from the present one where a restart renumbered the devices.
+    /// The device in the stream's id; differs from the current one if a reboot renumbered the devices.
     var idDevice: UInt64 {
         get { self.parts?.idDevice ?? self.identity.device }
         set { if newValue != self.idDevice { self.own.idDevice = newValue } }
@@ -227,7 +228,7 @@ struct TailedFile {
         set { if newValue != self.pastHeads { self.own.pastHeads = newValue } }
     }
 
-    /// There is no line end between `cursor` and here.
+    /// The offset up to which there is no line end after `cursor`.
     var examined: Int {
         get { self.parts?.examined ?? 0 }
         set { if newValue != self.examined { self.own.examined = newValue } }
@@ -246,26 +247,26 @@ struct TailedFile {
         }
     }
 
-    /// Of a file that is open: when it was used last, in uses.
+    /// The time of the last use of an open file, counted in uses.
     var lastUse: Int {
         get { self.parts?.lastUse ?? 0 }
         set { if newValue != self.lastUse { self.own.lastUse = newValue } }
     }
 
-    /// Where batches ended that are on their way, and the last one that was acknowledged; in order.
+    /// The ends of unacknowledged batches and of the last acknowledged one, in order.
     var anchors: [Anchor] {
         if let parts { return parts.anchors }
         return self.mark.map { [Anchor(end: self.acked, fingerprint: $0)] } ?? []
     }
 
-    /// Remembers what the batch that was just cut ended in.
+    /// Remembers the last bytes of the batch just split off.
     mutating func addAnchor(_ anchor: Anchor) {
         let parts = self.own
         if parts.anchors.count == Anchor.countMax { parts.anchors.removeFirst(Anchor.countMax / 2) }
         parts.anchors.append(anchor)
     }
 
-    /// Forgets what batches ended in that are acknowledged.
+    /// Removes the anchors of acknowledged batches.
     mutating func removeAnchors(before offset: Int) {
         guard self.parts != nil else { return }
         let parts = self.own
@@ -274,12 +275,12 @@ struct TailedFile {
         }
     }
 
-    /// Forgets all anchors but these.
+    /// Removes all anchors except these.
     mutating func replaceAnchors(_ anchors: [Anchor]) {
         if anchors != self.anchors { self.own.anchors = anchors }
     }
 
-    /// The parts, made where there are none, and shared with no copy of the file.
+    /// The parts, created if missing, and not shared with copies of the file.
     private var own: TailedFileParts {
         mutating get {
             if isKnownUniquelyReferenced(&self.parts), let parts { return parts }
@@ -293,7 +294,7 @@ struct TailedFile {
         }
     }
 
-    /// Drops the parts where they say no more than that the file rests.
+    /// Drops the parts if they have only default values.
     mutating func rest() {
         guard let parts, parts.descriptor == nil, parts.segmentID == nil, parts.overlong == nil,
             parts.examined <= self.cursor, parts.incarnation == 0, parts.pastHeads.isEmpty,
@@ -306,7 +307,7 @@ struct TailedFile {
 
     var isIdentified: Bool { self.isSegment || self.fingerprint != nil }
 
-    /// Whether it may still be written to, as far as is known.
+    /// Whether the file may still be written to, as far as known.
     var mayGrow: Bool {
         switch self.phase {
         case .following, .left: true
@@ -314,10 +315,10 @@ struct TailedFile {
         }
     }
 
-    /// Everything that can be handed out now has been.
+    /// Whether all currently available bytes were returned.
     var isDrained: Bool { max(self.cursor, self.examined) >= self.byteCount }
 
-    /// Whether a read would give something, as far as is known without one.
+    /// Whether a read would return something, as far as known without reading.
     var needsRead: Bool {
         guard self.isIdentified, !self.isFaulty else { return false }
         if self.isAsking { return true }
@@ -328,7 +329,7 @@ struct TailedFile {
         }
     }
 
-    /// Whether a descriptor of it may be closed: its path leads back to it, or nobody needs its bytes again.
+    /// Whether its descriptor may be closed: the path still leads to the file, or its bytes are not needed again.
     var isDescriptorSpare: Bool {
         switch self.reach {
         case .path, .gone: true
@@ -336,7 +337,7 @@ struct TailedFile {
         }
     }
 
-    /// The heads this file's next incarnation must not be mistaken for.
+    /// The heads with which this file's next incarnation must not be confused.
     var pastHeadsOfSuccessor: [PastHead] {
         guard let fingerprint else { return self.pastHeads }
         let own = PastHead(hash: fingerprint.hash, nextIncarnation: self.incarnation + 1)
@@ -344,14 +345,14 @@ struct TailedFile {
     }
 }
 
-/// A line longer than the limit on its way to the quarantine folder.
+/// A line longer than the limit that is being copied to the quarantine folder.
 struct OverlongLine: Hashable {
     let offset: Int
-    /// Everything before this was copied and holds no LF.
+    /// The offset up to which bytes were copied and have no LF.
     var scanned: Int
 }
 
-/// What a file has that is open, on its way, or has had other contents; shared by copies of it until one is changed.
+/// State of a file that is open, has batches in flight, or had other contents; shared by copies until one changes it.
 private final class TailedFileParts {
     var segmentID: String?
     var idDevice: UInt64
