@@ -1,8 +1,8 @@
-"""Drives every route of the shop and compares the spool's lines with what was asked for.
+"""Calls every route of the shop and checks the lines in the spool.
 
     cd Examples/Shop && swift build && SHOP=.build/debug/shop python3 -m unittest test_shop
 
-Needs nothing but the built server, which $SHOP names; skipped without it.
+It needs only the built server, set in $SHOP; without it the tests are skipped.
 """
 import collections
 import concurrent.futures
@@ -18,7 +18,7 @@ import tempfile
 import time
 import unittest
 
-# What all visitors' events have in common, and what none of them has.
+# Members shared by all visitors' events, and members that none of them has.
 OF_THE_PROCESS = ["writer", "session", "session_n", "bundle", "env"]
 OF_ONE_USER = {"dt", "prev", "prev_ms"}
 
@@ -30,7 +30,7 @@ def free_port():
 
 
 class Server:
-    """The shop, running with a spool of its own; ends with `stop`."""
+    """A running shop with its own spool; end it with `stop`."""
 
     def __init__(self, root, environment=None):
         self.spool = pathlib.Path(root) / "spool"
@@ -51,7 +51,7 @@ class Server:
             return client.connect_ex(("127.0.0.1", self.port)) == 0
 
     def stop(self):
-        """SIGTERM, then its exit code."""
+        """Sends SIGTERM and returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30)
 
@@ -62,7 +62,7 @@ class Server:
         self.log.close()
 
     def events(self):
-        """All that is in the spool, in the order of their numbers."""
+        """All events in the spool, in the order of sequence numbers."""
         lines = [line for path in self.spool.glob("*.ndjson") for line in path.read_bytes().splitlines(True)]
         for line in lines:
             assert line.endswith(b"}\n"), line
@@ -70,7 +70,7 @@ class Server:
 
 
 class Browser:
-    """One visitor: keeps the cookies that it was given."""
+    """A visitor who keeps cookies."""
 
     def __init__(self, server, **cookies):
         self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
@@ -116,7 +116,7 @@ class ShopTest(unittest.TestCase):
         self.assertEqual([event["seq"] for event in events], list(range(1, len(events) + 1)))
         self.assertEqual([events[0]["name"], events[-1]["name"]], ["server_started", "server_stopped"])
         for event in events[1:-1]:
-            self.assertFalse(OF_ONE_USER & event.keys(), "a visitor's event says nothing of the one before")
+            self.assertFalse(OF_ONE_USER & event.keys(), "a visitor's event has nothing from the previous one")
         return events[1:-1]
 
     def test_every_route_tracks_its_event(self):

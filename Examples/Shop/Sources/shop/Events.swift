@@ -1,17 +1,17 @@
 import Waybill
 
-/// What the server says of itself; nobody did it, so it is tracked without a visitor.
+/// An event of the server itself, tracked without a visitor.
 struct ServerEvent: Event {
     let name: String
 
     func customize(_ overrides: inout Overrides) {
-        // Mixpanel would make a person of the server.
+        // Mixpanel would create a person for the server.
         overrides[.mixpanel].skip = true
     }
 }
 
-// From here on what visitors do. Nothing here says who it was: the route does, `track(_:by:)`. Each event brings its
-// screen, for a visitor's takes none over from the event before, which was another's.
+// Events of visitors. The visitor is not part of the event: the route passes it to `track(_:by:)`. Each event has its
+// own screen, because the process's previous event may belong to another visitor.
 
 struct HomeScreen: ScreenEvent {
     var screen: ScreenRef? { ScreenRef("Home") }
@@ -37,7 +37,7 @@ struct ProductScreen: ScreenEvent {
     }
 
     func customize(_ overrides: inout Overrides) {
-        // GA4 recommends a name and fields for this; they replace the event's own.
+        // GA4 recommends a name and fields for this event; they replace its own.
         overrides[.ga4].name = "view_item"
         overrides[.ga4].fields.put(items: [self.product])
         overrides[.mixpanel].name = "Product Viewed"
@@ -75,7 +75,7 @@ struct LoggedIn: ActionEvent {
     }
 }
 
-/// Not what the visitor did, but what came of it: neither screen nor action.
+/// The result of an action: neither a screen nor an action itself.
 struct Purchased: Event {
     // Version 1.1 added `items`.
     static let logVersion = "1.1"
@@ -110,7 +110,7 @@ struct CheckoutRefused: Event {
     }
 
     func customize(_ overrides: inout Overrides) {
-        // For our own eyes: the archive and CSV have it, Mixpanel does not.
+        // For internal use: it is in the archive and CSV, but not in Mixpanel.
         overrides[.mixpanel].skip = true
     }
 }
@@ -124,7 +124,7 @@ extension Product {
 }
 
 extension Fields {
-    /// Products as GA4 has them: `currency`, `value`, `items`.
+    /// Adds products in GA4's form: `currency`, `value`, `items`.
     mutating func put(items products: [Product]) {
         self.put("currency", "EUR")
         self.put("value", Double(products.reduce(0) { $0 + $1.cents }) / 100)

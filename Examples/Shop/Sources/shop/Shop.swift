@@ -1,14 +1,14 @@
-/// A shop that tells Waybill what its visitors do.
+/// A shop that tracks what its visitors do.
 ///
 ///     GET  /               HomeScreen         POST /cart       AddedToCart
 ///     GET  /products       ProductListScreen  POST /login      LoggedIn
 ///     GET  /products/:id   ProductScreen      POST /checkout   Purchased, or CheckoutRefused
 ///
-/// One request's life: ``VisitorMiddleware`` finds out whose it is, the route answers and tracks its event by that visitor,
-/// and the event is in the kernel's hands before the response is written. An agent ships the spool from there.
+/// Life of a request: ``VisitorMiddleware`` determines its visitor; the route answers and tracks an event of that
+/// visitor; the event is written to the kernel before the response. From there an agent ships the spool.
 ///
-/// An app has one user, whom it tells the client of. A server has many at once: it calls none of `setUser`, `setVendorID`,
-/// `setConsent` and `reset`, which are about the process, and says with each event whose it is.
+/// An app has one user, which it sets in the client. A server has many at once: it passes the visitor with each event,
+/// and does not call `setUser`, `setVendorID`, `setConsent` or `reset`, which apply to the process.
 import Hummingbird
 import Logging
 import Waybill
@@ -18,7 +18,7 @@ struct Shop {
     static func main() async throws {
         let options = try Options(CommandLine.arguments.dropFirst(), Environment())
         let logger = Logger(label: "shop")
-        // One for the process: every request's thread may use it.
+        // One client per process: the threads of all requests may use it.
         let waybill = try WaybillClient(options.waybill)
         waybill.track(ServerEvent(name: "server_started")) { $0.put("port", options.port) }
 
@@ -26,19 +26,19 @@ struct Shop {
             router: Storefront(waybill: waybill, logger: logger).router,
             configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: options.port)),
             logger: logger)
-        // Returns once SIGTERM or SIGINT came and the last response is written.
+        // Returns after SIGTERM or SIGINT, when the last response is written.
         try await application.runService()
         waybill.track(ServerEvent(name: "server_stopped"))
-        // Until here, a power cut takes the last second.
+        // Without this, a power failure could lose the last second.
         try waybill.flush()
         logger.info("stopped", metadata: ["events": "\(waybill.counters.stored)"])
     }
 }
 
-/// What the shop is told at its start: `--port 8080 --spool ./spool`, else `SHOP_PORT` and `SHOP_SPOOL`.
+/// The options: `--port 8080 --spool ./spool`, or else `SHOP_PORT` and `SHOP_SPOOL`.
 struct Options {
     var port = 8080
-    /// A folder of the shop's own; an agent is given the same.
+    /// The shop's own spool folder; the agent uses the same path.
     var spool = "./spool"
     /// `SHOP_ENV`: dev, internal or prod.
     var environment = DeploymentEnvironment.dev
@@ -54,20 +54,20 @@ struct Options {
         }
         if let port = given["--port"] ?? variables.get("SHOP_PORT") {
             guard let number = Int(port), (1...65_535).contains(number) else {
-                throw OptionError(description: "\(port) is no port")
+                throw OptionError(description: "\(port) is not a valid port")
             }
             self.port = number
         }
         self.spool = given["--spool"] ?? variables.get("SHOP_SPOOL") ?? self.spool
         if let name = variables.get("SHOP_ENV") {
             guard let environment = DeploymentEnvironment(rawValue: name) else {
-                throw OptionError(description: "SHOP_ENV is dev, internal or prod, not \(name)")
+                throw OptionError(description: "SHOP_ENV must be dev, internal or prod, not \(name)")
             }
             self.environment = environment
         }
     }
 
-    /// Each provider gets what it is for: GA4 four types, Mixpanel and `visits` everything.
+    /// The client's configuration: GA4 gets four event types, Mixpanel and `visits` get all events.
     var waybill: WaybillClient.Configuration {
         var configuration = WaybillClient.Configuration(
             spool: self.spool, environment: self.environment, bundle: "com.example.shop.server", version: "1.0.0",
@@ -76,13 +76,13 @@ struct Options {
                 .only(.ga4, ProductScreen.self, AddedToCart.self, Purchased.self, LoggedIn.self), .all(.mixpanel),
                 .all("visits"),
             ])
-        // A stored event survives the death of the process at once, and a power cut a second later.
+        // A stored event survives the death of the process at once, and a power failure after a second.
         configuration.durability = .power(every: .seconds(1))
         return configuration
     }
 }
 
-/// Options that make no sense.
+/// An invalid option.
 struct OptionError: Error, CustomStringConvertible {
     let description: String
 }

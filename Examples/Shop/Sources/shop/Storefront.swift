@@ -3,7 +3,7 @@ import Hummingbird
 import Logging
 import Waybill
 
-/// The routes: each answers, and tracks what happened.
+/// The routes: each one answers and tracks an event.
 struct Storefront {
     let waybill: WaybillClient
     let logger: Logger
@@ -62,12 +62,12 @@ struct Storefront {
         return router
     }
 
-    /// Takes microseconds and never waits, so a request's thread may call it.
+    /// Takes microseconds and never waits, so it is safe on a request's thread.
     private func track(_ event: some Event, by visitor: Visitor) {
         self.report(self.waybill.track(event, by: visitor), of: event.name)
     }
 
-    /// Says what could not be stored, but for what the visitor did not want to be.
+    /// Logs dropped events, except those of visitors without consent.
     private func report(_ outcome: TrackOutcome, of name: String) {
         if case .dropped(let reason) = outcome, reason != .optedOut {
             self.logger.warning("an event was dropped", metadata: ["name": "\(name)", "reason": "\(reason)"])
@@ -75,7 +75,7 @@ struct Storefront {
     }
 }
 
-/// A request's context with its visitor.
+/// The context of a request, with its visitor.
 struct ShopContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     // Both are set by ``VisitorMiddleware``.
@@ -87,14 +87,14 @@ struct ShopContext: RequestContext {
     }
 }
 
-/// Finds out whose request it is by its cookies.
+/// Determines a request's visitor from its cookies.
 ///
-///     visitor   a UUID that this server gave out, or now gives out: the anonymous id
-///     ga4       32 hexadecimal digits: the app instance id of Google's SDK in the app that shows the shop; GA4 takes no
-///               events without one
-///     consent   all, analytics or none: what the visitor answered; nothing of those who said none is stored
+///     visitor   a UUID set by this server, now or earlier: the anonymous id
+///     ga4       32 hexadecimal digits: the app instance id of Google's SDK in the app that embeds the shop; GA4
+///               accepts no events without it
+///     consent   all, analytics or none: the visitor's consent; with none, nothing is stored
 ///
-/// What anyone can send reaches events only in these forms.
+/// Cookies come from clients, so events accept only these forms.
 struct VisitorMiddleware: RouterMiddleware {
     let tills: Tills
 
@@ -124,7 +124,7 @@ struct VisitorMiddleware: RouterMiddleware {
     private static func isHexadecimal(_ byte: UInt8) -> Bool { "0123456789abcdefABCDEF".utf8.contains(byte) }
 }
 
-/// Who is logged in, and what is in the carts, by cookie; gone when the server ends.
+/// The logged-in users and the carts by cookie, kept only in memory.
 actor Tills {
     private var users: [String: String] = [:]
     private var carts: [String: [Product]] = [:]
@@ -141,7 +141,7 @@ actor Tills {
     func empty(for cookie: String) -> [Product] { self.carts.removeValue(forKey: cookie) ?? [] }
 }
 
-/// Something to buy.
+/// A product in the shop.
 struct Product: ResponseCodable, Sendable {
     let id: String
     let name: String
