@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes Protocol/vectors/protocol: messages and batches that every implementation must read, write or refuse.
 
-Knows the protocol from Protocol/protocol.md alone and shares no code with the Swift sources. Run it from the
-repository's root; the files it writes are kept under version control.
+It implements the protocol only from Protocol/protocol.md and shares no code with the Swift sources. Run it in the
+repository's root; its output is kept under version control.
 """
 
 import json

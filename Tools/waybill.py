@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A second implementation of the Waybill line protocol, made from the pages in Protocol/ alone.
+"""A second implementation of the Waybill line protocol, written only from the pages in Protocol/.
 
     waybill.py send --to 127.0.0.1:4390 --stream web-01-a --env prod --bundle com.example.web --format ndjson a.ndjson
     waybill.py receive --listen 127.0.0.1:4390 --directory received
     waybill.py inspect-journal data/journal/00000000000000000000.journal
 
-It is small so that it can be read; it checks what real peers do, and is none for production: one thread per connection,
-a log of offsets that only grows, and a full disk ends it. A token is read from the environment variable WAYBILL_TOKEN.
+It is small so that it can be read, and it checks real peers. It is not for production: it has one thread per
+connection, its log of offsets only grows, and a full disk ends it. The token is read from the environment variable
+WAYBILL_TOKEN.
 """
 import argparse
 import os
@@ -20,19 +21,19 @@ from waybill_peer.sender import Sender
 def main():
     parser = argparse.ArgumentParser(description="An independent peer for the Waybill line protocol.")
     commands = parser.add_subparsers(dest="command", required=True)
-    send = commands.add_parser("send", help="ship a finished file, resume where the receiver stands, print a summary")
+    send = commands.add_parser("send", help="ship a finished file from the receiver's offset on, print a summary")
     send.add_argument("--to", required=True, metavar="HOST:PORT")
-    send.add_argument("--stream", required=True, metavar="ID", help="the stream's id, which must be this file's alone")
+    send.add_argument("--stream", required=True, metavar="ID", help="the stream's id, unique to this file")
     send.add_argument("--env", required=True, choices=("dev", "internal", "prod"))
-    send.add_argument("--bundle", required=True, help="the app of lines that do not name it")
+    send.add_argument("--bundle", required=True, help="the app for lines that name none")
     send.add_argument("--format", choices=("waybill", "ndjson"), default="waybill")
-    send.add_argument("--time-member", metavar="NAME", help="which member of an ndjson line holds its time")
-    send.add_argument("--name-member", metavar="NAME", help="which member of an ndjson line holds its name")
-    send.add_argument("--source", metavar="NAME", help="where the bytes come from, for people; else the file's path")
-    send.add_argument("--agent", metavar="NAME", help="this agent's name; else made from the stream's id")
+    send.add_argument("--time-member", metavar="NAME", help="the member of an ndjson line that holds its time")
+    send.add_argument("--name-member", metavar="NAME", help="the member of an ndjson line that holds its name")
+    send.add_argument("--source", metavar="NAME", help="the origin of the bytes, for people (default: the file's path)")
+    send.add_argument("--agent", metavar="NAME", help="this agent's name (default: derived from the stream's id)")
     send.add_argument("--patience", type=float, default=30, metavar="SECONDS", help="how long to try without progress")
     send.add_argument("file", metavar="FILE")
-    receive = commands.add_parser("receive", help="store each stream's bytes in a file of its own")
+    receive = commands.add_parser("receive", help="store each stream's bytes in a separate file")
     receive.add_argument("--listen", required=True, metavar="HOST:PORT", help="port 0: a free one, which is printed")
     receive.add_argument("--directory", required=True, metavar="DIR")
     inspect = commands.add_parser("inspect-journal", help="list and verify a segment's frames")

@@ -49,7 +49,7 @@ struct Simulate: ParsableCommand {
                 broken += 1
                 print("seed \(seed): \(violation)")
                 let options = (self.storage ? " --storage" : "") + (self.bug.map { " --bug \($0)" } ?? "")
-                print("again, told: Tools/simulate --seeds 1 --from \(seed) --trace\(options)")
+                print("reproduce: Tools/simulate --seeds 1 --from \(seed) --trace\(options)")
                 if !self.keepGoing { throw ExitCode(1) }
             }
         }

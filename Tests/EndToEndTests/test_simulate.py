@@ -22,7 +22,7 @@ class SimulateTests(unittest.TestCase):
         ended = simulate("--seeds", 300, "--bug", "deleteOnAck")
         self.assertEqual(ended.returncode, 1, ended.stdout + ended.stderr)
         violation = re.search(r"^seed (\d+): (.+)$", ended.stdout, re.MULTILINE)
-        command = re.search(r"^again, told: Tools/simulate (.+)$", ended.stdout, re.MULTILINE)
+        command = re.search(r"^reproduce: Tools/simulate (.+)$", ended.stdout, re.MULTILINE)
         self.assertIn(f"--from {violation[1]} ", command[1])
         again = simulate(*command[1].split())
         self.assertEqual(again.returncode, 1)

@@ -1,7 +1,7 @@
-"""What the benchmarks share: events made from a seed, the ledger, processes that are watched and ended, the machine.
+"""Shared by the benchmarks: events from a seed, the ledger, control of processes, the machine.
 
-A figure is worth something only with a clean ledger. So every run goes through `Ledger.compare`, and `figures` refuses
-to make a figure of a comparison that is not clean.
+A figure is valid only with a clean ledger. So every run is checked by `Ledger.compare`, and `figures` returns no figure
+for a comparison that is not clean.
 """
 import atexit
 import collections
@@ -37,7 +37,7 @@ BUNDLES = ("com.example.shop", "com.example.news", "com.example.maps")
 
 
 class Failure(Exception):
-    """A run that has no figure, or a part of the suite that cannot run here; the text says why."""
+    """A run without a figure, or a part of the suite that cannot run here; the text tells why."""
 
 
 EXPORTS = [
@@ -69,7 +69,7 @@ class Events:
         self.segment_count = 0
 
     def segment(self, byte_count):
-        """The writer's id, and lines of one writer, in order, that reach so many bytes or just exceed them."""
+        """The id of a writer, and its lines in order, with at least this many bytes and at most one line more."""
         bits = self.random.getrandbits
         kind = self.segment_count % self.kinds
         day = self.segment_count // self.kinds % self.days
@@ -111,7 +111,7 @@ class Events:
         return writer, lines
 
     def backlog(self, spool, byte_count, segment_byte_count=8 << 20):
-        """Fills a spool with finished segments; returns what they hold as a ledger."""
+        """Fills a spool with finished segments; returns their lines as a ledger."""
         ledger = Ledger()
         while ledger.byte_count < byte_count:
             writer, lines = self.segment(min(segment_byte_count, byte_count - ledger.byte_count))
@@ -130,7 +130,7 @@ def segment_path(spool, writer, first=1):
 
 @dataclasses.dataclass
 class Comparison:
-    """Lines that are missing, that are there too often, and that nobody made."""
+    """The numbers of missing, repeated and unexpected lines."""
     lost: int = 0
     twice: int = 0
     alien: int = 0
@@ -148,7 +148,7 @@ class Comparison:
 
 
 class Ledger:
-    """How often each line must be there, byte for byte, by its 64-bit hash."""
+    """How often each line must occur, byte for byte, by its 64-bit hash."""
 
     def __init__(self):
         self.counts = collections.Counter()
@@ -166,7 +166,7 @@ class Ledger:
         self.byte_count += other.byte_count
 
     def compare(self, paths):
-        """Holds every line of these files against what was made."""
+        """Compares every line of these files with the expected ones."""
         found = hashes(paths)
         comparison = Comparison()
         for line, count in (self.counts - found).items():
@@ -189,7 +189,7 @@ def hashes(paths):
 
 
 def figures(comparison, measured):
-    """What a run may say: its figures when no line was lost, repeated or invented, else the counts and no figure."""
+    """A run's figures if no line was lost, repeated or invented; otherwise only the counts."""
     if comparison.is_clean:
         return {**measured, "ledger": "clean"}
     return {"ledger": "failed", **comparison.counts}
@@ -200,7 +200,7 @@ def files(root, suffix):
 
 
 def size_of(root, suffix=".ndjson"):
-    """Bytes in the files below; what vanishes meanwhile counts as nothing."""
+    """The total size of the files below; files that vanish meanwhile count as 0."""
     total = 0
     for path in files(root, suffix):
         try:
@@ -219,7 +219,7 @@ def free_port():
 
 
 class Memory(threading.Thread):
-    """Follows a process's peak resident memory; what wait4 says includes this script, which forked it."""
+    """Tracks a process's peak resident memory; the value from wait4 includes this script, which forked it."""
 
     def __init__(self, process):
         super().__init__(daemon=True)
@@ -239,7 +239,7 @@ class Memory(threading.Thread):
 
 
 class Child:
-    """A process that the benchmark started; knows its CPU seconds and memory, and ends with the benchmark."""
+    """A process started by the benchmark; measures its CPU seconds and memory, and ends with the benchmark."""
 
     def __init__(self, command, log, env=None, stdin=None, stdout=None):
         self.command = [str(word) for word in command]
@@ -284,12 +284,12 @@ class Child:
         return int(line.split()[1]) * 1024
 
     def wait(self, seconds, what):
-        """Waits for the end; returns the exit code."""
+        """Waits for the process to end; returns the exit code."""
         until(lambda: self.reaped(os.WNOHANG), seconds, what, pause=0.002)
         return self.process.returncode
 
     def stop(self, seconds=120):
-        """SIGTERM, the end, CPU seconds."""
+        """Sends SIGTERM, waits for the end, and returns the CPU seconds."""
         if self.is_running:
             os.kill(self.pid, signal.SIGTERM)
         self.wait(seconds, "the end of " + os.path.basename(self.command[0]))
@@ -306,7 +306,7 @@ class Child:
 
 
 def until(condition, seconds, what, pause=0.02):
-    """Returns the first true value of `condition()`; fails after so many seconds."""
+    """Returns the first true value of `condition()`; fails after this many seconds."""
     end = time.monotonic() + seconds
     while not (value := condition()):
         if time.monotonic() > end:
@@ -393,7 +393,7 @@ class Workplace:
             raise Failure("the receiver ended: " + child.log_end())
 
     def receiver(self, binary=None, exports="none", data=None, env=None, arguments=()):
-        """Starts a receiver that listens; its port is `self.port`."""
+        """Starts a listening receiver; its port is `self.port`."""
         self.port = free_port()
         child = self.start(
             [binary or self.options.binary, "receiver", "--data", data or self.path("data"), "--listen",
@@ -409,12 +409,12 @@ class Workplace:
              *sources, *arguments], log=state + ".log", stdout=stdout)
 
     def once(self, *arguments, seconds=1800, **settings):
-        """Ships what there is; returns the agent and its summary."""
+        """Ships everything; returns the agent and its summary."""
         agent = self.agent("--once", *arguments, stdout=subprocess.PIPE, **settings)
         return agent, self.summary(agent, seconds)
 
     def summary(self, agent, seconds=1800):
-        """Waits for an agent's end; returns what it printed."""
+        """Waits for an agent to end; returns its output."""
         code = agent.wait(seconds, "the agent's end")
         with agent.process.stdout as output:
             text = output.read()
@@ -459,7 +459,7 @@ def plain_words(options, command, places={}):
 
 
 def attempt(options, labels, work):
-    """Does `work(place)` in a place of its own; returns its record, or one that says why there is no figure."""
+    """Runs `work(place)` in a new place; returns its record, or one with the reason for a missing figure."""
     with Workplace(options, labels["benchmark"]) as place:
         record = {**labels, "date": now(), "load_before": round(os.getloadavg()[0], 2)}
         try:
@@ -472,7 +472,7 @@ def attempt(options, labels, work):
 
 
 def idle_share(children, seconds):
-    """Per cent of a core that each of these takes, over so many seconds."""
+    """The CPU use of each of these in per cent of a core, over this many seconds."""
     before = [child.cpu for child in children]
     started = time.monotonic()
     time.sleep(seconds)
@@ -511,7 +511,7 @@ def cpu_model():
 
 
 def machine(directory):
-    """What a figure depends on."""
+    """The properties of the machine that figures depend on."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": cpu_model(), "cores": os.cpu_count(), "memory_gb": round(memory / 1e9, 1),
@@ -530,7 +530,7 @@ def now():
 
 
 def exported(data, name):
-    """How many events an export's records hold."""
+    """The number of events in an export's records."""
     count = 0
     for path in files(os.path.join(data, "exports", name), ".ids"):
         with open(path, "rb") as file:
@@ -539,17 +539,17 @@ def exported(data, name):
 
 
 def exportable(name, line_count):
-    """How many events an export must hold: profiles are made of user events alone, of which a backlog has none."""
+    """The number of events an export must have: profiles use only user events, of which a backlog has none."""
     return 0 if name == "mixpanel-profiles" else line_count
 
 
 def spread(values):
-    """Median, least and greatest."""
+    """The median, least and greatest value."""
     return statistics.median(values), min(values), max(values)
 
 
 def common_options(parser, megabytes):
-    """The options that every program here has."""
+    """Adds the options common to all programs here."""
     parser.add_argument("--binary", default=str(BINARY))
     parser.add_argument("--megabytes", type=int, default=megabytes)
     parser.add_argument("--seed", type=int, default=1)

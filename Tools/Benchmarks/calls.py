@@ -1,4 +1,4 @@
-"""What one call costs an app that stores an event: `track()` beside a logger, an encoder with a file, and SQLite."""
+"""Measures the cost of a call that stores an event: `track()`, a logger, an encoder with a file, and SQLite."""
 import json
 import os
 import pathlib
@@ -19,7 +19,7 @@ THREADS = (1, 4)
 
 
 def track(options):
-    """`track()` and the write(2) in it, in turn, on one to four threads; every event looked up."""
+    """`track()` and its write(2) alone, in turn, on one to four threads; every event is checked afterwards."""
     for run in range(1, options.few + 1):
         for threads in range(1, 5):
             for program, row in (("waybill", f"threads-{threads}"), ("write", f"write-threads-{threads}")):
@@ -30,7 +30,7 @@ def track(options):
 
 
 def track_rivals(options):
-    """The same event stored in several ways, on one thread and on four; rows in turn, every event looked up."""
+    """The same event stored in several ways, on one thread and on four, in turn; every event is checked afterwards."""
     counts = allocations(options)
     for run in range(1, options.pairs + 1):
         for threads in THREADS:
@@ -48,7 +48,7 @@ def share(options, row):
 
 
 def measured(options, place, row, threads, count, env=None):
-    """One run of one row in a process and a folder of its own."""
+    """Runs a row once, in its own process and folder."""
     # What the run before left to be written is not this one's.
     os.sync()
     touch_memory(count * 1024)
@@ -73,7 +73,7 @@ def touch_memory(byte_count):
 
 
 def allocations(options):
-    """How often a call of each row asks for memory: runs of their own, since counting takes time.
+    """The allocations per call of each row, counted in separate runs because counting takes time.
 
     The counter is that of `waybill-benchmark`, loaded before the C library; nothing where it cannot be built.
     """

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What codecs alone take for a backlog in 256 KiB pieces, one core: what no build with that codec can go below.
+"""Measures codecs alone on a backlog in 256 KiB pieces, on one core: the lower bound for a build with that codec.
 
-zlib is Python's. libdeflate is fetched with apt-get download into .build/rivals when it is not there, and called by ctypes;
-it has no streaming, which batches do not need. ISA-L is measured by `waybill-benchmark` of the shipped build, on lines of
-the same kind.
+zlib is Python's. libdeflate is fetched with apt-get download into .build/rivals if it is missing, and called with
+ctypes; it has no streaming, which batches do not need. ISA-L is measured by `waybill-benchmark` of the shipped build,
+on the same kind of lines.
 """
 import ctypes
 import json
@@ -67,7 +67,7 @@ def measure(name, codec, level, pieces):
     for piece in compressed:
         codec.decompress(piece)
     inflated = time.process_time()
-    # Each reads what the other writes.
+    # Each reads the output of the other.
     if zlib.decompress(compressed[0]) != pieces[0] or codec.decompress(zlib.compress(pieces[0])) != pieces[0]:
         raise bench.Failure(f"{name} and zlib do not read each other")
     raw, wire = sum(map(len, pieces)), sum(map(len, compressed))

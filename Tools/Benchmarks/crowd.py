@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Plays many agents: connections that each ship a stream of frames made beforehand, or that idle.
+"""Simulates many agents: connections that each ship a stream of prepared frames, or that are idle.
 
     crowd.py PORT CONNECTIONS PART PARTS [--spool FOLDER]
 
-The spool's segments are dealt out to the parts, and within a part to its connections. Each says HELLO and OPEN; the
-program prints a line of JSON, waits for a line on standard input, sends within the receiver's window until
-everything is acknowledged, prints another line, and holds the connections until standard input ends. An independent
-client of `Protocol/protocol.md`; one thread, epoll.
+The spool's segments are distributed over the parts, and within a part over its connections. Each sends HELLO and OPEN;
+the program prints a line of JSON, waits for a line on standard input, sends within the receiver's window until
+everything is acknowledged, prints another line, and keeps the connections until standard input ends. It is an
+independent client written from `Protocol/protocol.md`, with one thread and epoll.
 """
 import argparse
 import json
@@ -38,7 +38,7 @@ def frames(stream, path, number):
 
 
 class Connection:
-    """One agent: its streams are shipped one after the other, all within one window."""
+    """An agent that ships its streams one after the other, all within one window."""
 
     def __init__(self, port, name, paths):
         self.name, self.paths = name, paths

@@ -3,13 +3,13 @@
 
     Tools/Benchmarks/drain.py --megabytes 512 --exports none --runs 3
 
-Prints one JSON object a run: MB/s of raw lines (10^6 bytes) from the agent's start to its exit, with every line
+Prints one JSON object per run: MB/s of raw lines (10^6 bytes) from the agent's start to its exit, with every line
 acknowledged, which means durable; acknowledged batches a second; CPU seconds per GB and peak resident memory of both
-processes (the sender is the agent). Every line of the archive is compared with the backlog: a run that lost or repeated
+processes (the sender is the agent). Every line of the archive is compared with the backlog; a run that lost or repeated
 a line has no figure.
 
-`--without-sync` shows what durability costs: the receiver's syncs return at once, by the fault shim (Tools/Faults). Such
-a run promises nothing: a power cut would lose what was acknowledged.
+`--without-sync` shows the cost of durability: with the fault shim (Tools/Faults) the receiver's syncs return at once.
+In such a run, a power failure would lose acknowledged lines.
 """
 import argparse
 import json
@@ -22,7 +22,7 @@ import throughput
 
 
 def without_sync(options, root):
-    """The environment that takes the receiver's syncs away, when that is asked for."""
+    """The environment that disables the receiver's syncs, if requested."""
     if not options.without_sync:
         return {}
     build = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../Faults/build")
@@ -37,11 +37,11 @@ def main():
     parser.add_argument("--compression", type=int, default=1)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument(
-        "--without-sync", action="store_true", help="the receiver syncs nothing; what it acknowledges is not durable")
+        "--without-sync", action="store_true", help="disable the receiver's syncs; acknowledged lines are not durable")
     options = parser.parse_args()
     if options.without_sync:
-        print("WITHOUT SYNC: nothing that is acknowledged in these runs is durable; they show what syncs cost and "
-              "promise nothing", file=sys.stderr, flush=True)
+        print("WITHOUT SYNC: lines acknowledged in these runs are not durable; the runs only show the cost of syncs",
+              file=sys.stderr, flush=True)
     bench.raise_file_limit()
     bench.end_on_signal()
     for number in range(1, options.runs + 1):

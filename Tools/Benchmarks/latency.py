@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes lines that carry the time of their writing, and watches for them where they should appear.
+"""Writes lines that contain the time of writing, and watches for their arrival.
 
     latency.py write WAY FOLDER KEEP RATE SECONDS     appends lines; writes all of them to KEEP at the end as well
     latency.py watch FOLDER COUNT PATIENCE SKIP       reads what is appended to the files below FOLDER
 
-WAY says how: `spool` as a client library does (segments of 1 MiB, locked while they grow), `file` all to one file,
-`files` each line to the next of ten. The watcher looks every half millisecond, reads whole lines, and prints the time
-from a line's writing to its being read, but for those of the first SKIP seconds; both sides use the monotonic clock.
+WAY selects how to write: `spool` like the client library (segments of 1 MiB, locked while they grow), `file` all lines
+to one file, `files` each line to the next of ten files. The watcher polls every half millisecond, reads whole lines,
+and prints the time from writing to reading each line, except for those of the first SKIP seconds; both sides use the
+monotonic clock.
 """
 import fcntl
 import json
@@ -63,7 +64,7 @@ class Files:
 
 
 def write(way, folder, keep, rate, seconds):
-    """Appends about every millisecond what is due; what is late is written at once, with its true time."""
+    """Appends due lines about every millisecond; late lines are written at once, with their true time."""
     # Today's events, made before the clock runs.
     writer, lines = bench.Events(1, start=int(time.time() * 1000)).segment((rate * seconds + rate) * 500)
     due = rate * seconds
@@ -89,7 +90,7 @@ def write(way, folder, keep, rate, seconds):
 
 
 def watch(folder, count, patience, skip):
-    """Reads until it has so many stamped lines, or none comes for so many seconds."""
+    """Reads until it has this many stamped lines, or none arrives for this many seconds."""
     opened, rests, seen = {}, {}, []
     looked = 0
     last = time.monotonic()

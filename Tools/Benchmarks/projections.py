@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measures what each projection costs a core: the archive and every exporter, from the journal to their files.
+"""Measures the CPU cost of each projection, the archive and every exporter, from the journal to their files.
 
     Tools/Benchmarks/projections.py --megabytes 256 --runs 3
 
-A backlog is received once, without exports. Then the receiver is started again for each projection alone, with that
-projection's output and checkpoint taken away, and asked to stop: it leaves when everything is projected from the journal
-again. Prints one JSON object a projection and run: events per CPU second and MB of raw lines per CPU second (user and
-system, inflating the journal and syncing included), what a start with nothing to do takes being subtracted. Every export
-must have taken every event, or there is no figure.
+A backlog is received once, without exports. Then, for each projection alone, its output and checkpoint are removed, and
+the receiver is started and asked to stop: it exits when everything is projected from the journal again. Prints one JSON
+object per projection and run: events per CPU second and MB of raw lines per CPU second (user and system, including
+inflating the journal and syncing), minus the cost of an idle start. There is no figure unless every export has every
+event.
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ import bench
 
 
 def receive(options, place):
-    """Fills a data directory; returns what was sent as a ledger."""
+    """Fills a data directory; returns the sent lines as a ledger."""
     ledger = bench.Events(options.seed, has_vendor_ids=True).backlog(place.folder("spool"), options.megabytes * 10**6)
     receiver = place.receiver()
     place.once()
@@ -28,7 +28,7 @@ def receive(options, place):
 
 
 def project(place, exports):
-    """Starts a receiver and has it stop when everything is projected; returns its CPU seconds."""
+    """Starts a receiver and stops it when everything is projected; returns its CPU seconds."""
     receiver = place.receiver(exports=exports)
     seconds = receiver.stop(3600)
     if receiver.process.returncode:
@@ -37,7 +37,7 @@ def project(place, exports):
 
 
 def forget(place, name, folders):
-    """Takes a projection's output and checkpoint away."""
+    """Removes a projection's output and checkpoint."""
     for path in [place.path("data", folder) for folder in folders]:
         if os.path.exists(path):
             bench.discard(path, to=place.path("discarded-%s" % uuid.uuid4()))

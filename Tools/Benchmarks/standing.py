@@ -1,4 +1,4 @@
-"""Benchmarks of what stands and waits: steady, many_files, restart."""
+"""Benchmarks of steady and idle states: steady, many_files, restart."""
 import json
 import os
 import pathlib
@@ -110,7 +110,7 @@ def at_rest(place, options):
 
 
 def idle_files(place, options, count):
-    """Files that were shipped and rest, and a few that grow."""
+    """Files that were shipped and are idle, and a few that grow."""
     folder = place.folder("files")
     ledger = bench.Ledger()
     _, lines = bench.Events(options.seed).segment(count * 500)
@@ -149,7 +149,7 @@ def idle_files(place, options, count):
 
 
 def many_files(options):
-    """Many files that rest, a few that grow; and nothing at all."""
+    """Many idle files with a few that grow, and no files at all."""
     for run in range(1, options.few + 1):
         yield bench.attempt(
             options, {"benchmark": "many_files", "row": "at-rest", "version": "waybill", "run": run},
@@ -196,7 +196,7 @@ def seconds_to_listen(place):
 
 
 def acked(port):
-    """Bytes that an agent was told are held, by its metrics."""
+    """The number of bytes acknowledged to an agent, from its metrics."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as reply:
             for line in reply.read().decode().splitlines():
@@ -208,7 +208,7 @@ def acked(port):
 
 
 def restart_once(place, options):
-    """An agent starts on a backlog; the receiver starts on the journal that became of it, stopped and killed before."""
+    """Starts an agent on a backlog, then the receiver on the resulting journal, after a stop and after a kill."""
     wanted = int(options.restart_gigabytes * 1e9)
     ledger = copies(place, min(64 * 10**6, wanted), wanted)
     receiver, fresh = seconds_to_listen(place)
@@ -236,7 +236,7 @@ def restart_once(place, options):
 
 
 def restart(options):
-    """Starts on what there is already: an agent on a backlog, a receiver on a journal; both in the page cache."""
+    """Starts with existing data: an agent on a backlog, a receiver on a journal, both in the page cache."""
     for run in range(1, options.few + 1):
         yield bench.attempt(
             options, {"benchmark": "restart", "row": f"gigabytes-{options.restart_gigabytes:g}", "version": "waybill",

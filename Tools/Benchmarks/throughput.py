@@ -61,7 +61,7 @@ def drain_waybill(
 
 
 def drain_rival(place, rival, events, byte_count, patience=20):
-    """The same by another product; it is done when every byte is in its daily files, or nothing moves any more."""
+    """The same with another product; it is done when every byte is in its daily files, or there is no progress."""
     ledger = events.backlog(place.folder("spool"), byte_count)
     data = place.folder("days")
     port = bench.free_port()
@@ -100,7 +100,7 @@ def drain(options):
 
 
 class Crowd:
-    """Two processes that play many agents of their own; their CPU is told apart from the receiver's."""
+    """Two processes that simulate many agents; their CPU is measured separately from the receiver's."""
 
     def __init__(self, place, connections, arguments=()):
         self.parts = [
@@ -134,7 +134,7 @@ class Crowd:
 
 
 def fan_in_agents(place, options, count, seed):
-    """So many real agents ship at once, each a spool of its own."""
+    """This many real agents ship at once, each its own spool."""
     ledger = bench.Ledger()
     for number in range(count):
         part = bench.Events(seed * 1000 + number).backlog(place.folder(f"spool-{number}"), options.byte_count // count)
@@ -158,7 +158,7 @@ def fan_in_agents(place, options, count, seed):
 
 
 def fan_in_crowd(place, options, count, seed):
-    """So many connections of a client that sends frames made beforehand, each connection a stream of its own."""
+    """This many connections of a client that sends prepared frames, each connection its own stream."""
     spool = place.folder("spool")
     ledger = bench.Events(seed).backlog(spool, options.byte_count, min(8 << 20, options.byte_count // count + 1))
     receiver = place.receiver()
@@ -181,7 +181,7 @@ def fan_in_crowd(place, options, count, seed):
 
 
 def idle_connections(place, options, count):
-    """Connections that have said HELLO and do nothing."""
+    """Idle connections after HELLO."""
     receiver = place.receiver()
     time.sleep(options.idle_seconds / 4)
     before = receiver.resident
@@ -198,7 +198,7 @@ def idle_connections(place, options, count):
 
 
 def fan_in(options):
-    """The same bytes through few agents and many connections; then connections that idle."""
+    """The same bytes through few agents and many connections; then idle connections."""
     for run in range(1, options.few + 1):
         for count in (1, 10):
             yield bench.attempt(
@@ -227,7 +227,7 @@ def fan_out(options):
 
 
 def backlog(options):
-    """Whether speed or memory depend on how much there is."""
+    """Shows whether speed or memory depend on the size of the backlog."""
     for run in range(1, options.few + 1):
         for byte_count in (options.byte_count // 8, options.byte_count // 2, options.byte_count * 2):
             megabytes = byte_count // MEGABYTE
@@ -257,7 +257,7 @@ def partitions(options):
 
 
 def replay_once(place, options, data, line_count, byte_count, provider):
-    """Reads the whole archive into one provider's files, elsewhere."""
+    """Replays the whole archive into one provider's files in another folder."""
     child = place.start(
         [options.binary, "replay", "--data", data, "--provider", provider, "--output", place.path("again"), "--quiet"],
         "replay.log", stdout=subprocess.PIPE)
@@ -278,7 +278,7 @@ def replay_once(place, options, data, line_count, byte_count, provider):
 
 
 def replay(options):
-    """An archive is made once, then read again for each provider."""
+    """Creates an archive once, then replays it for each provider."""
     with bench.Workplace(options, "replay-archive") as source:
         events = bench.Events(options.seed, has_vendor_ids=True)
         ledger = events.backlog(source.folder("spool"), options.byte_count // 4)

@@ -1,8 +1,9 @@
-"""Judges parts of exports by what their provider's pages say, with no code of the exporters.
+"""Validates parts of exports by their providers' documentation; shares no code with the exporters.
 
     python3 Tools/validators amplitude data/exports/amplitude/env=prod/date=2026-11-20/part-00000.ndjson …
 
-Prints what is wrong, with the record's number; exits 1 when anything is, 0 otherwise. Standard library alone.
+Prints each problem with the record's number; exits with 1 if there are any, otherwise 0. It uses only the standard
+library.
 """
 
 import pathlib

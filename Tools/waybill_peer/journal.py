@@ -1,4 +1,4 @@
-"""Lists and verifies the frames of a journal segment, as Protocol/formats/journal.md has it."""
+"""Lists and verifies the frames of a journal segment, as specified in Protocol/formats/journal.md."""
 import contextlib
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""The words of the Waybill line protocol, made from Protocol/protocol.md alone: messages, batches, connections."""
+"""The words of the Waybill line protocol, written only from Protocol/protocol.md: messages, batches, connections."""
 import json
 import re
 import select
