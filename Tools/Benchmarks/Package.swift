@@ -14,7 +14,7 @@ let package = Package(
     platforms: [.macOS(.v15)],
     dependencies: [
         .package(name: "waybill", path: "../.."),
-        // What `track-rivals` measures beside Waybill; GRDB needs Debian's libsqlite3-dev.
+        // Measured by `track-rivals` in addition to Waybill; GRDB needs Debian's libsqlite3-dev.
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
     ],

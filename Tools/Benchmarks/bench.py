@@ -63,7 +63,7 @@ class Events:
 
     def __init__(self, seed, start=None, days=1, kinds=1, is_mixed=False, has_vendor_ids=False):
         self.random = random.Random(seed)
-        # From the midnight of two days ago on: recent enough for every provider.
+        # From midnight two days ago on: recent enough for every provider.
         self.now = int(time.time() * 1000) // DAY * DAY - (1 + days) * DAY if start is None else start
         self.days, self.kinds, self.is_mixed, self.has_vendor_ids = days, kinds, is_mixed, has_vendor_ids
         self.segment_count = 0
@@ -485,7 +485,7 @@ def end_on_signal():
     def leave(number, frame):
         sys.exit(128 + number)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # What whoever started this wants ignored (nohup) stays so.
+        # A signal ignored by the caller (nohup) stays ignored.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, leave)
 

@@ -124,7 +124,7 @@ class Connection:
                 self.in_flight -= offset - self.acked[number]
                 self.acked[number] = offset
             elif words[0] == b"PING":
-                # Between two frames, or behind the one that is on its way.
+                # Between two frames, or after the one being sent.
                 self.out = memoryview(bytes(self.out) + b"PONG " + words[1] + b"\n")
             elif words[0] != b"PONG":
                 raise SystemExit(f"{self.name}: {line.decode()[:200]}")

@@ -28,7 +28,7 @@ def check(record, as_of=None):
             problems.append(f"{name} {event[name]!r}")
     for name in ("time", "session_id", "event_id"):
         if name in event and not is_integer(event[name]):
-            problems.append(f"{name} is no integer")
+            problems.append(f"{name} is not an integer")
     if int(event.get("session_id", Number(-1))) < -1 or not event.get("insert_id"):
         problems.append("session_id or insert_id")
     if any(units(text) > 1024 for text in texts(event)):

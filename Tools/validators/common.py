@@ -37,10 +37,10 @@ def _object(pairs):
 
 
 def _constant(name):
-    raise Invalid(f"{name} is no JSON")
+    raise Invalid(f"{name} is not JSON")
 
 
-# Digits stay text: a number of a thousand digits is valid, and nobody's business here.
+# Digits stay text: a number of a thousand digits is valid and needs no conversion here.
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_constant=_constant, parse_int=lambda text: Number(text),
     parse_float=lambda text: Number(text))
@@ -130,7 +130,7 @@ def members(value, required, optional=()):
 
 
 def rows(part, header):
-    """The rows of RFC 4180 behind a header, each with the CR LF that ends it."""
+    """The rows of RFC 4180 after a header, each with its final CR LF."""
     start = header.encode() + b"\r\n"
     if not part.startswith(start):
         raise Invalid("the header is missing")
@@ -167,7 +167,7 @@ def cells(row):
         at = match.end()
         if end == "\r\n":
             if at != len(text):
-                raise Invalid("something stands behind the row")
+                raise Invalid("text follows the row")
             return found
 
 

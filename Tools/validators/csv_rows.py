@@ -30,14 +30,14 @@ def check(record, as_of=None):
     while at < len(others):
         match = PAIR.match(others, at)
         if not match:
-            return problems + ["Others is no list of pairs"]
+            return problems + ["Others is not a list of pairs"]
         if match.group(1) in names:
             problems.append("a name stands twice")
         names.add(match.group(1))
         at = match.end()
         if at < len(others):
             if others[at] != ";" or at + 1 == len(others):
-                return problems + ["Others is no list of pairs"]
+                return problems + ["Others is not a list of pairs"]
             at += 1
     return problems
 

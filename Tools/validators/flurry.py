@@ -23,7 +23,7 @@ def check(record, as_of=None):
         problems.append("SessionIndex or SessionStart")
     parameters = parse(found[4])
     if not isinstance(parameters, dict) or parameters.repeats or not all(map(is_text, parameters.values())):
-        problems.append("Params is no object of strings")
+        problems.append("Params is not an object of strings")
     return problems
 
 

@@ -34,7 +34,7 @@ def _name(name, limit):
 def _scalar(value, limit, what):
     if is_text(value):
         return [] if units(value) <= limit else [f"{what} is too long"]
-    return [] if isinstance(value, Number) else [f"{what} is no string and no number"]
+    return [] if isinstance(value, Number) else [f"{what} is neither a string nor a number"]
 
 
 def _parameter(name, value):
@@ -42,7 +42,7 @@ def _parameter(name, value):
     if name == "items" and isinstance(value, list):
         for item in value:
             if not isinstance(item, Object) or item.repeats:
-                problems.append("an item is no object of single names")
+                problems.append("an item is not an object with unique names")
                 continue
             if sum(key not in ITEM for key in item) > 10:
                 problems.append("an item has too many parameters of its own")
@@ -60,7 +60,7 @@ def _event(event, as_of):
     if not _name(event["name"], 40) or event["name"] in RESERVED_EVENTS:
         problems.append(f"event name {event['name']!r}")
     if not is_integer(event["timestamp_micros"]):
-        problems.append("timestamp_micros is no integer")
+        problems.append("timestamp_micros is not an integer")
     elif as_of is not None and as_of - int(event["timestamp_micros"]) // 1000 > 72 * 3_600_000:
         problems.append("older than 72 hours")
     params = event["params"]

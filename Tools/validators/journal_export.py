@@ -1,4 +1,4 @@
-"""systemd's journal export format: fields, and an empty line behind each entry.
+"""systemd's journal export format: fields, and an empty line after each entry.
 
 Repository systemd/systemd: docs/JOURNAL_EXPORT_FORMATS.md.
 """
@@ -69,7 +69,7 @@ def check(record, as_of=None):
         try:
             value.decode("utf-8")
         except UnicodeDecodeError:
-            problems.append(f"{name!r} is no UTF-8")
+            problems.append(f"{name!r} is not UTF-8")
     return problems
 
 

@@ -34,7 +34,7 @@ def check(record, as_of=None):
         operation = "$set" if "$set" in update else "$unset"
         problems += members(update, ["$token", "$distinct_id", operation])
         if update.get("$token") != "${MIXPANEL_TOKEN}":
-            problems.append("$token is no placeholder")
+            problems.append("$token is not a placeholder")
         problems += check_person(update.get("$distinct_id"))
         names = update.get(operation)
         if operation == "$set":
@@ -43,7 +43,7 @@ def check(record, as_of=None):
             for value in names.values():
                 problems += check_value(value)
         elif not isinstance(names, list) or not names or not all(map(is_text, names)):
-            problems.append("$unset is no list of names")
+            problems.append("$unset is not a list of names")
         if any(size(name) > 255 or not name for name in names):
             problems.append("a name of more than 255 bytes, or none")
     if len(record) > 2_000_000:

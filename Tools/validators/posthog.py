@@ -43,7 +43,7 @@ def check(record, as_of=None):
     if "$session_id" in properties:
         session = properties["$session_id"]
         if not UUID.fullmatch(session) or session[14] != "7":
-            problems.append("$session_id is no UUID of version 7")
+            problems.append("$session_id is not a version 7 UUID")
         else:
             age = _milliseconds(event["timestamp"]) - int(session[:8] + session[9:13], 16)
             if not 0 <= age <= 24 * 3_600_000:

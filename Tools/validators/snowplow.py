@@ -27,7 +27,7 @@ def check(record, as_of=None):
     if problems:
         return problems
     if not all(map(is_text, payload.values())):
-        return ["a value is no string"]
+        return ["a value is not a string"]
     if len(record) >= 1 << 20:
         problems.append("1 MiB or more")
     if payload["e"] != "ue" or payload["p"] != "mob" or payload["tv"] != "wb-1":
@@ -48,7 +48,7 @@ def check(record, as_of=None):
     if path is None:
         problems.append(f"schema {inner['data']['schema']!r}")
     if not isinstance(data, dict) or data.repeats:
-        problems.append("data is no object, or holds a name twice")
+        problems.append("data is not an object, or has a name twice")
     elif path == SCREEN:
         problems += members(data, ["id", "name"], ["previousName"])
     return problems

@@ -33,7 +33,7 @@ class Segment:
                 print(f"{self.base + start:>20}  DAMAGED {at - start} bytes: {reason}")
         if self.unmarked:
             self.damaged_bytes += len(self.unmarked)
-            print(f"{self.base + at - len(self.unmarked):>20}  DAMAGED {len(self.unmarked)} bytes: no MARK behind them")
+            print(f"{self.base + at - len(self.unmarked):>20}  DAMAGED {len(self.unmarked)} bytes: no MARK follows")
         print(f"{self.frames} frames, {len(self.streams)} streams, {self.damaged_bytes} damaged bytes")
         return 1 if self.damaged_bytes else 0
 
@@ -83,7 +83,7 @@ class Segment:
             raise Refused("checksum")
 
     def next_mark(self, start):
-        """Where reading goes on behind damage: a MARK of its own position that covers itself alone."""
+        """Where reading resumes after damage: a MARK with its own position that covers only itself."""
         for found in re.finditer(rb"MARK [0-9]+ [0-9]+ [0-9a-f]{8}\n", self.content[start + 1:]):
             with contextlib.suppress(Refused):
                 self.check_mark(decode(found[0][:-1]), self.base + start + 1 + found.start(), found[0][:-9])

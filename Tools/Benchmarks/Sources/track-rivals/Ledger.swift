@@ -3,7 +3,7 @@ import Foundation
 /// Which events were found, how often: each must be there once.
 struct Ledger {
     private var counts: [UInt8]
-    /// Events found whose index nobody gave.
+    /// Events found with an unexpected index.
     private(set) var alienCount = 0
     /// Bytes of all files that hold events.
     var byteCount = 0
@@ -33,7 +33,7 @@ struct Ledger {
         }
     }
 
-    /// Adds the events of a file of lines, of which each has its index in decimal behind `mark`.
+    /// Adds the events of a file of lines, each of which has its index in decimal after `mark`.
     ///
     /// A line that does not end counts as nothing.
     mutating func add(linesOf path: String, mark: String) throws {

@@ -3,13 +3,13 @@ import GRDB
 
 /// SQLite through GRDB: one table with a column for each member, one INSERT for each event in a transaction of its own.
 ///
-/// The statement is prepared once, there is no index beside the row's number, and nothing is encoded: an event's values
-/// are bound as they are. In WAL mode a commit writes to the log's file; `synchronous = FULL` syncs it each time,
-/// `NORMAL` only before a checkpoint, which comes every 1000 pages.
+/// The statement is prepared once, the row's number is the only index, and nothing is encoded: an event's values are
+/// bound as they are. In WAL mode a commit writes to the log's file; `synchronous = FULL` syncs it each time, `NORMAL`
+/// only before a checkpoint, which comes every 1000 pages.
 final class SQLiteRecorder: Recorder {
     /// `PRAGMA synchronous`.
     enum Synchronous: String {
-        /// Each commit survives a power cut.
+        /// Each commit survives a power failure.
         case full = "FULL"
         /// Each commit survives the death of the process.
         case normal = "NORMAL"

@@ -7,7 +7,7 @@ import Waybill
 ///     track-rivals ROW EVENTS THREADS DIRECTORY
 ///
 /// The directory must be there; its files are left in it. A process measures one row once, so that its memory is the
-/// row's own. Each event is looked up afterwards: `lost`, `twice` and `alien` are 0 or there is no figure.
+/// row's own. Each event is checked afterwards: without `lost`, `twice` and `alien` all 0 there is no figure.
 @main
 struct TrackRivals {
     static func main() throws {

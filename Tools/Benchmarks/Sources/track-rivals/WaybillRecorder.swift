@@ -13,7 +13,7 @@ final class WaybillRecorder: Recorder {
         var configuration = WaybillClient.Configuration(
             spool: self.spool, environment: envelope.environment, bundle: envelope.bundle, version: envelope.app,
             build: envelope.build)
-        // Nobody ships this spool: what is beyond a quota would be taken out of it meanwhile.
+        // No agent ships this spool, so a quota would evict events meanwhile.
         configuration.quota.byteCountMax = .max
         self.waybill = try WaybillClient(configuration)
         self.waybill.setUser(envelope.user)
@@ -35,7 +35,7 @@ final class WaybillRecorder: Recorder {
     }
 }
 
-/// Ends the program when an event cannot be stored: there is no figure then.
+/// Ends the program without a figure if an event cannot be stored.
 func orEnd<Value>(_ body: () throws -> Value) -> Value {
     do {
         return try body()
