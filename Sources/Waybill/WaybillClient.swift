@@ -93,6 +93,12 @@ public final class WaybillClient: Sendable {
     }
 
     /// Records that a screen appeared; later events carry it as their screen.
+    ///
+    /// - Parameters:
+    ///   - name: the screen's name in reports.
+    ///   - type: the type that draws the screen.
+    ///   - id: distinguishes screens with the same name.
+    ///   - body: adds fields.
     @discardableResult
     public func screen(
         _ name: String, type: String? = nil, id: String? = nil, adding body: (inout Fields) -> Void = { _ in }
@@ -103,19 +109,23 @@ public final class WaybillClient: Sendable {
         }
     }
 
-    /// Sets the user for this and all later events, with traits that changed; `nil` removes a trait.
+    /// Sets the user for this and all later events, with changed traits.
     ///
     /// An `id` of more than 256 bytes is ignored and the event is `dropped(.invalid)`. Without consent nothing is
     /// stored, but events after consent is given carry the user.
+    ///
+    /// - Parameters:
+    ///   - id: the app's id of the user; `nil` if no user is signed in.
+    ///   - traits: traits to set; `nil` removes a trait.
     @discardableResult
     public func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?> = [:]) -> TrackOutcome {
         self.core.setUser(id, traits: traits)
     }
 
-    /// Sets the user for this and all later events, with the traits added by `body`; ``Fields/putNull(_:)`` removes a
-    /// trait.
+    /// Sets the user for this and all later events, with the traits added by `body`.
     ///
     /// Like ``setUser(_:traits:)``, but for traits whose names or types are known only at run time.
+    /// ``Fields/putNull(_:)`` removes a trait.
     @discardableResult
     public func setUser(_ id: String?, adding body: (inout Fields) -> Void) -> TrackOutcome {
         self.core.setUser(id, adding: body)
@@ -171,6 +181,8 @@ public final class WaybillClient: Sendable {
     ///
     /// Use it when users withdraw consent; events already delivered are not affected. Later events carry no user;
     /// `wb.evicted` events report the number of deleted events, and `wb.consent` is stored again.
+    ///
+    /// - Throws: ``WaybillError`` if a segment could not be deleted; the others are deleted nevertheless.
     public func purge() throws(WaybillError) {
         try self.core.purge()
     }
@@ -233,7 +245,7 @@ public final class WaybillClient: Sendable {
         self.core.counters
     }
 
-    /// The contents of the spool; reads a part of it.
+    /// Returns the current contents of the spool; reads a part of it.
     public func usage() throws(WaybillError) -> SpoolUsage {
         try self.core.usage()
     }
