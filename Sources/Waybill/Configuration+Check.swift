@@ -21,7 +21,7 @@ extension WaybillClient.Configuration {
         if byteCount > Self.byteCountMax {
             throw WaybillError(
                 .configuration,
-                "the app and device are described in \(byteCount) bytes; use at most \(Self.byteCountMax)")
+                "the descriptions of app and device have \(byteCount) bytes; use at most \(Self.byteCountMax)")
         }
     }
 
@@ -35,13 +35,13 @@ extension WaybillError {
     }
 
     init(noThreadFor feature: String) {
-        self.init(.noThread, "the system refused a thread for `\(feature)`; raise the process's limit, or do not use the feature")
+        self.init(.noThread, "the system refused a thread for `\(feature)`; raise the process's limit, or leave it out")
     }
 
     init(environment: DeploymentEnvironment, _ configuration: WaybillClient.Configuration) {
         self.init(
             .configuration,
             "the spool \(configuration.spool) holds events of \(environment.rawValue); give "
-                + "\(configuration.environment.rawValue) a folder of its own")
+                + "\(configuration.environment.rawValue) its own folder")
     }
 }

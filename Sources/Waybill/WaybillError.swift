@@ -1,10 +1,10 @@
 internal import WaybillSystem
 
-/// An error of the client: what happened, where, and what to do.
+/// An error of the client, with the cause, the path and a remedy.
 public struct WaybillError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What kind of error it is, for metrics and for handling it; more may be added.
+    /// The kind of error, for handling it and for metrics; later versions may add more.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
-        /// A bounded word for metrics, as in "disk-full".
+        /// The code's name in metrics and logs, such as "disk-full".
         public let description: String
 
         private init(_ description: String) {
@@ -17,9 +17,9 @@ public struct WaybillError: Error, Hashable, Sendable, CustomStringConvertible {
 
         /// The configuration is incomplete or contradicts the spool.
         public static let configuration = Code("configuration")
-        /// The system refuses a thread.
+        /// The system refused a thread.
         public static let noThread = Code("no-thread")
-        /// The system denies access.
+        /// The system denied access.
         public static let permission = Code(FileSystemError.Code.permission)
         /// The file system, or the user's quota, is full.
         public static let diskFull = Code(FileSystemError.Code.diskFull)
@@ -35,7 +35,7 @@ public struct WaybillError: Error, Hashable, Sendable, CustomStringConvertible {
         public static let isADirectory = Code(FileSystemError.Code.isADirectory)
         /// The process or the system has too many open files.
         public static let tooManyFiles = Code(FileSystemError.Code.tooManyFiles)
-        /// A file or folder exists that must not.
+        /// A file or folder already exists.
         public static let exists = Code(FileSystemError.Code.exists)
         /// Another process uses the file or folder.
         public static let inUse = Code(FileSystemError.Code.inUse)
@@ -43,13 +43,13 @@ public struct WaybillError: Error, Hashable, Sendable, CustomStringConvertible {
         public static let system = Code(FileSystemError.Code.system)
     }
 
-    /// What kind of error it is.
+    /// The kind of error.
     public let code: Code
-    /// What happened, on which path, and what to do.
+    /// The cause, the path and a remedy.
     public let message: String
-    /// The system's error number; 0 when it was not the system.
+    /// The system's error number; 0 if the error did not come from the system.
     public var errno: Int32 { self.fileError?.errno ?? 0 }
-    /// The failed file call; `nil` when it was not a file call.
+    /// The underlying error of a failed file operation; `nil` for any other error.
     public var cause: (any Error)? { self.fileError }
 
     private let fileError: FileSystemError?
@@ -66,7 +66,7 @@ public struct WaybillError: Error, Hashable, Sendable, CustomStringConvertible {
         self.fileError = nil
     }
 
-    /// Code and message.
+    /// The code and the message.
     public var description: String {
         "\(self.code): \(self.message)"
     }

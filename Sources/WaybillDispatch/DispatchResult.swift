@@ -12,9 +12,9 @@ public enum DispatchResult: Hashable, Sendable {
 
 /// The reason why a round did not deliver everything.
 public struct DispatchFailure: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What kind of error it is, for metrics and for handling it; more may be added.
+    /// The kind of failure, for handling it and for metrics; later versions may add more.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
-        /// A bounded word for metrics, as in "disk-full".
+        /// The code's name in metrics and logs, such as "disk-full".
         public let description: String
 
         private init(_ description: String) {
@@ -27,17 +27,17 @@ public struct DispatchFailure: Error, Hashable, Sendable, CustomStringConvertibl
 
         /// The configuration is incomplete.
         public static let configuration = Code("configuration")
-        /// No receiver could be reached, or none took the events.
+        /// No receiver could be reached, or none accepted the events.
         public static let unreachable = Code("unreachable")
         /// A certificate or key cannot be used.
         public static let tls = Code("tls")
-        /// The deadline came first.
+        /// The deadline passed before everything was delivered.
         public static let deadline = Code("deadline")
         /// The round was cancelled.
         public static let stopped = Code("stopped")
         /// The dispatcher is suspended.
         public static let suspended = Code("suspended")
-        /// The system denies access.
+        /// The system denied access.
         public static let permission = Code(FileSystemError.Code.permission)
         /// The file system, or the user's quota, is full.
         public static let diskFull = Code(FileSystemError.Code.diskFull)
@@ -53,7 +53,7 @@ public struct DispatchFailure: Error, Hashable, Sendable, CustomStringConvertibl
         public static let isADirectory = Code(FileSystemError.Code.isADirectory)
         /// The process or the system has too many open files.
         public static let tooManyFiles = Code(FileSystemError.Code.tooManyFiles)
-        /// A file or folder exists that must not.
+        /// A file or folder already exists.
         public static let exists = Code(FileSystemError.Code.exists)
         /// Another process uses the file or folder.
         public static let inUse = Code(FileSystemError.Code.inUse)
@@ -61,7 +61,7 @@ public struct DispatchFailure: Error, Hashable, Sendable, CustomStringConvertibl
         public static let system = Code(FileSystemError.Code.system)
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     public let code: Code
     /// The cause and a remedy.
     public let message: String
@@ -69,7 +69,7 @@ public struct DispatchFailure: Error, Hashable, Sendable, CustomStringConvertibl
     public let deliveredCount: Int
     /// The number of events still waiting; 0 if the round ended before it counted them.
     public let remainingCount: Int
-    /// The failed file call; `nil` when it was not a file call.
+    /// The underlying error of a failed file operation; `nil` for any other failure.
     public var cause: (any Error)? { self.fileError }
 
     private let fileError: FileSystemError?

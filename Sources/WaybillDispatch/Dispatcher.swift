@@ -174,7 +174,7 @@ public final class Dispatcher: Sendable {
         case .unreachable(let reason, let summary):
             return .failed(
                 DispatchFailure(
-                    code: .unreachable, message: "no receiver accepted the events: \(reason); the next round tries again",
+                    code: .unreachable, message: "no receiver accepted events: \(reason); the next round tries again",
                     deliveredCount: summary.ackedLineCount, remainingCount: summary.remainingLineCount))
         case .failed(let error): return .failed(DispatchFailure(error))
         case .unsecurable(let error): return .failed(DispatchFailure(code: .tls, message: "\(error)"))

@@ -1,4 +1,4 @@
-/// How urgent an event is for a system log, as RFC 5424 counts.
+/// The severity of an event in a system log (RFC 5424).
 package enum Severity: Int, Sendable {
     case critical = 2
     case error = 3
@@ -7,7 +7,7 @@ package enum Severity: Int, Sendable {
     case informational = 6
     case debug = 7
 
-    /// The severity of a log line by its field `level`; informational for a level that swift-log does not have.
+    /// The severity for a log line's field `level`; informational for levels that swift-log does not have.
     package init(level: String) {
         self =
             switch level.lowercased() {

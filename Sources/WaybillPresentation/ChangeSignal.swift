@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Wakes whoever waits for something new; rings that nobody waited for are one.
+/// Wakes the tasks that wait for changes; several signals without a waiting task count as one.
 final class ChangeSignal: Sendable {
     private struct State {
         var listeners: [UInt64: AsyncStream<Void>.Continuation] = [:]
@@ -17,7 +17,7 @@ final class ChangeSignal: Sendable {
         for listener in self.state.withLock({ $0.listeners.values }) { listener.yield() }
     }
 
-    /// Each call has rings of its own: a stream whose reader was cancelled does not come back.
+    /// Each call returns its own stream, because a stream cannot be used again after its reader was cancelled.
     func signals() -> AsyncStream<Void> {
         let (stream, listener) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let number = self.state.withLock { state in

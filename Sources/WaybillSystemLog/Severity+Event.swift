@@ -2,7 +2,7 @@ internal import Waybill
 internal import WaybillEvent
 
 extension Severity {
-    /// Notice for Waybill's own events; for a log line what its field `level` says; informational for all others.
+    /// Notice for Waybill's own events; the field `level` for log lines; informational for all others.
     init(of event: EventView) {
         if event.kind == .meta {
             self = .notice
