@@ -99,7 +99,7 @@ public protocol Event: Sendable {
 }
 
 extension Event {
-    /// The default kind, The default kind, ``EventKind/event``.
+    /// The default kind, ``EventKind/event``.
     public static var kind: EventKind { .event }
     /// The default version, "1.0".
     public static var logVersion: String { "1.0" }
@@ -115,9 +115,9 @@ extension Event {
 public protocol ScreenEvent: Event {}
 
 extension ScreenEvent {
-    /// The kind, The kind, ``EventKind/screen``.
+    /// The kind, ``EventKind/screen``.
     public static var kind: EventKind { .screen }
-    /// The default name, The default name, "screen_view".
+    /// The default name, "screen_view".
     public var name: String { "screen_view" }
     /// By default, a screen with the name of this type.
     public var screen: ScreenRef? { ScreenRef(String(describing: Self.self)) }
@@ -127,6 +127,6 @@ extension ScreenEvent {
 public protocol ActionEvent: Event {}
 
 extension ActionEvent {
-    /// The kind, The kind, ``EventKind/action``.
+    /// The kind, ``EventKind/action``.
     public static var kind: EventKind { .action }
 }

@@ -70,7 +70,7 @@ package struct YAMLNode: Sendable {
         return Int(digits)
     }
 
-    /// The value as a boolean: The value as a boolean: `true`, `yes`, `on`, or `false`, `no`, `off`, in any case.
+    /// The value as a boolean: `true`, `yes`, `on`, or `false`, `no`, `off`, in any case.
     package var bool: Bool? {
         guard let scalar = self.document.scalar(self.index), scalar.isPlain else { return nil }
         switch scalar.text.lowercased() {
@@ -127,9 +127,9 @@ private final class YAMLParser {
     }
 }
 
-/// One document as libyaml keeps it.
+/// A document in libyaml's memory.
 ///
-/// `@unchecked Sendable` without a lock: it is only read once it is loaded.
+/// `@unchecked Sendable` without a lock: once loaded it is only read.
 private final class YAMLDocument: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<yaml_document_t>
 
