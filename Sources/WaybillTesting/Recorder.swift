@@ -1,13 +1,13 @@
-/// For the tests of an app that tracks: a client whose disk is memory and whose clock the test moves.
+/// For tests of an app that tracks: a client with a disk in memory and a clock that the test advances.
 ///
 ///     let recorder = try Recorder()
 ///     let cart = Cart(waybill: recorder.waybill)
 ///     cart.add("toaster")
 ///     try recorder.expectTracked(AddedToCart(product: "toaster"))
 ///
-/// Nothing is global: each recorder is a client of its own, with an install, a session and ids of its own, and the same
-/// in every run. What it records are the lines that a real client would have stored, byte for byte, but for its ids and
-/// for the hashes of private values, whose key is the same in every run.
+/// Nothing is global: each recorder has its own client, with its own install, session and ids, which are the same in
+/// every run. It records the lines that a real client would have stored, byte for byte, except for ids and the hashes
+/// of private values, whose salt is the same in every run.
 internal import Synchronization
 public import Waybill
 internal import WaybillEvent
@@ -16,15 +16,15 @@ internal import WaybillSystem
 
 /// Records what an app tracks, in memory.
 public final class Recorder: Sendable {
-    /// What the app under test tracks with.
+    /// The client for the app under test.
     public let waybill: WaybillClient
     private let disk = FaultyFileSystem()
     private let clock = ManualClock()
     private let core: ClientCore<FaultyFileSystem, ManualClock>
 
-    /// A recorder whose client is configured as the app's, where that matters to a test.
+    /// Creates a recorder whose client has the app's configuration, as far as a test needs it.
     ///
-    /// Spool and durability are the recorder's own, whatever is configured: each event is stored at once. It is
+    /// The configured spool and durability are ignored: each event is stored at once. The time is
     /// 2025-03-01T09:14:15.926Z until ``advance(by:)``; the zone is UTC.
     public init(configuring configure: (inout WaybillClient.Configuration) -> Void = { _ in }) throws(WaybillError) {
         var configuration = WaybillClient.Configuration(
@@ -33,7 +33,7 @@ public final class Recorder: Sendable {
         configuration.language = nil
         configure(&configuration)
         configuration.spool = "/spool"
-        // Lines that gather in memory are on no disk, where this looks for them.
+        // Lines gathered in memory are not on the disk, from which the recorder reads.
         configuration.durability = .process
         let salts = SaltSource()
         self.core = try ClientCore(
@@ -41,7 +41,7 @@ public final class Recorder: Sendable {
         self.waybill = WaybillClient(core: self.core)
     }
 
-    /// Everything that was stored, in order, Waybill's own events among it.
+    /// All stored events in order, including Waybill's own.
     public var events: [EventView] {
         self.disk.names("/spool").compactMap { SegmentName(parsing: $0) }.sorted().flatMap { name in
             (self.disk.bytes("/spool/\(name)") ?? []).split(separator: UInt8(ascii: "\n"))
@@ -49,28 +49,28 @@ public final class Recorder: Sendable {
         }
     }
 
-    /// The names of everything that was stored, in order.
+    /// The names of all stored events, in order.
     public var names: [String] {
         self.events.map(\.name)
     }
 
-    /// Moves the clock, as if nothing happened for so long.
+    /// Advances the clock, as if nothing happened for this duration.
     public func advance(by duration: Duration) {
         self.clock.advance(milliseconds: duration.nanoseconds / 1_000_000)
     }
 
-    /// Lets the disk refuse everything from now on, as a full one does.
+    /// Makes all writes fail from now on, as on a full disk.
     public func fillDisk() {
         self.disk.setFaults { _ in .error(Errno.noSpace) }
     }
 
-    /// Gives the disk room again.
+    /// Makes writes succeed again.
     public func freeDisk() {
         self.disk.clearFaults()
     }
 }
 
-/// Keys of private values: another one after each reset, and the same ones in every run.
+/// Salts of private values: a different one after each reset, but the same ones in every run.
 private final class SaltSource: Sendable {
     private let generator = Mutex(SeededGenerator(seed: 1))
 
@@ -80,18 +80,18 @@ private final class SaltSource: Sendable {
 }
 
 extension Recorder {
-    /// Checks that an event like this one was tracked: its kind, name and screen, and its fields among those stored.
+    /// Checks that an event with the same kind, name and screen, and with at least the same fields, was tracked.
     ///
-    /// An event that does not say on which screen it happened may be on any.
+    /// An event without a screen of its own matches any screen.
     ///
-    /// - Parameter count: how often; at least once when it is `nil`.
+    /// - Parameter count: the expected number; `nil` means at least once.
     public func expectTracked(_ event: some Event, times count: Int? = nil) throws(ExpectationFailure) {
         try self.expect(self.expectation(of: event), count)
     }
 
-    /// Checks that an event of this name was tracked, with these fields among its own.
+    /// Checks that an event with this name, and with at least these fields, was tracked.
     ///
-    /// - Parameter count: how often; at least once when it is `nil`.
+    /// - Parameter count: the expected number; `nil` means at least once.
     public func expectTracked(
         _ name: String, _ fields: KeyValuePairs<String, Scalar> = [:], times count: Int? = nil
     ) throws(ExpectationFailure) {
@@ -99,12 +99,12 @@ extension Recorder {
         try self.expect(Expectation(name: name, fields: fields), count)
     }
 
-    /// Checks that no event like this one was tracked: none of its kind, name and screen that has its fields.
+    /// Checks that no event with the same kind, name and screen, and with the same fields, was tracked.
     public func expectNotTracked(_ event: some Event) throws(ExpectationFailure) {
         try self.expect(self.expectation(of: event), 0)
     }
 
-    /// Checks that no event of this name was tracked.
+    /// Checks that no event with this name was tracked.
     public func expectNotTracked(_ name: String) throws(ExpectationFailure) {
         try self.expect(Expectation(name: name), 0)
     }
@@ -114,7 +114,7 @@ extension Recorder {
         draft.take(event, EventRules(), self.core.salt) { _ in }
         let names = draft.fieldNames
         let fields = names.map { name in (name: name, json: draft.json(of: name) ?? "null") }
-        // The client calls a screen without a name by its event's.
+        // The client uses the event's name for a screen without a name.
         let screen = event.screen ?? (draft.kind == .screen ? ScreenRef(draft.name) : nil)
         return Expectation(name: draft.name, kind: draft.kind, screen: screen, fields: fields)
     }
@@ -128,14 +128,14 @@ extension Recorder {
     }
 }
 
-/// What an event must have to be the expected one.
+/// The properties that an expected event must have.
 struct Expectation {
     let name: String
     /// `nil`: any.
     var kind: EventKind?
     /// `nil`: any, and none.
     var screen: ScreenRef?
-    /// Among the event's own.
+    /// Fields that the event must have.
     var fields: [(name: String, json: String)] = []
 
     func isMet(by event: EventView) -> Bool {
@@ -149,14 +149,14 @@ struct Expectation {
 }
 
 extension EventView {
-    /// The screen that the event happened on.
+    /// The screen of the event.
     fileprivate var screenRef: ScreenRef? {
         self["screen"].map { ScreenRef($0, type: self["screen_class"], id: self["screen_id"]) }
     }
 }
 
 extension Scalar {
-    /// The value as it is in a line.
+    /// The value as encoded in a line.
     func json(_ salt: PrivacySalt?) -> String {
         var draft = EventDraft()
         draft.take(.event, "e", nil, EventRules(), salt) { $0.put("value", self) }
@@ -164,24 +164,24 @@ extension Scalar {
     }
 }
 
-/// What a test expected, and what was tracked instead.
+/// A failed expectation: what a test expected, and what was tracked instead.
 public struct ExpectationFailure: Error, Hashable, Sendable, CustomStringConvertible {
-    /// For a person: what was expected, and everything that was tracked.
+    /// A text for people: the expected event, and all tracked events.
     public let description: String
 
     init(_ expectation: Expectation, expected: Int?, found: Int, among events: [EventView]) {
         let wanted = Self.text(expectation.kind, expectation.name, expectation.fields, on: expectation.screen)
-        let times = expected.map { $0 == 0 ? "not" : "\($0) times" } ?? "at least once"
+        let times = expected.map { $0 == 0 ? "not to be tracked" : "to be tracked \($0) times" }
         let tracked = events.map { event in
             let fields = event.fields.map { (name: $0.name, json: $0.json) }
             return "  \(event.sequence). " + Self.text(event.kind, event.name, fields, on: event.screenRef)
         }
         self.description =
-            "\(wanted) was to be tracked \(times), and was \(found) times; tracked"
-            + (tracked.isEmpty ? " was nothing" : ":\n" + tracked.joined(separator: "\n"))
+            "expected \(wanted) \(times ?? "to be tracked at least once"), found \(found); "
+            + (tracked.isEmpty ? "nothing was tracked" : "tracked:\n" + tracked.joined(separator: "\n"))
     }
 
-    /// As in `screen screen_view(songs: 12) on Playlist, class PlaylistView, id p-7`.
+    /// The event as text, such as `screen screen_view(songs: 12) on Playlist, class PlaylistView, id p-7`.
     private static func text(
         _ kind: EventKind?, _ name: String, _ fields: [(name: String, json: String)], on screen: ScreenRef?
     ) -> String {

@@ -1,13 +1,13 @@
 import CAllocations
 import WaybillSystem
 
-/// Runs one path again and again, and prints what a round of it costs.
+/// Runs a path repeatedly, and prints the cost of a round.
 struct Bench {
-    /// Processor time for each path.
+    /// The processor time for each path.
     private let limit: Duration
     private let only: String
     private let mustHold: Bool
-    /// Whether a path has allocated more than it may.
+    /// Whether a path exceeded its allocation budget.
     private(set) var isBroken = false
 
     init(seconds: Double, only: String, mustHold: Bool) {
@@ -19,10 +19,10 @@ struct Bench {
     /// Measures a path.
     ///
     /// - Parameters:
-    ///   - items: how many events, batches or messages a round has.
-    ///   - bytes: how many bytes a round goes over.
-    ///   - allocationsMax: how often a round may ask for memory once its buffers have their sizes.
-    ///   - round: does it once; it is the same each time.
+    ///   - items: the number of events, batches or messages in a round.
+    ///   - bytes: the number of bytes processed in a round.
+    ///   - allocationsMax: the maximum number of allocations in a round once its buffers have grown.
+    ///   - round: runs the path once, in the same way each time.
     mutating func measure(
         _ path: String, items: Int, bytes: Int = 0, allocationsMax: Int, round: () throws -> Void
     ) rethrows {
@@ -35,7 +35,7 @@ struct Bench {
         let before = waybill_allocation_count()
         var asked: UInt64 = 0
         while spent < self.limit {
-            // A look at the clock costs more than the shortest rounds.
+            // Reading the clock costs more than the shortest rounds.
             for _ in 0..<16 { try round() }
             rounds += 16
             asked = waybill_allocation_count() - before

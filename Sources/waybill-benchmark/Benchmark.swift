@@ -1,32 +1,32 @@
 import ArgumentParser
 import WaybillSystem
 
-/// Times the hot paths one by one, each with nothing around it, and counts what they allocate.
+/// Measures each hot path in isolation, and counts its allocations.
 ///
 ///     sample lines ─▶ deflate ─▶ checksum ─▶ inflate ─▶ judge ─▶ parse ─▶ parse and write (each exporter)
 ///     header ⇄ bytes · batch ─▶ journal, synced or not · track()
 ///
-/// Prints one JSON object for each. With `--check` it measures a moment only, and fails when a path allocates more than
-/// it may: what is asked of memory is the same on every machine, what time it takes is not.
+/// Prints one JSON object for each path. With `--check` it measures only briefly, and fails if a path exceeds its
+/// allocation budget: unlike time, the number of allocations is the same on every machine.
 @main
 struct Benchmark: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "waybill-benchmark", abstract: "Times the hot paths one by one and counts their allocations.")
+        commandName: "waybill-benchmark", abstract: "Measures each hot path and counts its allocations.")
 
-    @Option(help: "Seconds of processor time for each.")
+    @Option(help: "Seconds of processor time for each path.")
     var seconds = 1.0
 
-    @Option(help: "Where the journal and the spool are written; a real disk.")
+    @Option(help: "Directory for the journal and the spool, on a real disk.")
     var directory = "/tmp"
 
-    @Option(help: "Only the paths whose names begin with this.")
+    @Option(help: "Measure only paths whose names begin with this.")
     var only = ""
 
-    @Flag(help: "Measure briefly and fail when a path allocates more than it may.")
+    @Flag(help: "Measure briefly, and fail if a path exceeds its allocation budget.")
     var check = false
 
     func run() throws {
-        // Yesterday: within what every provider takes.
+        // Yesterday, which every provider accepts.
         let start = WallTime(milliseconds: POSIXClock().wallTime().milliseconds - 86_400_000)
         let sample = Sample(byteCount: 256 << 10, from: start)
         var bench = Bench(seconds: self.check ? 0.01 : self.seconds, only: self.only, mustHold: self.check)

@@ -103,7 +103,7 @@ extension Benchmark {
         }
     }
 
-    /// Groups of four batches of 64 KiB, as a receiver with several agents makes them.
+    /// Groups of four batches of 64 KiB, as in a receiver with several agents.
     static func journal(_ sample: Sample, _ directory: String, _ bench: inout Bench) throws {
         let files = POSIXFileSystem()
         try files.createDirectory(directory)
@@ -145,18 +145,18 @@ extension Benchmark {
     static func track(_ spool: String, _ bench: inout Bench) throws {
         var configuration = WaybillClient.Configuration(
             spool: spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118")
-        // Nobody ships this spool: what is beyond a quota would be taken out of it meanwhile.
+        // No agent ships this spool, so a quota would evict events meanwhile.
         configuration.quota.byteCountMax = .max
         let waybill = try WaybillClient(configuration)
         waybill.setUser("u-8812345")
-        // A segment is begun now and then.
+        // A new segment begins occasionally.
         bench.measure("track", items: 64, allocationsMax: 1) {
             for index in 0..<64 { waybill.track(Tapped(index: index)) }
         }
     }
 }
 
-/// Counts events, and keeps nothing.
+/// Counts events and keeps nothing.
 private struct CountingSink: ExportSink {
     private(set) var eventCount = 0
     private(set) var refusedCount = 0
@@ -167,7 +167,7 @@ private struct CountingSink: ExportSink {
     mutating func skip(_ reason: NotExported) { self.eventCount += 1 }
 }
 
-/// Takes a value so that its making is not left out.
+/// Uses a value so that its creation is not optimized away.
 @inline(never)
 private func blackHole(_ value: some Any) {
     withExtendedLifetime(value) {}

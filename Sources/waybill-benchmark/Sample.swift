@@ -2,7 +2,7 @@ import WaybillExport
 import WaybillJSON
 import WaybillSystem
 
-/// Events as apps write them, about 530 bytes each, the same for the same seed.
+/// Realistic events of about 530 bytes each, the same for the same seed.
 struct Sample {
     let lines: [UInt8]
     let lineCount: Int
@@ -13,7 +13,7 @@ struct Sample {
     private static let screens = ["Home", "ShoppingList", "ProductDetail", "Cart", "Checkout", "로그인 화면"]
     private static let words = ["alpha", "bravo", "charlie", "토스터", "사과", "바나나", "hotel, \\\"inn\\\""]
 
-    /// Makes as many whole lines as fit into `byteCount`.
+    /// Generates as many whole lines as fit into `byteCount`.
     init(byteCount: Int, from start: WallTime, seed: UInt64 = 1) {
         var random = SeededGenerator(seed: seed)
         var lines: [UInt8] = []

@@ -1,38 +1,38 @@
 import ArgumentParser
 import WaybillSimulation
 
-/// Lives one seed after the other, on one thread; `Tools/simulate` runs one for each core.
+/// Simulates one seed after the other on one thread; `Tools/simulate` runs one process per core.
 @main
 struct Simulate: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "waybill-simulate",
-        abstract: "Lives simulated lives of the shipped code, one for each seed, and stops at the first broken promise."
+        abstract: "Simulates the shipped code, once for each seed, and stops at the first broken promise."
     )
 
-    @Option(help: "How many lives.")
+    @Option(help: "Number of simulated lives.")
     var seeds: UInt64 = 2000
 
     @Option(help: "The first seed.")
     var from: UInt64 = 0
 
-    @Option(help: "The step from one seed to the next, for several processes side by side.")
+    @Option(help: "The step from one seed to the next, to split seeds between processes.")
     var step: UInt64 = 1
 
     @Option(help: "Plant a bug: \(PlantedBug.allCases.map(\.rawValue).joined(separator: ", ")).")
     var bug: String?
 
-    @Flag(help: "Live the receiver's disk alone: journal and archive.")
+    @Flag(help: "Simulate only the receiver's disk: journal and archive.")
     var storage = false
 
-    @Flag(help: "Say what happens in each life.")
+    @Flag(help: "Print what happens in each life.")
     var trace = false
 
-    @Flag(help: "Go on after a broken promise, and count them.")
+    @Flag(help: "Continue after a broken promise, and count them.")
     var keepGoing = false
 
     func run() throws {
         let bugs = try self.bug.map { name -> Set<PlantedBug> in
-            guard let bug = PlantedBug(rawValue: name) else { throw ValidationError("no bug is called \(name)") }
+            guard let bug = PlantedBug(rawValue: name) else { throw ValidationError("unknown bug \(name)") }
             return [bug]
         }
         var lines = 0

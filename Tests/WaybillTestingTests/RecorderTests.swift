@@ -65,14 +65,14 @@ private struct Cart {
 @Test func `a failed expectation says what was tracked instead`() throws {
     let recorder = try Recorder()
     let nothing = #expect(throws: ExpectationFailure.self) { try recorder.expectTracked("a") }
-    #expect(nothing?.description == "a() was to be tracked at least once, and was 0 times; tracked was nothing")
+    #expect(nothing?.description == "expected a() to be tracked at least once, found 0; nothing was tracked")
     Cart(waybill: recorder.waybill).add("kettle")
     let other = #expect(throws: ExpectationFailure.self) {
         try recorder.expectTracked(AddedToCart(product: "toaster"), times: 2)
     }
     #expect(
         other?.description == """
-            action added_to_cart(product: "toaster", count: 1) was to be tracked 2 times, and was 0 times; tracked:
+            expected action added_to_cart(product: "toaster", count: 1) to be tracked 2 times, found 0; tracked:
               1. action added_to_cart(product: "kettle", count: 1, source: "list")
             """)
     #expect(throws: ExpectationFailure.self) { try recorder.expectNotTracked("added_to_cart") }
@@ -87,7 +87,7 @@ private struct Cart {
     let failure = #expect(throws: ExpectationFailure.self) { try recorder.expectTracked(HomeScreen(), times: 1) }
     #expect(
         failure?.description == """
-            screen screen_view() on HomeScreen was to be tracked 1 times, and was 0 times; tracked:
+            expected screen screen_view() on HomeScreen to be tracked 1 times, found 0; tracked:
               1. screen screen_view() on LoginScreen
             """)
     #expect(throws: ExpectationFailure.self) { try recorder.expectNotTracked(LoginScreen()) }
@@ -105,7 +105,7 @@ private struct Cart {
     }
     #expect(
         failure?.description == """
-            screen screen_view() on Product, id 1 was to be tracked at least once, and was 0 times; tracked:
+            expected screen screen_view() on Product, id 1 to be tracked at least once, found 0; tracked:
               1. screen screen_view() on Product, class ProductView, id 1
               2. screen Settings() on Settings
             """)
