@@ -3,7 +3,7 @@ package import WaybillEvent
 internal import WaybillSpool
 package import WaybillSystem
 
-/// The client for any disk and clock: locks, the draft desk, the install file, and the spool's quota.
+/// The client for any disk and clock: locks, the pool of drafts, the install file, and the spool's quota.
 package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     private let files: Files
     private let clock: Clock
@@ -19,7 +19,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     private let execute: Execute
     package let installOrigin: InstallOrigin
     private let state: Lock<ClientState<Files>>
-    private let desk = DraftDesk()
+    private let drafts = DraftPool()
     /// The salt for hashing private values; never locked together with `state`.
     private let currentSalt: Mutex<PrivacySalt?>
     /// Increases with each new salt.
@@ -122,28 +122,25 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         Moment(wall: self.clock.wallTime(), monotonic: self.clock.monotonicTime())
     }
 
-    /// Encodes without the lock, then stores under it, or leaves storing to the call that holds it.
+    /// Encodes without the lock, and stores under it.
     package func track(
         _ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void
     ) -> TrackOutcome {
-        guard let index = self.desk.claim() else { return self.trackAlone(take) }
-        let place = self.desk.place(index)
+        guard let index = self.drafts.claim() else { return self.trackAlone(take) }
+        let place = self.drafts.place(index)
         let saltMark = self.saltMark.load(ordering: .acquiring)
         if saltMark != place.pointee.saltMark {
             place.pointee.salt = self.salt
             place.pointee.saltMark = saltMark
         }
         take(&place.pointee.draft, self.rules, place.pointee.salt)
-        let outcome: TrackOutcome
-        if let due = self.state.withLockIfAvailable({ state in self.store(index, &state) }) {
-            self.perform(due)
-            outcome = due.outcome
-        } else {
-            outcome = self.leave(index)
+        let due = self.state.withLock { state in
+            self.watch(&state) { state in state.store(place.pointee.draft, at: self.now()) }
         }
-        self.desk.giveBack(index)
+        self.drafts.giveBack(index)
+        self.perform(due)
         self.power?.dirtied()
-        return outcome
+        return due.outcome
     }
 
     /// Stores an event when more calls run at once than there are places.
@@ -196,65 +193,6 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
             segmentCount: state.segmentCount - segmentCount)
     }
 
-    /// Stores a draft, and all drafts that other calls have left meanwhile.
-    @inline(__always)
-    private func store(_ index: Int, _ state: inout ClientState<Files>) -> Due<TrackOutcome> {
-        self.watch(&state) { state in
-            if !self.desk.hasCompany { return state.store(self.desk.place(index).pointee.draft, at: self.now()) }
-            self.desk.post(index)
-            return self.storeAll(&state, until: index)
-        }
-    }
-
-    /// Leaves the draft to the call that holds the lock; stores it if no other did.
-    @inline(never)
-    private func leave(_ index: Int) -> TrackOutcome {
-        self.desk.post(index)
-        var patience = Patience()
-        while patience.wait() {
-            if self.desk.isAnswered(index) { return self.desk.place(index).pointee.outcome }
-            if let due = self.state.withLockIfAvailable({ state in self.storePosted(&state, until: index) }) {
-                self.perform(due)
-                return due.outcome
-            }
-        }
-        let due = self.state.withLock { state in self.storePosted(&state, until: index) }
-        self.perform(due)
-        return due.outcome
-    }
-
-    private func storePosted(_ state: inout ClientState<Files>, until index: Int) -> Due<TrackOutcome> {
-        self.watch(&state) { self.storeAll(&$0, until: index) }
-    }
-
-    /// Stores posted drafts until this call's draft is stored.
-    private func storeAll(_ state: inout ClientState<Files>, until index: Int) -> TrackOutcome {
-        while !self.desk.isAnswered(index) { self.storeTogether(&state) }
-        return self.desk.place(index).pointee.outcome
-    }
-
-    /// Stores posted drafts, with one write for all that fit in a segment, and sets their outcomes.
-    private func storeTogether(_ state: inout ClientState<Files>) {
-        let taken = self.desk.takePosted()
-        let now = self.now()
-        var rest = taken
-        state.beginTogether()
-        while rest != 0, state.hasRoomTogether {
-            let place = self.desk.place(rest.trailingZeroBitCount)
-            place.pointee.outcome = state.store(place.pointee.draft, at: now)
-            rest &= rest &- 1
-        }
-        state.endTogether()
-        var answered = taken & ~rest
-        while answered != 0 {
-            let index = answered.trailingZeroBitCount
-            let place = self.desk.place(index)
-            place.pointee.outcome = state.settled(place.pointee.outcome)
-            self.desk.answer(index)
-            answered &= answered &- 1
-        }
-        if rest != 0 { self.desk.post(mask: rest) }
-    }
     package var salt: PrivacySalt? {
         self.currentSalt.withLock { $0 }
     }

@@ -39,8 +39,6 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     /// How long lines are gathered in memory; `nil` if they are written at once.
     private let gathering: Duration?
     private var gatheringSince: MonotonicTime?
-    /// Whether lines of several calls are being collected for one write.
-    private var isTogether = false
     private var ids = UniqueIDSequence()
     private var generator: SeededGenerator
     private(set) var identity: EventIdentity
@@ -248,10 +246,6 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         _ draft: borrowing EventDraft, _ sequence: UInt64, at now: Moment
     ) -> TrackOutcome {
         self.lastStored = now.monotonic
-        if self.isTogether {
-            self.hold(draft, sequence)
-            return .stored(seq: sequence)
-        }
         guard self.gathering == nil, self.release() == nil else { return self.hold(draft, sequence, at: now) }
         if let failure = self.append() {
             self.counters.diskFailed(failure)
@@ -319,7 +313,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
             self.counters.diskFailed(failure)
             return failure
         }
-        if self.gathering == nil, !self.isTogether { self.recoveryCount += 1 }
+        if self.gathering == nil { self.recoveryCount += 1 }
         return nil
     }
 
@@ -372,32 +366,6 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         }
         let own = self.own
         if let sequence { _ = self.place(own.draft, sequence, at: now) }
-    }
-}
-
-/// Collects lines of several calls.
-extension ClientState {
-    /// Starts collecting the lines of the next events, unless writes fail or lines are gathered anyway.
-    mutating func beginTogether() {
-        self.isTogether = self.gathering == nil && self.release() == nil
-    }
-
-    /// Whether another line can be held without dropping one.
-    var hasRoomTogether: Bool {
-        !self.isTogether || self.held.byteCount < Self.gatheredByteCountMax
-    }
-
-    /// Writes the collected lines.
-    mutating func endTogether() {
-        guard self.isTogether else { return }
-        _ = self.release()
-        self.isTogether = false
-    }
-
-    /// The outcome of an event after ``endTogether()``: its line may be among those that could not be written.
-    func settled(_ outcome: TrackOutcome) -> TrackOutcome {
-        guard case .stored(let sequence) = outcome, sequence >= self.spool.nextSequence else { return outcome }
-        return .held
     }
 }
 

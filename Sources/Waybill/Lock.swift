@@ -36,14 +36,6 @@ final class Lock<State: ~Copyable>: @unchecked Sendable {
             defer { pthread_mutex_unlock(self.mutex) }
             return body(&self.state.pointee)
         }
-
-        /// Runs `body` with the lock held; returns `nil` without running it if another thread holds the lock.
-        @inline(__always)
-        func withLockIfAvailable<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result? {
-            guard pthread_mutex_trylock(self.mutex) == 0 else { return nil }
-            defer { pthread_mutex_unlock(self.mutex) }
-            return body(&self.state.pointee)
-        }
     #else
         private let mutex: Mutex<State>
 
@@ -54,11 +46,6 @@ final class Lock<State: ~Copyable>: @unchecked Sendable {
         /// Runs `body` with the lock held.
         func withLock<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result {
             self.mutex.withLock { state in body(&state) }
-        }
-
-        /// Runs `body` with the lock held; returns `nil` without running it if another thread holds the lock.
-        func withLockIfAvailable<Result: ~Copyable>(_ body: (inout State) -> Result) -> Result? {
-            self.mutex.withLockIfAvailable { state in body(&state) }
         }
     #endif
 }

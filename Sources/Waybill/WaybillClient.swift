@@ -1,16 +1,14 @@
 /// The client library: writes an app's events to disk before `track` returns.
 ///
-/// Constraints: `track` makes only two clock readings and one write(2), which simultaneous calls share; it never waits
-/// for a sync or a network; no heap allocation after the first events; ids, sequence numbers and order follow the
-/// calls. A call takes the time of a write(2) and about 0.5 µs (`Tools/Benchmarks/README.md`).
+/// Constraints: `track` makes only two clock readings and one write(2); it never waits for a sync or a network; no heap
+/// allocation after the first events; ids, sequence numbers and order follow the calls. A call takes the time of a write(2) and about 0.5 µs (`Tools/Benchmarks/README.md`).
 ///
 ///     app ── Event ──▶ EventDraft ──▶ │ lock │ session, screen, sequence, time ──▶ line ──▶ write(2) │ ──▶ outcome
 ///             app code, no lock       │                                                              │
 ///
 /// Life of an event: its fields are encoded into a reused buffer and pass the app's filters; under the one lock the
-/// event gets its place in the order and is written; the outcome is `stored`, or the reason why not. A call that finds
-/// the lock taken leaves its draft to the call that holds it, which stores all such drafts with one write and returns
-/// their outcomes. While writes fail, lines wait in memory. Dropped events are counted, and the next event that can be
+/// event gets its place in the order and is written; the outcome is `stored`, or the reason why not. While writes
+/// fail, lines wait in memory. Dropped events are counted, and the next event that can be
 /// stored is preceded by a `wb.dropped` event with the numbers. Only stored events get sequence numbers, so a gap
 /// proves a loss. Each observer gets stored lines through its own queue.
 ///

@@ -26,15 +26,6 @@ void waybill_trim_memory(void);
 /// Sets the calling thread's mark and returns the one before; 0 on a thread that was never marked.
 int waybill_mark_thread(int mark);
 
-/// Tells the processor that the calling thread waits for another one's store.
-static inline void waybill_pause(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__) || defined(__arm__)
-    __asm__ volatile("yield");
-#endif
-}
-
 #if defined(__linux__)
 /// Opens a socket that sends datagrams within the machine and never waits. Returns it, or -1 with `errno` set.
 int waybill_open_datagrams(int send_buffer_byte_count);
