@@ -1,4 +1,5 @@
 import ArgumentParser
+import WaybillConsole
 
 /// `waybill`: one program, one subcommand for each part.
 ///
@@ -23,7 +24,7 @@ struct WaybillCommand: AsyncParsableCommand {
             Beside each app:     waybill agent --state /var/lib/waybill-agent --to HOST:4390 --spool /var/spool/app
             Shell completions:   waybill --generate-completion-script bash
             """,
-        version: "0.1.0",
+        version: packageVersion,
         subcommands: [
             ReceiverCommand.self, AgentCommand.self, SealCommand.self, ReplayCommand.self, RequeueCommand.self,
             DeliverCommand.self, InspectCommand.self, TransformCommand.self, CheckCommand.self, DemoCommand.self,

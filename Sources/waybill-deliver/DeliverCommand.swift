@@ -37,7 +37,8 @@ struct DeliverCommand: AsyncParsableCommand {
             provider refuses goes to dead/delivery-….ndjson beside the part. The last line is a summary as JSON. The
             exit code is 77 when the credentials are refused, 69 when the provider cannot be reached, 65 when something
             could not be sent for another reason.
-            """)
+            """,
+        version: packageVersion)
 
     @Option(help: "A receiver's data directory.")
     var data: String
