@@ -68,7 +68,7 @@ struct DemoLedger {
         }
         var lines = [
             "Ledger", row("  events tracked", self.tracked), row("  of them archived", self.archived),
-            row("  lost", self.lost), row("  twice", self.duplicates), row("  nobody's", self.aliens),
+            row("  lost", self.lost), row("  twice", self.duplicates), row("  unexpected", self.aliens),
             row("  foreign lines archived", self.foreign), row("  quarantined", self.quarantined),
         ]
         lines += self.records.map { row("  records for \($0.provider)", $0.count) }

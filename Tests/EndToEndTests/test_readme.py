@@ -1,59 +1,108 @@
-"""Every command and every printed output in the README, run and compared."""
+"""Every command, every printed output and every file in README.md and Documentation/*.md, run and compared.
+
+A page has one temporary folder and one shell. In a block marked `console`, lines that begin with "$ " are commands, and
+what follows is what they print: "…" in a line stands for anything, a line that is "…" for any number of lines. What a page
+starts in the background ends with the page. A block whose first line is a comment with the name of a file
+(`# waybill.yaml`, `-- product.sql`) is that file. Swift blocks are compiled by `Tools/check-docs`. A block marked `sh` is
+not run: it builds, releases, or changes the repository.
+"""
 import os
+import pathlib
 import re
 import subprocess
 import tempfile
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from harness import binary, free_port
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "Documentation").glob("*.md"))]
+README_LINE_COUNT_MAX = 150
+# Marks where the output of a command begins.
+MARK = "\x01"
+# The address in the pages, whose port may be taken on the machine that tests.
+PORT = "4390"
 
 
-def binary():
-    given = os.environ.get("WAYBILL")
-    choices = [given] if given else [os.path.join(ROOT, ".build", kind, "waybill") for kind in ("release", "debug")]
-    return next(path for path in choices if os.path.exists(path))
+def blocks(page, language=r"\w+"):
+    """The language and the text of each block of a page."""
+    fenced = re.compile(rf"^ *```({language})\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+    return fenced.findall(page.read_text(encoding="utf-8"))
 
 
-def blocks(language):
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        return re.findall(r"^```%s\n(.*?)^```" % language, file.read(), re.MULTILINE | re.DOTALL)
+def page_files(page):
+    """The files that a page shows, by name."""
+    named = re.compile(r"(?:#|--) ([\w-]+\.\w+)\n")
+    return {match[1]: text for language, text in blocks(page) if language != "sh" and (match := named.match(text))}
 
 
-class ReadmeTests(unittest.TestCase):
+def commands(page):
+    """Each command of a page, and what the page says that it prints."""
+    parts = [part for _, text in blocks(page, "console") for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]]
+    return [tuple(part.split("\n", 1)) for part in parts]
+
+
+def pattern(printed):
+    """What the output must match as a whole."""
+    lines = (r"(?:.*\n)*?" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + "\n"
+             for line in printed.splitlines())
+    return re.compile("".join(lines))
+
+
+def run(page, directory, port):
+    """Runs the commands of a page in one shell; returns what each printed, up to the first that failed."""
+    for name, text in page_files(page).items():
+        (directory / name).write_text(text.replace(PORT, port), encoding="utf-8")
+    (directory / "bin").mkdir()
+    os.symlink(os.path.abspath(binary()), directory / "bin" / "waybill")
+    script = ["set -e", "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT"]
+    for command, _ in commands(page):
+        script += [f"echo '{MARK}'", command.replace(PORT, port)]
+    paths = [str(directory / "bin"), str(ROOT / ".build/python/bin"), os.environ["PATH"]]
+    result = subprocess.run(
+        ["bash", "-c", "\n".join(script)], cwd=directory, env={**os.environ, "PATH": os.pathsep.join(paths)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, text=True)
+    return result.returncode, result.stdout.split(MARK + "\n")[1:]
+
+
+class PageTests(unittest.TestCase):
     maxDiff = None
 
-    def run_block(self, block, directory):
-        """Runs the commands of one block in one shell and returns what each printed."""
-        commands = re.findall(r"^\$ (.*)$", block, re.MULTILINE)
-        script = "set -e\n" + "\n".join("echo '\x01'\n" + command for command in commands)
-        # The receiver that a block starts in the background needs a moment before an agent looks for it; the agent waits.
-        script += "\necho '\x01'\nkill $(jobs -p) 2>/dev/null || true\nwait\n"
-        paths = [directory, os.path.join(ROOT, ".build/python/bin"), os.environ["PATH"]]
-        environment = dict(os.environ, PATH=os.pathsep.join(paths))
-        result = subprocess.run(
-            ["bash", "-c", script], cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=120, text=True)
-        return commands, result.stdout.split("\x01\n")[1:]
+    def test_commands_print_what_the_pages_say(self):
+        for page in PAGES:
+            if not commands(page):
+                continue
+            with self.subTest(page.name), tempfile.TemporaryDirectory() as directory:
+                self.check_commands(page, pathlib.Path(directory))
 
-    def test_console_blocks_print_what_the_readme_says(self):
-        # One folder for all of them: a later block asks what an earlier one wrote.
-        with tempfile.TemporaryDirectory() as directory:
-            os.symlink(binary(), os.path.join(directory, "waybill"))
-            with open(os.path.join(directory, "product.sql"), "w", encoding="utf-8") as file:
-                file.write(blocks("sql")[0])
-            for block in blocks("console"):
-                self.check_block(block, directory)
+    def check_commands(self, page, directory):
+        port = str(free_port())
+        status, printed = run(page, directory, port)
+        for (command, expected), output in zip(commands(page), printed):
+            expected = expected.replace(PORT, port)
+            if not pattern(expected).fullmatch(output):
+                self.assertEqual(output, expected, f"is printed by: {command}")
+        self.assertEqual(status, 0, f"{page.name}: the last command that ran, of {len(printed)}, failed")
+        self.assertEqual(len(printed), len(commands(page)))
 
-    def check_block(self, block, directory):
-        expected = [part.split("\n", 1)[1] for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
-        commands, printed = self.run_block(block, directory)
-        for command, wanted, got in zip(commands, expected, printed):
-            pattern = ".*".join(re.escape(piece) for piece in wanted.split("…"))
-            self.assertRegex(got, re.compile("^" + pattern + "$"), "of: " + command)
+    def test_every_page_is_run_or_says_why_not(self):
+        known = {"console", "sql", "yaml", "swift", "sh"}
+        for page in PAGES:
+            for language, text in blocks(page):
+                self.assertIn(language, known, f"{page.name}: a block that no test runs:\n{text}")
+            files = page_files(page)
+            for language, text in blocks(page, "sql|yaml"):
+                self.assertIn(text, files.values(), f"{page.name}: a block of {language} that names no file")
+            for name in files:
+                used = any(name in command for command, _ in commands(page))
+                self.assertTrue(used, f"{page.name}: no command uses {name}")
+
+    def test_the_readme_is_short(self):
+        self.assertLessEqual(len(PAGES[0].read_text(encoding="utf-8").splitlines()), README_LINE_COUNT_MAX)
 
     def test_the_example_is_the_one_that_the_tests_compile(self):
-        with open(os.path.join(ROOT, "Tests/WaybillTests/ReadmeExample.swift"), encoding="utf-8") as file:
-            self.assertIn(blocks("swift")[0], file.read())
+        example = (ROOT / "Tests/WaybillTests/ReadmeExample.swift").read_text(encoding="utf-8")
+        self.assertIn(blocks(PAGES[0], "swift")[0][1], example)
 
 
 if __name__ == "__main__":
