@@ -41,7 +41,14 @@ open class UIAlertAction: NSObject {
 }
 
 @MainActor
-open class UIView: UIResponder {}
+open class UIView: UIResponder {
+    public nonisolated override init() { super.init() }
+    public init(frame: CGRect) {}
+    open var isHidden: Bool {
+        get { fatalError() }
+        set {}
+    }
+}
 
 @MainActor
 open class UIWindow: UIView {
