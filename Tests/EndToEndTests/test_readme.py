@@ -6,6 +6,7 @@ starts in the background ends with the page. A block whose first line is a comme
 (`# waybill.yaml`, `-- product.sql`) is that file. Swift blocks are compiled by `Tools/check-docs`. A block marked `sh` is
 not run: it builds, releases, or changes the repository.
 """
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -49,8 +50,13 @@ def pattern(printed):
     return re.compile("".join(lines))
 
 
-def run(page, directory, port):
-    """Runs the commands of a page in one shell; returns what each printed, up to the first that failed."""
+def run(page, port):
+    """Runs the commands of a page in one shell; returns how it ended, and what each printed."""
+    with tempfile.TemporaryDirectory() as directory:
+        return run_in(pathlib.Path(directory), page, port)
+
+
+def run_in(directory, page, port):
     for name, text in page_files(page).items():
         (directory / name).write_text(text.replace(PORT, port), encoding="utf-8")
     (directory / "bin").mkdir()
@@ -61,7 +67,7 @@ def run(page, directory, port):
     paths = [str(directory / "bin"), str(ROOT / ".build/python/bin"), os.environ["PATH"]]
     result = subprocess.run(
         ["bash", "-c", "\n".join(script)], cwd=directory, env={**os.environ, "PATH": os.pathsep.join(paths)},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, text=True)
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600, text=True)
     return result.returncode, result.stdout.split(MARK + "\n")[1:]
 
 
@@ -69,15 +75,15 @@ class PageTests(unittest.TestCase):
     maxDiff = None
 
     def test_commands_print_what_the_pages_say(self):
-        for page in PAGES:
-            if not commands(page):
-                continue
-            with self.subTest(page.name), tempfile.TemporaryDirectory() as directory:
-                self.check_commands(page, pathlib.Path(directory))
+        pages = [page for page in PAGES if commands(page)]
+        ports = [str(free_port()) for _ in pages]
+        with concurrent.futures.ThreadPoolExecutor() as workers:
+            results = list(workers.map(run, pages, ports))
+        for page, port, (status, printed) in zip(pages, ports, results):
+            with self.subTest(page.name):
+                self.check_commands(page, port, status, printed)
 
-    def check_commands(self, page, directory):
-        port = str(free_port())
-        status, printed = run(page, directory, port)
+    def check_commands(self, page, port, status, printed):
         for (command, expected), output in zip(commands(page), printed):
             expected = expected.replace(PORT, port)
             if not pattern(expected).fullmatch(output):
