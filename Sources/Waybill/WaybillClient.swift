@@ -1,7 +1,8 @@
 /// The client library: writes an app's events to disk before `track` returns.
 ///
 /// Constraints: `track` makes only two clock readings and one write(2); it never waits for a sync or a network; no heap
-/// allocation after the first events; ids, sequence numbers and order follow the calls. A call takes the time of a write(2) and about 0.5 µs (`Tools/Benchmarks/README.md`).
+/// allocation after the first events; ids, sequence numbers and order follow the calls. A call takes the time of a
+/// write(2) and about 0.5 µs (`Tools/Benchmarks/README.md`).
 ///
 ///     app ── Event ──▶ EventDraft ──▶ │ lock │ session, screen, sequence, time ──▶ line ──▶ write(2) │ ──▶ outcome
 ///             app code, no lock       │                                                              │
