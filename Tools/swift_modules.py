@@ -1,11 +1,14 @@
-"""Modules of Sources, built one by one with swiftc: for checks that need no .build and no Apple SDK.
+"""The client's modules, built one by one with swiftc: for checks that need no build of the package and no Apple SDK.
 
-Each check says which modules it wants; they are built in the order of MODULES, as Package.swift says, and each imports only
-those before it.
+They are built in the order of MODULES, as Package.swift says, and each imports only those before it. The checks share
+them: they are built once, and again when one of their sources has changed.
 """
 
+import fcntl
+import hashlib
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -70,13 +73,34 @@ def write_c_module(folder):
     (folder / "module.modulemap").write_text(text)
 
 
-def emit_modules(names, folder):
-    """Builds modules of Sources into a folder, in the order in which they import each other."""
-    features = upcoming_features()
-    write_c_module(folder)
-    for name in MODULES:
-        if name in names:
-            emit_module(name, swift_files(SOURCES / name), folder, *LANGUAGE, *features, *DECLARATIONS_ONLY)
+def fingerprint():
+    """Differs when the compiler, its flags or a source of the modules does."""
+    digest = hashlib.sha256(subprocess.run(["swiftc", "--version"], check=True, capture_output=True).stdout)
+    digest.update(" ".join([*LANGUAGE, *upcoming_features(), *DECLARATIONS_ONLY]).encode())
+    headers = sorted((SOURCES / "CWaybillSystem").rglob("*.h"))
+    for path in [*headers, *(path for name in MODULES for path in swift_files(SOURCES / name))]:
+        digest.update(f"\0{path}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def client_modules():
+    """The folder with the modules of MODULES, built in the order in which they import each other."""
+    place = ROOT / ".build" / "client-modules"
+    place.mkdir(parents=True, exist_ok=True)
+    folder = place / fingerprint()
+    with open(place / "lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            for earlier in place.glob("*/"):
+                shutil.rmtree(earlier)
+            new = folder.with_suffix(".new")
+            new.mkdir()
+            write_c_module(new)
+            for name in MODULES:
+                emit_module(
+                    name, swift_files(SOURCES / name), new, *LANGUAGE, *upcoming_features(), *DECLARATIONS_ONLY)
+            new.rename(folder)
+    return folder
 
 
 def emit_stub(name, folder):

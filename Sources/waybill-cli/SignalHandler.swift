@@ -12,7 +12,7 @@ struct SignalHandler: Service {
     ///
     /// - Parameter onHangup: `nil` where there is nothing to read anew. One call ends before the next begins.
     init(logger: Logger, onHangup: (@Sendable () -> Void)?) async {
-        self.signals = await UnixSignalsSequence(trapping: .sighup, .sigusr1, .sigusr2)
+        self.signals = await UnixSignalsSequence(trapping: .sighup, .sigpipe, .sigusr1, .sigusr2)
         self.logger = logger
         self.onHangup = onHangup
     }

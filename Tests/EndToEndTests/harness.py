@@ -4,6 +4,7 @@ Every test gets a `Site`: a temporary directory with a data directory, an agent'
 a site started are killed, and the directory is removed, when the test ends.
 """
 
+import fcntl
 import json
 import os
 import pathlib
@@ -26,12 +27,22 @@ def binary():
     for path in [pathlib.Path(named)] if named else builds:
         if path.exists():
             return str(path)
-    raise unittest.SkipTest("there is no waybill binary; build it, or name it in $WAYBILL")
+    raise AssertionError("there is no waybill binary; build it, or name it in $WAYBILL")
+
+
+# How many times as long as on a quiet machine anything may take before a test gives up on it.
+PATIENCE = 4
+
+
+def patience(seconds):
+    """A deadline for what takes at most `seconds` on a quiet machine: no test fails because others run at the same time."""
+    return PATIENCE * seconds
 
 
 def until(condition, seconds=20, what="the condition"):
-    """Returns the first true value of `condition()`, which may meet a file that is replaced; fails after `seconds`."""
-    deadline = time.monotonic() + seconds
+    """Returns the first true value of `condition()`, which may meet a file that is replaced; fails when it takes much
+    longer than `seconds`."""
+    deadline = time.monotonic() + patience(seconds)
     while True:
         try:
             value = condition()
@@ -40,20 +51,58 @@ def until(condition, seconds=20, what="the condition"):
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {seconds} s")
+            raise AssertionError(f"{what}: not within {patience(seconds)} s")
         time.sleep(0.01)
 
 
+class Ports:
+    """Loopback ports that are this process's own until it ends.
+
+    The system gives out ports from its range of ephemeral ones, and may give a free one to any connection. These are
+    below that range, and a lock on a file for each keeps test processes that run side by side from taking the same: a
+    receiver that was killed finds its port again.
+    """
+
+    FIRST, COUNT = 12_000, 20_000
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.gettempdir()) / f"waybill-ports-{os.getuid()}"
+        self.next, self.locks = os.getpid() * 97, {}
+
+    def take(self):
+        self.folder.mkdir(exist_ok=True)
+        for _ in range(self.COUNT):
+            port = self.FIRST + self.next % self.COUNT
+            self.next += 1
+            if port not in self.locks and self.is_mine(port):
+                return port
+        raise AssertionError("there is no free port")
+
+    def is_mine(self, port):
+        file = open(self.folder / str(port), "wb")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            file.close()
+            return False
+        self.locks[port] = file
+        return True
+
+
+PORTS = Ports()
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return PORTS.take()
 
 
 def run(*arguments, stdin=b"", timeout=60, env=None):
     """Runs one command to its end; returns it with `returncode`, `stdout` and `stderr` as bytes."""
     return subprocess.run(
-        [binary(), *map(str, arguments)], input=stdin, capture_output=True, timeout=timeout,
+        [binary(), *map(str, arguments)], input=stdin, capture_output=True, timeout=patience(timeout),
         env={**os.environ, **(env or {})})
 
 
@@ -96,9 +145,9 @@ class Process:
 
     def wait(self, seconds=60):
         try:
-            return self.child.wait(seconds)
+            return self.child.wait(patience(seconds))
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"did not end within {seconds} s: {self.log()[-2000:]}") from None
+            raise AssertionError(f"did not end within {patience(seconds)} s: {self.log()[-2000:]}") from None
 
     def resident_mebibytes(self):
         for line in pathlib.Path(f"/proc/{self.child.pid}/status").read_text().splitlines():

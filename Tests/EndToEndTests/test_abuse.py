@@ -22,10 +22,9 @@ import zoneinfo
 from harness import REPOSITORY, SiteTest, run, until
 from ledger import EventMaker, Ledger, archived, lines_of, quarantined, stored, timestamp
 from peers import peak_mebibytes
+from scale import SEED, THOROUGH
 from wire import Peer, batch
 
-THOROUGH = bool(os.environ.get("WAYBILL_THOROUGH"))
-SEED = int(os.environ.get("WAYBILL_SEED", str(random.randrange(1 << 32))))
 WIRE_MAX, RAW_MAX = 2162688, 2 << 20
 
 

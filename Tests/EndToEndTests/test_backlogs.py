@@ -5,7 +5,6 @@
 
 import json
 import os
-import pathlib
 import socket
 import threading
 import time
@@ -13,9 +12,9 @@ import unittest
 
 from harness import until
 from ledger import archive_files
+from scale import THOROUGH
 from test_source_limits import MEBIBYTE, LimitTest
 
-THOROUGH = os.environ.get("WAYBILL_THOROUGH") == "1"
 
 
 class ShortLivedFileTests(LimitTest):

@@ -1,7 +1,6 @@
 """An app that is killed while it tracks as fast as it can: of the events whose track() returned, none is lost."""
 
 import json
-import os
 import pathlib
 import random
 import signal
@@ -11,13 +10,14 @@ import time
 import unittest
 
 from harness import binary
+from scale import SEED, amount
 
-KILLS = int(os.environ.get("CLIENT_KILLS", "400"))
+KILLS = amount("WAYBILL_CLIENT_KILLS", 80, 400)
 
 
 class ClientKillTests(unittest.TestCase):
     def test_no_event_is_lost_whose_track_returned(self):
-        dice = random.Random(20261121)
+        dice = random.Random(SEED)
         with tempfile.TemporaryDirectory() as folder:
             spool, ledgers = pathlib.Path(folder, "spool"), pathlib.Path(folder, "ledgers")
             ledgers.mkdir()

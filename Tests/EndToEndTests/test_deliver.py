@@ -14,10 +14,10 @@ import unittest
 from harness import Site, SiteTest, binary, free_port, run, until
 from ledger import EventMaker
 from providers import PATHS, SECRETS, FalseProvider, compact, is_poison, key
+from scale import SEED, amount
 
 PROVIDERS = sorted(PATHS)
-KILLS = int(os.environ.get("WAYBILL_KILLS", "6"))
-SEED = int(os.environ.get("WAYBILL_SEED", str(random.randrange(1 << 32))))
+KILLS = amount("WAYBILL_KILLS", 3, 6)
 # Failures that any provider may have; those by which a request may count twice for GA4 are among them.
 FAULTS = ("error", "unavailable", "limit", "too_large", "cut_before", "cut_after", "cut_answer", "silence", "slow")
 BY_PROVIDER = {"amplitude": FAULTS + ("throttle",), "ga4": tuple(fault for fault in FAULTS if fault != "too_large")}
@@ -212,7 +212,6 @@ class ProviderTests(DeliverTest):
 
     def test_failures_of_every_kind_lose_and_repeat_nothing(self):
         """Errors, limits, cuts, silence and slowness, at random: everything arrives once or is given up once."""
-        print(f"seed {SEED}", flush=True)
         for number, provider in enumerate(PROVIDERS):
             with self.subTest(provider):
                 # Silence costs a time-out; two of them a provider are enough.
@@ -226,7 +225,6 @@ class ProviderTests(DeliverTest):
 
     def test_kills_at_random_lose_and_repeat_nothing(self):
         """SIGKILL again and again in the middle of failures; GA4 counts nothing twice."""
-        print(f"seed {SEED}", flush=True)
         chance = random.Random(SEED)
         for number, provider in enumerate(("ga4", "mixpanel", "mixpanel-profiles", "amplitude", "posthog", "segment")):
             with self.subTest(provider):

@@ -1,22 +1,21 @@
 """What a start makes of damaged files, and what `waybill inspect` finds in them.
 
-By default one file of each kind is damaged in three ways; WAYBILL_RECOVERY_ALL=1 damages every file in six.
+By default one file of each kind is damaged in three ways; WAYBILL_THOROUGH=1 damages every file in six.
 """
 
 import json
 import os
 import pathlib
 import shutil
-import stat
 import subprocess
 import time
 import unittest
 
-from harness import Site, SiteTest, run, until
+from harness import Site, SiteTest, run
 from ledger import EventMaker, Ledger, exported_ids, stored
+from scale import THOROUGH
 from wire import Peer
 
-ALL = os.environ.get("WAYBILL_RECOVERY_ALL") == "1"
 EXPORTS = "mixpanel,csv"
 
 
@@ -203,7 +202,7 @@ class InspectTests(DataTest):
             (folder / f"f{number}.ndjson").write_bytes(b'{"a":1}\n')
         with open(self.site.root / "large.ndjson", "wb") as file:
             file.write(b'{"a":1}\n')
-            file.truncate((20 << 30) if ALL else (1 << 30))
+            file.truncate((20 << 30) if THOROUGH else (1 << 30))
         for path in (folder, self.site.root / "large.ndjson"):
             child = subprocess.run(
                 ["bash", "-c", 'ulimit -v 1500000; exec "$0" inspect "$1"', os.environ.get("WAYBILL") or run.__globals__["binary"](), path],
@@ -220,9 +219,9 @@ class RecoveryTests(DataTest):
         middle = len(data) // 2
         flip = lambda index: data[:index] + bytes([data[index] ^ 1]) + data[index + 1:]
         ways = {"deleted": None, "cut": data[:middle], "flipped": flip(middle)}
-        if not ALL and path.suffix in (".previous", ".sources"):
+        if not THOROUGH and path.suffix in (".previous", ".sources"):
             return {"cut": ways["cut"]}
-        if ALL:
+        if THOROUGH:
             ways.update({"emptied": b"", "zeroed": bytes(len(data)), "first bit": flip(0)})
         return ways
 
@@ -247,7 +246,7 @@ class RecoveryTests(DataTest):
 
     def victims(self):
         files = sorted(path.relative_to(self.source.data) for path in self.source.data.rglob("*") if path.is_file())
-        if ALL:
+        if THOROUGH:
             return files
         kinds = {}
         for path in files:

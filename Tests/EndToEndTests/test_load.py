@@ -1,7 +1,7 @@
 """Real processes under load: killed, stopped, signalled, toggled, besieged by slow peers and by herds of agents.
 
-Shows T1, T32, T36 to T39. WAYBILL_KILLS (20), WAYBILL_TOGGLES (12), WAYBILL_SIGNALS (60), WAYBILL_HERD (200) and
-WAYBILL_CHURN (2000) say how much of each; WAYBILL_THOROUGH=1 means 200, 1000, 500, 2000 and 10000.
+Shows T1, T32, T36 to T39. WAYBILL_KILLS, WAYBILL_TOGGLES, WAYBILL_SIGNALS, WAYBILL_HERD and WAYBILL_CHURN say how much
+of each.
 """
 
 import asyncio
@@ -16,17 +16,12 @@ import time
 import unittest
 import zlib
 
-from harness import SiteTest, until
+from harness import SiteTest, patience, until
 from ledger import EventMaker, Ledger, stored
 from peers import peak_mebibytes
+from scale import SEED, THOROUGH, amount
 from wire import Peer, batch
 
-THOROUGH = bool(os.environ.get("WAYBILL_THOROUGH"))
-SEED = int(os.environ.get("WAYBILL_SEED", str(random.randrange(1 << 32))))
-
-
-def amount(name, default, thorough):
-    return int(os.environ.get(name, str(thorough if THOROUGH else default)))
 
 
 class LoadTest(SiteTest):
@@ -142,7 +137,7 @@ class AckTests(LoadTest):
     def test_what_was_acknowledged_survives_kills_under_load(self):
         """SIGKILL at random instants, many of them while the receiver starts: every line acknowledged to an independent
         client is in the files once (T1)."""
-        kills, early = amount("WAYBILL_KILLS", 20, 200), 0
+        kills, early = amount("WAYBILL_KILLS", 8, 200), 0
         witnesses = [Witness(self.site.port, number, random.Random(SEED + number)) for number in range(3)]
         for witness in witnesses:
             witness.start()
@@ -161,7 +156,7 @@ class AckTests(LoadTest):
         for witness in witnesses:
             witness.is_over = True
         for witness in witnesses:
-            witness.join(20)
+            witness.join(patience(20))
             self.assertIsNone(witness.failure, f"seed {SEED}")
         self.assertEqual(self.site.receiver(exports="csv").stop(), 0)
         made, acknowledged = Ledger(), Ledger()
@@ -242,8 +237,8 @@ class SignalTests(LoadTest):
         agent.terminate()
         self.assertEqual(agent.wait(30), 0)
         took_agent = time.monotonic() - started
-        self.assertLess(took_agent, 15)
-        self.assertLess(took_receiver, 15)
+        self.assertLess(took_agent, patience(15))
+        self.assertLess(took_receiver, patience(15))
         left = [line for path in self.site.spool.glob("*.ndjson") for line in path.read_bytes().splitlines(True)]
         self.assertGreater(len(left), 0, "everything was shipped before the stop")
         kept = Ledger()
@@ -278,7 +273,7 @@ class ToggleTests(LoadTest):
             self.until_shipped(20)
             slowest = max(slowest, time.monotonic() - started)
         # A first reconnect waits at most half a second, a second one at most one.
-        self.assertLess(slowest, 8)
+        self.assertLess(slowest, patience(8))
         self.assertEqual(agent.stop(), 0)
         self.assert_stored(receiver)
         print(f"load: {toggles} toggles, the slowest back in {slowest:.1f} s")
@@ -334,7 +329,7 @@ class ClockTests(LoadTest):
                 self.maker.spool(self.site.spool, self.ledger, 100_000)
                 started = time.monotonic()
                 self.until_shipped(20)
-                self.assertLess(time.monotonic() - started, 10, jump)
+                self.assertLess(time.monotonic() - started, patience(10), jump)
         self.assertEqual(agent.log().count('"connected"'), 1)
         years = {line[7:11] for line in receiver.log().splitlines() if line.startswith('{"ts":"')}
         self.assertEqual(len(years), 2, f"the clock did not jump: {years}")
@@ -360,12 +355,12 @@ class CrowdTests(LoadTest):
         before = self.descriptors(receiver)
         churn, self.worst = amount("WAYBILL_CHURN", 2000, 10_000), 0
         started = time.monotonic()
-        asyncio.run(asyncio.wait_for(self.siege(1000, churn), 60))
+        asyncio.run(asyncio.wait_for(self.siege(1000, churn), patience(60)))
         took = time.monotonic() - started
-        self.assertLess(took, 25)
+        self.assertLess(took, patience(25))
         self.assertLess(peak_mebibytes(receiver.child.pid), 200)
         until(lambda: self.descriptors(receiver) <= before + 2, 20, "descriptors come back")
-        self.assertLess(self.worst, 5, "the good agent was held up")
+        self.assertLess(self.worst, patience(5), "the good agent was held up")
         self.assertEqual(agent.stop(), 0)
         self.assert_stored(receiver)
         print(f"load: 1000 slow peers and {churn} connections made in {took:.0f} s, longest shipment {self.worst:.1f} s")
@@ -378,7 +373,7 @@ class CrowdTests(LoadTest):
         await asyncio.sleep(1)
         if THOROUGH:
             ended = await asyncio.gather(*peers)
-            self.assertTrue(5 < min(ended) and max(ended) < 20, (min(ended), max(ended)))
+            self.assertTrue(5 < min(ended) and max(ended) < patience(20), (min(ended), max(ended)))
         for task in [good, *peers]:
             task.cancel()
 
@@ -426,8 +421,8 @@ class CrowdTests(LoadTest):
         count = amount("WAYBILL_HERD", 200, 2000)
         receiver = self.site.receiver(exports="none")
         self.restarted = None
-        took = asyncio.run(asyncio.wait_for(self.herd(count, receiver), 120))
-        self.assertLess(took["up"], 10)
+        took = asyncio.run(asyncio.wait_for(self.herd(count, receiver), patience(120)))
+        self.assertLess(took["up"], patience(10))
         self.assert_stored(self.restarted)
         print(f"load: {count} agents: receiver up after {took['up']:.1f} s, the last one served after {took['last']:.1f} s")
 

@@ -1,7 +1,7 @@
 """Operators' mappings, options of providers, sets of environments and custom providers: what the files say is what is
 written, what is wrong in them is said with its line, and reading them anew under load loses and repeats nothing.
 
-Shows T36. WAYBILL_RELOADS (40) says how many reloads; WAYBILL_THOROUGH=1 means 500.
+Shows T36. WAYBILL_RELOADS says how many reloads.
 """
 
 import collections
@@ -16,10 +16,9 @@ import unittest
 
 from harness import REPOSITORY, VECTORS, SiteTest, run, until
 from ledger import EventMaker, Ledger, stored
+from scale import SEED, THOROUGH, amount
 
 GOLDEN = (VECTORS / "providers" / "golden-events.ndjson").read_bytes()
-THOROUGH = bool(os.environ.get("WAYBILL_THOROUGH"))
-SEED = int(os.environ.get("WAYBILL_SEED", str(random.randrange(1 << 32))))
 
 MAPPING = """\
 # What the marketing project gets.
@@ -368,7 +367,7 @@ class ReloadTests(FileTest):
     def test_reloads_under_load_lose_and_repeat_nothing(self):
         """Valid and invalid files in turn, while lines flow: the old configuration stays on an error, each part has one
         mapping, each event is in one part or left out by the mapping of its time (T36)."""
-        count = int(os.environ.get("WAYBILL_RELOADS", "500" if THOROUGH else "40"))
+        count = amount("WAYBILL_RELOADS", 40, 500)
         config, version, refused, taken = self.configuration(["{provider: mixpanel, mapping: mixpanel.yaml}"]), 1, 0, 0
         self.mapping(version)
         receiver, agent = self.start(config), self.site.agent()

@@ -2,7 +2,6 @@
 
 import collections
 import json
-import os
 import pathlib
 import random
 import shutil
@@ -11,11 +10,11 @@ import subprocess
 import time
 import unittest
 
-from harness import binary, run
+from harness import binary, patience, run, until
 from ledger import exported_ids, parts, timestamp
+from scale import SEED
 from test_replay import ReplayTest, days, events
 
-SEED = int(os.environ.get("WAYBILL_SEED", str(random.randrange(1 << 32))))
 
 
 def tree(top, skipped=()):
@@ -61,6 +60,26 @@ class OptionTest(ReplayTest):
             child.kill()
             child.communicate()
             return True
+
+    def started(self, output, *arguments):
+        """A replay to `output` that has come far enough to have a state, or has ended."""
+        shutil.rmtree(output, ignore_errors=True)
+        child = subprocess.Popen(
+            [binary(), "replay", "--data", self.site.data, *arguments, "--output", output], stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
+        state = output / "state" / "replay.state"
+        until(lambda: state.exists() or child.poll() is not None, 60, "the replay has a state")
+        return child
+
+    def kill_in_the_middle(self, output, *arguments):
+        """Kills a replay that has a state to continue from."""
+        is_running = False
+        while not is_running:
+            child = self.started(output, *arguments)
+            time.sleep(self.chance.uniform(0, 0.1))
+            is_running = child.poll() is None
+            child.kill()
+            child.communicate()
 
 
 class DeterminismTests(OptionTest):
@@ -138,13 +157,10 @@ class DeterminismTests(OptionTest):
         interrupted = 0
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
             output = self.site.root / f"stopped-{interrupted}"
-            shutil.rmtree(output, ignore_errors=True)
-            child = subprocess.Popen(
-                [binary(), "replay", "--data", self.site.data, *self.ALL, "--output", output],
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            time.sleep(self.chance.uniform(0.1, 0.3))
+            child = self.started(output, *self.ALL)
+            time.sleep(self.chance.uniform(0, 0.1))
             child.send_signal(number)
-            _, said = child.communicate(timeout=60)
+            _, said = child.communicate(timeout=patience(60))
             if child.returncode == 75:
                 interrupted += 1
                 self.assertIn("the same command goes on", said.decode())
@@ -156,13 +172,10 @@ class DeterminismTests(OptionTest):
         """What was made for another request, or of less, is not gone on with; the replay says so."""
         self.fill(4_000_000)
         output = self.site.root / "again"
-        while not self.killed([*self.ALL, "--output", output], self.chance.uniform(0.05, 0.4)):
-            shutil.rmtree(output)
+        self.kill_in_the_middle(output, *self.ALL)
         _, said = self.lines("--provider", "csv", "--output", output)
         self.assertIn("begins again: another replay was interrupted", said)
-        shutil.rmtree(output)
-        while not self.killed([*self.ALL, "--output", output], self.chance.uniform(0.05, 0.4)):
-            shutil.rmtree(output)
+        self.kill_in_the_middle(output, *self.ALL)
         receiver = self.site.receiver(exports="csv")
         self.ship(100_000)
         self.assertEqual(receiver.stop(), 0)
@@ -174,15 +187,12 @@ class DeterminismTests(OptionTest):
         """The second is refused while the first runs."""
         self.fill(5_000_000)
         output = self.site.root / "again"
-        child = subprocess.Popen([binary(), "replay", "--data", self.site.data, *self.ALL, "--output", output],
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        while not (output / "state" / "replay.state").exists() and child.poll() is None:
-            time.sleep(0.005)
+        child = self.started(output, *self.ALL)
         result = run("replay", "--data", self.site.data, *self.ALL, "--output", output)
         if child.poll() is None:
             self.assertEqual(result.returncode, 78, result.stderr)
             self.assertIn(b"another replay writes to", result.stderr)
-        child.communicate(timeout=120)
+        child.communicate(timeout=patience(120))
         self.assertEqual(child.returncode, 0)
 
 

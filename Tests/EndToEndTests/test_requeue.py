@@ -2,7 +2,6 @@
 
 import collections
 import json
-import os
 import random
 import subprocess
 import time
@@ -10,9 +9,9 @@ import unittest
 
 from harness import binary, run
 from ledger import archived, exported_ids, quarantined
+from scale import SEED
 from test_replay import ReplayTest
 
-SEED = int(os.environ.get("WAYBILL_SEED", str(random.randrange(1 << 32))))
 
 
 class RequeueTest(ReplayTest):

@@ -6,7 +6,6 @@ Shows T9 to T15. WAYBILL_THOROUGH=1 makes more and longer of everything.
 
 import collections
 import json
-import os
 import random
 import re
 import shutil
@@ -18,10 +17,9 @@ import unittest
 from harness import Site, SiteTest, run, until
 from ledger import EventMaker, Ledger, archived, stored
 from peers import Proxy, pass_on
+from scale import SEED, THOROUGH
 from wire import Peer
 
-THOROUGH = bool(os.environ.get("WAYBILL_THOROUGH"))
-SEED = int(os.environ.get("WAYBILL_SEED", str(random.randrange(1 << 32))))
 WINDOW = 8 << 20
 
 

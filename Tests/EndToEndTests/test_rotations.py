@@ -20,10 +20,9 @@ import unittest
 
 from harness import until
 from ledger import stored
+from scale import SEED, THOROUGH
 from test_agent import AgentTest
 
-THOROUGH = os.environ.get("WAYBILL_THOROUGH") == "1"
-SEED = int(os.environ.get("WAYBILL_SEED", "5"))
 
 # Writes lines in two writes each to the file given, locked as a client's segment is, until it is killed.
 WRITER = """

@@ -9,7 +9,8 @@ SIMULATE = pathlib.Path(__file__).resolve().parents[2] / "Tools" / "simulate"
 
 
 def simulate(*arguments):
-    return subprocess.run([SIMULATE, *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=600)
+    return subprocess.run(
+        [SIMULATE, "--skip-build", *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=600)
 
 
 class SimulateTests(unittest.TestCase):

@@ -70,7 +70,7 @@ class DescriptorTests(LimitTest):
             receiver.child.send_signal(signal.SIGSTOP)
             for number in range(self.FILES):
                 self.write(f"web-{number}.json", self.maker.foreign(2))
-            time.sleep(0.3)
+            until(lambda: self.open_count(agent) > 400, 30, "the agent holds as many files as it may")
             receiver.child.send_signal(signal.SIGCONT)
             time.sleep(0.05)
             peak = max(peak, self.open_count(agent))

@@ -12,10 +12,9 @@ import time
 import unittest
 
 from harness import until
+from scale import SEED, THOROUGH
 from test_agent import AgentTest
 
-THOROUGH = os.environ.get("WAYBILL_THOROUGH") == "1"
-SEED = int(os.environ.get("WAYBILL_SEED", "5"))
 
 
 class OutageTests(AgentTest):

@@ -5,12 +5,14 @@ import socket
 import time
 import zlib
 
+from harness import patience
+
 
 class Peer:
     """One connection, with an `ssl` context over TLS. Reads are whole lines; `None` is the end of the connection."""
 
     def __init__(self, port, timeout=20, tls=None):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout)
+        self.socket = socket.create_connection(("127.0.0.1", port), patience(timeout))
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.reader = self.socket.makefile("rb")
@@ -31,7 +33,7 @@ class Peer:
 
     def line(self, seconds=20):
         """The next message that is no `PING`."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patience(seconds)
         while True:
             self.socket.settimeout(max(0.01, deadline - time.monotonic()))
             try:
@@ -39,7 +41,7 @@ class Peer:
             except ConnectionResetError:
                 return None
             except TimeoutError:
-                raise AssertionError(f"the receiver said nothing for {seconds} s") from None
+                raise AssertionError(f"the receiver said nothing for {patience(seconds)} s") from None
             if not line:
                 return None
             text = line.decode().rstrip("\n")

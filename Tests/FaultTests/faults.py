@@ -267,8 +267,3 @@ def tree(top, skipped=()):
     return {
         str(path.relative_to(top)): path.read_bytes() for path in sorted(top.rglob("*"))
         if path.is_file() and path.name not in skipped}
-
-
-def is_thorough():
-    """Whether every crash point is to be taken instead of a sample."""
-    return os.environ.get("WAYBILL_CRASH_POINTS") == "all"

@@ -2,14 +2,13 @@
 
 A counting run learns which calls a piece of work makes. Then the same work is done again and again, each time with a
 SIGKILL before a call, behind it, or in the middle of its bytes; a new process takes over what is left and finishes.
-By default a seeded sample that takes each op on each kind of file at least once; `WAYBILL_CRASH_POINTS=all` takes
-every call (some 4,000 deaths, about 20 minutes), `WAYBILL_SEED` repeats a sample.
+By default a seeded sample that takes each op on each kind of file at least once; `WAYBILL_THOROUGH=1` takes
+every call (some 4,000 deaths, about 20 minutes).
 """
 
 import collections
 import copy as copying
 import json
-import os
 import random
 import signal
 import time
@@ -20,8 +19,8 @@ from faults import PROVIDERS, Batches, Gone, Shipper, armed, classes, copy, coun
 
 from harness import SiteTest, run, until
 from ledger import EventMaker, Ledger, exported_ids, stored
+from scale import SEED, THOROUGH
 
-SEED = int(os.environ.get("WAYBILL_SEED", str(random.randrange(1 << 32))))
 
 # The kinds of files and folders; the first that fits names a path, and hardly any other fits it too.
 DAY, PART = "date=??????????", "part-?????.[cn]*"
@@ -65,7 +64,7 @@ class CrashTest(SiteTest):
 
     def points_of(self, calls, kinds, taken=()):
         """The points to try of one run; a sample leaves out the classes that are taken already."""
-        if faults.is_thorough():
+        if THOROUGH:
             whens = {"write": ("before", "half", "after")}
             return [
                 Point(number, when) for number, (op, _) in enumerate(calls, 1)
@@ -143,7 +142,7 @@ class ReceiverCrashTests(CrashTest):
             code, is_shipped = self.work(mine)
             self.assertEqual((code, is_shipped), (0, True), f"{message}: the next start")
             batches.check(self, self.site.data, message)
-            if faults.is_thorough() or self.chance.random() < 0.25:
+            if THOROUGH or self.chance.random() < 0.25:
                 self.check_replay(message)
             self.check_leftovers(message)
 
@@ -193,7 +192,7 @@ class ReceiverCrashTests(CrashTest):
     def test_one_death_after_another(self):
         """Each start takes over what the death before it left, many times, with new lines every time (T1, T4)."""
         batches, streams = Batches(SEED), []
-        for turn in range(300 if faults.is_thorough() else 25):
+        for turn in range(300 if THOROUGH else 25):
             streams += batches.streams(1, 2)
             # Mostly in the start and the recovery, the rest anywhere.
             number = self.chance.randint(1, self.chance.choice((30, 30, 200)))

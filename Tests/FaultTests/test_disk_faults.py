@@ -104,6 +104,7 @@ class FullDiskTests(DiskTest):
         ballast = self.fill_up(disk)
         app = self.site.start(
             "demo-app", "--spool", spool, "--ledger", ledger, "--app", 1, "--events", count, log="app.log")
+        until(ledger.exists, 20, "the app runs")
         for _ in range(2):
             time.sleep(0.2)
             ballast.unlink()

@@ -9,7 +9,7 @@ import urllib.request
 
 from corpus import Corpus
 from export_harness import PROVIDERS
-from harness import SiteTest, free_port, until
+from harness import SiteTest, free_port, patience, until
 from ledger import EventMaker, Ledger
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (-?[0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)')
@@ -166,7 +166,7 @@ class AgentMetricsTests(MetricsTest):
 class CallerTests(MetricsTest):
     def answer(self, request):
         with socket.create_connection(("127.0.0.1", self.metrics), 5) as connection:
-            connection.settimeout(20)
+            connection.settimeout(patience(20))
             answer = b""
             try:
                 connection.sendall(request)
@@ -200,10 +200,10 @@ class CallerTests(MetricsTest):
         idle = [socket.create_connection(("127.0.0.1", self.metrics), 5) for _ in range(200)]
         started = time.monotonic()
         for connection in idle:
-            connection.settimeout(20)
+            connection.settimeout(patience(20))
             self.assertEqual(connection.recv(1), b"")
             connection.close()
-        self.assertLess(time.monotonic() - started, 15)
+        self.assertLess(time.monotonic() - started, patience(15))
         until(lambda: page(self.metrics).value("process_open_fds") <= before)
         self.assertEqual(receiver.stop(), 0)
 

@@ -17,8 +17,9 @@ from export_harness import PROVIDERS, judge, validator
 from corpus import Corpus
 from harness import SiteTest, run
 from ledger import EventMaker, timestamp
+from scale import THOROUGH
 
-COUNT = 30_000 if os.environ.get("WAYBILL_THOROUGH") == "1" else 1500
+COUNT = 30_000 if THOROUGH else 1500
 
 
 # They apply what an event says of a user when they get it, not by its time.

@@ -12,8 +12,9 @@ import unittest
 from export_harness import PROVIDERS, VECTORS, judge, validator
 from corpus import AS_OF, AS_OF_MILLISECONDS, NAMES, Corpus
 from harness import binary, run
+from scale import THOROUGH
 
-COUNT = 1_000_000 if os.environ.get("WAYBILL_THOROUGH") == "1" else 2500
+COUNT = 1_000_000 if THOROUGH else 2500
 ODD = ["session_start", "firebase_x", "$ignore", "[Amplitude] x", "로그인 버튼", "a" * 300, "=1+1", "time", "d.x", "quote\"\\", "9"]
 # Memory holds so many events' records at once.
 CHUNK = 50_000

@@ -5,13 +5,23 @@ import WaybillSystem
 @Suite struct CorpusTests {
     private static let mutationCount = 1500
 
+    /// The inputs that `Tools/fuzz` packed: a line for each, with its bytes as `text` or as `hex`.
     private static func inputs(of target: FuzzTarget) throws -> [(name: String, bytes: [UInt8])] {
         let root = Path.parent(of: Path.parent(of: Path.parent(of: #filePath)))
-        let directory = Path.join(root, "Tools/Fuzzing/Corpus/\(target.name)")
-        let files = POSIXFileSystem()
-        return try files.list(directory).sorted().map { name in
-            (name, try #require(try files.contents(of: Path.join(directory, name)), "no \(name)"))
+        let path = Path.join(root, "Tools/Fuzzing/Corpus/\(target.name).ndjson")
+        let packed = try #require(try POSIXFileSystem().contents(of: path), "no \(path)")
+        return try packed.split(separator: 0x0A).map { line in
+            let row = try #require(ReferenceJSON(Array(line)))
+            let name = try #require(row["name"]?.text)
+            if let text = row["text"]?.text { return (name, Array(text.utf8)) }
+            return (name, try Self.bytes(hexadecimal: try #require(row["hex"]?.text, "no bytes of \(name)")))
         }
+    }
+
+    private static func bytes(hexadecimal text: String) throws -> [UInt8] {
+        let digits = text.compactMap(\.hexDigitValue)
+        try #require(digits.count == text.utf8.count && digits.count.isMultiple(of: 2), "\(text)")
+        return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
     }
 
     private static func check(_ target: FuzzTarget, _ input: [UInt8], _ name: String) {

@@ -1,0 +1,27 @@
+"""How much a run does, and from which seed.
+
+A change's run takes its seed from the commit, so that a test that fails once fails again; `Tools/nightly` takes one from
+the clock and sets WAYBILL_THOROUGH=1, with which a suite does what takes too long for every change. WAYBILL_SEED repeats
+a run, and a suite's own variables (WAYBILL_KILLS, …) say how much of one thing it does.
+"""
+
+import os
+import pathlib
+import subprocess
+
+THOROUGH = os.environ.get("WAYBILL_THOROUGH") == "1"
+
+
+def seed_of_commit():
+    """The first 8 hexadecimal digits of the commit that is checked out; 1 where there is no repository."""
+    named = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=pathlib.Path(__file__).parent, capture_output=True, text=True, check=False)
+    return int(named.stdout[:8], 16) if named.returncode == 0 else 1
+
+
+SEED = int(os.environ["WAYBILL_SEED"]) if "WAYBILL_SEED" in os.environ else seed_of_commit()
+
+
+def amount(name, change, thorough):
+    """How many: what the variable `name` says, else `change`, or `thorough` in a nightly run."""
+    return int(os.environ.get(name, thorough if THOROUGH else change))
