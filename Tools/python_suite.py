@@ -9,15 +9,24 @@ import faulthandler
 import json
 import signal
 import sys
+import time
 import unittest
 
 
 class Result(unittest.TextTestResult):
-    """The usual text, and the tests by their outcome."""
+    """The usual text, and the tests by their outcome and time."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self.bad = set()
+        self.bad, self.started, self.seconds = set(), 0.0, []
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.started = time.monotonic()
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self.seconds.append((time.monotonic() - self.started, test.id()))
 
     def addError(self, test, error):
         super().addError(test, error)
@@ -64,6 +73,8 @@ def main():
         return
     name, path = rest
     result = unittest.TextTestRunner(resultclass=Result, verbosity=2).run(loader.loadTestsFromName(name))
+    for seconds, test in sorted(result.seconds, reverse=True):
+        print(f"{seconds:8.1f} s  {test}")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(result.outcome(), file)
     sys.exit(0 if result.wasSuccessful() else 1)

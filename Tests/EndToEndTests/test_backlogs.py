@@ -20,7 +20,7 @@ from test_source_limits import MEBIBYTE, LimitTest
 class ShortLivedFileTests(LimitTest):
     """Files that come and go by the thousand."""
 
-    FILES = 100_000 if THOROUGH else 5_000
+    FILES = 100_000 if THOROUGH else 2_000
     WAVE = 500
 
     def test_thousands_of_files_leave_nothing_behind(self):
@@ -33,7 +33,7 @@ class ShortLivedFileTests(LimitTest):
             for number in range(self.WAVE):
                 self.write(f"{wave}-{number}.json", self.maker.foreign(1))
             self.until_stored_bytes()
-            if wave % 40 == 5:
+            if wave % 40 == 2:
                 agent.kill()
                 agent = self.site.agent(*self.globbing(), "--log-level", "warning")
             registry_peak = max(registry_peak, sum(path.stat().st_size for path in self.site.state.glob("registry.*")))
