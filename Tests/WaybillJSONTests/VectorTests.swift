@@ -11,8 +11,24 @@ import WaybillSystem
         try #require(try POSIXFileSystem().contents(of: Path.join(Self.directory, name)), "no vector \(name)")
     }
 
-    private static func names(_ prefix: String) throws -> [String] {
-        try POSIXFileSystem().list(Self.directory).filter { $0.hasPrefix(prefix) && $0.hasSuffix(".json") }
+    private static func bytes(hexadecimal digits: Substring) -> [UInt8] {
+        let digits = Array(digits.utf8)
+        return stride(from: 0, to: digits.count, by: 2).map { index in
+            UInt8(String(decoding: digits[index..<(index + 2)], as: UTF8.self), radix: 16) ?? 0
+        }
+    }
+
+    /// The lines of `named.hex` by their names, those that are accepted or those that are not.
+    private static func lines(accepted isAccepted: Bool) throws -> [String: [UInt8]] {
+        let rows = String(decoding: try Self.bytes("named.hex"), as: UTF8.self).split(separator: "\n")
+        let named = rows.map { $0.split(separator: " ", omittingEmptySubsequences: false) }
+        return Dictionary(
+            uniqueKeysWithValues: named.filter { $0[0] == (isAccepted ? "1" : "0") }
+                .map { (String($0[1]), Self.bytes(hexadecimal: $0[2])) })
+    }
+
+    private static func line(_ name: String, accepted isAccepted: Bool) throws -> [UInt8] {
+        try #require(try Self.lines(accepted: isAccepted)[name], "no line \(name)")
     }
 
     /// The errors of scanner and tape; both `nil` when both accept.
@@ -36,21 +52,20 @@ import WaybillSystem
         }
     }
 
-    @Test func `every y file is accepted by scanner and tape`() throws {
-        let names = try Self.names("y_")
-        #expect(names.count >= 40)
-        for name in names {
-            let errors = Self.judge(try Self.bytes(name))
+    @Test func `every line to accept is accepted by scanner and tape`() throws {
+        let lines = try Self.lines(accepted: true)
+        #expect(lines.count >= 40)
+        for (name, bytes) in lines {
+            let errors = Self.judge(bytes)
             #expect(errors.scanner == nil, "\(name)")
             #expect(errors.tape == nil, "\(name)")
         }
     }
 
-    @Test func `every n file is refused by scanner and tape at the same byte`() throws {
-        let names = try Self.names("n_")
-        #expect(names.count >= 80)
-        for name in names {
-            let bytes = try Self.bytes(name)
+    @Test func `every line to refuse is refused by scanner and tape at the same byte`() throws {
+        let lines = try Self.lines(accepted: false)
+        #expect(lines.count >= 80)
+        for (name, bytes) in lines {
             let errors = Self.judge(bytes)
             let error = try #require(errors.scanner, "\(name)")
             #expect(errors.tape == error, "\(name)")
@@ -59,27 +74,23 @@ import WaybillSystem
     }
 
     @Test(arguments: [
-        ("n_empty.json", JSONError.Code.empty, 0), ("n_not_object_array.json", .notObject, 0),
-        ("n_depth_65.json", .tooDeep, 68), ("n_string_tab.json", .controlCharacter, 7),
-        ("n_utf8_surrogate.json", .badUTF8, 6), ("n_string_bad_unicode.json", .badEscape, 6),
-        ("n_number_leading_zero.json", .expectedCommaOrEnd, 6), ("n_number_minus.json", .badNumber, 6),
-        ("n_two_objects.json", .trailingBytes, 7), ("n_object_trailing_comma.json", .expectedKey, 7),
-        ("n_object_no_colon.json", .expectedColon, 5), ("n_object_no_value.json", .expectedValue, 5),
-        ("n_string_open.json", .truncated, 9),
+        ("empty", JSONError.Code.empty, 0), ("not_object_array", .notObject, 0),
+        ("depth_65", .tooDeep, 68), ("string_tab", .controlCharacter, 7),
+        ("utf8_surrogate", .badUTF8, 6), ("string_bad_unicode", .badEscape, 6),
+        ("number_leading_zero", .expectedCommaOrEnd, 6), ("number_minus", .badNumber, 6),
+        ("two_objects", .trailingBytes, 7), ("object_trailing_comma", .expectedKey, 7),
+        ("object_no_colon", .expectedColon, 5), ("object_no_value", .expectedValue, 5),
+        ("string_open", .truncated, 9),
     ])
     func `an error names the first byte that cannot be right`(name: String, code: JSONError.Code, offset: Int) throws {
-        #expect(Self.judge(try Self.bytes(name)).scanner == JSONError(code, at: offset))
+        #expect(Self.judge(try Self.line(name, accepted: false)).scanner == JSONError(code, at: offset))
     }
 
     @Test func `scanner and tape judge damaged lines as Python does`() throws {
         let lines = String(decoding: try Self.bytes("mutations.hex"), as: UTF8.self).split(separator: "\n")
         #expect(lines.count == 1500)
         for line in lines {
-            let digits = Array(line.utf8.dropFirst(2))
-            let bytes = stride(from: 0, to: digits.count, by: 2).map { index in
-                UInt8(String(decoding: digits[index..<(index + 2)], as: UTF8.self), radix: 16) ?? 0
-            }
-            let errors = Self.judge(bytes)
+            let errors = Self.judge(Self.bytes(hexadecimal: line.dropFirst(2)))
             #expect((errors.scanner == nil) == (line.first == "1"), "\(line)")
             #expect(errors.tape == errors.scanner, "\(line)")
         }
@@ -127,8 +138,8 @@ import WaybillSystem
     }
 
     @Test func `every prefix of a valid line is refused and none is read beyond`() throws {
-        for name in ["y_array_mixed.json", "y_string_escapes.json", "y_string_utf8_4.json", "y_number_exponent.json"] {
-            let bytes = try Self.bytes(name)
+        for name in ["array_mixed", "string_escapes", "string_utf8_4", "number_exponent"] {
+            let bytes = try Self.line(name, accepted: true)
             for count in 0..<bytes.count {
                 // An allocation of its own length, so that the address sanitizer sees a read behind it.
                 #expect(Self.judge(Array(bytes[..<count])).scanner != nil, "\(name) \(count)")
