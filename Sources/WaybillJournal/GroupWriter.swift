@@ -101,20 +101,14 @@ struct GroupWriter {
 
     /// Appends the group in as few calls as the system allows.
     func write(to file: FileID, files: some FileSystem) throws(FileSystemError) {
-        var failure: FileSystemError?
-        self.lines.withUnsafeBytes { lines in
+        try self.lines.withBytes { (lines) throws(FileSystemError) in
             let vector = self.pieces.map { piece in
                 switch piece {
                 case .lines(let range): UnsafeRawBufferPointer(rebasing: lines[range])
                 case .payload(let payload): payload.bytes
                 }
             }
-            do throws(FileSystemError) {
-                try files.writeAll(file, vector: vector)
-            } catch {
-                failure = error
-            }
+            try files.writeAll(file, vector: vector)
         }
-        if let failure { throw failure }
     }
 }
