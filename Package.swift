@@ -97,14 +97,14 @@ let package = Package(
         module("WaybillJournal", ["WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
         module(
             "WaybillArchive",
-            ["WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
+            ["CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
         module("WaybillExport", ["WaybillEvent", "WaybillJSON", "WaybillSystem"]),
         module(
             "WaybillProjection",
             [
                 "WaybillEvent", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
                 "WaybillJournal",
-                "WaybillProtocol", "WaybillSystem", "CLibcrypto",
+                "WaybillProtocol", "WaybillSystem",
             ]),
 
         module(

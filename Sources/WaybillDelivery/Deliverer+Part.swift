@@ -1,6 +1,7 @@
 internal import Logging
 internal import WaybillExport
 internal import WaybillJSON
+internal import WaybillProjection
 internal import WaybillSystem
 
 /// The delivery of one part.
@@ -84,7 +85,9 @@ extension Deliverer {
             delivery: PartDelivery(
                 standing, recordCount: part.manifest.recordCount, rules: self.rules,
                 policy: self.configuration.ambiguity,
-                backoff: Backoff(longest: self.configuration.backoffLongest, seed: SystemRandom.seed()), now: now))
+                backoff: Backoff(
+                    from: .seconds(2), to: self.configuration.backoffLongest, SeededGenerator(seed: SystemRandom.seed())
+                ), now: now))
     }
 
     private func isUnchanged(_ part: PendingPart, _ generation: String) throws(FileSystemError) -> Bool {
@@ -255,18 +258,7 @@ struct DeliveredDay: Hashable {
 enum GA4Record {
     /// The time of the oldest event, since 1970; `nil` where none can be read.
     static func oldestMilliseconds(_ record: [UInt8]) -> Int64? {
-        record.withUnsafeBytes { buffer -> Int64? in
-            var tape = JSONTape()
-            do throws(JSONError) {
-                try tape.parse(buffer)
-            } catch {
-                return nil
-            }
-            guard let events = tape.firstValue(of: "events", in: 0), tape[events].kind == .array else { return nil }
-            let times = tape.elements(of: events).compactMap { event in
-                tape.firstValue(of: "timestamp_micros", in: event).flatMap { tape.integer($0) }
-            }
-            return times.min().map { Int64($0 / 1000) }
-        }
+        let times = JSONValue(record)?["events"]?.elements?.compactMap { $0["timestamp_micros"]?.integer }
+        return times?.min().map { Int64($0 / 1000) }
     }
 }

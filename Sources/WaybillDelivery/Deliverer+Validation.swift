@@ -1,5 +1,6 @@
 internal import WaybillExport
 internal import WaybillJSON
+internal import WaybillProjection
 internal import WaybillSystem
 
 /// GA4's endpoint that judges requests and keeps nothing.

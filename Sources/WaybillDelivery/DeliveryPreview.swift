@@ -2,6 +2,7 @@ package import WaybillSystem
 
 internal import WaybillArchive
 internal import WaybillExport
+internal import WaybillProjection
 
 /// What would be sent, request by request; nothing is locked, sent or written.
 package struct DeliveryPreview<Files: FileSystem> {
@@ -68,7 +69,7 @@ package struct DeliveryPreview<Files: FileSystem> {
         var delivery = PartDelivery(
             known ?? DeliveryStanding(sha256: part.manifest.sha256, deadByteCount: 0),
             recordCount: part.manifest.recordCount, rules: rules, policy: self.configuration.ambiguity,
-            backoff: Backoff(longest: .zero, seed: 0), now: self.now)
+            backoff: Backoff(from: .zero, to: .zero, SeededGenerator(seed: 0)), now: self.now)
         _ = delivery.giveUpAnnounced()
         let start = MonotonicTime(nanoseconds: 0)
         var requestCount = 0

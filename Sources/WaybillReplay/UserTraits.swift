@@ -1,3 +1,4 @@
+internal import WaybillArchive
 internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJSON
