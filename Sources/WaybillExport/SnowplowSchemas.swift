@@ -111,45 +111,29 @@ package struct SnowplowSchemas {
     package func draft(at path: String) -> [UInt8] {
         let parts = path.split(separator: "/").map(String.init)
         precondition(parts.count == 4, "\(path) names no schema")
-        var json = JSONWriter()
-        json.beginObject()
-        json.key("$schema")
-        json.string("http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0#")
-        json.key("description")
-        json.string("Draft from events seen; tighten it before you put it into a registry.")
-        json.key("self")
-        json.beginObject()
-        json.key("vendor")
-        json.string(parts[0])
-        json.key("name")
-        json.string(parts[1])
-        json.key("format")
-        json.string(parts[2])
-        json.key("version")
-        json.string(parts[3])
-        json.endObject()
-        json.key("type")
-        json.string("object")
-        json.key("properties")
-        json.beginObject()
-        for (name, types) in (self.drafts[path] ?? [:]).sorted(by: { $0.key < $1.key }) {
-            var name = name
-            name.withUTF8 { json.key(UnsafeRawBufferPointer($0)) }
-            json.beginObject()
-            json.key("type")
-            json.beginArray()
-            for (bit, type) in Self.typeNames.enumerated() where types & (1 << bit) != 0 {
-                // Every integer is a number.
-                if bit == 2, types & 8 != 0 { continue }
-                json.string(type)
+        return JSONWriter.object { json in
+            json.member(
+                "$schema", "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0#")
+            json.member("description", "Draft from events seen; tighten it before you put it into a registry.")
+            json.member("self") { json in
+                json.member("vendor", parts[0])
+                json.member("name", parts[1])
+                json.member("format", parts[2])
+                json.member("version", parts[3])
             }
-            json.endArray()
-            json.endObject()
-        }
-        json.endObject()
-        json.key("additionalProperties")
-        json.bool(true)
-        json.endObject()
-        return Array(json.output.bytes) + [0x0A]
+            json.member("type", "object")
+            json.member("properties") { json in
+                for (name, types) in (self.drafts[path] ?? [:]).sorted(by: { $0.key < $1.key }) {
+                    // Every integer is a number.
+                    let known = types & 8 != 0 ? types & ~4 : types
+                    let names = Self.typeNames.enumerated().filter { known & (1 << $0.offset) != 0 }
+                    json.key(text: name)
+                    json.beginObject()
+                    json.member("type", array: names) { $0.string($1.element) }
+                    json.endObject()
+                }
+            }
+            json.member("additionalProperties", true)
+        } + [0x0A]
     }
 }
