@@ -53,6 +53,14 @@ struct ClosedParts<Files: FileSystem> {
             .flatMap(PartManifest.init(json:))
     }
 
+    /// Opens a part and compares its bytes with its manifest.
+    func open(_ part: PendingPart, of provider: DeliverableProvider) throws(PartError) -> ClosedPart<Files> {
+        try ClosedPart(
+            stem: Path.join(self.folder(part.day), part.name),
+            fileExtension: Exporter.description(of: provider.id).fileExtension, manifest: part.manifest,
+            files: self.files)
+    }
+
     /// Every closed part that is not delivered, oldest day first within an environment, and parts whose manifests
     /// cannot be read.
     mutating func pending(

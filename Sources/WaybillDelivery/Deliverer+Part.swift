@@ -58,10 +58,7 @@ extension Deliverer {
         guard try self.admits(part, generation) else { return nil }
         let closed: ClosedPart<Files>
         do throws(PartError) {
-            closed = try ClosedPart(
-                stem: Path.join(self.parts.folder(part.day), part.name),
-                fileExtension: Exporter.description(of: self.configuration.provider.id).fileExtension,
-                manifest: part.manifest, files: self.files)
+            closed = try self.parts.open(part, of: self.configuration.provider)
         } catch {
             // A replay that came in between has made another part of it, which the next look finds.
             guard try self.isUnchanged(part, generation) else { return nil }

@@ -1,7 +1,6 @@
 package import WaybillSystem
 
 internal import WaybillArchive
-internal import WaybillExport
 internal import WaybillProjection
 
 /// What would be sent, request by request; nothing is locked, sent or written.
@@ -45,10 +44,7 @@ package struct DeliveryPreview<Files: FileSystem> {
         var requestCount = 0
         for part in try parts.pending(only: self.configuration.env).parts {
             do throws(PartError) {
-                let closed = try ClosedPart(
-                    stem: Path.join(parts.folder(part.day), part.name),
-                    fileExtension: Exporter.description(of: provider.id).fileExtension, manifest: part.manifest,
-                    files: self.files)
+                let closed = try parts.open(part, of: provider)
                 requestCount += try self.showRequests(of: part, closed, entries[part.key], template, show)
             } catch {
                 guard case .damaged(let detail) = error else { throw error }

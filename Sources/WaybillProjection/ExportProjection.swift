@@ -4,7 +4,6 @@ package import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
 
-internal import WaybillJSON
 
 /// Writes one provider's records into the parts of each environment and day.
 ///
