@@ -40,10 +40,10 @@ package struct SnowplowSchemas {
     private mutating func add(
         _ line: UnsafeRawBufferPointer, _ tape: inout JSONTape, _ envelope: inout ByteBuilder
     ) {
-        guard Self.parse(line, &tape), let index = tape.firstValue(of: "ue_pr", in: 0) else { return }
+        guard tape.accepts(line), let index = tape.firstValue(of: "ue_pr", in: 0) else { return }
         envelope.removeAll()
         JSONText.unescape(tape.bytes(of: index), into: &envelope)
-        guard Self.parse(envelope.bytes, &tape), let data = tape.firstValue(of: "data", in: 0),
+        guard tape.accepts(envelope.bytes), let data = tape.firstValue(of: "data", in: 0),
             let schema = tape.firstValue(of: "schema", in: data), let members = tape.firstValue(of: "data", in: data),
             tape[members].kind == .object
         else { return }
@@ -65,7 +65,7 @@ package struct SnowplowSchemas {
     package mutating func add(draft: [UInt8], at path: String) {
         draft.withUnsafeBytes { bytes in
             var tape = JSONTape()
-            guard Self.parse(bytes, &tape), let properties = tape.firstValue(of: "properties", in: 0),
+            guard tape.accepts(bytes), let properties = tape.firstValue(of: "properties", in: 0),
                 tape[properties].kind == .object
             else { return }
             var members = tape.members(of: properties)
@@ -82,16 +82,6 @@ package struct SnowplowSchemas {
                 }
                 self.note(JSONText.string(tape.bytes(of: key)), bits, at: path)
             }
-        }
-    }
-
-    private static func parse(_ bytes: UnsafeRawBufferPointer, _ tape: inout JSONTape) -> Bool {
-        do throws(JSONError) {
-            try tape.parse(bytes)
-            return true
-        } catch {
-            // No record of ours, or an operator's own file: there is nothing to learn from it.
-            return false
         }
     }
 

@@ -105,6 +105,16 @@ package struct JSONTape: ~Copyable {
         self.count = parser.count
     }
 
+    /// Replaces the tape by the entries of one object; false, and the tape empty, for anything else.
+    package mutating func accepts(_ bytes: UnsafeRawBufferPointer, from start: Int = 0) -> Bool {
+        do throws(JSONError) {
+            try self.parse(bytes, from: start)
+            return true
+        } catch {
+            return false
+        }
+    }
+
     /// Adds the entries of one object that stands behind the line, and returns its index.
     ///
     /// - Parameters:

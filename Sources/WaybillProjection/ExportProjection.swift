@@ -4,7 +4,6 @@ package import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
 
-
 /// Writes one provider's records into the parts of each environment and day.
 ///
 ///     exports/ga4/env=prod/date=2026-11-20/part-00000.ndjson          records, in the order of the journal
