@@ -251,7 +251,8 @@ let package = Package(
         tests(
             "WaybillInspectTests",
             [
-                "WaybillInspect", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal",
+                "WaybillInspect", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
+                "WaybillJournal",
                 "WaybillProjection", "WaybillProtocol", "WaybillSystem",
             ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),

@@ -312,7 +312,8 @@ extension DataVerifier {
             let stem = part.name.prefix { $0 != "." }
             let own = try self.data.files.contents(of: self.absolute("\(folder)/\(stem).manifest.json"))
                 .flatMap(PartManifest.init(json:))
-            if own.map({ ExportDayManifest.Part(name: part.name, $0) }) == part { continue }
+            let isThere = try self.data.files.status(at: self.absolute("\(folder)/\(part.name)")) != nil
+            if isThere, own.map({ ExportDayManifest.Part(name: part.name, $0) }) == part { continue }
             self.report.add(
                 Problem(.disagreement, path, "what it says of \(part.name) is not what the part's own manifest says"))
         }
