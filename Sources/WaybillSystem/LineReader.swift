@@ -21,32 +21,32 @@ package struct LineReader<Files: FileSystem>: ~Copyable {
     /// Where the next line begins.
     package var position: Int { self.base + self.cursor }
 
+    private static var bufferByteCount: Int { 64 << 10 }
+
     /// Opens a file.
     ///
     /// - Parameter byteCount: how much of it counts.
     package init(
         path: String, from start: Int = 0, byteCount: Int = .max, lineByteCountMax: Int = 2 << 20, files: Files
     ) throws(FileSystemError) {
-        self.init(
-            try files.open(path, .read), ownsFile: true, from: start, byteCount: byteCount,
-            lineByteCountMax: lineByteCountMax, files)
+        self.file = try files.open(path, .read)
+        self.files = files
+        self.ownsFile = true
+        self.base = start
+        self.byteCount = byteCount
+        self.lineByteCountMax = lineByteCountMax
+        self.buffer = .allocate(byteCount: Self.bufferByteCount, alignment: 16)
     }
 
     /// Reads a file that stays open after it; lines are as long as they are.
     package init(_ file: FileID, files: Files) {
-        self.init(file, ownsFile: false, from: 0, byteCount: .max, lineByteCountMax: .max, files)
-    }
-
-    private init(
-        _ file: FileID, ownsFile: Bool, from start: Int, byteCount: Int, lineByteCountMax: Int, _ files: Files
-    ) {
         self.file = file
         self.files = files
-        self.ownsFile = ownsFile
-        self.base = start
-        self.byteCount = byteCount
-        self.lineByteCountMax = lineByteCountMax
-        self.buffer = .allocate(byteCount: 64 << 10, alignment: 16)
+        self.ownsFile = false
+        self.base = 0
+        self.byteCount = .max
+        self.lineByteCountMax = .max
+        self.buffer = .allocate(byteCount: Self.bufferByteCount, alignment: 16)
     }
 
     deinit {

@@ -19,6 +19,15 @@ import Testing
         #expect(lines.map(\.1) == [0..<4, 4..<5, 5..<10] && lines.map(\.2) == [true, true, false])
     }
 
+    @Test func `a reader of a path closes its file`() throws {
+        let disk = Self.disk("one\n")
+        do {
+            var reader = try LineReader(path: "/lines", files: disk)
+            #expect(try reader.next() != nil && disk.openDescriptorCount == 1)
+        }
+        #expect(disk.openDescriptorCount == 0)
+    }
+
     @Test func `a reader of an open file continues where it is sent, and leaves the file open`() throws {
         let disk = Self.disk("one\n" + String(repeating: "x", count: 200_000) + "\nthree\n")
         let file = try disk.open("/lines", .read)
