@@ -100,14 +100,14 @@ let package = Package(
         module("WaybillJournal", ["WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
         module(
             "WaybillArchive",
-            ["WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
+            ["CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
         module("WaybillExport", ["WaybillEvent", "WaybillJSON", "WaybillSystem"]),
         module(
             "WaybillProjection",
             [
                 "WaybillEvent", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
                 "WaybillJournal",
-                "WaybillProtocol", "WaybillSystem", "CLibcrypto",
+                "WaybillProtocol", "WaybillSystem",
             ]),
 
         module(
@@ -254,7 +254,8 @@ let package = Package(
         tests(
             "WaybillInspectTests",
             [
-                "WaybillInspect", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal",
+                "WaybillInspect", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
+                "WaybillJournal",
                 "WaybillProjection", "WaybillProtocol", "WaybillSystem",
             ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),

@@ -29,11 +29,7 @@ public struct EventView: Sendable {
         var kind: EventKind?
         line.withUnsafeBytes { bytes in
             var tape = JSONTape()
-            do throws(JSONError) {
-                try tape.parse(bytes)
-            } catch {
-                return
-            }
+            guard tape.accepts(bytes) else { return }
             sequence = tape.firstValue(of: "seq", in: 0).flatMap { UInt64(StoredField.text(of: $0, tape)) }
             kind = tape.firstValue(of: "kind", in: 0).flatMap { EventKind(rawValue: StoredField.text(of: $0, tape)) }
         }

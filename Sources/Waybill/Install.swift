@@ -56,11 +56,7 @@ struct Install: Hashable, Sendable {
     init?(parsing bytes: [UInt8]) {
         let members: [String: String]? = bytes.withUnsafeBytes { buffer in
             var tape = JSONTape()
-            do throws(JSONError) {
-                try tape.parse(buffer)
-            } catch {
-                return nil
-            }
+            guard tape.accepts(buffer) else { return nil }
             var members: [String: String] = [:]
             if let consent = tape.firstValue(of: "consent", in: 0) {
                 for name in ["analytics", "ads"] as [StaticString] {

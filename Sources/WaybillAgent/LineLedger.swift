@@ -44,7 +44,7 @@ struct LineLedger {
             var count = 0
             var position = offset
             while true {
-                let filled = try Self.read(file, at: position, into: &chunk, on: files)
+                let filled = try files.readFully(file, at: position, into: &chunk)
                 guard filled > 0 else { return count }
                 count += chunk[..<filled].count { $0 == UInt8(ascii: "\n") }
                 position += filled
@@ -53,19 +53,5 @@ struct LineLedger {
             // Gone or unreadable: the scan that follows says so.
             return 0
         }
-    }
-
-    private static func read(
-        _ file: FileID, at offset: Int, into chunk: inout [UInt8], on files: some FileSystem
-    ) throws(FileSystemError) -> Int {
-        var result: Result<Int, FileSystemError> = .success(0)
-        chunk.withUnsafeMutableBytes { buffer in
-            do throws(FileSystemError) {
-                result = .success(try files.readFully(file, at: offset, into: buffer))
-            } catch {
-                result = .failure(error)
-            }
-        }
-        return try result.get()
     }
 }

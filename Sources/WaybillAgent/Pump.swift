@@ -104,7 +104,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.claims = SpoolClaims(configuration.sources.compactMap(\.spool), on: files)
         let now = clock.monotonicTime()
         self.phase = .disconnected(retryAt: now)
-        self.backoff = Backoff(seed: seed)
+        self.backoff = Backoff(from: .milliseconds(500), to: .seconds(60), SeededGenerator(seed: seed))
         self.lastReceived = now
         self.lastSent = now
         self.lastProgress = now
@@ -308,7 +308,11 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         let bytes = self.received
         var consumed = 0
         do throws(WireError) {
-            while self.link != nil, let (message, byteCount) = try Self.decode(bytes, from: consumed) {
+            while self.link != nil,
+                let (message, byteCount) = try bytes.withBytes({ (buffer) throws(WireError) in
+                    try Message.decode(prefixOf: UnsafeRawBufferPointer(rebasing: buffer[consumed...]))
+                })
+            {
                 consumed += byteCount
                 if let action = self.session.receive(message) { self.perform(action) }
             }
@@ -316,20 +320,6 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             return self.disconnect("the receiver sent what is no message: \(error.text)")
         }
         if self.link != nil { self.received.removeFirst(consumed) }
-    }
-
-    private static func decode(
-        _ bytes: [UInt8], from start: Int
-    ) throws(WireError) -> (message: Message, byteCount: Int)? {
-        var result: Result<(message: Message, byteCount: Int)?, WireError> = .success(nil)
-        bytes.withUnsafeBytes { buffer in
-            do throws(WireError) {
-                result = .success(try Message.decode(prefixOf: UnsafeRawBufferPointer(rebasing: buffer[start...])))
-            } catch {
-                result = .failure(error)
-            }
-        }
-        return try result.get()
     }
 
     /// What a client library may write: a receiver that takes less would have every longer line given up.
@@ -360,12 +350,12 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         case .advance(let number, let offset):
             guard let stream = self.streams.stream(number) else { return }
             self.streams.succeeded(stream)
-            self.backoff.reset()
+            self.backoff.succeed()
             self.lastAdvance = self.clock.monotonicTime()
             self.acked(stream, upTo: Int(offset.rawValue))
         case .finish(let number):
             guard let stream = self.streams.remove(number) else { return }
-            self.backoff.reset()
+            self.backoff.succeed()
             self.summary.sealedStreamCount += 1
             self.tail.sealedByReceiver(stream)
             if let waiting = self.streams.nextWaiting() { self.tail.readingPostponed(waiting) }
@@ -413,7 +403,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.streams.removeAll()
         self.retries.removeAll()
         self.pausedUntil = nil
-        self.phase = .disconnected(retryAt: self.clock.monotonicTime() + self.backoff.next())
+        self.phase = .disconnected(retryAt: self.clock.monotonicTime() + self.backoff.fail())
         self.tail.connectionLost()
     }
 

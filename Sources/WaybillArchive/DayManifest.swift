@@ -127,8 +127,7 @@ package struct DayManifest: Hashable, Sendable {
         in folder: String, files: some FileSystem
     ) throws(FileSystemError) -> DayManifest? {
         let path = Path.join(folder, DayFolder.manifestName)
-        guard let bytes = try files.contents(of: path, byteCountMax: Self.byteCountMax) else { return nil }
-        return bytes.withUnsafeBytes { DayManifest(json: $0) }
+        return try files.contents(of: path, byteCountMax: Self.byteCountMax).flatMap { DayManifest(json: $0) }
     }
 }
 
@@ -137,96 +136,31 @@ package struct DayManifest: Hashable, Sendable {
 extension DayManifest {
     /// One line, members in a fixed order, with its LF.
     package var json: [UInt8] {
-        var json = JSONWriter()
-        json.beginObject()
-        json.key("revision")
-        json.integer(Int64(self.revision))
-        json.key("env")
-        json.string(self.environment)
-        json.key("app")
-        json.string(self.app)
-        json.key("day")
-        json.string(self.day.description)
-        json.key("zone")
-        json.string(self.zone)
-        json.key("sealed_at")
-        json.string(self.sealedAt.text)
-        json.key("lines")
-        json.integer(Int64(self.lineCount))
-        json.key("bytes")
-        json.integer(Int64(self.byteCount))
-        Self.write(self.files.compactMap(\.first).min(), self.files.compactMap(\.last).max(), to: &json)
-        json.key("files")
-        json.beginArray()
-        for file in self.files { Self.write(file, to: &json) }
-        json.endArray()
-        json.key("sources")
-        json.beginArray()
-        for source in self.sources { Self.write(source, to: &json) }
-        json.endArray()
-        json.key("other_lines")
-        json.integer(Int64(self.otherLineCount))
-        json.endObject()
-        return Array(json.output.bytes) + [0x0A]
-    }
-
-    private static func write(_ first: WallTime?, _ last: WallTime?, to json: inout JSONWriter) {
-        if let first {
-            json.key("first_ts")
-            json.string(first.text)
-        }
-        if let last {
-            json.key("last_ts")
-            json.string(last.text)
-        }
-    }
-
-    private static func write(_ file: File, to json: inout JSONWriter) {
-        json.beginObject()
-        json.key("name")
-        json.string(file.name)
-        json.key("lines")
-        json.integer(Int64(file.lineCount))
-        json.key("bytes")
-        json.integer(Int64(file.byteCount))
-        json.key("gz_bytes")
-        json.integer(Int64(file.gzipByteCount))
-        json.key("sha256")
-        json.string(file.sha256)
-        json.key("raw_sha256")
-        json.string(file.rawSHA256)
-        json.key("sources_bytes")
-        json.integer(Int64(file.sourcesByteCount))
-        Self.write(file.first, file.last, to: &json)
-        json.key("position")
-        json.integer(Int64(file.position.rawValue))
-        json.endObject()
-    }
-
-    private static func write(_ source: Source, to json: inout JSONWriter) {
-        json.beginObject()
-        json.key("stream")
-        json.string(source.stream)
-        json.key("source")
-        json.string(source.source)
-        json.key("from")
-        json.integer(Int64(clamping: source.from))
-        json.key("to")
-        json.integer(Int64(clamping: source.to))
-        json.key("lines")
-        json.integer(Int64(source.lineCount))
-        json.endObject()
+        JSONWriter.object { json in
+            json.member("revision", self.revision)
+            json.member("env", self.environment)
+            json.member("app", self.app)
+            json.member("day", self.day.description)
+            json.member("zone", self.zone)
+            json.member("sealed_at", self.sealedAt.text)
+            json.member("lines", self.lineCount)
+            json.member("bytes", self.byteCount)
+            if let first = self.files.compactMap(\.first).min() { json.member("first_ts", first.text) }
+            if let last = self.files.compactMap(\.last).max() { json.member("last_ts", last.text) }
+            json.member("files", objects: self.files) { json, file in file.write(to: &json) }
+            json.member("sources", objects: self.sources) { json, source in source.write(to: &json) }
+            json.member("other_lines", self.otherLineCount)
+        } + [0x0A]
     }
 
     /// Reads ``json``; `nil` for anything else.
-    package init?(json bytes: UnsafeRawBufferPointer) {
-        var object = ManifestObject(bytes)
-        guard object.isRead, let revision = object.integer("revision", in: 0), revision > 0,
-            let environment = object.string("env", in: 0), let app = object.string("app", in: 0),
-            let day = object.string("day", in: 0).flatMap({ CalendarDay($0) }),
-            let zone = object.string("zone", in: 0), let sealedAt = object.time("sealed_at", in: 0),
-            let others = object.integer("other_lines", in: 0), let files = object.elements("files"),
-            let sources = object.elements("sources")
+    package init?(json bytes: [UInt8]) {
+        guard let json = JSONValue(bytes), let revision = json["revision"]?.count, revision > 0,
+            let environment = json["env"]?.string, let app = json["app"]?.string,
+            let day = json["day"]?.string.flatMap({ CalendarDay($0) }), let zone = json["zone"]?.string,
+            let sealedAt = json["sealed_at"]?.string.flatMap({ WallTime(text: $0) }),
+            let others = json["other_lines"]?.count, let files = json["files"]?.elements?.all({ File($0) }),
+            let sources = json["sources"]?.elements?.all({ Source($0) }), !files.isEmpty
         else { return nil }
         self.revision = revision
         self.environment = environment
@@ -235,91 +169,58 @@ extension DayManifest {
         self.zone = zone
         self.sealedAt = sealedAt
         self.otherLineCount = others
-        for index in files {
-            guard let file = object.file(index) else { return nil }
-            self.files.append(file)
-        }
-        for index in sources {
-            guard let source = object.source(index) else { return nil }
-            self.sources.append(source)
-        }
-        if self.files.isEmpty { return nil }
+        self.files = files
+        self.sources = sources
     }
 }
 
-/// Takes a manifest's members out of its JSON.
-private struct ManifestObject: ~Copyable {
-    private var tape = JSONTape()
-    let isRead: Bool
-
-    init(_ bytes: UnsafeRawBufferPointer) {
-        do throws(JSONError) {
-            try self.tape.parse(bytes)
-            self.isRead = true
-        } catch {
-            self.isRead = false
-        }
+extension DayManifest.File {
+    fileprivate func write(to json: inout JSONWriter) {
+        json.member("name", self.name)
+        json.member("lines", self.lineCount)
+        json.member("bytes", self.byteCount)
+        json.member("gz_bytes", self.gzipByteCount)
+        json.member("sha256", self.sha256)
+        json.member("raw_sha256", self.rawSHA256)
+        json.member("sources_bytes", self.sourcesByteCount)
+        if let first { json.member("first_ts", first.text) }
+        if let last { json.member("last_ts", last.text) }
+        json.member("position", self.position.rawValue)
     }
 
-    mutating func string(_ name: StaticString, in object: Int) -> String? {
-        guard let index = self.tape.firstValue(of: name, in: object), self.tape[index].kind == .string else {
-            return nil
-        }
-        return JSONText.string(self.tape.bytes(of: index))
-    }
-
-    /// From 0 to 2^53 - 1.
-    mutating func integer(_ name: StaticString, in object: Int) -> Int? {
-        guard let index = self.tape.firstValue(of: name, in: object), self.tape[index].kind == .number,
-            let value = Int(String(decoding: self.tape.bytes(of: index), as: UTF8.self)),
-            (0..<(1 << 53)).contains(value)
+    fileprivate init?(_ json: JSONValue) {
+        guard let name = json["name"]?.string, name.hasSuffix(".ndjson.gz"), !name.contains("/"),
+            let lines = json["lines"]?.count, let bytes = json["bytes"]?.count,
+            let gzipBytes = json["gz_bytes"]?.count, let sha256 = json["sha256"]?.string,
+            let rawSHA256 = json["raw_sha256"]?.string, let sourcesBytes = json["sources_bytes"]?.count,
+            let position = json["position"]?.count
         else { return nil }
-        return value
+        self.name = name
+        self.lineCount = lines
+        self.byteCount = bytes
+        self.gzipByteCount = gzipBytes
+        self.sha256 = sha256
+        self.rawSHA256 = rawSHA256
+        self.sourcesByteCount = sourcesBytes
+        self.first = json["first_ts"]?.string.flatMap { WallTime(text: $0) }
+        self.last = json["last_ts"]?.string.flatMap { WallTime(text: $0) }
+        self.position = JournalPosition(position)
+    }
+}
+
+extension DayManifest.Source {
+    fileprivate func write(to json: inout JSONWriter) {
+        json.member("stream", self.stream)
+        json.member("source", self.source)
+        json.member("from", Int64(clamping: self.from))
+        json.member("to", Int64(clamping: self.to))
+        json.member("lines", self.lineCount)
     }
 
-    mutating func time(_ name: StaticString, in object: Int) -> WallTime? {
-        self.string(name, in: object).flatMap { WallTime(text: $0) }
-    }
-
-    /// The tape indices of an array's elements.
-    mutating func elements(_ name: StaticString) -> [Int]? {
-        guard let array = self.tape.firstValue(of: name, in: 0), self.tape[array].kind == .array else { return nil }
-        var elements: [Int] = []
-        var index = array + 1
-        while index < Int(self.tape[array].next) {
-            elements.append(index)
-            index = Int(self.tape[index].next)
-        }
-        return elements
-    }
-
-    mutating func file(_ index: Int) -> DayManifest.File? {
-        guard let name = self.string("name", in: index), name.hasSuffix(".ndjson.gz"), !name.contains("/"),
-            let lines = self.integer("lines", in: index), let bytes = self.integer("bytes", in: index),
-            let gzipBytes = self.integer("gz_bytes", in: index), let sha256 = self.string("sha256", in: index),
-            let rawSHA256 = self.string("raw_sha256", in: index),
-            let sourcesBytes = self.integer("sources_bytes", in: index),
-            let position = self.integer("position", in: index)
+    fileprivate init?(_ json: JSONValue) {
+        guard let stream = json["stream"]?.string, let source = json["source"]?.string,
+            let from = json["from"]?.count, let to = json["to"]?.count, let lines = json["lines"]?.count
         else { return nil }
-        var file = DayManifest.File(name: name)
-        file.lineCount = lines
-        file.byteCount = bytes
-        file.gzipByteCount = gzipBytes
-        file.sha256 = sha256
-        file.rawSHA256 = rawSHA256
-        file.sourcesByteCount = sourcesBytes
-        file.first = self.time("first_ts", in: index)
-        file.last = self.time("last_ts", in: index)
-        file.position = JournalPosition(position)
-        return file
-    }
-
-    mutating func source(_ index: Int) -> DayManifest.Source? {
-        guard let stream = self.string("stream", in: index), let source = self.string("source", in: index),
-            let from = self.integer("from", in: index), let to = self.integer("to", in: index),
-            let lines = self.integer("lines", in: index)
-        else { return nil }
-        return DayManifest.Source(
-            stream: stream, source: source, from: UInt64(from), to: UInt64(to), lineCount: lines)
+        self.init(stream: stream, source: source, from: UInt64(from), to: UInt64(to), lineCount: lines)
     }
 }

@@ -134,15 +134,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
 
     /// Appends the bytes of an array.
     package mutating func append(_ bytes: [UInt8], to index: Index) throws(FileSystemError) {
-        var failure: FileSystemError?
-        bytes.withUnsafeBytes { buffer in
-            do throws(FileSystemError) {
-                try self.append([buffer], to: index)
-            } catch {
-                failure = error
-            }
-        }
-        if let failure { throw failure }
+        try bytes.withBytes { (buffer) throws(FileSystemError) in try self.append([buffer], to: index) }
     }
 
     private mutating func openFile(_ index: Index) throws(FileSystemError) -> FileID {

@@ -118,17 +118,11 @@ package struct PartBytes<Files: FileSystem>: ~Copyable {
 
     private mutating func inflate(into output: UnsafeMutableRawBufferPointer) throws(PartReadError) -> Int {
         let input = UnsafeRawBufferPointer(rebasing: self.input[self.inputRange])
-        var result: Result<(taken: Int, filled: Int), InflateError> = .success((0, 0))
         do throws(InflateError) {
-            result = .success(try self.inflater?.inflate(input, into: output) ?? (0, 0))
-        } catch {
-            result = .failure(error)
-        }
-        switch result {
-        case .success(let (taken, filled)):
+            let (taken, filled) = try self.inflater?.inflate(input, into: output) ?? (0, 0)
             self.inputRange = (self.inputRange.lowerBound + taken)..<self.inputRange.upperBound
             return filled
-        case .failure(let error):
+        } catch {
             throw .damaged(path: self.path, offset: self.inputEnd - self.inputRange.count, error)
         }
     }

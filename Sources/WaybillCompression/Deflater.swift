@@ -6,27 +6,18 @@
     /// It has no buffers: the caller owns both sides, and `byteCountMax(of:)` is the capacity for the worst input. One
     /// state takes about 268 KiB to deflate and 40 KiB to inflate; resetting it is 10 % faster than creating a new one.
     package struct Deflater: ~Copyable {
-        private let stream: UnsafeMutablePointer<z_stream>
+        private var state: DeflateState
 
         /// Creates the state.
         ///
         /// - Parameter level: 0 (store) to 9 (smallest); 1 is three times as fast as 6.
         package init(level: Int) {
-            precondition((0...9).contains(level), "zlib levels are 0 to 9, got \(level)")
-            self.stream = .allocate(capacity: 1)
-            self.stream.initialize(to: z_stream())
-            let status = deflateInit_(self.stream, Int32(level), ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
-            precondition(status == Z_OK, "zlib could not start: status \(status) (out of memory or another version)")
-        }
-
-        deinit {
-            deflateEnd(self.stream)
-            self.stream.deallocate()
+            self.state = DeflateState(level: level, windowBits: 15)
         }
 
         /// The output capacity that suffices for any `rawByteCount` bytes.
         package func byteCountMax(of rawByteCount: Int) -> Int {
-            Int(deflateBound(self.stream, uLong(rawByteCount)))
+            self.state.byteCountMax(of: rawByteCount)
         }
 
         /// Writes `raw` as one complete zlib stream.
@@ -35,15 +26,7 @@
         /// - Returns: the bytes written.
         package mutating func deflate(_ raw: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer) -> Int
         {
-            deflateReset(self.stream)
-            self.stream.pointee.next_in = UnsafeMutablePointer(
-                mutating: raw.baseAddress?.assumingMemoryBound(to: UInt8.self))
-            self.stream.pointee.avail_in = UInt32(raw.count)
-            self.stream.pointee.next_out = output.baseAddress?.assumingMemoryBound(to: UInt8.self)
-            self.stream.pointee.avail_out = UInt32(output.count)
-            let status = CZlib.deflate(self.stream, Z_FINISH)
-            precondition(status == Z_STREAM_END, "deflate needs byteCountMax(of:) bytes of room, got \(output.count)")
-            return output.count - Int(self.stream.pointee.avail_out)
+            self.state.deflate(raw, into: output)
         }
     }
 
@@ -70,11 +53,7 @@
             _ payload: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
         ) throws(InflateError) {
             inflateReset(self.stream)
-            self.stream.pointee.next_in = UnsafeMutablePointer(
-                mutating: payload.baseAddress?.assumingMemoryBound(to: UInt8.self))
-            self.stream.pointee.avail_in = UInt32(payload.count)
-            self.stream.pointee.next_out = output.baseAddress?.assumingMemoryBound(to: UInt8.self)
-            self.stream.pointee.avail_out = UInt32(output.count)
+            self.stream.pointee.setBuffers(payload, output)
             let status = CZlib.inflate(self.stream, Z_FINISH)
             let rest = Int(self.stream.pointee.avail_in)
             let room = Int(self.stream.pointee.avail_out)

@@ -16,36 +16,28 @@ package enum Gzip {
 ///
 /// One state takes about 268 KiB.
 package struct GzipDeflater: ~Copyable {
-    private let stream: UnsafeMutablePointer<z_stream>
+    private var state: DeflateState
     private let header: UnsafeMutablePointer<gz_header>
 
     /// Creates the state.
     ///
     /// - Parameter level: 0 (store) to 9 (smallest).
     package init(level: Int) {
-        precondition((0...9).contains(level), "zlib levels are 0 to 9, got \(level)")
-        self.stream = .allocate(capacity: 1)
-        self.stream.initialize(to: z_stream())
+        self.state = DeflateState(level: level, windowBits: Gzip.windowBits)
         self.header = .allocate(capacity: 1)
         self.header.initialize(to: gz_header())
         // 255 means an unknown system, so that the bytes are the same on all of them.
         self.header.pointee.os = 255
-        let status = deflateInit2_(
-            self.stream, Int32(level), Z_DEFLATED, Gzip.windowBits, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
-            Int32(MemoryLayout<z_stream>.size))
-        precondition(status == Z_OK, "zlib could not start: status \(status) (out of memory or another version)")
     }
 
     deinit {
-        deflateEnd(self.stream)
-        self.stream.deallocate()
         self.header.deallocate()
     }
 
     /// The output capacity that suffices for any `rawByteCount` bytes.
     package func byteCountMax(of rawByteCount: Int) -> Int {
         // 18 bytes of header and trailer, which older versions of zlib leave out of their bound.
-        Int(deflateBound(self.stream, uLong(rawByteCount))) + 18
+        self.state.byteCountMax(of: rawByteCount) + 18
     }
 
     /// Writes `raw` as one member.
@@ -53,16 +45,20 @@ package struct GzipDeflater: ~Copyable {
     /// - Parameter output: at least ``byteCountMax(of:)`` bytes.
     /// - Returns: the bytes written.
     package mutating func deflate(_ raw: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer) -> Int {
-        deflateReset(self.stream)
-        deflateSetHeader(self.stream, self.header)
-        self.stream.pointee.next_in = UnsafeMutablePointer(
-            mutating: raw.baseAddress?.assumingMemoryBound(to: UInt8.self))
-        self.stream.pointee.avail_in = UInt32(raw.count)
-        self.stream.pointee.next_out = output.baseAddress?.assumingMemoryBound(to: UInt8.self)
-        self.stream.pointee.avail_out = UInt32(output.count)
-        let status = CZlib.deflate(self.stream, Z_FINISH)
-        precondition(status == Z_STREAM_END, "deflate needs byteCountMax(of:) bytes of room, got \(output.count)")
-        return output.count - Int(self.stream.pointee.avail_out)
+        self.state.deflate(raw, into: output, header: self.header)
+    }
+}
+
+extension Gzip {
+    /// All of `bytes` as one member.
+    package static func member(of bytes: [UInt8]) -> [UInt8] {
+        var deflater = GzipDeflater(level: 6)
+        var member = [UInt8](repeating: 0, count: deflater.byteCountMax(of: bytes.count))
+        let count = bytes.withUnsafeBytes { raw in
+            member.withUnsafeMutableBytes { deflater.deflate(raw, into: $0) }
+        }
+        member.removeLast(member.count - count)
+        return member
     }
 }
 
@@ -102,11 +98,9 @@ package struct GzipInflater: ~Copyable {
         }
         let inputCount = min(input.count, Int(UInt32.max))
         let outputCount = min(output.count, Int(UInt32.max))
-        self.stream.pointee.next_in = UnsafeMutablePointer(
-            mutating: input.baseAddress?.assumingMemoryBound(to: UInt8.self))
-        self.stream.pointee.avail_in = UInt32(inputCount)
-        self.stream.pointee.next_out = output.baseAddress?.assumingMemoryBound(to: UInt8.self)
-        self.stream.pointee.avail_out = UInt32(outputCount)
+        self.stream.pointee.setBuffers(
+            UnsafeRawBufferPointer(rebasing: input[..<inputCount]),
+            UnsafeMutableRawBufferPointer(rebasing: output[..<outputCount]))
         let status = CZlib.inflate(self.stream, Z_NO_FLUSH)
         let taken = inputCount - Int(self.stream.pointee.avail_in)
         let filled = outputCount - Int(self.stream.pointee.avail_out)

@@ -84,23 +84,17 @@ struct ConsoleLogHandler: LogHandler {
         _ level: Logger.Level, _ label: String, _ message: String,
         _ fields: [(key: String, value: Logger.MetadataValue)]
     ) -> String {
-        var json = JSONWriter()
-        json.beginObject()
-        json.key("ts")
-        json.string(Self.time)
-        json.key("level")
-        json.string(level.rawValue)
-        json.key("part")
-        json.string(label)
-        json.key("message")
-        json.string(message)
-        for (key, value) in fields {
-            var key = key
-            key.withUTF8 { json.key(UnsafeRawBufferPointer($0)) }
-            json.string("\(value)")
+        let json = JSONWriter.object { json in
+            json.member("ts", Self.time)
+            json.member("level", level.rawValue)
+            json.member("part", label)
+            json.member("message", message)
+            for (key, value) in fields {
+                json.key(text: key)
+                json.string("\(value)")
+            }
         }
-        json.endObject()
-        return String(decoding: json.output.bytes, as: UTF8.self)
+        return String(decoding: json, as: UTF8.self)
     }
 
     /// Control characters of paths and messages from peers must not reach a terminal.
@@ -110,15 +104,7 @@ struct ConsoleLogHandler: LogHandler {
     }
 
     private static var time: String {
-        let milliseconds = POSIXClock().wallTime().milliseconds
-        let day = CalendarDay(daysSince1970: Int32(clamping: milliseconds / 86_400_000))
-        let rest = Int(milliseconds % 86_400_000)
-        func digits(_ value: Int, _ count: Int) -> String {
-            let text = String(value)
-            return String(repeating: "0", count: max(0, count - text.utf8.count)) + text
-        }
-        return "\(day)T\(digits(rest / 3_600_000, 2)):\(digits(rest / 60_000 % 60, 2)):"
-            + "\(digits(rest / 1000 % 60, 2)).\(digits(rest % 1000, 3))Z"
+        POSIXClock().wallTime().text
     }
 }
 

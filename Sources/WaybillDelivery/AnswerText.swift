@@ -24,38 +24,22 @@ struct AnswerText {
         String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? " " : $0 }))
     }
 
-    private func read<Value>(_ body: (borrowing JSONTape) -> Value?) -> Value? {
-        self.body.withUnsafeBytes { buffer in
-            var tape = JSONTape()
-            do throws(JSONError) {
-                try tape.parse(buffer)
-            } catch {
-                // Text that is no JSON says nothing about single records.
-                return nil
-            }
-            return body(tape)
-        }
-    }
+    /// `nil` for text that is no JSON, which says nothing about single records.
+    private var json: JSONValue? { JSONValue(self.body) }
 
     /// Whether a member is this literal.
     func says(_ name: StaticString, _ literal: String) -> Bool {
-        self.read { tape in
-            tape.firstValue(of: name, in: 0).map { tape.bytes(of: $0).elementsEqual(literal.utf8) }
-        } ?? false
+        self.json?[name]?.literal == literal
     }
 
     /// Whether a list of texts has this one.
     func names(_ text: String, in name: StaticString) -> Bool {
-        self.read { tape in
-            guard let list = tape.firstValue(of: name, in: 0), tape[list].kind == .array else { return nil }
-            return tape.elements(of: list).contains { tape.text($0) == text }
-        } ?? false
+        self.json?[name]?.elements?.contains { $0.string == text } ?? false
     }
 
     /// How many fewer than `count` a member says; 0 where it says nothing.
     func shortfall(of name: StaticString, from count: Int) -> Int {
-        let said = self.read { tape in tape.firstValue(of: name, in: 0).flatMap { tape.integer($0) } }
-        return max(0, count - (said ?? count))
+        max(0, count - (self.json?[name]?.integer ?? count))
     }
 
     /// Whether the text of a refused request is about the key and not about the events.
@@ -68,62 +52,42 @@ struct AnswerText {
 
     /// GA4's debug endpoint: `validationMessages[{fieldPath, description, validationCode}]`.
     var validationMessages: [String] {
-        self.read { tape -> [String]? in
-            guard let list = tape.firstValue(of: "validationMessages", in: 0), tape[list].kind == .array else {
-                return nil
-            }
-            return tape.elements(of: list).map { item in
-                let words = (["fieldPath", "validationCode", "description"] as [StaticString]).compactMap { name in
-                    tape.firstValue(of: name, in: item).flatMap { tape.text($0) }
-                }
-                return Self.short(words.joined(separator: ": "))
-            }
-        } ?? []
+        (self.json?["validationMessages"]?.elements ?? []).map { item in
+            let words = [item["fieldPath"], item["validationCode"], item["description"]].compactMap { $0?.string }
+            return Self.short(words.joined(separator: ": "))
+        }
     }
 
     /// Mixpanel: `failed_records[{index, field, message}]`.
     ///
     /// - Parameter owners: the record that each index belongs to.
     func failedRecords(_ owners: [Int]) -> [RecordRefusal] {
-        let found = self.read { tape -> [RecordRefusal]? in
-            guard let list = tape.firstValue(of: "failed_records", in: 0), tape[list].kind == .array else { return nil }
-            return tape.elements(of: list).compactMap { item in
-                guard let index = tape.firstValue(of: "index", in: item).flatMap({ tape.integer($0) }),
-                    owners.indices.contains(index)
-                else { return nil }
+        Self.firstOfEach(
+            (self.json?["failed_records"]?.elements ?? []).compactMap { item in
+                guard let index = item["index"]?.integer, owners.indices.contains(index) else { return nil }
                 return RecordRefusal(
-                    position: owners[index],
-                    detail: self.detail(tape.firstValue(of: "message", in: item).flatMap { tape.text($0) }),
-                    field: tape.firstValue(of: "field", in: item).flatMap { tape.text($0) }.map(Self.short))
-            }
-        }
-        return Self.firstOfEach(found ?? [])
+                    position: owners[index], detail: self.detail(item["message"]?.string),
+                    field: item["field"]?.string.map(Self.short))
+            })
     }
 
     /// Amplitude: `events_with_invalid_fields{field: [index]}` and its kin, and `silenced_events[index]`.
     func amplitudeRefusals(recordCount: Int) -> [RecordRefusal] {
-        let found = self.read { tape -> [RecordRefusal] in
-            var refusals: [RecordRefusal] = []
-            for (name, words) in Self.amplitudeLists {
-                guard let object = tape.firstValue(of: name, in: 0), tape[object].kind == .object else { continue }
-                var members = tape.members(of: object)
-                while let (key, value) = members.next(in: tape) {
-                    let field = tape.text(key) ?? ""
-                    for position in Self.positions(value, in: tape, below: recordCount) {
-                        refusals.append(
-                            RecordRefusal(
-                                position: position, detail: Self.short("\(words) \(field)"), field: Self.short(field)))
-                    }
+        guard let json = self.json else { return [] }
+        var refusals: [RecordRefusal] = []
+        for (name, words) in Self.amplitudeLists {
+            for (field, positions) in json[name]?.members ?? [] {
+                for position in Self.positions(positions, below: recordCount) {
+                    refusals.append(
+                        RecordRefusal(
+                            position: position, detail: Self.short("\(words) \(field)"), field: Self.short(field)))
                 }
             }
-            if let list = tape.firstValue(of: "silenced_events", in: 0) {
-                refusals += Self.positions(list, in: tape, below: recordCount).map {
-                    RecordRefusal(position: $0, detail: "the provider silences this device")
-                }
-            }
-            return refusals
         }
-        return Self.firstOfEach(found ?? [])
+        refusals += Self.positions(json["silenced_events"], below: recordCount).map {
+            RecordRefusal(position: $0, detail: "the provider silences this device")
+        }
+        return Self.firstOfEach(refusals)
     }
 
     private static let amplitudeLists: [(name: StaticString, words: String)] = [
@@ -133,40 +97,24 @@ struct AnswerText {
 
     /// The positions in a list.
     func positions(_ name: StaticString, recordCount: Int) -> [Int] {
-        self.read { tape in
-            tape.firstValue(of: name, in: 0).map { Self.positions($0, in: tape, below: recordCount) }
-        } ?? []
+        Self.positions(self.json?[name], below: recordCount)
     }
 
     /// Amplitude: records of users and devices that have used up their day.
     func exhaustedPositions(of records: [[UInt8]]) -> [Int] {
-        let users = self.memberNames(of: "exceeded_daily_quota_users")
-        let devices = self.memberNames(of: "exceeded_daily_quota_devices")
+        guard let json = self.json else { return [] }
+        let users = Set(json["exceeded_daily_quota_users"]?.members?.map(\.name) ?? [])
+        let devices = Set(json["exceeded_daily_quota_devices"]?.members?.map(\.name) ?? [])
         guard !users.isEmpty || !devices.isEmpty else { return [] }
         return records.indices.filter { index in
-            let ids = AnswerText(status: 0, body: records[index]).read { tape in
-                (
-                    tape.firstValue(of: "user_id", in: 0).flatMap { tape.text($0) },
-                    tape.firstValue(of: "device_id", in: 0).flatMap { tape.text($0) }
-                )
-            }
-            return ids.map { ($0.0.map(users.contains) ?? false) || ($0.1.map(devices.contains) ?? false) } ?? false
+            let record = JSONValue(records[index])
+            return (record?["user_id"]?.string.map(users.contains) ?? false)
+                || (record?["device_id"]?.string.map(devices.contains) ?? false)
         }
     }
 
-    private func memberNames(of name: StaticString) -> Set<String> {
-        self.read { tape in
-            guard let object = tape.firstValue(of: name, in: 0), tape[object].kind == .object else { return nil }
-            var names: Set<String> = []
-            var members = tape.members(of: object)
-            while let (key, _) = members.next(in: tape) { names.insert(tape.text(key) ?? "") }
-            return names
-        } ?? []
-    }
-
-    private static func positions(_ list: Int, in tape: borrowing JSONTape, below count: Int) -> [Int] {
-        guard tape[list].kind == .array else { return [] }
-        return tape.elements(of: list).compactMap { tape.integer($0) }.filter { (0..<count).contains($0) }
+    private static func positions(_ list: JSONValue?, below count: Int) -> [Int] {
+        (list?.elements ?? []).compactMap(\.integer).filter { (0..<count).contains($0) }
     }
 
     private func detail(_ text: String?) -> String {
@@ -181,28 +129,5 @@ struct AnswerText {
     private static func firstOfEach(_ refusals: [RecordRefusal]) -> [RecordRefusal] {
         var seen: Set<Int> = []
         return refusals.filter { seen.insert($0.position).inserted }.sorted { $0.position < $1.position }
-    }
-}
-
-extension JSONTape {
-    /// The elements of the array at `index`, in order.
-    func elements(of index: Int) -> [Int] {
-        var elements: [Int] = []
-        var next = index + 1
-        while next < Int(self[index].next) {
-            elements.append(next)
-            next = Int(self[next].next)
-        }
-        return elements
-    }
-
-    /// The text of a string; `nil` for other values.
-    func text(_ index: Int) -> String? {
-        self[index].kind == .string ? JSONText.string(self.bytes(of: index)) : nil
-    }
-
-    /// A whole number that fits; `nil` for other values.
-    func integer(_ index: Int) -> Int? {
-        self[index].kind == .number ? Int(String(decoding: self.bytes(of: index), as: UTF8.self)) : nil
     }
 }

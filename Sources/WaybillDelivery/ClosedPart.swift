@@ -2,51 +2,7 @@ package import WaybillSystem
 
 internal import WaybillArchive
 internal import WaybillExport
-internal import WaybillJSON
 internal import WaybillProjection
-
-/// What delivery needs of a part's manifest.
-package struct PartManifest: Hashable, Sendable {
-    package let sha256: String
-    package let recordCount: Int
-    package let eventCount: Int
-    package let mappingVersion: Int
-    package let oldest: WallTime?
-    /// GA4: from then on its oldest event is too old.
-    package let notAfter: WallTime?
-
-    /// `nil` for what is no manifest.
-    package init?(_ bytes: [UInt8]) {
-        let manifest = bytes.withUnsafeBytes { buffer -> PartManifest? in
-            var tape = JSONTape()
-            do throws(JSONError) {
-                try tape.parse(buffer)
-            } catch {
-                return nil
-            }
-            return PartManifest(tape)
-        }
-        guard let manifest else { return nil }
-        self = manifest
-    }
-
-    private init?(_ tape: borrowing JSONTape) {
-        func value(_ name: StaticString) -> Int? { tape.firstValue(of: name, in: 0) }
-        let counts = 0...(1 << 40)
-        guard let sha256 = value("sha256").flatMap({ tape.text($0) }),
-            let records = value("records").flatMap({ tape.integer($0) }), counts.contains(records),
-            let events = value("events").flatMap({ tape.integer($0) }), counts.contains(events),
-            sha256.utf8.count == 64,
-            sha256.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) })
-        else { return nil }
-        self.sha256 = sha256
-        self.recordCount = records
-        self.eventCount = events
-        self.mappingVersion = value("mapping").flatMap { tape.integer($0) } ?? 0
-        self.oldest = value("oldest_ts").flatMap { tape.text($0) }.flatMap(TimeText.parse(text:))
-        self.notAfter = value("not_after").flatMap { tape.text($0) }.flatMap(TimeText.parse(text:))
-    }
-}
 
 /// One record of a part and the events in it.
 package struct PartRecord: Hashable, Sendable {
@@ -182,25 +138,23 @@ final class ClosedPart<Files: FileSystem> {
 
     /// - Parameter body: returns whether to go on.
     private func visit(_ numbers: RecordSet, _ body: (PartRecord) -> Bool) throws(PartError) {
-        var reader: (records: LineReader<Files>, ids: LineReader<Files>)?
+        var records = LineReader(self.records, files: self.files)
+        var ids = LineReader(self.ids, files: self.files)
         var position = 0
         for number in numbers.numbers {
-            if reader == nil || number / Self.recordsPerMark > position / Self.recordsPerMark {
-                let mark = number / Self.recordsPerMark
-                reader = (
-                    LineReader(self.records, at: self.marks[mark].record, self.files),
-                    LineReader(self.ids, at: self.marks[mark].ids, self.files)
-                )
+            let mark = number / Self.recordsPerMark
+            if mark > position / Self.recordsPerMark {
+                records.seek(to: self.marks[mark].record)
+                ids.seek(to: self.marks[mark].ids)
                 position = mark * Self.recordsPerMark
             }
-            guard let lines = reader else { return }
             do throws(FileSystemError) {
                 while position < number {
-                    _ = try lines.records.next()
-                    _ = try lines.ids.next()
+                    _ = try records.next()
+                    _ = try ids.next()
                     position += 1
                 }
-                guard let content = try lines.records.next(), let ids = try lines.ids.next() else {
+                guard let content = try records.next()?.bytes, let ids = try ids.next()?.bytes else {
                     throw FileSystemError("read", path: "part", errno: Errno.inputOutput)
                 }
                 position += 1
@@ -217,57 +171,5 @@ final class ClosedPart<Files: FileSystem> {
         if line.first == UInt8(ascii: "[") { line = line.dropFirst() }
         if let last = line.last, last == UInt8(ascii: ",") || last == UInt8(ascii: "]") { line = line.dropLast() }
         return Array(line)
-    }
-}
-
-/// The lines of a file from an offset on, each once.
-final class LineReader<Files: FileSystem> {
-    private let file: FileID
-    private let files: Files
-    private var offset: Int
-    private var buffer: [UInt8] = []
-    private var position = 0
-
-    private static var readByteCount: Int { 64 << 10 }
-
-    init(_ file: FileID, at offset: Int, _ files: Files) {
-        self.file = file
-        self.offset = offset
-        self.files = files
-    }
-
-    /// The next line without its LF; `nil` at the end of the file.
-    func next() throws(FileSystemError) -> [UInt8]? {
-        var searched = self.position
-        while true {
-            if let end = self.buffer[searched...].firstIndex(of: 0x0A) {
-                let line = Array(self.buffer[self.position..<end])
-                self.position = end + 1
-                return line
-            }
-            searched = self.buffer.count - self.position
-            self.buffer.removeFirst(self.position)
-            self.position = 0
-            guard try self.fill() else { return nil }
-        }
-    }
-
-    private func fill() throws(FileSystemError) -> Bool {
-        let old = self.buffer.count
-        self.buffer.append(contentsOf: repeatElement(0, count: Self.readByteCount))
-        var failure: FileSystemError?
-        var count = 0
-        self.buffer.withUnsafeMutableBytes { bytes in
-            do throws(FileSystemError) {
-                count = try self.files.read(
-                    self.file, at: self.offset, into: UnsafeMutableRawBufferPointer(rebasing: bytes[old...]))
-            } catch {
-                failure = error
-            }
-        }
-        self.buffer.removeLast(Self.readByteCount - count)
-        if let failure { throw failure }
-        self.offset += count
-        return count > 0
     }
 }

@@ -1,6 +1,7 @@
 internal import WaybillArchive
 internal import WaybillEvent
 internal import WaybillExport
+internal import WaybillProjection
 internal import WaybillSystem
 
 /// A closed part that is not delivered.
@@ -49,7 +50,15 @@ struct ClosedParts<Files: FileSystem> {
 
     func manifest(_ day: String, _ name: String) throws(FileSystemError) -> PartManifest? {
         try self.files.contents(of: Path.join(self.folder(day), "\(name).manifest.json"), byteCountMax: 1 << 20)
-            .flatMap(PartManifest.init)
+            .flatMap(PartManifest.init(json:))
+    }
+
+    /// Opens a part and compares its bytes with its manifest.
+    func open(_ part: PendingPart, of provider: DeliverableProvider) throws(PartError) -> ClosedPart<Files> {
+        try ClosedPart(
+            stem: Path.join(self.folder(part.day), part.name),
+            fileExtension: Exporter.description(of: provider.id).fileExtension, manifest: part.manifest,
+            files: self.files)
     }
 
     /// Every closed part that is not delivered, oldest day first within an environment, and parts whose manifests

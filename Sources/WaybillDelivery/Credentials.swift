@@ -135,16 +135,7 @@ package struct CredentialSource: Sendable {
                 defer { files.close(file) }
                 let status = try files.status(file)
                 var contents = [UInt8](repeating: 0, count: min(status.byteCount, Self.fileByteCountMax))
-                var failure: FileSystemError?
-                let count = contents.withUnsafeMutableBytes { buffer in
-                    do throws(FileSystemError) {
-                        return try files.readFully(file, at: 0, into: buffer)
-                    } catch {
-                        failure = error
-                        return 0
-                    }
-                }
-                if let failure { throw failure }
+                let count = try files.readFully(file, at: 0, into: &contents)
                 return (Array(contents[..<count]), status.permissions)
             }
         } catch {

@@ -1,6 +1,7 @@
 internal import Logging
 internal import WaybillExport
 internal import WaybillJSON
+internal import WaybillProjection
 internal import WaybillSystem
 
 /// The delivery of one part.
@@ -57,10 +58,7 @@ extension Deliverer {
         guard try self.admits(part, generation) else { return nil }
         let closed: ClosedPart<Files>
         do throws(PartError) {
-            closed = try ClosedPart(
-                stem: Path.join(self.parts.folder(part.day), part.name),
-                fileExtension: Exporter.description(of: self.configuration.provider.id).fileExtension,
-                manifest: part.manifest, files: self.files)
+            closed = try self.parts.open(part, of: self.configuration.provider)
         } catch {
             // A replay that came in between has made another part of it, which the next look finds.
             guard try self.isUnchanged(part, generation) else { return nil }
@@ -84,7 +82,9 @@ extension Deliverer {
             delivery: PartDelivery(
                 standing, recordCount: part.manifest.recordCount, rules: self.rules,
                 policy: self.configuration.ambiguity,
-                backoff: Backoff(longest: self.configuration.backoffLongest, seed: SystemRandom.seed()), now: now))
+                backoff: Backoff(
+                    from: .seconds(2), to: self.configuration.backoffLongest, SeededGenerator(seed: SystemRandom.seed())
+                ), now: now))
     }
 
     private func isUnchanged(_ part: PendingPart, _ generation: String) throws(FileSystemError) -> Bool {
@@ -255,18 +255,7 @@ struct DeliveredDay: Hashable {
 enum GA4Record {
     /// The time of the oldest event, since 1970; `nil` where none can be read.
     static func oldestMilliseconds(_ record: [UInt8]) -> Int64? {
-        record.withUnsafeBytes { buffer -> Int64? in
-            var tape = JSONTape()
-            do throws(JSONError) {
-                try tape.parse(buffer)
-            } catch {
-                return nil
-            }
-            guard let events = tape.firstValue(of: "events", in: 0), tape[events].kind == .array else { return nil }
-            let times = tape.elements(of: events).compactMap { event in
-                tape.firstValue(of: "timestamp_micros", in: event).flatMap { tape.integer($0) }
-            }
-            return times.min().map { Int64($0 / 1000) }
-        }
+        let times = JSONValue(record)?["events"]?.elements?.compactMap { $0["timestamp_micros"]?.integer }
+        return times?.min().map { Int64($0 / 1000) }
     }
 }

@@ -1,5 +1,4 @@
-internal import WaybillExport
-internal import WaybillJSON
+internal import WaybillProjection
 internal import WaybillSystem
 
 /// GA4's endpoint that judges requests and keeps nothing.
@@ -30,10 +29,7 @@ extension Deliverer {
         for part in try self.parts.pending(only: self.configuration.env).parts where self.hasCredentials(part.env) {
             let closed: ClosedPart<Files>
             do throws(PartError) {
-                closed = try ClosedPart(
-                    stem: Path.join(self.parts.folder(part.day), part.name),
-                    fileExtension: Exporter.description(of: self.configuration.provider.id).fileExtension,
-                    manifest: part.manifest, files: self.files)
+                closed = try self.parts.open(part, of: self.configuration.provider)
             } catch {
                 guard case .damaged(let detail) = error else { throw error }
                 self.partIsDamaged("\(part.day)/\(part.name)", detail)

@@ -4,6 +4,7 @@ package import WaybillSystem
 
 internal import WaybillArchive
 internal import WaybillExport
+internal import WaybillProjection
 
 /// Sends requests; the real one is ``HTTPTransport``.
 package protocol DeliveryTransport: Sendable {

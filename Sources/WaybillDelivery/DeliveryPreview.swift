@@ -1,7 +1,7 @@
 package import WaybillSystem
 
 internal import WaybillArchive
-internal import WaybillExport
+internal import WaybillProjection
 
 /// What would be sent, request by request; nothing is locked, sent or written.
 package struct DeliveryPreview<Files: FileSystem> {
@@ -44,10 +44,7 @@ package struct DeliveryPreview<Files: FileSystem> {
         var requestCount = 0
         for part in try parts.pending(only: self.configuration.env).parts {
             do throws(PartError) {
-                let closed = try ClosedPart(
-                    stem: Path.join(parts.folder(part.day), part.name),
-                    fileExtension: Exporter.description(of: provider.id).fileExtension, manifest: part.manifest,
-                    files: self.files)
+                let closed = try parts.open(part, of: provider)
                 requestCount += try self.showRequests(of: part, closed, entries[part.key], template, show)
             } catch {
                 guard case .damaged(let detail) = error else { throw error }
@@ -68,7 +65,7 @@ package struct DeliveryPreview<Files: FileSystem> {
         var delivery = PartDelivery(
             known ?? DeliveryStanding(sha256: part.manifest.sha256, deadByteCount: 0),
             recordCount: part.manifest.recordCount, rules: rules, policy: self.configuration.ambiguity,
-            backoff: Backoff(longest: .zero, seed: 0), now: self.now)
+            backoff: Backoff(from: .zero, to: .zero, SeededGenerator(seed: 0)), now: self.now)
         _ = delivery.giveUpAnnounced()
         let start = MonotonicTime(nanoseconds: 0)
         var requestCount = 0

@@ -118,31 +118,21 @@ package struct DeliveryReport: Hashable, Sendable {
 
     /// One line of JSON.
     package func json(_ provider: DeliverableProvider) -> String {
-        var json = JSONWriter()
-        json.beginObject()
-        json.key("provider")
-        json.string(provider.rawValue)
-        json.key("outcome")
-        json.string(self.outcome.name)
-        let counts: [(StaticString, Int)] = [
-            ("parts", self.partCount), ("requests", self.requestCount), ("retries", self.retryCount),
-            ("bytes", self.byteCount), ("sent", self.sentCount), ("unconfirmed", self.unconfirmedCount),
-            ("held", self.heldCount), ("remaining", self.remainingCount), ("damaged_parts", self.damagedParts.count),
-            ("remade_days", self.remadeDays.count),
-        ]
-        for (name, count) in counts {
-            json.key(name)
-            json.integer(Int64(count))
+        let json = JSONWriter.object { json in
+            json.member("provider", provider.rawValue)
+            json.member("outcome", self.outcome.name)
+            json.member("parts", self.partCount)
+            json.member("requests", self.requestCount)
+            json.member("retries", self.retryCount)
+            json.member("bytes", self.byteCount)
+            json.member("sent", self.sentCount)
+            json.member("unconfirmed", self.unconfirmedCount)
+            json.member("held", self.heldCount)
+            json.member("remaining", self.remainingCount)
+            json.member("damaged_parts", self.damagedParts.count)
+            json.member("remade_days", self.remadeDays.count)
+            json.member("dead", self.dead)
         }
-        json.key("dead")
-        json.beginObject()
-        for (reason, count) in self.dead.sorted(by: { $0.key < $1.key }) {
-            var reason = reason
-            reason.withUTF8 { json.key(UnsafeRawBufferPointer($0)) }
-            json.integer(Int64(count))
-        }
-        json.endObject()
-        json.endObject()
-        return String(decoding: json.output.bytes, as: UTF8.self)
+        return String(decoding: json, as: UTF8.self)
     }
 }

@@ -24,20 +24,10 @@ enum ProfileRecord {
     /// Where the values of the updates' own `$token` lie, without their quotes.
     private static func tokenRanges(in record: [UInt8]) -> [Range<Int>] {
         let head = Array("{\"updates\":[".utf8)
-        return (head + record + Array("]}".utf8)).withUnsafeBytes { buffer in
-            var tape = JSONTape()
-            do throws(JSONError) {
-                try tape.parse(buffer)
-            } catch {
-                // A part with its manifest's SHA-256 holds what the exporter wrote; what is none has no token.
-                return []
-            }
-            guard let updates = tape.firstValue(of: "updates", in: 0) else { return [] }
-            return tape.elements(of: updates).compactMap { update in
-                tape.firstValue(of: "$token", in: update).map {
-                    Int(tape[$0].start) - head.count..<Int(tape[$0].end) - head.count
-                }
-            }
+        // A part with its manifest's SHA-256 holds what the exporter wrote; what is none has no token.
+        let updates = JSONValue(head + record + Array("]}".utf8))?["updates"]?.elements ?? []
+        return updates.compactMap { update in
+            update["$token"].map { $0.range.lowerBound - head.count..<$0.range.upperBound - head.count }
         }
     }
 }

@@ -213,7 +213,7 @@ package struct RequestTemplate: Hashable, Sendable {
                     record, token: Array(RequestText.escaped(credentials.revealed(.mixpanelToken)).utf8)) : record
         }
         body += self.suffix.revealed(credentials).utf8
-        if self.headers.contains(where: { $0.name == "Content-Encoding" }) { body = Gzip.compressed(body) }
+        if self.headers.contains(where: { $0.name == "Content-Encoding" }) { body = Gzip.member(of: body) }
         return DeliveryRequest(
             url: self.url.revealed(credentials),
             headers: self.headers.map { ($0.name, $0.value.revealed(credentials)) },
@@ -298,25 +298,5 @@ enum Base64 {
             }
         }
         return text
-    }
-}
-
-/// RFC 1952: what zlib makes, in another envelope.
-enum Gzip {
-    static func compressed(_ bytes: [UInt8]) -> [UInt8] {
-        var deflater = Deflater(level: 6)
-        var stream = [UInt8](repeating: 0, count: deflater.byteCountMax(of: bytes.count))
-        var checksum: UInt32 = 0
-        let count = bytes.withUnsafeBytes { raw in
-            checksum = FrameChecksum.checksum(continuing: 0, raw)
-            return stream.withUnsafeMutableBytes { deflater.deflate(raw, into: $0) }
-        }
-        // Two bytes of head and four of checksum belong to zlib.
-        var output: [UInt8] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0xFF]
-        output += stream[2..<count - 4]
-        for value in [checksum, UInt32(truncatingIfNeeded: bytes.count)] {
-            output += [0, 8, 16, 24].map { UInt8(truncatingIfNeeded: value >> $0) }
-        }
-        return output
     }
 }

@@ -140,16 +140,12 @@ struct Amplitude: Provider {
 
     private func writeContext(of event: borrowing MappedEvent, id: UnsafeRawBufferPointer, into draft: inout Draft) {
         let limit = Limits.Amplitude.stringCharacterCountMax
-        draft.json.key("time")
-        draft.json.integer(event.facts.time.milliseconds)
-        draft.json.key("insert_id")
-        draft.json.string(plain: id)
+        draft.json.member("time", event.facts.time.milliseconds)
+        draft.json.member("insert_id", plain: id)
         if let seq = event.integer(.seq), seq >= 0 {
-            draft.json.key("event_id")
-            draft.json.integer(Int64(seq))
+            draft.json.member("event_id", seq)
         }
-        draft.json.key("session_id")
-        draft.json.integer(event.sessionStart.map { Int64(clamping: $0) } ?? -1)
+        draft.json.member("session_id", event.sessionStart.map { Int64(clamping: $0) } ?? -1)
         draft.member("app_version", event.text(.app), limit: limit)
         draft.member("platform", event.text(.os), limit: limit)
         draft.lowercaseMember("os_name", event.text(.os), limit: limit)
@@ -189,19 +185,28 @@ struct Amplitude: Provider {
     private func writeProperty(
         _ key: Int, _ value: Int, of event: borrowing MappedEvent, room: inout Int, into draft: inout Draft
     ) {
+        guard self.beginProperty(key, of: event, room: &room, into: &draft) else { return }
+        draft.value(
+            value, of: event, limit: Limits.Amplitude.stringCharacterCountMax,
+            depthMax: Limits.Amplitude.depthMax - 1)
+    }
+
+    /// Writes a property's name; false where it is there already or beyond what an event may have.
+    @inline(__always)
+    private func beginProperty(
+        _ key: Int, of event: borrowing MappedEvent, room: inout Int, into draft: inout Draft
+    ) -> Bool {
         guard room > 0 else {
             draft.fixes.count(.dropField)
-            return
+            return false
         }
         guard
             draft.beginField(
                 key, of: event, limit: Limits.Amplitude.stringCharacterCountMax, unit: .utf16,
                 isReserved: { _ in false })
-        else { return }
+        else { return false }
         room -= 1
-        draft.value(
-            value, of: event, limit: Limits.Amplitude.stringCharacterCountMax,
-            depthMax: Limits.Amplitude.depthMax - 1)
+        return true
     }
 
     /// Writes what a `user` event sets, and the names of what it removes.
@@ -237,17 +242,9 @@ struct Amplitude: Provider {
         draft.keepFields()
         var members = event.members(of: traits)
         while let (key, value) = members.next(in: event) {
-            guard event.tape[value].kind == .null else { continue }
-            guard room > 0 else {
-                draft.fixes.count(.dropField)
-                continue
-            }
-            guard
-                draft.beginField(
-                    key, of: event, limit: Limits.Amplitude.stringCharacterCountMax, unit: .utf16,
-                    isReserved: { _ in false })
+            guard event.tape[value].kind == .null,
+                self.beginProperty(key, of: event, room: &room, into: &draft)
             else { continue }
-            room -= 1
             draft.json.string("-")
         }
         draft.dropFields(toFit: self.recordByteCountMax - 8)

@@ -27,24 +27,18 @@ struct DeadLetter: ~Copyable {
         self.begin(RefusalCause(.unreadable, "the line is not one JSON object"), provider: provider)
         self.text("id", nil)
         self.text("writer", nil)
-        self.json.key("seq")
-        self.json.null()
+        self.json.member("seq", verbatim: "null")
         self.end(line: nil, at: time, mappingVersion: mappingVersion)
     }
 
     private mutating func begin(_ cause: RefusalCause, provider: Destination) {
         self.json.removeAll()
         self.json.beginObject()
-        self.json.key("provider")
-        self.json.string(provider.rawValue)
-        self.json.key("reason")
-        self.json.string(cause.reason.rawValue)
-        self.json.key("detail")
-        self.json.string(cause.detail)
-        self.json.key("field")
-        if let field = cause.field { self.json.string(field) } else { self.json.null() }
-        self.json.key("limit")
-        if let limit = cause.limit { self.json.integer(Int64(limit)) } else { self.json.null() }
+        self.json.member("provider", provider.rawValue)
+        self.json.member("reason", cause.reason.rawValue)
+        self.json.member("detail", cause.detail)
+        self.json.member("field", cause.field)
+        self.json.member("limit", cause.limit)
     }
 
     private mutating func text(_ key: StaticString, _ text: TextSlice?) {
@@ -58,11 +52,9 @@ struct DeadLetter: ~Copyable {
         self.json.verbatim("\"")
         TimeText.append(time, to: &self.json.output)
         self.json.output.append(UInt8(ascii: "\""))
-        self.json.key("mapping")
-        self.json.integer(Int64(mappingVersion))
+        self.json.member("mapping", mappingVersion)
         if let line {
-            self.json.key("event")
-            self.json.verbatim(UnsafeRawBufferPointer(rebasing: line[JSONText.trimmed(line)]))
+            self.json.member("event", verbatim: UnsafeRawBufferPointer(rebasing: line[JSONText.trimmed(line)]))
         }
         self.json.endObject()
         self.json.output.append(UInt8(ascii: "\n"))

@@ -268,3 +268,22 @@ struct Draft: ~Copyable {
         self.fieldMarks.removeAll(keepingCapacity: true)
     }
 }
+
+extension EventFields {
+    /// The next field that has a value and that there is room for; the others are counted as dropped.
+    @inline(__always)
+    mutating func next(
+        in event: borrowing MappedEvent, room: Int = .max, droppedTo fixes: inout FixCounts
+    ) -> (key: Int, value: Int)? {
+        while let field = self.next(in: event) {
+            if event.tape[field.value].kind == .null {
+                fixes.count(.dropNull)
+            } else if room > 0 {
+                return field
+            } else {
+                fixes.count(.dropField)
+            }
+        }
+        return nil
+    }
+}

@@ -299,7 +299,6 @@ package enum RefusalReason: String, Hashable, Sendable, CaseIterable {
     case snowplowNoEventID = "snowplow.no_event_id"
     case snowplowBadID = "snowplow.bad_id"
     case snowplowTooLarge = "snowplow.too_large"
-    case flurrySessionQuota = "flurry.session_quota"
     case customMissing = "custom.missing"
     case customTooLarge = "custom.too_large"
 }

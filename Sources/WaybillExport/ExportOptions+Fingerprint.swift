@@ -23,12 +23,11 @@ extension ExportOptions {
         case .amplitude: text.add("mode", self.amplitude.mode.rawValue, unless: AmplitudeOptions().mode.rawValue)
         case .posthog: text.add("personless", self.posthog.isPersonless, unless: PostHogOptions().isPersonless)
         case .snowplow: text.add("vendor", self.snowplow.vendor ?? "", unless: "")
-        case .flurry: text.add("legacy_limits", self.flurry.hasLegacyLimits, unless: FlurryOptions().hasLegacyLimits)
         case .csv: self.csv.add(to: &text)
         case .syslog: self.syslog.add(to: &text)
         case .journald: self.journald.add(to: &text)
         case .custom: text.lines.append(self.custom?.canonicalText ?? "")
-        case .segment: break
+        case .segment, .flurry: break
         }
         return text.lines.joined(separator: "\n")
     }

@@ -20,7 +20,6 @@ package struct ExportOptions: Sendable {
     package var amplitude = AmplitudeOptions()
     package var posthog = PostHogOptions()
     package var snowplow = SnowplowOptions()
-    package var flurry = FlurryOptions()
     package var csv = CSVOptions()
     package var syslog = SyslogOptions()
     package var journald = JournaldOptions()
@@ -75,7 +74,7 @@ package struct Exporter: ~Copyable {
                 case .segment: .segment(Segment())
                 case .posthog: .posthog(PostHog(options.posthog))
                 case .snowplow: .snowplow(Snowplow(options.snowplow))
-                case .flurry: .flurry(Flurry(options.flurry))
+                case .flurry: .flurry(Flurry())
                 case .csv: .csv(CSV(options.csv))
                 case .syslog: .syslog(Syslog(options.syslog))
                 case .journald: .journald(Journald(options.journald))
@@ -103,14 +102,8 @@ package struct Exporter: ~Copyable {
     private var group = RecordGroup()
     private var deadLetter = DeadLetter()
     private var terminator: StaticString = "\n"
-    /// Flurry's, on wish.
-    private var quota: SessionQuota?
 
-    /// - Parameter checkpoint: entries of the checkpoint to go on from, where it was written by an exporter.
-    package init(_ options: ExportOptions, checkpoint: [String: String] = [:]) {
-        if options.provider == .flurry, options.flurry.hasLegacyLimits {
-            self.quota = SessionQuota(entries: checkpoint)
-        }
+    package init(_ options: ExportOptions) {
         self.options = options
         self.days = DayCursor(options.zone)
         self.mapping = Mapping(options)
@@ -138,16 +131,6 @@ package struct Exporter: ~Copyable {
     /// What the files of a built-in provider look like with its default options.
     package static func description(of provider: Destination) -> ProviderDescription {
         Exporter(ExportOptions(provider: provider)).description
-    }
-
-    /// What a checkpoint must remember of the events since the last call; `nil` removes an entry.
-    package mutating func takeCheckpointChanges() -> [String: String?] {
-        self.quota?.takeChanges() ?? [:]
-    }
-
-    /// Whether an entry of a checkpoint is an exporter's.
-    package static func isCheckpointKey(_ key: String) -> Bool {
-        SessionQuota.isKey(key)
     }
 
     /// How many different event names GA4 got for an environment, up to 1000; it keeps 500 for each app user.
@@ -271,26 +254,12 @@ package struct Exporter: ~Copyable {
         case .segment(let provider): return self.map(provider, context)
         case .posthog(let provider): return self.map(provider, context)
         case .snowplow(let provider): return self.map(provider, context)
-        case .flurry(let provider): return self.withinQuota(self.map(provider, context))
+        case .flurry(let provider): return self.map(provider, context)
         case .csv(let provider): return self.map(provider, context)
         case .syslog(let provider): return self.map(provider, context)
         case .journald(let provider): return self.map(provider, context)
         case .custom(let provider): return self.map(provider, context)
         }
-    }
-
-    /// Refuses an event that its session has no room for.
-    private mutating func withinQuota(_ mapped: Mapped) -> Mapped {
-        guard case .written = mapped.outcome, let session = self.event.text(.session) else { return mapped }
-        let isAdmitted = self.quota?.admit(session.body, name: self.event.name.body, at: self.event.facts.time) ?? true
-        if isAdmitted { return mapped }
-        return Mapped(
-            outcome: .refused(
-                RefusalCause(
-                    .flurrySessionQuota, "the session has as many events or names as Flurry kept", field: "session",
-                    limit: Limits.Flurry.eventsPerSessionMax)),
-            eventsPerRecordMax: mapped.eventsPerRecordMax, recordByteCountMax: mapped.recordByteCountMax,
-            terminator: mapped.terminator)
     }
 
     @inline(__always)

@@ -2,14 +2,6 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// What an operator may choose for Flurry archives.
-package struct FlurryOptions: Hashable, Sendable {
-    /// Parameters and text are cut to what Flurry kept while it ran, and sessions to as many events and names.
-    package var hasLegacyLimits = false
-
-    package init() {}
-}
-
 /// An archive in the shape of Flurry's raw-data download: CSV, one row an event.
 ///
 /// Flurry was switched off on 2024-03-15, so there is nothing to post a part to.
@@ -18,12 +10,6 @@ package struct FlurryOptions: Hashable, Sendable {
 struct Flurry: Provider {
     private static let header =
         "Timestamp,SessionIndex,SessionStart,Event,Params,UserId,DeviceId,AppVersion,Device,OS,Locale,Id"
-
-    private let options: FlurryOptions
-
-    init(_ options: FlurryOptions) {
-        self.options = options
-    }
 
     var description: ProviderDescription {
         ProviderDescription(
@@ -65,13 +51,9 @@ struct Flurry: Provider {
         return .written
     }
 
-    private var characterCountMax: Int {
-        self.options.hasLegacyLimits ? Limits.Flurry.textCharacterCountMax : .max
-    }
-
     @inline(__always)
     private func writeCell(_ slice: TextSlice?, into draft: inout Draft) {
-        draft.appendCell(slice, isGuarded: true, characterCountMax: self.characterCountMax)
+        draft.appendCell(slice, isGuarded: true, characterCountMax: .max)
     }
 
     /// Writes name and version of the system in one cell.
@@ -86,34 +68,21 @@ struct Flurry: Provider {
             draft.unescape(version)
             draft.cell.append(draft.text.bytes)
         }
-        draft.finishCell(isGuarded: true, characterCountMax: self.characterCountMax)
+        draft.finishCell(isGuarded: true, characterCountMax: .max)
     }
 
     /// Writes the fields as an object of strings.
     private func writeParameters(of event: borrowing MappedEvent, into draft: inout Draft) {
-        var room = self.options.hasLegacyLimits ? Limits.Flurry.parameterCountMax : .max
         var fields = event.fields()
         draft.json.beginObject()
-        while let (key, value) = fields.next(in: event) {
-            let kind = event.tape[value].kind
-            if kind == .null {
-                draft.fixes.count(.dropNull)
+        while let (key, value) = fields.next(in: event, droppedTo: &draft.fixes) {
+            guard draft.beginField(key, of: event, limit: .max, unit: .utf16, isReserved: { _ in false }) else {
                 continue
             }
-            guard room > 0 else {
-                draft.fixes.count(.dropField)
-                continue
-            }
-            guard
-                draft.beginField(
-                    key, of: event, limit: self.characterCountMax, unit: .utf16, isReserved: { _ in false })
-            else { continue }
-            room -= 1
-            switch kind {
+            switch event.tape[value].kind {
             case .number, .true, .false, .null: draft.json.string(plain: event.tape.bytes(of: value))
-            case .string: draft.value(value, of: event, limit: self.characterCountMax)
-            case .array, .object:
-                draft.nestedString(value, of: event, limit: self.characterCountMax, unit: .utf16)
+            case .string: draft.value(value, of: event, limit: .max)
+            case .array, .object: draft.nestedString(value, of: event, limit: .max, unit: .utf16)
             }
         }
         draft.json.endObject()

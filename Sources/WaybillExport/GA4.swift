@@ -87,8 +87,7 @@ struct GA4: Provider {
                     limit: Limits.GA4.requestByteCountMax))
         }
         draft.json.endObject()
-        draft.json.key("timestamp_micros")
-        draft.json.integer(event.facts.time.milliseconds * 1000)
+        draft.json.member("timestamp_micros", event.facts.time.milliseconds * 1000)
         draft.json.endObject()
         return .written
     }
@@ -105,8 +104,7 @@ struct GA4: Provider {
                 limit: Limits.GA4.appInstanceIDCharacterCount)
         }
         draft.head.beginObject()
-        draft.head.key("app_instance_id")
-        draft.head.string(plain: instance.body)
+        draft.head.member("app_instance_id", plain: instance.body)
         if let user = event.text(.user) {
             draft.unescape(user)
             guard TextLimit.utf16Count(draft.text.bytes) <= Limits.GA4.userIDCharacterCountMax else {
@@ -114,17 +112,14 @@ struct GA4: Provider {
                 return RefusalCause(
                     .ga4BadUserID, "user is too long", field: "user", limit: Limits.GA4.userIDCharacterCountMax)
             }
-            draft.head.key("user_id")
-            draft.head.string(draft.text.bytes)
+            draft.head.member("user_id", draft.text.bytes)
         }
         if let ads = event.flag(.consent, "ads") {
             let answer: StaticString = ads ? "GRANTED" : "DENIED"
             draft.head.key("consent")
             draft.head.beginObject()
-            draft.head.key("ad_user_data")
-            draft.head.string(answer)
-            draft.head.key("ad_personalization")
-            draft.head.string(answer)
+            draft.head.member("ad_user_data", answer)
+            draft.head.member("ad_personalization", answer)
             draft.head.endObject()
         }
         if self.options.includesDevice { self.writeDevice(of: event, into: &draft) }
@@ -172,29 +167,19 @@ struct GA4: Provider {
         var room = Limits.GA4.userPropertyCountMax
         var members = event.members(of: traits)
         draft.json.beginObject()
-        while let (key, value) = members.next(in: event) {
-            if event.tape[value].kind == .null {
-                draft.fixes.count(.dropNull)
-                continue
-            }
-            guard room > 0 else {
-                draft.fixes.count(.dropField)
-                continue
-            }
+        while let (key, value) = members.next(in: event, room: room, droppedTo: &draft.fixes) {
             guard draft.beginField(draft.key(key, of: event, rule: .userProperty)) else { continue }
             room -= 1
             draft.json.beginObject()
             draft.json.key("value")
             draft.scalarOrNestedString(
                 value, of: event, limit: Limits.GA4.userPropertyValueCharacterCountMax, unit: .utf16)
-            draft.json.key("timestamp_micros")
-            draft.json.integer(event.facts.time.milliseconds * 1000)
+            draft.json.member("timestamp_micros", event.facts.time.milliseconds * 1000)
             draft.json.endObject()
         }
         draft.json.endObject()
         if room < Limits.GA4.userPropertyCountMax {
-            draft.tail.key("user_properties")
-            draft.tail.verbatim(draft.json.output.bytes)
+            draft.tail.member("user_properties", verbatim: draft.json.output.bytes)
         }
         draft.restartRecord()
     }
@@ -249,20 +234,12 @@ struct GA4: Provider {
     private func writeFields(of event: borrowing MappedEvent, room: Int, into draft: inout Draft) {
         var room = room
         var fields = event.fields()
-        while let (key, value) = fields.next(in: event) {
-            let kind = event.tape[value].kind
-            if kind == .null {
-                draft.fixes.count(.dropNull)
-                continue
-            }
-            guard room > 0 else {
-                draft.fixes.count(.dropField)
-                continue
-            }
+        while let (key, value) = fields.next(in: event, room: room, droppedTo: &draft.fixes) {
             let name = draft.key(key, of: event, rule: .parameter)
             guard draft.beginField(name) else { continue }
             room -= 1
-            if kind == .array, JSONText.equals(name, isEscaped: false, "items"), Self.isListOfFlatObjects(value, event)
+            if event.tape[value].kind == .array, JSONText.equals(name, isEscaped: false, "items"),
+                Self.isListOfFlatObjects(value, event)
             {
                 self.writeItems(value, of: event, into: &draft)
             } else {

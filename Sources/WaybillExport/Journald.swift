@@ -101,15 +101,7 @@ struct Journald: Provider {
         }
         var room = room
         var fields = event.fields()
-        while let (key, value) = fields.next(in: event) {
-            if event.tape[value].kind == .null {
-                draft.fixes.count(.dropNull)
-                continue
-            }
-            guard room > 0 else {
-                draft.fixes.count(.dropField)
-                continue
-            }
+        while let (key, value) = fields.next(in: event, room: room, droppedTo: &draft.fixes) {
             room -= 1
             draft.json.output.append("WB_D_")
             let isEscaped = event.tape[key].traits.contains(.hasEscapes)

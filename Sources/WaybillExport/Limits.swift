@@ -128,14 +128,6 @@ package enum Limits {
         package static let cutNameCharacterCount = 31
     }
 
-    /// README files of the Flurry SDKs; enforced on wish, for nobody enforces them any more.
-    package enum Flurry {
-        package static let parameterCountMax = 10
-        package static let textCharacterCountMax = 255
-        package static let eventsPerSessionMax = 1000
-        package static let namesPerSessionMax = 100
-    }
-
     /// RFC 5424, sections 6 and 6.1.
     package enum Syslog {
         package static let appNameByteCountMax = 48

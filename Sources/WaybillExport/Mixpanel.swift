@@ -67,8 +67,7 @@ struct Mixpanel: Provider {
         }
         draft.json.key("properties")
         draft.json.beginObject()
-        draft.json.key("time")
-        draft.json.integer(event.facts.time.milliseconds)
+        draft.json.member("time", event.facts.time.milliseconds)
         var count = 1
         if let cause = self.writeIdentity(of: event, count: &count, into: &draft) { return .refused(cause) }
         count += self.writeContext(of: event, into: &draft)
@@ -104,8 +103,7 @@ struct Mixpanel: Provider {
         var user: TextSlice?
         if let cause = self.findSubject(of: event, &user, into: &draft) { return cause }
         self.writeSubject(user, key: "distinct_id", of: event, into: &draft)
-        draft.json.key("$insert_id")
-        draft.json.string(plain: id)
+        draft.json.member("$insert_id", plain: id)
         count += 2
         count += self.writeProperty("$device_id", event.text(.anon), into: &draft)
         count += self.writeProperty("$user_id", user, into: &draft)
@@ -169,8 +167,7 @@ struct Mixpanel: Provider {
             count += 1
         }
         count += self.writeOwnProperty("wb_log", event.text(.log), into: &draft)
-        draft.json.key("ip")
-        draft.json.string("0")
+        draft.json.member("ip", "0")
         count += self.writeOwnProperty("screen", event.text(.screen), into: &draft)
         count += self.writeOwnProperty("screen_class", event.text(.screenClass), into: &draft)
         return count + 1
@@ -196,19 +193,10 @@ struct Mixpanel: Provider {
     private func writeFields(of event: borrowing MappedEvent, room: Int, into draft: inout Draft) {
         var room = room
         var fields = event.fields()
-        while let (key, value) = fields.next(in: event) {
-            let kind = event.tape[value].kind
-            if kind == .null {
-                draft.fixes.count(.dropNull)
-                continue
-            }
-            guard room > 0 else {
-                draft.fixes.count(.dropField)
-                continue
-            }
+        while let (key, value) = fields.next(in: event, room: room, droppedTo: &draft.fixes) {
             guard self.beginField(key, of: event, into: &draft) else { continue }
             room -= 1
-            switch kind {
+            switch event.tape[value].kind {
             case .string:
                 let isEscaped = event.tape[value].traits.contains(.hasEscapes)
                 draft.string(

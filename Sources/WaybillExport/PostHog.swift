@@ -74,8 +74,7 @@ struct PostHog: Provider {
         case .action, .event, .meta:
             draft.eventName(event.name, limit: .max, unit: .utf16, isReserved: Self.isReserved)
         }
-        draft.json.key("uuid")
-        draft.json.string(plain: uuid)
+        draft.json.member("uuid", plain: uuid)
         draft.member("distinct_id", subject)
         draft.json.key("timestamp")
         draft.time(event.facts.time)
@@ -149,11 +148,9 @@ struct PostHog: Provider {
         draft.member("$os_version", event.text(.osVersion))
         draft.member("$app_version", event.text(.app))
         draft.member("$app_build", event.text(.build))
-        draft.json.key("$lib")
-        draft.json.string("waybill")
+        draft.json.member("$lib", "waybill")
         if isPersonless {
-            draft.json.key("$process_person_profile")
-            draft.json.bool(false)
+            draft.json.member("$process_person_profile", false)
         }
     }
 }

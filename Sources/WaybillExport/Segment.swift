@@ -84,8 +84,7 @@ struct Segment: Provider {
 
     /// Writes what stands behind the fields.
     private func writeEnd(of event: borrowing MappedEvent, id: UnsafeRawBufferPointer, into draft: inout Draft) {
-        draft.json.key("messageId")
-        draft.json.string(plain: id)
+        draft.json.member("messageId", plain: id)
         draft.member("anonymousId", event.text(.anon))
         draft.json.key("timestamp")
         draft.time(event.facts.time)
@@ -111,10 +110,8 @@ struct Segment: Provider {
         draft.member("locale", event.text(.lang))
         draft.json.key("library")
         draft.json.beginObject()
-        draft.json.key("name")
-        draft.json.string("waybill")
-        draft.json.key("version")
-        draft.json.string("1")
+        draft.json.member("name", "waybill")
+        draft.json.member("version", "1")
         draft.json.endObject()
         draft.json.endObject()
         draft.member("userId", event.text(.user))

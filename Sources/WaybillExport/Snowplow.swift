@@ -75,27 +75,21 @@ struct Snowplow: Provider {
         draft.moveToTail()
 
         draft.json.beginObject()
-        draft.json.key("e")
-        draft.json.string("ue")
-        draft.json.key("eid")
-        draft.json.string(plain: id)
+        draft.json.member("e", "ue")
+        draft.json.member("eid", plain: id)
         draft.json.key("dtm")
         self.writeTime(of: event, into: &draft)
         draft.json.key("ttm")
         self.writeTime(of: event, into: &draft)
-        draft.json.key("p")
-        draft.json.string("mob")
+        draft.json.member("p", "mob")
         draft.member("aid", event.bundle, limit: Limits.Snowplow.userIDCharacterCountMax)
-        draft.json.key("tna")
-        draft.json.string("waybill")
-        draft.json.key("tv")
-        draft.json.string("wb-1")
+        draft.json.member("tna", "waybill")
+        draft.json.member("tv", "wb-1")
         draft.member("duid", anon)
         draft.member("uid", user)
         draft.member("sid", event.text(.session), limit: Limits.Snowplow.deviceIDCharacterCountMax)
         draft.member("lang", event.text(.lang), limit: Limits.Snowplow.userIDCharacterCountMax)
-        draft.json.key("ue_pr")
-        draft.json.string(draft.tail.output.bytes)
+        draft.json.member("ue_pr", draft.tail.output.bytes)
         draft.json.endObject()
         guard draft.json.output.count < Limits.Snowplow.eventByteCountMax else {
             return .refused(
@@ -112,8 +106,7 @@ struct Snowplow: Provider {
 
     private func writeEnvelope(of event: borrowing MappedEvent, id: UnsafeRawBufferPointer, into draft: inout Draft) {
         draft.json.beginObject()
-        draft.json.key("schema")
-        draft.json.string(Self.envelope)
+        draft.json.member("schema", Self.envelope)
         draft.json.key("data")
         draft.json.beginObject()
         draft.json.key("schema")
@@ -142,8 +135,7 @@ struct Snowplow: Provider {
     /// Writes what the schema of screen views has; it takes no fields.
     private func writeScreen(of event: borrowing MappedEvent, id: UnsafeRawBufferPointer, into draft: inout Draft) {
         draft.json.beginObject()
-        draft.json.key("id")
-        draft.json.string(plain: id)
+        draft.json.member("id", plain: id)
         draft.member("name", event.text(.screen) ?? event.name)
         draft.member("previousName", event.text(.prev))
         draft.json.endObject()

@@ -40,10 +40,10 @@ package struct SnowplowSchemas {
     private mutating func add(
         _ line: UnsafeRawBufferPointer, _ tape: inout JSONTape, _ envelope: inout ByteBuilder
     ) {
-        guard Self.parse(line, &tape), let index = tape.firstValue(of: "ue_pr", in: 0) else { return }
+        guard tape.accepts(line), let index = tape.firstValue(of: "ue_pr", in: 0) else { return }
         envelope.removeAll()
         JSONText.unescape(tape.bytes(of: index), into: &envelope)
-        guard Self.parse(envelope.bytes, &tape), let data = tape.firstValue(of: "data", in: 0),
+        guard tape.accepts(envelope.bytes), let data = tape.firstValue(of: "data", in: 0),
             let schema = tape.firstValue(of: "schema", in: data), let members = tape.firstValue(of: "data", in: data),
             tape[members].kind == .object
         else { return }
@@ -65,7 +65,7 @@ package struct SnowplowSchemas {
     package mutating func add(draft: [UInt8], at path: String) {
         draft.withUnsafeBytes { bytes in
             var tape = JSONTape()
-            guard Self.parse(bytes, &tape), let properties = tape.firstValue(of: "properties", in: 0),
+            guard tape.accepts(bytes), let properties = tape.firstValue(of: "properties", in: 0),
                 tape[properties].kind == .object
             else { return }
             var members = tape.members(of: properties)
@@ -85,16 +85,6 @@ package struct SnowplowSchemas {
         }
     }
 
-    private static func parse(_ bytes: UnsafeRawBufferPointer, _ tape: inout JSONTape) -> Bool {
-        do throws(JSONError) {
-            try tape.parse(bytes)
-            return true
-        } catch {
-            // No record of ours, or an operator's own file: there is nothing to learn from it.
-            return false
-        }
-    }
-
     private static func type(of index: Int, _ tape: borrowing JSONTape) -> UInt8 {
         switch tape[index].kind {
         case .null: 1
@@ -111,45 +101,29 @@ package struct SnowplowSchemas {
     package func draft(at path: String) -> [UInt8] {
         let parts = path.split(separator: "/").map(String.init)
         precondition(parts.count == 4, "\(path) names no schema")
-        var json = JSONWriter()
-        json.beginObject()
-        json.key("$schema")
-        json.string("http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0#")
-        json.key("description")
-        json.string("Draft from events seen; tighten it before you put it into a registry.")
-        json.key("self")
-        json.beginObject()
-        json.key("vendor")
-        json.string(parts[0])
-        json.key("name")
-        json.string(parts[1])
-        json.key("format")
-        json.string(parts[2])
-        json.key("version")
-        json.string(parts[3])
-        json.endObject()
-        json.key("type")
-        json.string("object")
-        json.key("properties")
-        json.beginObject()
-        for (name, types) in (self.drafts[path] ?? [:]).sorted(by: { $0.key < $1.key }) {
-            var name = name
-            name.withUTF8 { json.key(UnsafeRawBufferPointer($0)) }
-            json.beginObject()
-            json.key("type")
-            json.beginArray()
-            for (bit, type) in Self.typeNames.enumerated() where types & (1 << bit) != 0 {
-                // Every integer is a number.
-                if bit == 2, types & 8 != 0 { continue }
-                json.string(type)
+        return JSONWriter.object { json in
+            json.member(
+                "$schema", "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0#")
+            json.member("description", "Draft from events seen; tighten it before you put it into a registry.")
+            json.member("self") { json in
+                json.member("vendor", parts[0])
+                json.member("name", parts[1])
+                json.member("format", parts[2])
+                json.member("version", parts[3])
             }
-            json.endArray()
-            json.endObject()
-        }
-        json.endObject()
-        json.key("additionalProperties")
-        json.bool(true)
-        json.endObject()
-        return Array(json.output.bytes) + [0x0A]
+            json.member("type", "object")
+            json.member("properties") { json in
+                for (name, types) in (self.drafts[path] ?? [:]).sorted(by: { $0.key < $1.key }) {
+                    // Every integer is a number.
+                    let known = types & 8 != 0 ? types & ~4 : types
+                    let names = Self.typeNames.enumerated().filter { known & (1 << $0.offset) != 0 }
+                    json.key(text: name)
+                    json.beginObject()
+                    json.member("type", array: names) { $0.string($1.element) }
+                    json.endObject()
+                }
+            }
+            json.member("additionalProperties", true)
+        } + [0x0A]
     }
 }

@@ -145,11 +145,7 @@ struct Syslog: Provider {
             while traits.next(in: event) != nil { draft.fixes.count(.dropField) }
         }
         var fields = event.fields()
-        while let (key, value) = fields.next(in: event) {
-            if event.tape[value].kind == .null {
-                draft.fixes.count(.dropNull)
-                continue
-            }
+        while let (key, value) = fields.next(in: event, droppedTo: &draft.fixes) {
             let start = draft.json.output.count
             draft.json.output.append(" d.")
             self.writeName(key, of: event, into: &draft)

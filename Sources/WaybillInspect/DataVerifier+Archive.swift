@@ -138,15 +138,20 @@ extension DataVerifier {
                 path: self.absolute(path), from: run.range.upperBound,
                 byteCount: try self.data.files.status(at: self.absolute(path))?.byteCount ?? 0, files: self.data.files)
         }
+        self.note(run, lineCount: count, checksum: nil, in: &archived)
+    }
+
+    /// Notes where the lines of a batch were found.
+    private func note(_ run: SourceRun, lineCount: Int, checksum: UInt32?, in archived: inout Archived) {
         let key = BatchKey(id: run.description.id, offset: run.offset)
         guard self.positions[key] != nil else {
-            archived.olderLineCount += count
+            archived.olderLineCount += lineCount
             return
         }
         archived.runs[key, default: []].append(
             Found(
                 stem: archived.stems.count - 1, range: run.range, lineCount: run.lineCount, receivedAt: run.receivedAt,
-                description: run.description, checksum: nil))
+                description: run.description, checksum: checksum))
     }
 
     // MARK: Sealed days
@@ -305,15 +310,7 @@ extension DataVerifier {
                     .different, stem + ".ndjson.gz", at: run.range.lowerBound, byteCount: run.range.count,
                     "the .sources say \(run.lineCount) lines, these are \(lineCount)"))
         }
-        let key = BatchKey(id: run.description.id, offset: run.offset)
-        guard self.positions[key] != nil else {
-            archived.olderLineCount += lineCount
-            return
-        }
-        archived.runs[key, default: []].append(
-            Found(
-                stem: archived.stems.count - 1, range: run.range, lineCount: run.lineCount, receivedAt: run.receivedAt,
-                description: run.description, checksum: checksum))
+        self.note(run, lineCount: lineCount, checksum: checksum, in: &archived)
     }
 
     /// Lines up to `end`; stands behind the line that reaches it.

@@ -304,15 +304,18 @@ extension DataVerifier {
     private mutating func verifyDay(_ folder: String) throws(FileSystemError) {
         let path = Path.join(folder, DayFolder.manifestName)
         guard let bytes = try self.data.files.contents(of: self.absolute(path)) else { return }
-        guard let parts = DayParts(bytes) else {
+        guard let manifest = ExportDayManifest(json: bytes) else {
             return self.report.add(
                 Problem(.damaged, path, at: 0, byteCount: bytes.count, "no manifest can be read in it"))
         }
-        for part in parts.digests {
+        for part in manifest.parts {
             let stem = part.name.prefix { $0 != "." }
             let own = try self.data.files.contents(of: self.absolute("\(folder)/\(stem).manifest.json"))
-            guard own.flatMap({ ManifestFacts($0) })?.sha256 != part.sha256 else { continue }
-            self.report.add(Problem(.disagreement, path, "\(part.name) has another SHA-256, or no manifest of its own"))
+                .flatMap(PartManifest.init(json:))
+            let isThere = try self.data.files.status(at: self.absolute("\(folder)/\(part.name)")) != nil
+            if isThere, own.map({ ExportDayManifest.Part(name: part.name, $0) }) == part { continue }
+            self.report.add(
+                Problem(.disagreement, path, "what it says of \(part.name) is not what the part's own manifest says"))
         }
     }
 
@@ -355,7 +358,7 @@ extension DataVerifier {
     private mutating func verify(
         _ manifest: [UInt8], _ path: String, _ part: String, _ ids: PartIDs
     ) throws(FileSystemError) {
-        guard let facts = ManifestFacts(manifest) else {
+        guard let facts = PartManifest(json: manifest) else {
             self.report.add(Problem(.damaged, path, at: 0, byteCount: manifest.count, "no manifest can be read in it"))
             return
         }
@@ -364,11 +367,11 @@ extension DataVerifier {
             self.report.add(
                 Problem(.different, part, "its SHA-256 is \(digest), its manifest says \(facts.sha256)"))
         }
-        if facts.records != ids.recordCount || facts.events != ids.eventCount {
+        if facts.recordCount != ids.recordCount || facts.eventCount != ids.eventCount {
             self.report.add(
                 Problem(
                     .disagreement, path,
-                    "it says \(facts.records) records and \(facts.events) events, the .ids name \(ids.recordCount) and "
+                    "it says \(facts.recordCount) records and \(facts.eventCount) events, the .ids name \(ids.recordCount) and "
                         + "\(ids.eventCount)"))
         }
         let first = ids.first.split(separator: ",").first.map(String.init) ?? ""
@@ -535,98 +538,10 @@ extension DataVerifier {
     }
 
     private mutating func digest(of path: String) throws(FileSystemError) -> String? {
-        guard let status = try self.data.files.status(at: self.absolute(path)) else {
+        guard try self.data.files.status(at: self.absolute(path)) != nil else {
             self.report.add(Problem(.missing, path, "its manifest is there, and it is not"))
             return nil
         }
-        let file = try self.data.files.open(self.absolute(path), .read)
-        defer { self.data.files.close(file) }
-        var digest = SHA256Digest()
-        try self.data.files.visit(file, 0..<status.byteCount) { (piece) throws(FileSystemError) in digest.update(piece)
-        }
-        return digest.finish()
-    }
-}
-
-/// The parts that a day's manifest names.
-private struct DayParts {
-    var digests: [(name: String, sha256: String)] = []
-
-    /// `nil` for what is no manifest of a day.
-    init?(_ bytes: [UInt8]) {
-        let digests = bytes.withUnsafeBytes { buffer -> [(name: String, sha256: String)]? in
-            var tape = JSONTape()
-            do throws(JSONError) {
-                try tape.parse(buffer)
-            } catch {
-                return nil
-            }
-            guard let parts = tape.firstValue(of: "parts", in: 0), tape[parts].kind == .array else { return nil }
-            var found: [(name: String, sha256: String)] = []
-            var index = parts + 1
-            while index < Int(tape[parts].next) {
-                if let name = tape.firstValue(of: "name", in: index),
-                    let hash = tape.firstValue(of: "sha256", in: index)
-                {
-                    found.append((JSONText.string(tape.bytes(of: name)), JSONText.string(tape.bytes(of: hash))))
-                }
-                index = Int(tape[index].next)
-            }
-            return found
-        }
-        guard let digests else { return nil }
-        self.digests = digests
-    }
-}
-
-/// What a manifest says that can be held against files.
-struct ManifestFacts {
-    let provider: String
-    let env: String
-    let day: String
-    let records: Int
-    let events: Int
-    let firstID: String
-    let lastID: String
-    let sha256: String
-
-    /// `nil` for what is no manifest.
-    init?(_ bytes: [UInt8]) {
-        let facts = bytes.withUnsafeBytes { buffer -> ManifestFacts? in
-            var tape = JSONTape()
-            do throws(JSONError) {
-                try tape.parse(buffer)
-            } catch {
-                return nil
-            }
-            func text(_ name: StaticString) -> String? {
-                guard let index = tape.firstValue(of: name, in: 0) else { return nil }
-                let text = String(decoding: tape.bytes(of: index), as: UTF8.self)
-                return text.hasPrefix("\"") ? String(text.dropFirst().dropLast()) : text
-            }
-            guard let provider = text("provider"), let env = text("env"), let day = text("day"),
-                let records = text("records").flatMap({ Int($0) }), let events = text("events").flatMap({ Int($0) }),
-                let first = text("first_id"), let last = text("last_id"), let sha256 = text("sha256")
-            else { return nil }
-            return ManifestFacts(
-                provider: provider, env: env, day: day, records: records, events: events, firstID: first, lastID: last,
-                sha256: sha256)
-        }
-        guard let facts else { return nil }
-        self = facts
-    }
-
-    private init(
-        provider: String, env: String, day: String, records: Int, events: Int, firstID: String, lastID: String,
-        sha256: String
-    ) {
-        self.provider = provider
-        self.env = env
-        self.day = day
-        self.records = records
-        self.events = events
-        self.firstID = firstID
-        self.lastID = lastID
-        self.sha256 = sha256
+        return try SHA256Digest.ofFile(self.absolute(path), self.data.files)
     }
 }

@@ -161,43 +161,40 @@ extension Inspector {
 
     mutating func inspectDayManifest(_ path: String, _ status: FileStatus) throws(FileSystemError) {
         let bytes = try self.files.contents(of: path, byteCountMax: 32 << 20) ?? []
-        if let manifest = bytes.withUnsafeBytes({ DayManifest(json: $0) }) {
+        if let manifest = DayManifest(json: bytes) {
             return self.item(
                 InspectItem("day").with("revision", manifest.revision).with("day", manifest.day.description)
                     .with("lines", manifest.lineCount).with("bytes", manifest.byteCount)
                     .with("files", manifest.files.count).with("sealed_at", manifest.sealedAt.text))
         }
-        guard let facts = ExportManifestFacts(bytes, name: "") else {
+        guard let manifest = ExportDayManifest(json: bytes) else {
             return self.damage(
                 path, at: 0, byteCount: status.byteCount, "no manifest can be read in it",
                 keeps: "it; the day's next seal makes it anew")
         }
         self.item(
-            InspectItem("day").with("revision", facts.revision).with("records", facts.recordCount)
-                .with("events", facts.eventCount).with("parts", facts.partNames.count))
+            InspectItem("day").with("revision", manifest.revision).with("records", manifest.totals.recordCount)
+                .with("events", manifest.totals.eventCount).with("parts", manifest.parts.count))
     }
 
     mutating func inspectManifest(_ path: String, _ status: FileStatus) throws(FileSystemError) {
         let bytes = try self.files.contents(of: path) ?? []
-        guard let facts = ManifestFacts(bytes) else {
+        guard let manifest = PartManifest(json: bytes) else {
             self.damage(
                 path, at: 0, byteCount: bytes.count, "no manifest can be read in it",
                 keeps: "the part; make its day again with waybill replay")
             return
         }
         self.item(
-            InspectItem("manifest").with("provider", facts.provider).with("env", facts.env).with("day", facts.day)
-                .with("records", facts.records).with("events", facts.events).with("sha256", facts.sha256))
+            InspectItem("manifest").with("provider", manifest.provider).with("env", manifest.env)
+                .with("day", manifest.day.description).with("records", manifest.recordCount)
+                .with("events", manifest.eventCount).with("sha256", manifest.sha256))
         let stem = path.dropLast(".manifest.json".utf8.count)
         for suffix in Self.recordSuffixes {
             let part = stem + suffix
             guard let length = try self.files.status(at: String(part))?.byteCount else { continue }
-            let file = try self.files.open(String(part), .read)
-            defer { self.files.close(file) }
-            var digest = SHA256Digest()
-            try self.files.visit(file, 0..<length) { (piece) throws(FileSystemError) in digest.update(piece) }
-            let own = digest.finish()
-            if own != facts.sha256 {
+            let own = try SHA256Digest.ofFile(String(part), self.files)
+            if own != manifest.sha256 {
                 self.damage(
                     String(part), at: 0, byteCount: length, "its SHA-256 is \(own), not that of its manifest",
                     keeps: "it as it is; make its day again with waybill replay")

@@ -105,6 +105,16 @@ package struct JSONTape: ~Copyable {
         self.count = parser.count
     }
 
+    /// Replaces the tape with the entries of one object; for anything else returns `false` and empties the tape.
+    package mutating func accepts(_ bytes: UnsafeRawBufferPointer, from start: Int = 0) -> Bool {
+        do throws(JSONError) {
+            try self.parse(bytes, from: start)
+            return true
+        } catch {
+            return false
+        }
+    }
+
     /// Adds the entries of one object stored after the line, and returns its index.
     ///
     /// - Parameters:

@@ -114,6 +114,12 @@ package struct JSONWriter: ~Copyable {
         self.needsComma = false
     }
 
+    /// Writes a key, with escapes where needed.
+    package mutating func key(text name: String) {
+        var name = name
+        name.withUTF8 { self.key(UnsafeRawBufferPointer($0)) }
+    }
+
     /// Writes UTF-8 text as a string, with escapes where needed.
     @inlinable
     package mutating func string(_ text: UnsafeRawBufferPointer) {
@@ -147,11 +153,13 @@ package struct JSONWriter: ~Copyable {
         self.string(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
 
+    @usableFromInline
     package mutating func string(_ text: String) {
         var text = text
         text.withUTF8 { self.string(UnsafeRawBufferPointer($0)) }
     }
 
+    @usableFromInline
     package mutating func integer(_ value: Int64) {
         self.separate()
         self.output.append(decimal: value)
@@ -187,5 +195,135 @@ package struct JSONWriter: ~Copyable {
     @inlinable
     package mutating func bool(_ value: Bool) {
         self.verbatim(value ? "true" : "false")
+    }
+}
+
+/// A key and its value.
+extension JSONWriter {
+    @inlinable
+    @inline(__always)
+    package mutating func member(_ name: StaticString, _ text: UnsafeRawBufferPointer) {
+        self.key(name)
+        self.string(text)
+    }
+
+    @inlinable
+    @inline(__always)
+    package mutating func member(_ name: StaticString, plain body: UnsafeRawBufferPointer) {
+        self.key(name)
+        self.string(plain: body)
+    }
+
+    @inlinable
+    @inline(__always)
+    package mutating func member(_ name: StaticString, _ text: StaticString) {
+        self.key(name)
+        self.string(text)
+    }
+
+    @inlinable
+    @inline(__always)
+    package mutating func member(_ name: StaticString, _ text: String) {
+        self.key(name)
+        self.string(text)
+    }
+
+    @inlinable
+    @inline(__always)
+    package mutating func member(_ name: StaticString, _ value: Int64) {
+        self.key(name)
+        self.integer(value)
+    }
+
+    @inlinable
+    @inline(__always)
+    package mutating func member(_ name: StaticString, _ value: Int) {
+        self.key(name)
+        self.integer(Int64(value))
+    }
+
+    @inlinable
+    @inline(__always)
+    package mutating func member(_ name: StaticString, _ value: Bool) {
+        self.key(name)
+        self.bool(value)
+    }
+
+    /// Writes a finished value: a number as it was read, `true`, a whole object.
+    @inlinable
+    @inline(__always)
+    package mutating func member(_ name: StaticString, verbatim json: UnsafeRawBufferPointer) {
+        self.key(name)
+        self.verbatim(json)
+    }
+
+    @inlinable
+    @inline(__always)
+    package mutating func member(_ name: StaticString, verbatim json: StaticString) {
+        self.key(name)
+        self.verbatim(json)
+    }
+
+    /// Writes a text, or `null`.
+    package mutating func member(_ name: StaticString, _ text: String?) {
+        self.key(name)
+        if let text { self.string(text) } else { self.null() }
+    }
+
+    /// Writes a number, or `null`.
+    package mutating func member(_ name: StaticString, _ value: Int?) {
+        self.key(name)
+        if let value { self.integer(Int64(value)) } else { self.null() }
+    }
+
+    /// Writes counts as an object, sorted by name.
+    package mutating func member(_ name: StaticString, _ counts: [String: Int]) {
+        self.key(name)
+        self.beginObject()
+        for (name, count) in counts.sorted(by: { $0.key < $1.key }) {
+            self.key(text: name)
+            self.integer(Int64(count))
+        }
+        self.endObject()
+    }
+
+    /// Writes an array.
+    package mutating func member<Element>(
+        _ name: StaticString, array elements: some Sequence<Element>, _ write: (inout JSONWriter, Element) -> Void
+    ) {
+        self.key(name)
+        self.beginArray()
+        for element in elements { write(&self, element) }
+        self.endArray()
+    }
+
+    /// Writes an array of objects.
+    ///
+    /// - Parameter write: the members of one.
+    package mutating func member<Element>(
+        _ name: StaticString, objects elements: some Sequence<Element>, _ write: (inout JSONWriter, Element) -> Void
+    ) {
+        self.member(name, array: elements) { json, element in
+            json.beginObject()
+            write(&json, element)
+            json.endObject()
+        }
+    }
+
+    /// Writes an object.
+    package mutating func member(_ name: StaticString, _ write: (inout JSONWriter) -> Void) {
+        self.key(name)
+        self.beginObject()
+        write(&self)
+        self.endObject()
+    }
+
+    /// One object as bytes.
+    package static func object(_ write: (inout JSONWriter) -> Void) -> [UInt8] {
+        var json = JSONWriter()
+        json.beginObject()
+        write(&json)
+        json.endObject()
+        return Array(json.output.bytes)
     }
 }

@@ -101,20 +101,14 @@ struct GroupWriter {
 
     /// Appends the group to the file in as few system calls as possible.
     func write(to file: FileID, files: some FileSystem) throws(FileSystemError) {
-        var failure: FileSystemError?
-        self.lines.withUnsafeBytes { lines in
+        try self.lines.withBytes { (lines) throws(FileSystemError) in
             let vector = self.pieces.map { piece in
                 switch piece {
                 case .lines(let range): UnsafeRawBufferPointer(rebasing: lines[range])
                 case .payload(let payload): payload.bytes
                 }
             }
-            do throws(FileSystemError) {
-                try files.writeAll(file, vector: vector)
-            } catch {
-                failure = error
-            }
+            try files.writeAll(file, vector: vector)
         }
-        if let failure { throw failure }
     }
 }

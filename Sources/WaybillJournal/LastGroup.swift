@@ -90,15 +90,7 @@ struct LastGroup {
         _ file: FileID, from offset: Int, byteCount: Int, _ files: some FileSystem
     ) throws(FileSystemError) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: byteCount)
-        var result: Result<Int, FileSystemError> = .success(0)
-        bytes.withUnsafeMutableBytes { buffer in
-            do throws(FileSystemError) {
-                result = .success(try files.readFully(file, at: offset, into: buffer))
-            } catch {
-                result = .failure(error)
-            }
-        }
-        bytes.removeLast(bytes.count - (try result.get()))
+        bytes.removeLast(bytes.count - (try files.readFully(file, at: offset, into: &bytes)))
         return bytes
     }
 }

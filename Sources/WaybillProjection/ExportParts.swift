@@ -51,8 +51,8 @@ struct PartStanding: Hashable {
         return next
     }
 
-    var totals: ExportDayManifest.Totals {
-        ExportDayManifest.Totals(
+    var totals: ExportTotals {
+        ExportTotals(
             recordCount: self.recordCount, eventCount: self.eventCount, fixes: self.fixes, dead: self.dead)
     }
 
@@ -77,13 +77,15 @@ struct PartStanding: Hashable {
     /// Reads ``text``; `nil` for anything else.
     init?(text: String) {
         self.number = -1
-        for field in text.split(separator: " ") {
-            guard let equals = field.firstIndex(of: "=") else { return nil }
-            let key = String(field[..<equals])
-            let value = String(field[field.index(after: equals)...])
+        // By bytes: an id may begin with a mark that is one character with what is before it.
+        for field in text.utf8.split(separator: UInt8(ascii: " ")) {
+            guard let equals = field.firstIndex(of: UInt8(ascii: "=")) else { return nil }
+            let key = String(Substring(field[..<equals]))
+            let value = Substring(field[field.index(after: equals)...])
             switch key {
-            case "first": self.firstID = PercentText.decode(value)
-            case "last": self.lastID = PercentText.decode(value)
+            case "first", "last":
+                guard let id = PercentText.decode(value) else { return nil }
+                if key == "first" { self.firstID = id } else { self.lastID = id }
             default:
                 guard let number = Int(value), Self.range(of: key).contains(number) else { return nil }
                 self.take(key, number)
@@ -132,39 +134,6 @@ struct PartStanding: Hashable {
     mutating func add(_ fixes: FixCounts) {
         guard fixes.total > 0 else { return }
         for code in FixCode.allCases where fixes[code] > 0 { self.fixes[code.rawValue, default: 0] += fixes[code] }
-    }
-}
-
-/// Any text as letters, digits and `%XX`.
-enum PercentText {
-    static func encode(_ text: String) -> String {
-        var result = ""
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
-                result.unicodeScalars.append(Unicode.Scalar(byte))
-            default:
-                result += "%" + Hexadecimal.text(byte, digitCount: 2)
-            }
-        }
-        return result
-    }
-
-    static func decode(_ text: String) -> String {
-        var bytes: [UInt8] = []
-        var rest = Array(text.utf8)[...]
-        while let byte = rest.popFirst() {
-            if byte == UInt8(ascii: "%"), rest.count >= 2,
-                let value = UInt8(String(decoding: rest.prefix(2), as: UTF8.self), radix: 16)
-            {
-                bytes.append(value)
-                rest.removeFirst(2)
-            } else {
-                bytes.append(byte)
-            }
-        }
-        return String(decoding: bytes, as: UTF8.self)
     }
 }
 

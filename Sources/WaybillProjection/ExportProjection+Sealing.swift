@@ -33,14 +33,14 @@ extension ExportProjection {
     /// - Returns: the days, with what was refused in an open part without a record.
     mutating func closeDueDays(
         _ moment: SealMoment
-    ) throws(FileSystemError) -> [(key: PartSink.Key, rest: ExportDayManifest.Totals)] {
-        var days: [(key: PartSink.Key, rest: ExportDayManifest.Totals)] = []
+    ) throws(FileSystemError) -> [(key: PartSink.Key, rest: ExportTotals)] {
+        var days: [(key: PartSink.Key, rest: ExportTotals)] = []
         let due = self.openDays.due(moment).sorted { self.path($0) < self.path($1) }
         for key in due.prefix(Self.sealCountMax) {
             let index = self.sink.index(of: key)
             try self.release(index, key)
             guard let part = self.sink.partitions[index].chunks.last?.part else { continue }
-            var rest = ExportDayManifest.Totals()
+            var rest = ExportTotals()
             if part.recordCount > 0 {
                 try self.closePart(part, key, zone: self.options.zone.name)
             } else {
@@ -55,40 +55,41 @@ extension ExportProjection {
 
     /// The manifest of a day whose parts are all closed, those of this checkpoint included.
     func dayManifest(
-        _ key: PartSink.Key, _ rest: ExportDayManifest.Totals, at time: WallTime
+        _ key: PartSink.Key, _ rest: ExportTotals, at time: WallTime
     ) throws(FileSystemError) -> ExportDayManifest {
         let directory = Path.join(self.root, self.path(key))
-        let old = try self.facts(Path.join(directory, DayFolder.manifestName), name: "")
+        let old = try self.dayManifest(in: directory)
         let revision = self.sink.partitions[self.sink.index(known: key)].chunks.last?.part.revision ?? 1
-        var manifest = ExportDayManifest(revision: revision, sealedAt: time)
+        var manifest = ExportDayManifest(self.options, key, revision: revision, sealedAt: time)
         if let old { manifest.totals = old.totals }
         manifest.totals.add(rest)
-        let counted = Set(old?.partNames ?? [])
-        var facts: [ExportManifestFacts] = []
+        let counted = Set(old?.parts.map(\.name) ?? [])
+        var parts: [String: PartManifest] = [:]
         if try self.files.status(at: directory) != nil {
             for name in try self.files.list(directory) where name.hasSuffix(".manifest.json") {
                 let part = "\(name.dropLast(".manifest.json".utf8.count)).\(self.description.fileExtension)"
-                if let found = try self.facts(Path.join(directory, name), name: part) { facts.append(found) }
+                parts[part] = try self.files.contents(of: Path.join(directory, name)).flatMap(PartManifest.init(json:))
             }
         }
         for part in self.closing where Path.parent(of: part.path) == self.path(key) {
             let name = "\(Path.name(of: part.path)).\(self.description.fileExtension)"
-            facts.removeAll { $0.part.name == name }
-            if let found = ExportManifestFacts(Array(part.manifest.utf8), name: name) { facts.append(found) }
+            parts[name] = PartManifest(json: Array(part.manifest.utf8))
         }
-        for found in facts.sorted(by: { Self.number($0) < Self.number($1) }) {
-            manifest.parts.append(found.part)
-            if !counted.contains(found.part.name) { manifest.totals.add(found.totals) }
+        for (name, part) in parts.sorted(by: { Self.number($0.key) < Self.number($1.key) }) {
+            manifest.parts.append(ExportDayManifest.Part(name: name, part))
+            if !counted.contains(name) { manifest.totals.add(part.totals) }
         }
         return manifest
     }
 
-    private static func number(_ facts: ExportManifestFacts) -> Int {
-        PartitionPath.partNumber(of: facts.part.name) ?? .max
+    private static func number(_ part: String) -> Int {
+        PartitionPath.partNumber(of: part) ?? .max
     }
 
-    private func facts(_ path: String, name: String) throws(FileSystemError) -> ExportManifestFacts? {
-        try self.files.contents(of: path).flatMap { ExportManifestFacts($0, name: name) }
+    /// What the last seal of a day said; `nil` before the first.
+    func dayManifest(in directory: String) throws(FileSystemError) -> ExportDayManifest? {
+        try self.files.contents(of: Path.join(directory, DayFolder.manifestName))
+            .flatMap(ExportDayManifest.init(json:))
     }
 
     /// Writes the manifests of days that the checkpoint calls sealed.
@@ -104,10 +105,10 @@ extension ExportProjection {
             try self.files.synchronize(success)
             try self.files.synchronizeDirectory(directory)
             try self.state.commit([key: String?.none])
-            let facts = ExportManifestFacts(Array(manifest.utf8), name: "")
+            let written = ExportDayManifest(json: Array(manifest.utf8))
             self.sealed.append(
                 SealedDay(
-                    path: folder, revision: facts?.revision ?? 0, lineCount: facts?.totals.recordCount ?? 0,
+                    path: folder, revision: written?.revision ?? 0, lineCount: written?.totals.recordCount ?? 0,
                     byteCount: 0))
         }
     }
@@ -117,9 +118,8 @@ extension ExportProjection {
     mutating func findOpenDays() throws(FileSystemError) {
         self.openDays = OpenDays(self.cutOff)
         for (key, standing) in self.sink.standings.sorted(by: { self.path($0.key) < self.path($1.key) }) {
-            let manifest = Path.join(Path.join(self.root, self.path(key)), DayFolder.manifestName)
-            if let facts = try self.facts(manifest, name: ""), facts.revision > standing.revision {
-                let directory = Path.parent(of: manifest)
+            let directory = Path.join(self.root, self.path(key))
+            if let sealed = try self.dayManifest(in: directory), sealed.revision > standing.revision {
                 for name in [DayFolder.successName, DayFolder.manifestName]
                 where try self.files.status(at: Path.join(directory, name)) != nil {
                     try self.files.unlink(Path.join(directory, name))

@@ -4,8 +4,6 @@ package import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
 
-internal import WaybillJSON
-
 /// Writes one provider's records into the parts of each environment and day.
 ///
 ///     exports/ga4/env=prod/date=2026-11-20/part-00000.ndjson          records, in the order of the journal
@@ -146,7 +144,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package mutating func recover() throws(FileSystemError) -> ProjectionRecovery {
         self.closing = []
         self.touchedKeys = []
-        self.exporter = Exporter(self.options, checkpoint: self.state.entries)
+        self.exporter = Exporter(self.options)
         self.description = self.exporter.description
         self.cutOff = CutOff(zone: self.options.zone, secondOfDay: self.options.cutOffSecond)
         try self.state.settle()
@@ -161,10 +159,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             _ = try self.recoverFiles()
         }
         try self.finishClosing()
-        if let note = try self.turnOver() {
-            notes.append(note)
-            self.exporter = Exporter(self.options, checkpoint: self.state.entries)
-        }
+        if let note = try self.turnOver() { notes.append(note) }
         try self.finishSeals()
         self.lines = self.checkpointedLines
         self.sink.reset(to: self.checkpointedStandings, self.exporter)
@@ -295,7 +290,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             changes[Self.changedKey] = .some(self.state.entries["position"] ?? "0")
         }
         changes.merge(self.optionEntries) { _, new in new }
-        for key in self.state.entries.keys where Exporter.isCheckpointKey(key) { changes.updateValue(nil, forKey: key) }
         try self.state.commit(changes)
         self.set.checkpointCommitted()
         self.closing = []
@@ -468,28 +462,14 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         _ part: PartStanding, _ path: String, _ records: FileSet<Files>.Index, _ ids: FileSet<Files>.Index,
         key: PartSink.Key, zone: String
     ) throws(FileSystemError) {
-        let digest = try self.digest(of: self.set.path(of: records))
-        let manifest = ExportManifest(
+        let digest = try SHA256Digest.ofFile(self.set.path(of: records), self.files)
+        let manifest = PartManifest(
             provider: self.options.provider, zone: zone, env: key.env, day: key.day, part: part, sha256: digest)
-        self.closing.append(ClosedPart(path: path, manifest: manifest.json, records: records, ids: ids))
+        self.closing.append(
+            ClosedPart(
+                path: path, manifest: String(decoding: manifest.json, as: UTF8.self), records: records, ids: ids))
         self.set.release(records)
         self.set.release(ids)
-    }
-
-    private func digest(of path: String) throws(FileSystemError) -> String {
-        let file = try self.files.open(path, .read)
-        defer { self.files.close(file) }
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
-        defer { buffer.deallocate() }
-        var hash = SHA256Digest()
-        var offset = 0
-        while true {
-            let count = try self.files.readFully(file, at: offset, into: buffer)
-            if count == 0 { break }
-            hash.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            offset += count
-        }
-        return hash.finish()
     }
 
     // MARK: Checkpoints
@@ -497,15 +477,14 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package mutating func checkpoint(
         at position: JournalPosition, sealing moment: SealMoment?
     ) throws(FileSystemError) {
-        var days: [(key: PartSink.Key, rest: ExportDayManifest.Totals)] = []
+        var days: [(key: PartSink.Key, rest: ExportTotals)] = []
         if let moment { days = try self.closeDueDays(moment) }
         var changes = try self.set.synchronize()
         changes.merge(self.optionEntries) { _, new in new }
-        changes.merge(self.exporter.takeCheckpointChanges()) { _, new in new }
         for part in self.closing { changes[Self.closedPrefix + part.path] = .some(part.manifest) }
         for day in days {
             let manifest = try self.dayManifest(day.key, day.rest, at: moment?.now ?? WallTime(milliseconds: 0))
-            changes[Self.sealPrefix + self.path(day.key)] = .some(manifest.json(self.options, day.key))
+            changes[Self.sealPrefix + self.path(day.key)] = .some(String(decoding: manifest.json, as: UTF8.self))
         }
         for key in self.touchedKeys {
             guard let standing = self.sink.partitions.last(where: { $0.key == key })?.chunks.last?.part else {

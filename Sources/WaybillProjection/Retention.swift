@@ -86,20 +86,14 @@ struct DeletionRecord<Files: FileSystem> {
 
     /// What the record says of a day.
     static func line(_ day: DeletedDay, at time: WallTime) -> String {
-        var json = JSONWriter()
-        json.beginObject()
-        json.key("day")
-        json.string(day.path)
-        json.key("lines")
-        json.integer(Int64(day.lineCount))
-        json.key("bytes")
-        json.integer(Int64(day.byteCount))
-        json.key("why")
-        json.string(day.reason.rawValue)
-        json.key("at")
-        json.string(time.text)
-        json.endObject()
-        return String(decoding: json.output.bytes, as: UTF8.self)
+        let json = JSONWriter.object { json in
+            json.member("day", day.path)
+            json.member("lines", day.lineCount)
+            json.member("bytes", day.byteCount)
+            json.member("why", day.reason.rawValue)
+            json.member("at", time.text)
+        }
+        return String(decoding: json, as: UTF8.self)
     }
 
     /// Deletes the folders that a checkpoint says are to be deleted, and records it; done twice it changes nothing.
@@ -210,9 +204,7 @@ extension ExportProjection {
 
     private mutating func delete(_ day: DeletedDay, _ now: WallTime) throws(FileSystemError) -> DeletedDay {
         typealias Record = DeletionRecord<Files>
-        let manifest = try self.files.contents(
-            of: Path.join(Path.join(self.root, day.path), DayFolder.manifestName))
-        let records = manifest.flatMap { ExportManifestFacts($0, name: "") }?.totals.recordCount ?? 0
+        let records = try self.dayManifest(in: Path.join(self.root, day.path))?.totals.recordCount ?? 0
         let deletion = DeletedDay(path: day.path, reason: day.reason, lineCount: records, byteCount: 0)
         var changes: [String: String?] = [Record.keyPrefix + day.path: Record.line(deletion, at: now)]
         changes.updateValue(nil, forKey: Self.partPrefix + day.path)

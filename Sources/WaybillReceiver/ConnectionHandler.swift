@@ -183,7 +183,9 @@ package final class ConnectionHandler: ChannelInboundHandler {
         }
         let decoded: (message: Message, byteCount: Int)?
         do throws(WireError) {
-            decoded = try Self.decode(buffer)
+            decoded = try buffer.withUnsafeReadableBytes { (bytes) throws(WireError) in
+                try Message.decode(prefixOf: bytes)
+            }
         } catch {
             let code: ErrorCode = error == .lineTooLong ? .limit : .syntax
             self.perform(self.session.refuse(code, text: error.text), context)
@@ -194,18 +196,6 @@ package final class ConnectionHandler: ChannelInboundHandler {
         if self.session.isReady { self.setDeadline(after: self.shared.timeouts.idle, context) }
         if let action = self.session.receive(message) { self.perform(action, context) }
         return true
-    }
-
-    private static func decode(_ buffer: ByteBuffer) throws(WireError) -> (message: Message, byteCount: Int)? {
-        var result: Result<(message: Message, byteCount: Int)?, WireError> = .success(nil)
-        buffer.withUnsafeReadableBytes { bytes in
-            do throws(WireError) {
-                result = .success(try Message.decode(prefixOf: bytes))
-            } catch {
-                result = .failure(error)
-            }
-        }
-        return try result.get()
     }
 
     // MARK: Actions

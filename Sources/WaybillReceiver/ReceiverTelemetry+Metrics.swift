@@ -81,36 +81,26 @@ extension ReceiverTelemetry {
         of projections: [(key: String, value: ProjectionStanding)], _ end: JournalPosition, to page: inout MetricsPage
     ) {
         page.add(
-            "waybill_projection_read_lines_total", .counter, "Lines a projection has read, as of its last checkpoint."
-        ) { family in
-            for (name, standing) in projections { family.sample(standing.tally.lineCount, [("projection", name)]) }
-        }
+            "waybill_projection_read_lines_total", .counter, "Lines a projection has read, as of its last checkpoint.",
+            for: projections
+        ) { $0.tally.lineCount }
         page.add(
             "waybill_projection_lines_total", .counter, "What became of them; held ones have a metric of their own."
         ) { family in
             for (name, standing) in projections { Self.addOutcomes(standing.tally, of: name, to: &family) }
         }
         page.add(
-            "waybill_projection_held_lines", .gauge, "Events held since the start, less those that were released."
-        ) { family in
-            for (name, standing) in projections where name != "archive" {
-                family.sample(standing.tally.held, [("projection", name)])
-            }
-        }
+            "waybill_projection_held_lines", .gauge, "Events held since the start, less those that were released.",
+            for: projections.filter { $0.key != "archive" }
+        ) { $0.tally.held }
         page.add(
-            "waybill_projection_unaccounted_lines", .gauge, "Lines read, less what became of them; 0, or a defect."
-        ) { family in
-            for (name, standing) in projections {
-                family.sample(standing.tally.unaccountedLineCount, [("projection", name)])
-            }
-        }
+            "waybill_projection_unaccounted_lines", .gauge, "Lines read, less what became of them; 0, or a defect.",
+            for: projections
+        ) { $0.tally.unaccountedLineCount }
         page.add(
-            "waybill_projection_pending_bytes", .gauge, "Bytes of the journal behind a projection's last checkpoint."
-        ) { family in
-            for (name, standing) in projections {
-                family.sample(max(0, end.rawValue - standing.position.rawValue), [("projection", name)])
-            }
-        }
+            "waybill_projection_pending_bytes", .gauge, "Bytes of the journal behind a projection's last checkpoint.",
+            for: projections
+        ) { max(0, end.rawValue - $0.position.rawValue) }
     }
 
     private static func addOutcomes(_ tally: ProjectionTally, of name: String, to family: inout MetricsPage.Family) {
@@ -130,14 +120,27 @@ extension ReceiverTelemetry {
     private static func addWork(
         of projections: [(key: String, value: ProjectionStanding)], to page: inout MetricsPage
     ) {
-        page.add("waybill_projection_failures_total", .counter, "Times the disk refused a projection.") { family in
-            for (name, standing) in projections { family.sample(standing.failureCount, [("projection", name)]) }
+        page.add(
+            "waybill_projection_failures_total", .counter, "Times the disk refused a projection.", for: projections
+        ) { $0.failureCount }
+        page.add("waybill_sealed_days_total", .counter, "Days sealed, each revision by itself.", for: projections) {
+            $0.sealedDayCount
         }
-        page.add("waybill_sealed_days_total", .counter, "Days sealed, each revision by itself.") { family in
-            for (name, standing) in projections { family.sample(standing.sealedDayCount, [("projection", name)]) }
+        page.add("waybill_deleted_days_total", .counter, "Sealed days that the retention let go.", for: projections) {
+            $0.deletedDayCount
         }
-        page.add("waybill_deleted_days_total", .counter, "Sealed days that the retention let go.") { family in
-            for (name, standing) in projections { family.sample(standing.deletedDayCount, [("projection", name)]) }
+    }
+}
+
+extension MetricsPage {
+    /// Adds a metric with one value for each projection.
+    fileprivate mutating func add(
+        _ name: StaticString, _ kind: Kind, _ help: StaticString,
+        for projections: [(key: String, value: ReceiverTelemetry.ProjectionStanding)],
+        _ value: (ReceiverTelemetry.ProjectionStanding) -> Int
+    ) {
+        self.add(name, kind, help) { family in
+            for (name, standing) in projections { family.sample(value(standing), [("projection", name)]) }
         }
     }
 }

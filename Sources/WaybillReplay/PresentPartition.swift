@@ -1,6 +1,5 @@
 internal import WaybillArchive
 internal import WaybillExport
-internal import WaybillJSON
 internal import WaybillProjection
 internal import WaybillSystem
 
@@ -89,7 +88,8 @@ struct PresentPartition<Files: FileSystem> {
 
     /// What a closed part's manifest says.
     func manifest(of part: Part) throws(FileSystemError) -> PartManifest? {
-        try self.files.contents(of: Path.join(self.root, part.stem + ".manifest.json")).flatMap(PartManifest.init)
+        try self.files.contents(of: Path.join(self.root, part.stem + ".manifest.json"))
+            .flatMap(PartManifest.init(json:))
     }
 
     /// Which of the parts were sent to the provider; a part that was has a file that says so beside it.
@@ -102,31 +102,5 @@ struct PresentPartition<Files: FileSystem> {
             delivered.append(part)
         }
         return delivered
-    }
-}
-
-/// What a replay wants to know of a closed part.
-struct PartManifest: Hashable {
-    var mapping = 0
-    var fixes: [String: Int] = [:]
-
-    /// `nil` for what is no manifest.
-    init?(_ bytes: [UInt8]) {
-        var tape = JSONTape()
-        let isRead = bytes.withUnsafeBytes { buffer in
-            do throws(JSONError) {
-                try tape.parse(buffer)
-            } catch {
-                return false
-            }
-            func text(_ index: Int) -> String { String(decoding: tape.bytes(of: index), as: UTF8.self) }
-            if let index = tape.firstValue(of: "mapping", in: 0) { self.mapping = Int(text(index)) ?? 0 }
-            if let index = tape.firstValue(of: "fix", in: 0), tape[index].kind == .object {
-                var members = tape.members(of: index)
-                while let (key, value) = members.next(in: tape) { self.fixes[text(key)] = Int(text(value)) ?? 0 }
-            }
-            return true
-        }
-        guard isRead else { return nil }
     }
 }

@@ -98,31 +98,16 @@ struct RecordReader<Files: FileSystem>: ~Copyable {
 ///         ─▶ {"app_instance_id":…,"events":[A],"user_properties":…}    {"app_instance_id":…,"events":[B]}
 ///
 /// The properties belong to the first: an event that has some begins a record.
-struct SharedRecord: ~Copyable {
-    private var tape = JSONTape()
-
+enum SharedRecord {
     /// The records of the single events; the whole where it is not shared.
-    mutating func split(_ record: [UInt8], eventCount: Int) -> [[UInt8]] {
-        guard eventCount > 1 else { return [record] }
-        return record.withUnsafeBytes { bytes in
-            do throws(JSONError) {
-                try self.tape.parse(bytes)
-            } catch {
-                return [record]
-            }
-            guard let events = self.tape.firstValue(of: "events", in: 0), self.tape[events].kind == .array else {
-                return [record]
-            }
-            let head = record[...Int(self.tape[events].start)]
-            let tail = record[(Int(self.tape[events].end) - 1)...]
-            var records: [[UInt8]] = []
-            var element = events + 1
-            while element < Int(self.tape[events].next) {
-                let event = record[Int(self.tape[element].start)..<Int(self.tape[element].end)]
-                records.append(Array(head) + Array(event) + (records.isEmpty ? Array(tail) : Array("]}".utf8)))
-                element = Int(self.tape[element].next)
-            }
-            return records
+    static func split(_ record: [UInt8], eventCount: Int) -> [[UInt8]] {
+        guard eventCount > 1, let events = JSONValue(record)?["events"], let elements = events.elements else {
+            return [record]
+        }
+        let head = record[...events.range.lowerBound]
+        let tail = record[(events.range.upperBound - 1)...]
+        return elements.enumerated().map { index, element in
+            Array(head) + Array(record[element.range]) + (index == 0 ? Array(tail) : Array("]}".utf8))
         }
     }
 }

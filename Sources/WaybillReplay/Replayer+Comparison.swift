@@ -66,17 +66,16 @@ extension Replayer {
         let path = "exports/\(options.provider.rawValue)/\(unit)"
         let comparison = GenerationComparison(options, path: path)
         let partition = PresentPartition(data: self.data, path: path, options: options, lengths: lengths)
-        var shared = SharedRecord()
         for part in try partition.parts() {
             try partition.visitRecords(of: part) { record, ids in
-                let records = shared.split(record, eventCount: ids.count)
+                let records = SharedRecord.split(record, eventCount: ids.count)
                 for (index, id) in ids.enumerated() {
                     comparison.takePresent(id: id, record: records[min(index, records.count - 1)])
                 }
                 return !comparison.isFull
             }
             if let manifest = try partition.manifest(of: part) {
-                comparison.takePresent(mapping: manifest.mapping, fixes: manifest.fixes)
+                comparison.takePresent(mapping: manifest.mappingVersion, fixes: manifest.totals.fixes)
             }
         }
         try partition.visitLines(of: "dead/\(PartitionPath.part(0)).ndjson") { comparison.takePresent(deadLetter: $0) }

@@ -301,12 +301,7 @@ private struct DeadLetterReader: ~Copyable {
     private mutating func withTape(_ body: (borrowing JSONTape) -> Int?) -> Bool {
         let letter = self.letter
         let found = letter.withUnsafeBytes { bytes -> Int? in
-            do throws(JSONError) {
-                try self.tape.parse(bytes)
-            } catch {
-                return nil
-            }
-            return body(self.tape)
+            self.tape.accepts(bytes) ? body(self.tape) : nil
         }
         self.index = found.flatMap { $0 < 0 ? nil : $0 }
         return found != nil

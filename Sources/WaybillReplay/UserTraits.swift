@@ -1,3 +1,4 @@
+internal import WaybillArchive
 internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJSON
@@ -122,15 +123,10 @@ struct UserTraits: ~Copyable {
     }
 
     private mutating func traits(of line: UnsafeRawBufferPointer) -> Int? {
-        do throws(JSONError) {
-            try self.tape.parse(line, from: JSONText.byteOrderMarkByteCount(line))
-        } catch {
-            // The exporter refuses the line, which has no properties then.
-            return nil
-        }
-        guard let traits = self.tape.firstValue(of: "traits", in: 0), self.tape[traits].kind == .object else {
-            return nil
-        }
+        // The exporter refuses a line that is no object, which has no properties then.
+        guard self.tape.accepts(line, from: JSONText.byteOrderMarkByteCount(line)),
+            let traits = self.tape.firstValue(of: "traits", in: 0), self.tape[traits].kind == .object
+        else { return nil }
         return traits
     }
 

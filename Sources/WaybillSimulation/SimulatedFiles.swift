@@ -175,15 +175,9 @@ final class SimulatedFiles: FileSystem, @unchecked Sendable {
     }
 
     func write(_ file: FileID, _ bytes: ArraySlice<UInt8>) throws(FileSystemError) -> Int {
-        var result: Result<Int, FileSystemError> = .success(0)
-        bytes.withUnsafeBytes { buffer in
-            do throws(FileSystemError) {
-                result = .success(try self.write(file, buffer))
-            } catch {
-                result = .failure(error)
-            }
+        try bytes.withUnsafeBufferPointer { (buffer) throws(FileSystemError) in
+            try self.write(file, UnsafeRawBufferPointer(buffer))
         }
-        return try result.get()
     }
 
     func write(_ file: FileID, vector: [UnsafeRawBufferPointer]) throws(FileSystemError) -> Int {

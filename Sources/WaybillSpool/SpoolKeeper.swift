@@ -288,17 +288,9 @@ package struct SpoolKeeper<Files: FileSystem> {
             throw FileSystemError("lock", path: path, errno: Errno.exists)
         }
         let bytes = Array(lines.joined())
-        var failure: FileSystemError?
-        bytes.withUnsafeBytes { buffer in
-            do throws(FileSystemError) {
-                try self.files.writeAll(file, buffer)
-                try self.files.synchronize(file)
-            } catch {
-                failure = error
-            }
-        }
         do throws(FileSystemError) {
-            if let failure { throw failure }
+            try self.files.writeAll(file, bytes)
+            try self.files.synchronize(file)
             try self.files.rename(path + ".new", to: path)
             try self.files.synchronizeDirectory(self.directory)
         } catch {

@@ -29,15 +29,9 @@ package enum SpoolReader {
     private static func read(
         _ file: FileID, _ range: Range<Int>, into chunk: inout [UInt8], on files: some FileSystem
     ) throws(FileSystemError) -> Int {
-        var result: Result<Int, FileSystemError> = .success(0)
-        chunk.withUnsafeMutableBytes { buffer in
-            do throws(FileSystemError) {
-                let part = UnsafeMutableRawBufferPointer(rebasing: buffer[..<range.count])
-                result = .success(try files.readFully(file, at: range.lowerBound, into: part))
-            } catch {
-                result = .failure(error)
-            }
+        try chunk.withMutableBytes { (buffer) throws(FileSystemError) in
+            try files.readFully(
+                file, at: range.lowerBound, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<range.count]))
         }
-        return try result.get()
     }
 }

@@ -12,3 +12,24 @@ extension UnsafeRawBufferPointer {
         return UnsafeRawPointer(found) - start
     }
 }
+
+/// The standard library's `withUnsafeBytes` for closures of typed errors.
+extension Array where Element == UInt8 {
+    @inlinable
+    @inline(__always)
+    package func withBytes<Value, Failure: Error>(
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Value
+    ) throws(Failure) -> Value {
+        try self.withUnsafeBufferPointer { (bytes) throws(Failure) in try body(UnsafeRawBufferPointer(bytes)) }
+    }
+
+    @inlinable
+    @inline(__always)
+    package mutating func withMutableBytes<Value, Failure: Error>(
+        _ body: (UnsafeMutableRawBufferPointer) throws(Failure) -> Value
+    ) throws(Failure) -> Value {
+        try self.withUnsafeMutableBufferPointer { (bytes) throws(Failure) in
+            try body(UnsafeMutableRawBufferPointer(bytes))
+        }
+    }
+}

@@ -193,6 +193,15 @@ extension FileSystem {
         return filled
     }
 
+    /// Fills an array from `offset` on; returns fewer bytes than it has only at the end of the file.
+    package func readFully(
+        _ file: FileID, at offset: Int, into bytes: inout [UInt8]
+    ) throws(FileSystemError) -> Int {
+        try bytes.withMutableBytes { (buffer) throws(FileSystemError) in
+            try self.readFully(file, at: offset, into: buffer)
+        }
+    }
+
     /// The whole of a small file; `nil` when nothing is there.
     ///
     /// - Parameter byteCountMax: longer files are cut to it.
@@ -201,15 +210,7 @@ extension FileSystem {
         let file = try self.open(path, .read)
         defer { self.close(file) }
         var bytes = [UInt8](repeating: 0, count: min(status.byteCount, byteCountMax))
-        var result: Result<Int, FileSystemError> = .success(0)
-        bytes.withUnsafeMutableBytes { buffer in
-            do throws(FileSystemError) {
-                result = .success(try self.readFully(file, at: 0, into: buffer))
-            } catch {
-                result = .failure(error)
-            }
-        }
-        bytes.removeLast(bytes.count - (try result.get()))
+        bytes.removeLast(bytes.count - (try self.readFully(file, at: 0, into: &bytes)))
         return bytes
     }
 
@@ -217,17 +218,11 @@ extension FileSystem {
     package func replace(_ path: String, with bytes: [UInt8]) throws(FileSystemError) {
         let temporary = path + ".tmp"
         let file = try self.open(temporary, .replace)
-        var failure: FileSystemError?
-        bytes.withUnsafeBytes { buffer in
-            do throws(FileSystemError) {
-                try self.writeAll(file, buffer)
-                try self.synchronize(file)
-            } catch {
-                failure = error
-            }
+        do {
+            defer { self.close(file) }
+            try self.writeAll(file, bytes)
+            try self.synchronize(file)
         }
-        self.close(file)
-        if let failure { throw failure }
         try self.rename(temporary, to: path)
         try self.synchronizeDirectory(Path.parent(of: path))
     }

@@ -246,14 +246,6 @@ package struct StateLines: Sendable {
 extension FileSystem {
     /// Appends all of an array.
     package func writeAll(_ file: FileID, _ bytes: [UInt8]) throws(FileSystemError) {
-        var failure: FileSystemError?
-        bytes.withUnsafeBytes { buffer in
-            do throws(FileSystemError) {
-                try self.writeAll(file, buffer)
-            } catch {
-                failure = error
-            }
-        }
-        if let failure { throw failure }
+        try bytes.withBytes { (buffer) throws(FileSystemError) in try self.writeAll(file, buffer) }
     }
 }

@@ -95,10 +95,9 @@ extension ConfigurationFile {
             if let name = section.text("screen_event") { options.mixpanel.screenEventName = name }
         case .mixpanelProfiles: Self.readIdentity(&section, into: &options.mixpanel)
         case .amplitude: options.amplitude.mode = section.choice("mode", AmplitudeOptions.Mode.self) ?? .batch
-        case .segment, .custom: break
+        case .segment, .flurry, .custom: break
         case .posthog: options.posthog.isPersonless = section.flag("personless") ?? false
         case .snowplow: options.snowplow.vendor = section.vendor("vendor")
-        case .flurry: options.flurry.hasLegacyLimits = section.flag("legacy_limits") ?? false
         case .csv: Self.read(&section, into: &options.csv)
         case .syslog: Self.read(&section, into: &options.syslog)
         case .journald:

@@ -161,12 +161,8 @@ struct Demo {
 
     /// The app and number of a demo event; `nil` for the user event each app begins with.
     private static func entry(of line: UnsafeRawBufferPointer, _ tape: inout JSONTape) -> Entry? {
-        do throws(JSONError) {
-            try tape.parse(line)
-        } catch {
-            return nil
-        }
-        guard let data = tape.firstValue(of: "data", in: 0), let app = tape.firstValue(of: "app", in: data),
+        guard tape.accepts(line), let data = tape.firstValue(of: "data", in: 0),
+            let app = tape.firstValue(of: "app", in: data),
             let number = tape.firstValue(of: "number", in: data),
             let appValue = Int(String(decoding: tape.bytes(of: app), as: UTF8.self)),
             let numberValue = Int(String(decoding: tape.bytes(of: number), as: UTF8.self))

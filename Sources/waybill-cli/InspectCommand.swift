@@ -100,20 +100,17 @@ private struct ItemPrinter {
     }
 
     private static func json(_ item: InspectItem) -> String {
-        var json = JSONWriter()
-        json.beginObject()
-        json.key("kind")
-        json.string(item.kind)
-        for field in item.fields {
-            var name = field.name
-            name.withUTF8 { json.key(UnsafeRawBufferPointer($0)) }
-            switch field.value {
-            case .text(let text): json.string(text)
-            case .number(let number): json.integer(Int64(number))
+        let json = JSONWriter.object { json in
+            json.member("kind", item.kind)
+            for field in item.fields {
+                json.key(text: field.name)
+                switch field.value {
+                case .text(let text): json.string(text)
+                case .number(let number): json.integer(Int64(number))
+                }
             }
         }
-        json.endObject()
-        return String(decoding: json.output.bytes, as: UTF8.self)
+        return String(decoding: json, as: UTF8.self)
     }
 
     private static func text(_ item: InspectItem) -> String {
@@ -182,53 +179,35 @@ private struct ReportPrinter {
     private func showJSON(_ report: VerifyReport) {
         for total in report.totals {
             self.show { json in
-                json.key("kind")
-                json.string("total")
-                json.key("name")
-                json.string(total.name)
-                json.key("count")
-                json.integer(Int64(total.count))
+                json.member("kind", "total")
+                json.member("name", total.name)
+                json.member("count", total.count)
             }
         }
         for note in report.notes {
             self.show { json in
-                json.key("kind")
-                json.string("note")
-                json.key("text")
-                json.string(note)
+                json.member("kind", "note")
+                json.member("text", note)
             }
         }
         for problem in report.problems {
             self.show { json in
-                json.key("kind")
-                json.string("problem")
-                json.key("code")
-                json.string(problem.code.rawValue)
-                json.key("path")
-                json.string(problem.path)
-                json.key("offset")
-                if let offset = problem.offset { json.integer(Int64(offset)) } else { json.null() }
-                json.key("bytes")
-                if let count = problem.byteCount { json.integer(Int64(count)) } else { json.null() }
-                json.key("text")
-                json.string(problem.text)
+                json.member("kind", "problem")
+                json.member("code", problem.code.rawValue)
+                json.member("path", problem.path)
+                json.member("offset", problem.offset)
+                json.member("bytes", problem.byteCount)
+                json.member("text", problem.text)
             }
         }
         self.show { json in
-            json.key("kind")
-            json.string("result")
-            json.key("whole")
-            json.bool(report.isWhole)
-            json.key("problems")
-            json.integer(Int64(report.problemCount))
+            json.member("kind", "result")
+            json.member("whole", report.isWhole)
+            json.member("problems", report.problemCount)
         }
     }
 
     private func show(_ body: (inout JSONWriter) -> Void) {
-        var json = JSONWriter()
-        json.beginObject()
-        body(&json)
-        json.endObject()
-        Console.write(String(decoding: json.output.bytes, as: UTF8.self) + "\n", to: 1)
+        Console.write(String(decoding: JSONWriter.object(body), as: UTF8.self) + "\n", to: 1)
     }
 }

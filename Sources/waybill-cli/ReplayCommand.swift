@@ -237,42 +237,24 @@ extension Replay.Counts {
 extension PartitionDifference {
     /// One line of JSON.
     fileprivate var json: String {
-        var json = JSONWriter()
-        json.beginObject()
-        json.key("partition")
-        json.string(self.path)
-        for (name, value) in [
-            ("added" as StaticString, self.added), ("removed", self.removed), ("changed", self.changed),
-            ("same", self.same),
-        ] {
-            json.key(name)
-            json.integer(Int64(value))
+        let json = JSONWriter.object { json in
+            json.member("partition", self.path)
+            json.member("added", self.added)
+            json.member("removed", self.removed)
+            json.member("changed", self.changed)
+            json.member("same", self.same)
+            json.member("fates", self.fates)
+            json.member("fix") { json in
+                for (name, counts) in self.fixes.sorted(by: { $0.key < $1.key }) {
+                    json.key(text: name)
+                    json.beginArray()
+                    for count in counts { json.integer(Int64(count)) }
+                    json.endArray()
+                }
+            }
+            json.member("mappings", array: self.presentMappings.sorted()) { $0.integer(Int64($1)) }
+            json.member("mapping", self.mapping)
         }
-        json.key("fates")
-        json.beginObject()
-        for (name, count) in self.fates.sorted(by: { $0.key < $1.key }) {
-            var name = name
-            name.withUTF8 { json.key(UnsafeRawBufferPointer($0)) }
-            json.integer(Int64(count))
-        }
-        json.endObject()
-        json.key("fix")
-        json.beginObject()
-        for (name, counts) in self.fixes.sorted(by: { $0.key < $1.key }) {
-            var name = name
-            name.withUTF8 { json.key(UnsafeRawBufferPointer($0)) }
-            json.beginArray()
-            for count in counts { json.integer(Int64(count)) }
-            json.endArray()
-        }
-        json.endObject()
-        json.key("mappings")
-        json.beginArray()
-        for version in self.presentMappings.sorted() { json.integer(Int64(version)) }
-        json.endArray()
-        json.key("mapping")
-        json.integer(Int64(self.mapping))
-        json.endObject()
-        return String(decoding: json.output.bytes, as: UTF8.self)
+        return String(decoding: json, as: UTF8.self)
     }
 }

@@ -80,20 +80,13 @@ struct RequeueCommand: ParsableCommand {
 extension Requeue.Report {
     /// One line of JSON.
     fileprivate var json: String {
-        var json = JSONWriter()
-        json.beginObject()
-        for (name, value) in [
-            ("lines" as StaticString, self.lineCount), ("bytes", self.byteCount), ("known", self.knownCount),
-            ("without_event", self.withoutEventCount),
-        ] {
-            json.key(name)
-            json.integer(Int64(value))
+        let json = JSONWriter.object { json in
+            json.member("lines", self.lineCount)
+            json.member("bytes", self.byteCount)
+            json.member("known", self.knownCount)
+            json.member("without_event", self.withoutEventCount)
+            json.member("files", array: self.paths) { $0.string($1) }
         }
-        json.key("files")
-        json.beginArray()
-        for path in self.paths { json.string(path) }
-        json.endArray()
-        json.endObject()
-        return String(decoding: json.output.bytes, as: UTF8.self)
+        return String(decoding: json, as: UTF8.self)
     }
 }

@@ -183,7 +183,6 @@ class OptionTests(FileTest):
         ("syslog", "user"): lambda text: ' user="u-8812345"' in text,
         ("journald", "facility"): lambda text: "SYSLOG_FACILITY=23\n" in text,
         ("journald", "user"): lambda text: "WB_USER=u-8812345\n" in text,
-        ("flurry", "legacy_limits"): None,
         ("amplitude", "mode"): None,
         ("ga4", "too_old"): None,
     }

@@ -47,16 +47,4 @@ import WaybillSystem
         let start = MonotonicTime(nanoseconds: 5)
         for _ in 0..<5 { #expect(pace.reserve(eventCount: 1 << 40, at: start) == start) }
     }
-
-    @Test func `waits never exceed the bound, which doubles up to the longest and begins anew after a success`() {
-        for seed in 0..<UInt64(50) {
-            var backoff = Backoff(longest: .seconds(60), seed: seed)
-            for seconds in [2, 4, 8, 16, 32, 60, 60, 60] {
-                let wait = backoff.fail()
-                #expect(wait >= .zero && wait <= .seconds(seconds))
-            }
-            backoff.succeed()
-            #expect(backoff.fail() <= .seconds(2))
-        }
-    }
 }

@@ -13,7 +13,8 @@ private func delivery(
 ) -> PartDelivery {
     PartDelivery(
         standing ?? DeliveryStanding(sha256: "ab", deadByteCount: 0), recordCount: records,
-        rules: DeliveryRules(provider), policy: policy, backoff: Backoff(longest: .seconds(60), seed: 1), now: now)
+        rules: DeliveryRules(provider), policy: policy,
+        backoff: Backoff(from: .seconds(2), to: .seconds(60), SeededGenerator(seed: 1)), now: now)
 }
 
 extension PartDelivery {

@@ -162,37 +162,4 @@ import WaybillExport
         #expect(record.text.split(separator: "\n").count > 980)
         #expect(record.fixes[.dropField] > 480)
     }
-
-    @Test func `Flurry's old limits hold on wish`() throws {
-        let fields = (0..<15).map { "\"f\($0)\":\"\(String(repeating: "z", count: 300))\"" }.joined(separator: ",")
-        let line = event(members: ",\"data\":{\(fields)}")
-        #expect(export([line], ExportOptions(provider: .flurry)).records.map(\.fixes.total) == [0])
-        var options = ExportOptions(provider: .flurry)
-        options.flurry.hasLegacyLimits = true
-        // The cell of parameters is longer than a text may be; its values are not.
-        let record = try #require(export([line], options).records.first)
-        #expect(record.fixes[.dropField] == 5 && record.fixes[.truncateValue] == 10)
-        #expect(record.text.contains("f9") && !record.text.contains("f10"))
-    }
-
-    // MARK: Flurry
-
-    @Test func `a session holds a thousand events of a hundred names, over checkpoints`() {
-        var options = ExportOptions(provider: .flurry)
-        options.flurry.hasLegacyLimits = true
-        func line(_ number: Int, _ name: String, _ session: String) -> String {
-            event(name: name, id: number, members: ",\"session\":\"\(session)\"")
-        }
-        // 100 names, then one more, which is refused, then the first ones again up to 1000 events.
-        let names = (0..<101).map { "n\($0)" } + (0..<902).map { "n\($0 % 100)" }
-        let sink = export(names.enumerated().map { line($0.offset, $0.element, "s-1") }, options)
-        #expect(sink.eventCount == 1000)
-        #expect(sink.refusals.map(\.reason) == [RefusalReason](repeating: .flurrySessionQuota, count: 3))
-        #expect(sink.accounted == names.count)
-        // Another session, and events of none, have their own room.
-        #expect(export([line(1, "a", "s-2"), event(id: 2)], options).eventCount == 2)
-        #expect(
-            export(names.enumerated().map { line($0.offset, $0.element, "s") }, ExportOptions(provider: .flurry))
-                .eventCount == names.count)
-    }
 }

@@ -2,6 +2,7 @@ import Testing
 import WaybillArchive
 import WaybillExport
 import WaybillInspect
+import WaybillJSON
 import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
@@ -29,11 +30,13 @@ import WaybillSystem
         return bench
     }
 
-    private static func project(_ bench: ProjectionBench, _ projection: consuming some Projection & ~Copyable) throws {
+    private static func project(
+        _ bench: ProjectionBench, _ projection: consuming some Projection & ~Copyable, sealing moment: SealMoment? = nil
+    ) throws {
         var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
         var position = try projection.recover().position
         while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
-        try projection.checkpoint(at: position)
+        try projection.checkpoint(at: position, sealing: moment)
     }
 
     private static func verify(_ bench: ProjectionBench) -> VerifyReport {
@@ -92,6 +95,44 @@ import WaybillSystem
             }
             bench.disk.place(path, bytes)
         }
+    }
+
+    @Test func `whatever a sealed export's manifests say that files can confirm is compared`() throws {
+        let bench = try ProjectionBench()
+        try bench.write(
+            (0..<6).map { round in
+                let lines = (0..<5).map { Self.line(round * 5 + $0, day: 19) }
+                return (ProjectionBench.description(0), Array(lines.joined().utf8))
+            })
+        try Self.project(bench, try ArchiveProjection(data: bench.data, zone: .utc))
+        let moment = SealMoment.everything(now: WallTime(milliseconds: ProjectionBench.noon + 86_400_000))
+        try Self.project(
+            bench, try ExportProjection.live(ExportOptions(provider: .csv), data: bench.data), sealing: moment)
+        #expect(Self.verify(bench).isWhole)
+        let folder = "/data/exports/csv/env=prod/date=2026-11-19/"
+        let part = try #require(bench.disk.bytes(of: folder + "part-00000.manifest.json"))
+        let day = try #require(bench.disk.bytes(of: folder + "manifest.json"))
+        let parts = try #require(JSONValue(day)?["parts"]?.elements)
+        #expect(parts.count == 1)
+        let compared = ["provider", "env", "day", "records", "events", "first_id", "last_id", "sha256"]
+        let members = try #require(JSONValue(part)?.members).filter { compared.contains($0.name) }
+        #expect(members.count == compared.count && parts[0].members?.count == 5)
+        for (name, bytes, values) in [
+            ("part-00000.manifest.json", part, members), ("manifest.json", day, parts[0].members ?? []),
+        ] {
+            for (member, value) in values {
+                var damaged = bytes
+                damaged[value.range.upperBound - 1] ^= 1
+                bench.disk.place(folder + name, damaged)
+                #expect(!Self.verify(bench).isWhole, "\(name): \(member)")
+                // Without the member it is no manifest.
+                let text = String(decoding: bytes, as: UTF8.self).replacing("\"\(member)\":", with: "\"x\":")
+                bench.disk.place(folder + name, Array(text.utf8))
+                #expect(Self.verify(bench).problems.contains { $0.code == .damaged }, "\(name): \(member)")
+            }
+            bench.disk.place(folder + name, bytes)
+        }
+        #expect(Self.verify(bench).isWhole)
     }
 
     @Test func `events that an export lacks, repeats or invents are named`() throws {

@@ -209,28 +209,4 @@ import WaybillSystem
             history.conflict(with: options)
                 == "warehouse was written as csv so far, not as ndjson; give the export another name")
     }
-
-    /// A session of 1200 events in small batches, of which 1000 are kept, through errors and crashes.
-    @Test(arguments: 0..<UInt64(8))
-    func `what a session has come to survives crashes`(seed: UInt64) throws {
-        let bench = try ProjectionBench()
-        try bench.write(
-            (0..<24).map { batch in
-                let lines = (0..<50).map {
-                    Self.line(batch * 50 + $0).replacing("\"anon\"", with: "\"session\":\"s\",\"anon\"")
-                }
-                return (ProjectionBench.description(0), Array(lines.joined().utf8))
-            }, perGroup: 1)
-        var options = ExportOptions(provider: .flurry)
-        options.flurry.hasLegacyLimits = true
-        var driver = ProjectionDriver(bench: bench)
-        driver.failuresPerMille = seed % 2 == 0 ? 0 : 12
-        driver.stepsPerCrash = 4
-        try driver.run(seed: seed) { () throws(FileSystemError) in try Export.live(options, data: bench.data) }
-        let folder = "exports/flurry/env=prod/date=2026-11-20"
-        let tree = bench.tree(folder)
-        let ids = (tree["\(folder)/part-00000.ids"] ?? "").split(separator: "\n").map(String.init)
-        #expect(ids == (0..<1000).map(Self.id))
-        #expect(tree["\(folder)/dead/part-00000.ndjson"]?.split(separator: "\n").count == 200)
-    }
 }

@@ -245,11 +245,10 @@ import WaybillSystem
     }
 
     @Test func `a record that events share is taken apart as if each had come alone`() {
-        var shared = SharedRecord()
         let record =
             "{\"app_instance_id\":\"i\",\"events\":[{\"name\":\"a\"},{\"name\":\"b]\"}],\"user_properties\":{\"p\":1}}"
         #expect(
-            shared.split(Array(record.utf8), eventCount: 2).map { String(decoding: $0, as: UTF8.self) } == [
+            SharedRecord.split(Array(record.utf8), eventCount: 2).map { String(decoding: $0, as: UTF8.self) } == [
                 "{\"app_instance_id\":\"i\",\"events\":[{\"name\":\"a\"}],\"user_properties\":{\"p\":1}}",
                 "{\"app_instance_id\":\"i\",\"events\":[{\"name\":\"b]\"}]}",
             ])

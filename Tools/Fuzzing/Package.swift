@@ -32,13 +32,13 @@ let package = Package(
         module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
         module("WaybillTail", ["WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
         module("WaybillJournal", ["WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
-        module("WaybillArchive", ["WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
+        module("WaybillArchive", ["CLibcrypto", "WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
         module("WaybillExport", ["WaybillEvent", "WaybillJSON", "WaybillSystem"]),
         module(
             "WaybillProjection",
             [
                 "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
-                "WaybillProtocol", "WaybillSystem", "CLibcrypto",
+                "WaybillProtocol", "WaybillSystem",
             ]),
         module(
             "WaybillInspect",

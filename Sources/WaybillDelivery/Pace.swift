@@ -1,32 +1,5 @@
 package import WaybillSystem
 
-/// How long to wait after failures in a row: anything up to 2 s, 4 s, 8 s and so on up to the longest ("full jitter",
-/// aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter, 2015).
-package struct Backoff: Sendable {
-    private let longest: Duration
-    private var generator: SeededGenerator
-    private var failureCount = 0
-
-    private static let shortest = Duration.seconds(2)
-
-    package init(longest: Duration, seed: UInt64) {
-        self.longest = longest
-        self.generator = SeededGenerator(seed: seed)
-    }
-
-    package mutating func succeed() {
-        self.failureCount = 0
-    }
-
-    /// - Returns: how long to wait after one more failure.
-    package mutating func fail() -> Duration {
-        // 2 s · 2^10 is beyond every longest wait that may be chosen.
-        let bound = min(self.longest, Self.shortest * (1 << min(self.failureCount, 10)))
-        self.failureCount += 1
-        return .nanoseconds(Int64.random(in: 0...bound.nanoseconds, using: &self.generator))
-    }
-}
-
 /// How many events may go out: so many a second, and at most a second's worth at once.
 package struct Pace: Sendable {
     private let eventsPerSecond: Double?

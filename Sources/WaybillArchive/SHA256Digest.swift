@@ -1,8 +1,6 @@
 internal import CLibcrypto
 package import WaybillSystem
 
-internal import WaybillArchive
-
 /// SHA-256 with OpenSSL's code, which uses the processor's instructions for it.
 package struct SHA256Digest: ~Copyable {
     private let context: OpaquePointer
@@ -29,6 +27,11 @@ package struct SHA256Digest: ~Copyable {
         var digest = SHA256Digest()
         try files.visit(file, 0..<Int.max) { (piece) throws(FileSystemError) in digest.update(piece) }
         return digest.finish()
+    }
+
+    /// Whether this is what ``finish()`` returns of something.
+    package static func isText(_ text: String) -> Bool {
+        text.utf8.count == 64 && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
     }
 
     /// 64 hexadecimal digits; nothing can be added after it.

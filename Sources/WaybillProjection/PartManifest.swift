@@ -1,0 +1,143 @@
+internal import WaybillArchive
+internal import WaybillEvent
+internal import WaybillExport
+internal import WaybillJSON
+package import WaybillSystem
+
+/// What exported files hold: a part, or a day's parts.
+package struct ExportTotals: Hashable, Sendable {
+    package var recordCount = 0
+    package var eventCount = 0
+    package var fixes: [String: Int] = [:]
+    package var dead: [String: Int] = [:]
+
+    mutating func add(_ other: ExportTotals) {
+        self.recordCount += other.recordCount
+        self.eventCount += other.eventCount
+        self.fixes.merge(other.fixes, uniquingKeysWith: +)
+        self.dead.merge(other.dead, uniquingKeysWith: +)
+    }
+}
+
+/// What a closed part holds, as `part-00000.manifest.json` says it.
+///
+/// - SeeAlso: `Protocol/formats/exports.md`, section 2.
+package struct PartManifest: Hashable, Sendable {
+    /// The times of events that GA4 would move without saying so.
+    struct Lateness: Hashable, Sendable {
+        /// From then on the part's oldest event is too old.
+        var notAfter: WallTime?
+        var late24HoursCount: Int
+        var late48HoursCount: Int
+    }
+
+    package let provider: String
+    package let env: String
+    package let day: CalendarDay
+    let zone: String
+    package let mappingVersion: Int
+    package let totals: ExportTotals
+    let heldCount: Int
+    let isLate: Bool
+    package let firstID: String
+    package let lastID: String
+    /// Of the part's bytes, 64 hexadecimal digits.
+    package let sha256: String
+    package let oldest: WallTime?
+    let lateness: Lateness?
+
+    package var recordCount: Int { self.totals.recordCount }
+    package var eventCount: Int { self.totals.eventCount }
+    package var notAfter: WallTime? { self.lateness?.notAfter }
+
+    init(
+        provider: Destination, zone: String, env: DeploymentEnvironment, day: CalendarDay, part: PartStanding,
+        sha256: String
+    ) {
+        self.provider = provider.rawValue
+        self.env = env.rawValue
+        self.day = day
+        self.zone = zone
+        self.mappingVersion = part.mappingVersion
+        self.totals = part.totals
+        self.heldCount = part.heldCount
+        self.isLate = part.isLate
+        self.firstID = part.firstID
+        self.lastID = part.lastID
+        self.sha256 = sha256
+        self.oldest = part.oldest.map { WallTime(milliseconds: $0) }
+        self.lateness =
+            provider != .ga4
+            ? nil
+            : part.oldest.map {
+                Lateness(
+                    notAfter: WallTime(milliseconds: $0 + Limits.GA4.ageMillisecondsMax),
+                    late24HoursCount: part.late24HoursCount, late48HoursCount: part.late48HoursCount)
+            }
+    }
+
+    /// One line without an LF, members in a fixed order.
+    var json: [UInt8] {
+        JSONWriter.object { json in
+            json.member("provider", self.provider)
+            json.member("env", self.env)
+            json.member("day", self.day.description)
+            json.member("zone", self.zone)
+            json.member("mapping", self.mappingVersion)
+            json.member("records", self.recordCount)
+            json.member("events", self.eventCount)
+            json.member("fix", self.totals.fixes)
+            json.member("dead", self.totals.dead)
+            json.member("held", self.heldCount)
+            if self.isLate { json.member("late", true) }
+            json.member("first_id", self.firstID)
+            json.member("last_id", self.lastID)
+            json.member("sha256", self.sha256)
+            if let oldest { json.member("oldest_ts", oldest.text) }
+            guard let lateness else { return }
+            if let notAfter = lateness.notAfter { json.member("not_after", notAfter.text) }
+            json.member("late_24h", lateness.late24HoursCount)
+            json.member("late_48h", lateness.late48HoursCount)
+        }
+    }
+
+    /// Reads ``json``; `nil` for anything else.
+    package init?(json bytes: [UInt8]) {
+        guard let json = JSONValue(bytes), let provider = json["provider"]?.string, let env = json["env"]?.string,
+            let day = json["day"]?.string.flatMap({ CalendarDay($0) }), let zone = json["zone"]?.string,
+            let mapping = json["mapping"]?.count, let totals = ExportTotals(json), let held = json["held"]?.count,
+            let firstID = json["first_id"]?.string, let lastID = json["last_id"]?.string,
+            let sha256 = json["sha256"]?.string, SHA256Digest.isText(sha256)
+        else { return nil }
+        self.provider = provider
+        self.env = env
+        self.day = day
+        self.zone = zone
+        self.mappingVersion = mapping
+        self.totals = totals
+        self.heldCount = held
+        self.isLate = json["late"]?.bool ?? false
+        self.firstID = firstID
+        self.lastID = lastID
+        self.sha256 = sha256
+        self.oldest = json["oldest_ts"]?.string.flatMap { WallTime(text: $0) }
+        self.lateness =
+            if let late24Hours = json["late_24h"]?.count, let late48Hours = json["late_48h"]?.count {
+                Lateness(
+                    notAfter: json["not_after"]?.string.flatMap { WallTime(text: $0) }, late24HoursCount: late24Hours,
+                    late48HoursCount: late48Hours)
+            } else {
+                nil
+            }
+    }
+}
+
+extension ExportTotals {
+    /// Reads the members that manifests of parts and days share.
+    init?(_ json: JSONValue) {
+        guard let records = json["records"]?.count, let events = json["events"]?.count,
+            let fixes = json["fix"]?.counts, let dead = json["dead"]?.counts
+        else { return nil }
+        self.init(recordCount: records, eventCount: events, fixes: fixes, dead: dead)
+    }
+}

@@ -1,0 +1,33 @@
+/// How long to wait after failures in a row: anything up to a bound that doubles with each ("full jitter"), so that a
+/// thousand agents do not come back together.
+///
+/// - SeeAlso: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+package struct Backoff: Sendable {
+    private let shortest: Duration
+    private let longest: Duration
+    private var failureCount = 0
+    private var generator: SeededGenerator
+
+    private static let waitMillisecondsMin: Int64 = 10
+
+    /// - Parameters:
+    ///   - shortest: the bound of the first wait.
+    ///   - longest: the bound of every later one at most.
+    package init(from shortest: Duration, to longest: Duration, _ generator: SeededGenerator) {
+        self.shortest = shortest
+        self.longest = longest
+        self.generator = generator
+    }
+
+    /// How long to wait after one more failure.
+    package mutating func fail() -> Duration {
+        // 2^10 times the shortest is more than every longest wait that may be chosen.
+        let bound = min(self.longest, self.shortest * (1 << min(self.failureCount, 10))).nanoseconds / 1_000_000
+        self.failureCount += 1
+        return .milliseconds(Int64.random(in: min(Self.waitMillisecondsMin, bound)...bound, using: &self.generator))
+    }
+
+    package mutating func succeed() {
+        self.failureCount = 0
+    }
+}

@@ -1,0 +1,93 @@
+/// Reads a file line by line; memory is one line, and long ones are cut.
+package struct LineReader<Files: FileSystem>: ~Copyable {
+    package struct Line {
+        /// Without its LF; at most the limit of it.
+        package let bytes: [UInt8]
+        /// Where it stands, its LF included.
+        package let range: Range<Int>
+        package let isTerminated: Bool
+    }
+
+    private let file: FileID
+    private let files: Files
+    private let ownsFile: Bool
+    private let byteCount: Int
+    private let lineByteCountMax: Int
+    private let buffer: UnsafeMutableRawBufferPointer
+    private var filled = 0
+    private var cursor = 0
+    /// Where the buffer begins in the file.
+    private var base: Int
+    /// Where the next line begins.
+    package var position: Int { self.base + self.cursor }
+
+    private static var bufferByteCount: Int { 64 << 10 }
+
+    /// Opens a file.
+    ///
+    /// - Parameter byteCount: how much of it counts.
+    package init(
+        path: String, from start: Int = 0, byteCount: Int = .max, lineByteCountMax: Int = 2 << 20, files: Files
+    ) throws(FileSystemError) {
+        self.file = try files.open(path, .read)
+        self.files = files
+        self.ownsFile = true
+        self.base = start
+        self.byteCount = byteCount
+        self.lineByteCountMax = lineByteCountMax
+        self.buffer = .allocate(byteCount: Self.bufferByteCount, alignment: 16)
+    }
+
+    /// Reads a file that stays open after it; lines are as long as they are.
+    package init(_ file: FileID, files: Files) {
+        self.file = file
+        self.files = files
+        self.ownsFile = false
+        self.base = 0
+        self.byteCount = .max
+        self.lineByteCountMax = .max
+        self.buffer = .allocate(byteCount: Self.bufferByteCount, alignment: 16)
+    }
+
+    deinit {
+        self.buffer.deallocate()
+        if self.ownsFile { self.files.close(self.file) }
+    }
+
+    /// Continues with the line that begins at an offset.
+    package mutating func seek(to offset: Int) {
+        self.base = offset
+        self.filled = 0
+        self.cursor = 0
+    }
+
+    /// The next line; `nil` at the end.
+    package mutating func next() throws(FileSystemError) -> Line? {
+        let start = self.position
+        var bytes: [UInt8] = []
+        while true {
+            if self.cursor == self.filled {
+                guard try self.fill() else {
+                    let end = self.position
+                    return start == end ? nil : Line(bytes: bytes, range: start..<end, isTerminated: false)
+                }
+            }
+            let rest = UnsafeRawBufferPointer(rebasing: self.buffer[self.cursor..<self.filled])
+            let newline = rest.firstNewline(from: 0)
+            bytes.append(contentsOf: rest[..<(newline ?? rest.count)].prefix(self.lineByteCountMax - bytes.count))
+            self.cursor += (newline ?? rest.count - 1) + 1
+            if newline != nil { return Line(bytes: bytes, range: start..<self.position, isTerminated: true) }
+        }
+    }
+
+    private mutating func fill() throws(FileSystemError) -> Bool {
+        self.base += self.filled
+        self.cursor = 0
+        self.filled = 0
+        let wanted = min(self.buffer.count, self.byteCount - self.base)
+        guard wanted > 0 else { return false }
+        self.filled = try self.files.read(
+            self.file, at: self.base, into: UnsafeMutableRawBufferPointer(rebasing: self.buffer[..<wanted]))
+        return self.filled > 0
+    }
+}
