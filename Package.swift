@@ -258,6 +258,13 @@ let package = Package(
                 "WaybillJournal",
                 "WaybillProjection", "WaybillProtocol", "WaybillSystem",
             ]),
+        tests(
+            "WaybillCommandTests",
+            [
+                "waybill-cli", "WaybillAgent", "WaybillEvent", "WaybillExport", "WaybillProjection", "WaybillReceiver",
+                "WaybillSystem",
+                "WaybillTLS", "WaybillTail",
+            ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),
         tests("WaybillExportTests", ["WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillSystem"]),
         tests(

@@ -30,7 +30,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     let root: String
     let journal: String
     let files: Files
-    let cutOff: CutOff
+    private(set) var cutOff: CutOff
     var state: StateStore<Files>
     var set: FileSet<Files>
     var router: ArchiveRouter
@@ -60,6 +60,12 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         self.router = ArchiveRouter(zone: zone)
         self.state = try StateStore(path: data.statePath("archive"), files: data.files)
         self.set = FileSet(root: data.root, files: data.files, openFileCountMax: data.openFileCountMax)
+    }
+
+    package mutating func useCutOff(_ secondOfDay: Int) {
+        guard secondOfDay != self.cutOff.secondOfDay else { return }
+        self.cutOff = CutOff(zone: self.cutOff.zone, secondOfDay: secondOfDay)
+        self.openDays.use(self.cutOff)
     }
 
     package mutating func recover() throws(FileSystemError) -> ProjectionRecovery {

@@ -139,6 +139,13 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             skipped: counts.skips.total)
     }
 
+    package mutating func useCutOff(_ secondOfDay: Int) {
+        guard secondOfDay != self.cutOff.secondOfDay else { return }
+        self.options.cutOffSecond = secondOfDay
+        self.cutOff = CutOff(zone: self.options.zone, secondOfDay: secondOfDay)
+        self.openDays.use(self.cutOff)
+    }
+
     // MARK: Recovery
 
     package mutating func recover() throws(FileSystemError) -> ProjectionRecovery {

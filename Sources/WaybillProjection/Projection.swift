@@ -34,6 +34,8 @@ package protocol Projection: ~Copyable, SendableMetatype {
     var nextDue: WallTime? { get }
     /// Puts right what a clock that was ahead has put off.
     mutating func correctDueTimes(now: WallTime)
+    /// Lets its days end at another time, in seconds after midnight of the next day; nothing changes for the same.
+    mutating func useCutOff(_ secondOfDay: Int)
     /// Whether days are being sealed.
     var isSealing: Bool { get }
     /// Does a bounded piece of what is left of sealing: at most a few MiB are read and compressed.

@@ -112,10 +112,11 @@ package struct SealedDay: Hashable, Sendable {
 struct OpenDays<Key: Hashable & Sendable>: Sendable {
     private struct Entry {
         let day: CalendarDay
+        let opened: WallTime
         var due: WallTime
     }
 
-    private let cutOff: CutOff
+    private var cutOff: CutOff
     private var entries: [Key: Entry] = [:]
     /// The earliest of all; `nil` when nothing is open.
     private(set) var nextDue: WallTime?
@@ -132,12 +133,21 @@ struct OpenDays<Key: Hashable & Sendable>: Sendable {
     mutating func add(_ key: Key, _ day: CalendarDay, openedAt opened: WallTime) {
         guard self.entries[key] == nil else { return }
         let due = self.cutOff.dueTime(of: day, openedAt: opened)
-        self.entries[key] = Entry(day: day, due: due)
+        self.entries[key] = Entry(day: day, opened: opened, due: due)
         self.nextDue = min(self.nextDue ?? due, due)
     }
 
     mutating func remove(_ keys: some Sequence<Key>) {
         for key in keys { self.entries[key] = nil }
+        self.nextDue = self.entries.values.map(\.due).min()
+    }
+
+    /// Lets the days fall due by another cut-off.
+    mutating func use(_ cutOff: CutOff) {
+        self.cutOff = cutOff
+        for (key, entry) in self.entries {
+            self.entries[key]?.due = cutOff.dueTime(of: entry.day, openedAt: entry.opened)
+        }
         self.nextDue = self.entries.values.map(\.due).min()
     }
 

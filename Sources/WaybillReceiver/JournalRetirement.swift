@@ -7,16 +7,22 @@ package final class JournalRetirement: Sendable {
     private struct State {
         var positions: [String: JournalPosition] = [:]
         var lastAsked: MonotonicTime?
+        var retention: Duration
     }
 
-    let retention: Duration
-    private let names: Set<String>
-    private let state = Mutex(State())
+    let names: Set<String>
+    private let state: Mutex<State>
 
     /// Prepares for these projections: nothing is let go before each of them has said where it stands.
     package init(names: Set<String>, retention: Duration) {
         self.names = names
-        self.retention = retention
+        self.state = Mutex(State(retention: retention))
+    }
+
+    /// How long the journal stays after every projection is past it; a reload may change it.
+    package var retention: Duration {
+        get { self.state.withLock { $0.retention } }
+        set { self.state.withLock { $0.retention = newValue } }
     }
 
     func checkpointed(_ name: String, at position: JournalPosition) {

@@ -49,17 +49,19 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     private var readsRearNext = false
     private let retirement: JournalRetirement
     private let configuration: ReceiverConfiguration
+    private let settings: LiveSettings
     private let clock: any SystemClock
     private let telemetry: ReceiverTelemetry
 
     package init(
         journalDirectory: String, files: Files, retirement: JournalRetirement, configuration: ReceiverConfiguration,
-        clock: any SystemClock, telemetry: ReceiverTelemetry
+        settings: LiveSettings, clock: any SystemClock, telemetry: ReceiverTelemetry
     ) {
         self.reader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
         self.otherReader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
         self.retirement = retirement
         self.configuration = configuration
+        self.settings = settings
         self.clock = clock
         self.telemetry = telemetry
     }
@@ -68,8 +70,8 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         self.members.append(
             Member(
                 ProjectionLoop(
-                    projection, retirement: self.retirement, configuration: self.configuration, clock: self.clock,
-                    telemetry: self.telemetry)))
+                    projection, retirement: self.retirement, configuration: self.configuration,
+                    settings: self.settings, clock: self.clock, telemetry: self.telemetry)))
         self.plan()
     }
 

@@ -11,6 +11,8 @@ internal import WaybillSystem
 /// A day is sealed once its cut-off is past and everything received before it is projected: the last batch came behind
 /// it, or nothing waits. Steps of sealing fall into pauses, or come twice a second when there are none.
 ///
+/// What a reload changed (``LiveSettings``) is looked at with the clock, every minute.
+///
 /// When the disk refuses, the projection goes back to its checkpoint and tries again every second: output that was
 /// half written is cut off by that, and nothing is lost, since the journal keeps what no checkpoint has passed.
 struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
@@ -31,18 +33,20 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     private var checkpoint: PendingCheckpoint
     private var failureCount = 0
     private var sealing: SealTimer
-    private let retention: RetentionPolicy
+    private let settings: LiveSettings
+    private var retention: RetentionPolicy
     private let retirement: JournalRetirement
     private let clock: any SystemClock
     private let telemetry: ReceiverTelemetry
 
     init(
         _ projection: consuming Output, retirement: JournalRetirement, configuration: ReceiverConfiguration,
-        clock: any SystemClock, telemetry: ReceiverTelemetry
+        settings: LiveSettings, clock: any SystemClock, telemetry: ReceiverTelemetry
     ) {
         self.projection = projection
         self.checkpoint = PendingCheckpoint(configuration: configuration)
-        self.retention = configuration.retention
+        self.settings = settings
+        self.retention = settings.retention
         self.sealing = SealTimer(clock: SealClock(patience: configuration.sealPatience))
         self.retirement = retirement
         self.clock = clock
@@ -149,7 +153,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         if self.projection.isSealing {
             wake = max(self.clock.monotonicTime(), self.sealing.nextAttempt)
         } else {
-            wake = self.projection.nextDue == nil && self.retention.keepsAll ? nil : self.sealing.nextLook
+            wake = self.sealing.nextLook
         }
         if let wake { deadline = min(deadline ?? wake, wake) }
         self.need = .next(after: self.position, until: deadline)
@@ -157,14 +161,22 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
 
     /// The leave to seal, when it is time to look and something is due.
     private mutating func sealMoment(isCaughtUp: Bool) -> SealMoment? {
-        guard self.projection.nextDue != nil || !self.retention.keepsAll, !self.projection.isSealing,
-            let now = self.sealing.look(self.clock), let nextDue = self.projection.nextDue
-        else { return nil }
+        guard !self.projection.isSealing, self.sealing.isLookDue(self.clock) else { return nil }
+        self.applySettings()
+        guard let now = self.sealing.look(self.clock), let nextDue = self.projection.nextDue else { return nil }
         self.projection.correctDueTimes(now: now)
         // What is on its way through a commit when the clock strikes still belongs to the day.
         var through = WallTime(milliseconds: now.milliseconds - SealTimer.graceMilliseconds)
         if !isCaughtUp { through = min(through, self.sealing.lastReceivedAt) }
         return nextDue <= through ? SealMoment(now: now, through: through) : nil
+    }
+
+    /// Takes over what a reload changed.
+    private mutating func applySettings() {
+        self.projection.useCutOff(self.settings.cutOffSecond(of: self.projection.name))
+        guard self.settings.retention != self.retention else { return }
+        self.retention = self.settings.retention
+        self.sealing.retireSoon()
     }
 
     /// Seals on in a pause, or when there was none for a while.
@@ -229,12 +241,21 @@ private struct SealTimer {
         self.clock = clock
     }
 
-    /// Reads the clocks, once a minute.
+    /// Whether a minute has passed since the last ``look(_:)``.
+    func isLookDue(_ system: any SystemClock) -> Bool {
+        self.nextLook <= system.monotonicTime()
+    }
+
+    /// Lets days be deleted at the next opportunity: another policy holds.
+    mutating func retireSoon() {
+        self.nextRetirement = MonotonicTime(nanoseconds: 0)
+    }
+
+    /// Reads the clocks.
     ///
     /// - Returns: the time, when it can be believed.
     mutating func look(_ system: any SystemClock) -> WallTime? {
         let now = system.monotonicTime()
-        guard self.nextLook <= now else { return nil }
         self.nextLook = now + .seconds(60)
         self.now = self.clock.read(system.wallTime(), now)
         return self.now

@@ -54,9 +54,20 @@ package final class Receiver: Service {
     private let telemetry: ReceiverTelemetry
     private let port = Mutex<Int?>(nil)
     private let exports: RunningExports
+    private let settings: LiveSettings
+    private let retirement: JournalRetirement
+    /// What new connections get; `nil` without TLS, and before ``run()``.
+    private let tls = Mutex<TLSServer?>(nil)
+    /// The configuration that was taken last.
+    private let taken: Mutex<ReceiverConfiguration>
 
     package init(configuration: ReceiverConfiguration, logger: Logger) {
         self.configuration = configuration
+        self.taken = Mutex(configuration)
+        self.settings = LiveSettings(configuration)
+        self.retirement = JournalRetirement(
+            names: Set(["archive"] + configuration.exports.map(\.provider.rawValue)),
+            retention: configuration.journalRetention)
         self.exports = RunningExports(names: Set(configuration.exports.map(\.provider.rawValue)))
         self.telemetry = ReceiverTelemetry(logger: logger)
     }
@@ -66,14 +77,52 @@ package final class Receiver: Service {
         self.port.withLock { $0 }
     }
 
-    /// Takes over what can change while it runs: the options of its exports, from each one's next batch on.
+    /// Takes over what can change while it runs; all or nothing.
     ///
-    /// When an export cannot go on with what it is given nothing changes; what else is different waits for a start.
-    package func reload(_ configuration: ReceiverConfiguration) {
-        let reload = self.exports.reload(configuration.exports)
-        guard reload.conflicts.isEmpty else { return self.telemetry.reloadRefused(reload.conflicts) }
-        self.telemetry.reloaded(
-            changed: reload.changed, waiting: self.configuration.keysThatNeedRestart(for: configuration))
+    /// Options of exports apply from each one's next batch, retention and cut-offs within a minute, certificates to new
+    /// connections. When an export cannot continue with its options, or a certificate cannot be used, nothing changes.
+    ///
+    /// - Parameter changes: compares the new configuration with that of the start and with the one taken last.
+    package func reload(
+        _ configuration: ReceiverConfiguration,
+        changes: (_ started: ReceiverConfiguration, _ taken: ReceiverConfiguration) -> [ConfigurationChange]
+    ) {
+        var changed = changes(self.configuration, self.taken.withLock { $0 })
+        var server: TLSServer?
+        do throws(TLSSetupError) {
+            if self.configuration.tls != nil, let tls = configuration.tls { server = try self.renewed(tls, &changed) }
+        } catch {
+            return self.telemetry.reloadRefused([error.description])
+        }
+        let conflicts = self.exports.reload(configuration.exports)
+        guard conflicts.isEmpty else { return self.telemetry.reloadRefused(conflicts) }
+        if let server {
+            self.tls.withLock { $0 = server }
+            self.telemetry.certificateUsed(until: server.expiry)
+        }
+        self.settings.update(configuration)
+        self.retirement.retention = configuration.journalRetention
+        self.taken.withLock { $0 = configuration }
+        self.telemetry.reloaded(changed)
+    }
+
+    /// Reads the certificate's files again, and adds to the changes when it is another certificate.
+    private func renewed(
+        _ configuration: TLSServerConfiguration, _ changes: inout [ConfigurationChange]
+    ) throws(TLSSetupError) -> TLSServer {
+        let server = try TLSServer(configuration)
+        let old = self.tls.withLock { $0 }
+        if let old, server.hasCertificate(of: old) { return server }
+        guard server.expiry > POSIXClock().wallTime() else {
+            throw TLSSetupError(
+                "TLS: the new certificate in \(configuration.identity.chain) expired at \(server.expiry.text); renew it"
+            )
+        }
+        changes.append(
+            ConfigurationChange(
+                key: "receiver.tls (certificate)", old: old.map { "valid until \($0.expiry.text)" } ?? "none",
+                new: "valid until \(server.expiry.text)", needsRestart: false))
+        return server
     }
 
     /// Counts a configuration that could not be read, and says why.
@@ -82,7 +131,8 @@ package final class Receiver: Service {
     }
 
     package func run() async throws {
-        let tls = try self.tlsServer()
+        let server = try self.tlsServer()
+        self.tls.withLock { $0 = $0 ?? server }
         let files = POSIXFileSystem()
         // Connections, and the files of twelve projections.
         let fileCount = ProcessLimits.projectionFileCount(ofOpenFiles: 65_536, needed: 16_384)
@@ -98,17 +148,15 @@ package final class Receiver: Service {
         }
         let recovery = journal.recovery
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount)
-        let projections = Set(["archive"] + self.configuration.exports.map(\.provider.rawValue))
-        self.telemetry.willProject(projections)
-        let retirement = JournalRetirement(names: projections, retention: self.configuration.journalRetention)
-        let workers = try self.startProjections(data, feed, retirement)
+        self.telemetry.willProject(self.retirement.names)
+        let workers = try self.startProjections(data, feed)
 
         let clock = POSIXClock()
         let budget = AdmissionBudget(byteCount: self.configuration.admissionByteCount)
         let committer = Committer()
         let handover = Handover(
             CommitLoop(
-                journal: journal, feed: feed, budget: budget, retirement: retirement, clock: clock,
+                journal: journal, feed: feed, budget: budget, retirement: self.retirement, clock: clock,
                 telemetry: self.telemetry))
         let committing = Worker(name: "waybill-commit") { handover.take(committer.run) }
         let pool = NIOThreadPool(numberOfThreads: System.coreCount)
@@ -125,7 +173,7 @@ package final class Receiver: Service {
         do {
             let metrics = try await self.serveMetrics(shared, feed, group)
             defer { metrics?.stop() }
-            try await self.serve(shared, tls, group, recovery)
+            try await self.serve(shared, group, recovery)
             result = .success(())
         } catch {
             result = .failure(error)
@@ -182,8 +230,7 @@ package final class Receiver: Service {
 
     /// Accepts connections until the service is asked to stop, then closes them; agents send again what has no ack.
     private func serve(
-        _ shared: ReceiverShared, _ tls: TLSServer?, _ group: MultiThreadedEventLoopGroup,
-        _ recovery: JournalRecovery
+        _ shared: ReceiverShared, _ group: MultiThreadedEventLoopGroup, _ recovery: JournalRecovery
     ) async throws {
         let address = "\(self.configuration.host):\(self.configuration.port)"
         let quiescing = OpenConnections()
@@ -200,6 +247,7 @@ package final class Receiver: Service {
                 )
                 .childChannelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
+                        let tls = self.tls.withLock { $0 }
                         guard quiescing.add(channel, countMax: shared.connectionCountMax) else {
                             let handler = ConnectionLimitHandler(hasTLS: tls != nil)
                             return try channel.pipeline.syncOperations.addHandler(handler)
@@ -228,7 +276,7 @@ package final class Receiver: Service {
     // MARK: Projections
 
     private func startProjections(
-        _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed, _ retirement: JournalRetirement
+        _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed
     ) throws(Failure) -> [Worker] {
         let histories = try self.exportHistories(data)
         var workers: [Worker] = []
@@ -236,14 +284,14 @@ package final class Receiver: Service {
             let archive = try ArchiveProjection(
                 data: data, zone: self.configuration.archiveZone,
                 cutOffSecond: self.configuration.archiveCutOffSecond)
-            var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data, retirement)
+            var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data)
             archives.add(archive)
             workers.append(Self.follow("waybill-archive", archives, feed))
             let exports = Array(zip(self.configuration.exports, histories))
             // The exports of one thread read and parse each batch once; what arrives goes before them.
             let threadCount = min(exports.count, max(1, System.coreCount / 4))
             for thread in 0..<threadCount {
-                var group = self.group(of: ExportProjection<POSIXFileSystem>.self, data, retirement)
+                var group = self.group(of: ExportProjection<POSIXFileSystem>.self, data)
                 for index in stride(from: thread, to: exports.count, by: threadCount) {
                     group.add(try self.export(exports[index].0, exports[index].1, data))
                 }
@@ -285,11 +333,11 @@ package final class Receiver: Service {
     }
 
     private func group<Output: Projection & ~Copyable>(
-        of output: Output.Type, _ data: DataDirectory<POSIXFileSystem>, _ retirement: JournalRetirement
+        of output: Output.Type, _ data: DataDirectory<POSIXFileSystem>
     ) -> ProjectionGroup<POSIXFileSystem, Output> {
         ProjectionGroup(
-            journalDirectory: data.journal, files: data.files, retirement: retirement,
-            configuration: self.configuration, clock: POSIXClock(), telemetry: self.telemetry)
+            journalDirectory: data.journal, files: data.files, retirement: self.retirement,
+            configuration: self.configuration, settings: self.settings, clock: POSIXClock(), telemetry: self.telemetry)
     }
 
     private static func follow<Output: Projection & ~Copyable>(

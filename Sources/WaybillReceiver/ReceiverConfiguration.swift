@@ -11,8 +11,8 @@ package struct ReceiverConfiguration: Sendable {
     package var port = 4390
     /// Where `GET /metrics` is answered; `nil`: nowhere.
     package var metrics: NetworkAddress?
-    /// Its name in `READY`.
-    package var name = "waybill"
+    /// Its name in `READY`; agents that find another name ask again where their streams stand.
+    package var name = ProcessID.hostName
     /// What agents must show; `nil` lets every agent in.
     package var token: Secret?
     /// How agents are spoken to by TLS; `nil`: they are not.
@@ -39,28 +39,28 @@ package struct ReceiverConfiguration: Sendable {
     /// A projection makes its output durable so long after the first byte that is not.
     package var checkpointInterval = Duration.seconds(5)
     package var connectionCountMax = 10_000
+    /// By the path of a key: what the file says where it names environment variables, to be shown in place of the value.
+    package var writtenTexts: [String: String] = [:]
 
     package init(dataDirectory: String) {
         self.dataDirectory = dataDirectory
     }
+}
 
-    /// What differs in `other` and holds only from the next start on, as keys of the configuration file.
-    func keysThatNeedRestart(for other: ReceiverConfiguration) -> [String] {
-        var keys: [String] = []
-        if self.dataDirectory != other.dataDirectory { keys.append("data") }
-        if self.host != other.host || self.port != other.port { keys.append("listen") }
-        if self.tls != other.tls { keys.append("tls") }
-        if self.metrics != other.metrics { keys.append("metrics") }
-        if self.name != other.name { keys.append("name") }
-        if self.archiveZone.name != other.archiveZone.name { keys.append("archive.zone") }
-        if self.admissionByteCount != other.admissionByteCount { keys.append("memory.admission_mib") }
-        if self.feedByteCount != other.feedByteCount { keys.append("memory.feed_mib") }
-        if self.journalRetention != other.journalRetention { keys.append("journal.retention_hours") }
-        if self.connectionCountMax != other.connectionCountMax { keys.append("connections") }
-        let own = Set(self.exports.map(\.provider.rawValue))
-        let others = Set(other.exports.map(\.provider.rawValue))
-        keys += others.subtracting(own).sorted().map { "exports (\($0) is new)" }
-        keys += own.subtracting(others).sorted().map { "exports (\($0) is gone)" }
-        return keys
+/// A key of the configuration file that a reload found changed.
+package struct ConfigurationChange: Hashable, Sendable, CustomStringConvertible {
+    package let key: String
+    package let old: String
+    package let new: String
+    /// Whether the new value has to wait for a restart.
+    package let needsRestart: Bool
+
+    package init(key: String, old: String, new: String, needsRestart: Bool) {
+        self.key = key
+        self.old = old
+        self.new = new
+        self.needsRestart = needsRestart
     }
+
+    package var description: String { "\(self.key): \(self.old) -> \(self.new)" }
 }

@@ -40,8 +40,9 @@ extension ReceiverTelemetry {
         page.add(
             "waybill_admission_bytes", .gauge, "Bytes of messages that wait for the disk.",
             shared.admissionByteCount - shared.budget.freeByteCount)
-        page.add("waybill_reloads_total", .counter, "Configurations read anew on SIGHUP.") { family in
+        page.add("waybill_reloads_total", .counter, "Configurations reloaded on SIGHUP.") { family in
             family.sample(self.reloads.load(ordering: .relaxed), [("outcome", "taken")])
+            family.sample(self.partialReloads.load(ordering: .relaxed), [("outcome", "partial")])
             family.sample(self.refusedReloads.load(ordering: .relaxed), [("outcome", "refused")])
         }
     }

@@ -29,6 +29,8 @@ package final class ReceiverTelemetry: Sendable {
     let damages = Atomic(0)
     let retiredSegments = Atomic(0)
     let reloads = Atomic(0)
+    /// Those of which some changes need a restart.
+    let partialReloads = Atomic(0)
     let refusedReloads = Atomic(0)
     let tlsRefusals = Mutex<[TLSRefusal: Int]>([:])
     /// When the receiver's certificate ends, in seconds since 1970; 0 without TLS.
@@ -99,19 +101,23 @@ package final class ReceiverTelemetry: Sendable {
                 "refused_batches": "\(self.refusedBatches.load(ordering: .relaxed))",
                 "skipped_bytes": "\(self.skippedBytes.load(ordering: .relaxed))",
                 "reloads": "\(self.reloads.load(ordering: .relaxed))",
+                "partial_reloads": "\(self.partialReloads.load(ordering: .relaxed))",
                 "refused_reloads": "\(self.refusedReloads.load(ordering: .relaxed))",
             ])
     }
 
-    func reloaded(changed: [String], waiting: [String]) {
-        self.reloads.wrappingAdd(1, ordering: .relaxed)
+    func reloaded(_ changes: [ConfigurationChange]) {
+        let applied = changes.filter { !$0.needsRestart }.map(\.description)
+        let waiting = changes.filter(\.needsRestart).map(\.description)
+        self.reloads.wrappingAdd(waiting.isEmpty ? 1 : 0, ordering: .relaxed)
+        self.partialReloads.wrappingAdd(waiting.isEmpty ? 0 : 1, ordering: .relaxed)
         self.logger.notice(
-            "configuration read anew; changed exports go on with it from their next batch on",
-            metadata: ["changed": "\(changed.isEmpty ? "none" : changed.joined(separator: ", "))"])
+            "configuration reloaded",
+            metadata: ["changes": "\(applied.isEmpty ? "none" : applied.joined(separator: "; "))"])
         if !waiting.isEmpty {
             self.logger.warning(
                 "these changes of the configuration need a restart",
-                metadata: ["keys": "\(waiting.joined(separator: ", "))"])
+                metadata: ["changes": "\(waiting.joined(separator: "; "))"])
         }
     }
 
@@ -119,7 +125,7 @@ package final class ReceiverTelemetry: Sendable {
         self.refusedReloads.wrappingAdd(1, ordering: .relaxed)
         for problem in problems {
             self.logger.error(
-                "the new configuration is not taken, the old one stays", metadata: ["problem": "\(problem)"])
+                "the new configuration is refused, the old one stays", metadata: ["problem": "\(problem)"])
         }
     }
 
@@ -133,13 +139,17 @@ package final class ReceiverTelemetry: Sendable {
         self.logger.info("metrics are served", metadata: ["address": "\(address)"])
     }
 
+    func certificateUsed(until expiry: WallTime) {
+        self.certificateExpiry.store(Int(expiry.milliseconds / 1000), ordering: .relaxed)
+    }
+
     /// - Parameter asksAgents: whether agents must show a certificate.
     func tlsServed(until expiry: WallTime, now: WallTime, asksAgents: Bool) {
-        self.certificateExpiry.store(Int(expiry.milliseconds / 1000), ordering: .relaxed)
+        self.certificateUsed(until: expiry)
         self.logger.log(
             level: expiry <= now ? .error : .info,
             expiry <= now
-                ? "the certificate is no longer valid and agents will refuse it; renew it and start the receiver again"
+                ? "the certificate has expired and agents will refuse it; renew it and send SIGHUP to the receiver"
                 : "agents are spoken to by TLS",
             metadata: ["valid_until": "\(expiry.text)", "client_certificates": "\(asksAgents ? "required" : "none")"])
     }

@@ -44,23 +44,13 @@ final class RunningExports: Sendable {
         }
     }
 
-    /// What became of new options.
-    struct Reload {
-        /// Exports that go on with other options.
-        var changed: [String] = []
-        /// Why an export cannot; then nothing changed.
-        var conflicts: [String] = []
-    }
-
     /// Gives each running export the options of its name.
-    func reload(_ options: [ExportOptions]) -> Reload {
+    ///
+    /// - Returns: why exports cannot continue with theirs; then nothing changed.
+    func reload(_ options: [ExportOptions]) -> [String] {
         self.state.withLock { state in
-            var reload = Reload()
-            for new in options {
-                guard let conflict = state.exports[new.provider.rawValue]?.history.conflict(with: new) else { continue }
-                reload.conflicts.append(conflict)
-            }
-            guard reload.conflicts.isEmpty else { return reload }
+            let conflicts = options.compactMap { state.exports[$0.provider.rawValue]?.history.conflict(with: $0) }
+            guard conflicts.isEmpty else { return conflicts }
             for new in options {
                 let name = new.provider.rawValue
                 guard self.names.contains(name), state.exports[name]?.options.fingerprint != new.fingerprint else {
@@ -73,9 +63,8 @@ final class RunningExports: Sendable {
                 } else {
                     state.early[name] = new
                 }
-                reload.changed.append(name)
             }
-            return reload
+            return []
         }
     }
 }

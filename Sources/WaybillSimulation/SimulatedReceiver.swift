@@ -212,7 +212,7 @@ final class ReceiverProcess: @unchecked Sendable {
         ) -> ProjectionGroup<SimulatedFiles, Output> {
             ProjectionGroup(
                 journalDirectory: data.journal, files: files, retirement: retirement, configuration: configuration,
-                clock: receiver.clock, telemetry: telemetry)
+                settings: LiveSettings(configuration), clock: receiver.clock, telemetry: telemetry)
         }
         var archives = group(of: ArchiveProjection<SimulatedFiles>.self, telling: retirement)
         archives.add(try ArchiveProjection(data: data, zone: .utc))

@@ -1,4 +1,5 @@
 internal import NIOSSL
+internal import WaybillSystem
 
 /// What PEM files hold, for both ends of a connection.
 enum PEM {
@@ -16,6 +17,12 @@ enum PEM {
                 "TLS: \(path) holds no PEM certificate (\(BoringSSLReason.list(of: error))); correct it")
         }
         throw TLSSetupError("TLS: \(path) holds no PEM certificate; correct it")
+    }
+
+    /// When a certificate is valid.
+    static func validity(of certificate: NIOSSLCertificate) -> ClosedRange<WallTime> {
+        let start = WallTime(milliseconds: Int64(certificate.notValidBefore) * 1000)
+        return start...max(start, WallTime(milliseconds: Int64(certificate.notValidAfter) * 1000))
     }
 
     /// The private key in a file's bytes.

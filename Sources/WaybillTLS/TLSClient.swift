@@ -33,6 +33,16 @@ package struct TLSClientConfiguration: Hashable, Sendable {
         self.audience = audience
     }
 
+    /// Reads the files as a start does.
+    ///
+    /// - Returns: when the agent's certificate is valid; `nil` where it has none.
+    package func validity() throws(TLSSetupError) -> ClosedRange<WallTime>? {
+        _ = try TLSClient(self)
+        guard let chain = self.identity?.chain else { return nil }
+        let bytes = try CertificateFiles.read(chain, "the agent's certificate")
+        return PEM.validity(of: try PEM.certificates(bytes, chain)[0])
+    }
+
     /// Whether a certificate can be asked for by this name: that of a host, not an address.
     package static func isServerName(_ name: String) -> Bool {
         1...253 ~= name.utf8.count && !TLSClient.isAddress(name)

@@ -50,7 +50,7 @@ enum TLSFailure: String {
             "the receiver's certificate leads to no authority that this agent trusts; name its authority with "
                 + "--tls-ca, or mend the receiver's --tls-certificate"
         case .expired:
-            "the receiver's certificate is not valid at this time; renew it and start the receiver again, or set "
+            "the receiver's certificate is not valid at this time; renew it and reload the receiver (SIGHUP), or set "
                 + "this host's clock"
         case .wrongHost:
             "the receiver's certificate is not for \(detail); connect by a name that its subjectAltName has, or "
@@ -78,7 +78,7 @@ enum TLSFailure: String {
             "the receiver's certificate leads to no authority that this app trusts; name its authority by "
                 + "`security: .tls(authorities:)`, or give the receiver a certificate that devices trust"
         case .expired:
-            "the receiver's certificate is not valid at this time; renew it and start the receiver again, or set "
+            "the receiver's certificate is not valid at this time; renew it and reload the receiver (SIGHUP), or set "
                 + "this device's clock"
         case .wrongHost:
             "the receiver's certificate is not for \(detail); name the receiver in `receivers` as the certificate's "

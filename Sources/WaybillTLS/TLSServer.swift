@@ -4,7 +4,7 @@ package import WaybillSystem
 
 /// How a receiver speaks TLS.
 ///
-/// The files are PEM and read once, when the receiver starts; TLS 1.2 is the least.
+/// The files are PEM and read when the receiver starts and when it reloads its configuration; TLS 1.2 is the least.
 package struct TLSServerConfiguration: Hashable, Sendable {
     /// What the receiver shows its agents.
     package var identity: CertificateFiles
@@ -15,12 +15,20 @@ package struct TLSServerConfiguration: Hashable, Sendable {
         self.identity = identity
         self.clientAuthorities = clientAuthorities
     }
+
+    /// Reads the files as a start does.
+    ///
+    /// - Returns: when the certificate is valid.
+    package func validity() throws(TLSSetupError) -> ClosedRange<WallTime> {
+        PEM.validity(of: try TLSServer(self).certificate)
+    }
 }
 
 /// What all connections of a receiver over TLS share.
 package struct TLSServer: Sendable {
     /// When the receiver's certificate ends.
-    package let expiry: WallTime
+    package var expiry: WallTime { PEM.validity(of: self.certificate).upperBound }
+    fileprivate let certificate: NIOSSLCertificate
     package let asksAgents: Bool
     private let context: NIOSSLContext
 
@@ -28,7 +36,7 @@ package struct TLSServer: Sendable {
         let identity = configuration.identity
         let chain = try CertificateFiles.read(identity.chain, "the receiver's certificate")
         let certificates = try PEM.certificates(chain, identity.chain)
-        self.expiry = WallTime(milliseconds: Int64(certificates[0].notValidAfter) * 1000)
+        self.certificate = certificates[0]
         let key = try CertificateFiles.read(identity.key, "the receiver's private key")
         var tls = TLSConfiguration.makeServerConfiguration(
             certificateChain: certificates.map { .certificate($0) },
@@ -50,6 +58,11 @@ package struct TLSServer: Sendable {
                 "TLS: \(identity.chain) and \(identity.key) do not belong together "
                     + "(\(BoringSSLReason.list(of: error))); name the key of this certificate")
         }
+    }
+
+    /// Whether both show agents the same certificate.
+    package func hasCertificate(of other: TLSServer) -> Bool {
+        self.certificate == other.certificate
     }
 
     /// Puts TLS between a new connection's socket and its handler.

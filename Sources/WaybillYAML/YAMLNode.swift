@@ -9,6 +9,15 @@ package struct YAMLError: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String
 }
 
+/// Why a scalar has no value.
+package struct YAMLSubstitutionError: Error, Hashable, Sendable {
+    package let description: String
+
+    package init(_ description: String) {
+        self.description = description
+    }
+}
+
 /// A value in a YAML document, parsed by libyaml; it has a line number and retains its document.
 ///
 ///     text ─▶ libyaml's tree, checked for duplicate keys ─▶ nodes that look up values in it
@@ -28,6 +37,15 @@ package struct YAMLNode: Sendable {
 
     /// Parses the single document in `text`; `nil` if there is none.
     package static func document(_ text: String) throws(YAMLError) -> YAMLNode? {
+        try Self.document(text) { $0 }
+    }
+
+    /// Reads the one document of `text`; `nil` when it holds none.
+    ///
+    /// - Parameter substitute: gives each scalar its value, after the structure is known; keys keep theirs.
+    package static func document(
+        _ text: String, substitute: (_ scalar: String) throws(YAMLSubstitutionError) -> String
+    ) throws(YAMLError) -> YAMLNode? {
         guard text.utf8.count <= Self.byteCountMax else {
             throw YAMLError(line: 1, duplicateKey: nil, description: "more than \(Self.byteCountMax >> 20) MiB")
         }
@@ -41,12 +59,23 @@ package struct YAMLNode: Sendable {
             throw YAMLError(line: second.line, duplicateKey: nil, description: "a second document begins")
         }
         try root.document.checkKeys()
+        root.document.substitute(substitute)
         return root
     }
 
     /// The line of its beginning, counted from 1.
     package var line: Int {
         self.document.line(self.index)
+    }
+
+    /// The text of a scalar before a substitution that changed it; `nil` where none did.
+    package var originalText: String? {
+        self.document.originalText(self.index)
+    }
+
+    /// Why a scalar has no value.
+    package var substitutionError: YAMLSubstitutionError? {
+        self.document.errors[self.index]
     }
 
     /// The text of a scalar; exactly as written if it has no quotes.
@@ -129,9 +158,12 @@ private final class YAMLParser {
 
 /// A document in libyaml's memory.
 ///
-/// `@unchecked Sendable` without a lock: once loaded it is only read.
+/// `@unchecked Sendable` without a lock: once loaded and substituted it is only read.
 private final class YAMLDocument: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<yaml_document_t>
+    /// Values of scalars that are not what the document says.
+    private var values: [Int32: String] = [:]
+    private(set) var errors: [Int32: YAMLSubstitutionError] = [:]
 
     init() {
         self.pointer = .allocate(capacity: 1)
@@ -160,8 +192,32 @@ private final class YAMLDocument: @unchecked Sendable {
     func scalar(_ index: Int32) -> (text: String, isPlain: Bool)? {
         let node = self.node(index)
         guard node.type == YAML_SCALAR_NODE else { return nil }
-        let bytes = UnsafeBufferPointer(start: node.data.scalar.value, count: node.data.scalar.length)
-        return (String(decoding: bytes, as: UTF8.self), node.data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+        let text = self.values[index] ?? self.text(of: node)
+        return (text, node.data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+    }
+
+    func originalText(_ index: Int32) -> String? {
+        self.values[index] == nil ? nil : self.text(of: self.node(index))
+    }
+
+    private func text(of scalar: yaml_node_t) -> String {
+        let bytes = UnsafeBufferPointer(start: scalar.data.scalar.value, count: scalar.data.scalar.length)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// Gives each scalar that is not a key its value.
+    func substitute(_ value: (String) throws(YAMLSubstitutionError) -> String) {
+        let indices = (1...).lazy.map(Int32.init).prefix { yaml_document_get_node(self.pointer, $0) != nil }
+        let keys = Set(indices.flatMap { self.pairs($0) ?? [] }.map(\.0))
+        for index in indices where !keys.contains(index) {
+            guard let text = self.scalar(index)?.text else { continue }
+            do throws(YAMLSubstitutionError) {
+                let new = try value(text)
+                if new != text { self.values[index] = new }
+            } catch {
+                self.errors[index] = error
+            }
+        }
     }
 
     func elements(_ index: Int32) -> [Int32]? {

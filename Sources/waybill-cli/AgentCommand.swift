@@ -25,39 +25,39 @@ struct AgentCommand: AsyncParsableCommand {
             SIGTERM ships what is there and leaves; what is not acknowledged by then is still on disk.
             """)
 
-    @Option(help: "The state directory: registry and quarantine; made when it is missing.")
+    @Option(help: .key("agent.state"))
     var state: String?
 
-    @Option(name: .customLong("to"), help: "A receiver, HOST:PORT; several are tried in turn.")
+    @Option(name: .customLong("to"), help: .key("agent.to"))
     var receivers: [NetworkAddress] = []
 
-    @Option(help: "A folder that an app's client library writes into.")
+    @Option(help: .key("agent.sources.spool"))
     var spool: [String] = []
 
-    @Option(help: "A pattern for other NDJSON files, e.g. '/var/log/app/*.json'.")
+    @Option(help: .key("agent.sources.files"))
     var glob: [String] = []
 
-    @Option(help: "The environment of files given by --glob: dev, internal or prod.")
+    @Option(help: .key("agent.sources.env"))
     var env: DeploymentEnvironment?
 
-    @Option(help: "The app of files given by --glob, e.g. com.example.web.")
+    @Option(help: .key("agent.sources.bundle"))
     var bundle: String?
 
-    @Option(help: "The member that holds the time of a line in files given by --glob.")
+    @Option(help: .key("agent.sources.time"))
     var timeMember: String?
 
-    @Option(help: "The member that holds the name of a line in files given by --glob.")
+    @Option(help: .key("agent.sources.name"))
     var nameMember: String?
 
     @OptionGroup var tls: AgentTLSOptions
 
-    @Option(help: "This agent's name, which must not change. (default: from this machine's id)")
+    @Option(help: .key("agent.name"))
     var name: String?
 
-    @Option(help: "zlib's level, 0 to 9. (default: 1)")
+    @Option(help: .key("agent.compression"))
     var compression: Int?
 
-    @Option(help: "Threads that compress, 1 to 64. (default: 1)")
+    @Option(help: .key("agent.compression_threads"))
     var compressionThreads: Int?
 
     @Flag(help: "Ship what there is, wait until it is durable, print a summary, leave.")
@@ -69,7 +69,7 @@ struct AgentCommand: AsyncParsableCommand {
     @Option(help: "A configuration file (YAML); options given here win over it.")
     var config: String?
 
-    @Option(help: "Answer GET /metrics (Prometheus) at this address, e.g. 127.0.0.1:4392.")
+    @Option(help: .key("agent.metrics"))
     var metrics: NetworkAddress?
 
     @OptionGroup var log: LogOptions
@@ -120,15 +120,14 @@ struct AgentCommand: AsyncParsableCommand {
     }
 
     private func agentConfiguration() throws -> AgentConfiguration {
-        var configuration = AgentConfiguration(
-            name: try self.agentName(), stateDirectory: "", receivers: [], sources: [])
+        var configuration = AgentConfiguration.defaults
         if let config {
             guard let agent = try ConfigurationFile.load(config).agent else {
                 throw ValidationError("\(config) has no section agent:")
             }
             configuration = agent
-            if self.name != nil { configuration.name = try self.agentName() }
         }
+        if let name { configuration.name = try self.agentName(name) }
         if let state { configuration.stateDirectory = state }
         if !self.receivers.isEmpty { configuration.receivers = self.receivers }
         configuration.sources += self.spool.map {
@@ -144,14 +143,11 @@ struct AgentCommand: AsyncParsableCommand {
                     timeMember: self.timeMember, nameMember: self.nameMember))
         }
         if let compression {
-            guard (0...9).contains(compression) else { throw ValidationError("--compression is 0 to 9") }
-            configuration.compressionLevel = compression
+            configuration.compressionLevel = try Self.checked(compression, "--compression", in: Self.compressionLevels)
         }
         if let compressionThreads {
-            guard (1...64).contains(compressionThreads) else {
-                throw ValidationError("--compression-threads is 1 to 64")
-            }
-            configuration.compressionThreadCount = compressionThreads
+            configuration.compressionThreadCount = try Self.checked(
+                compressionThreads, "--compression-threads", in: Self.compressionThreadCounts)
         }
         if let metrics { configuration.metrics = metrics }
         if self.once { configuration.mode = .once(patience: .seconds(self.patience)) }
@@ -167,11 +163,18 @@ struct AgentCommand: AsyncParsableCommand {
         return configuration
     }
 
-    private func agentName() throws -> AgentName {
-        guard let name else { return DefaultAgentName.value }
-        guard let agentName = AgentName(name) else {
-            throw ValidationError("--name has 1 to 32 letters, digits, '.', '_', ':' and '-'")
+    static let compressionLevels = 0...9
+    static let compressionThreadCounts = 1...64
+
+    private static func checked(_ value: Int, _ option: String, in range: ClosedRange<Int>) throws -> Int {
+        guard range.contains(value) else {
+            throw ValidationError("\(option) must be \(range.lowerBound) to \(range.upperBound)")
         }
+        return value
+    }
+
+    private func agentName(_ name: String) throws -> AgentName {
+        guard let agentName = AgentName(name) else { throw ValidationError("--name must be \(AgentName.rule)") }
         return agentName
     }
 }

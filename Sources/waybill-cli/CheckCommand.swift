@@ -8,30 +8,49 @@ import WaybillYAML
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Validate a configuration file; say line and remedy of every problem.",
+        abstract: "Validate a configuration file; report each problem with its line and what to do.",
         discussion: """
             Examples:
-              waybill check /etc/waybill/waybill.yaml     with the mapping files that it names
+              waybill check /etc/waybill/waybill.yaml     with the mapping files and certificates that it names
+              waybill check --probe waybill.yaml          also tries directories, addresses and receivers
               waybill check ga4.yaml                      a mapping, or a custom provider's file
 
-            Exit code 0 when the file is good, 78 when it is not.
+            Each finding is one line on standard error: error or warning, file, line, key, what to do.
+            Exit code 0 when there is no error, 78 when there is one.
             """)
+
+    @Flag(
+        help: """
+            Also write to the data and state directories and remove it again, listen on the addresses for a moment, and \
+            greet the receivers in to: (as NAME~probe, shipping nothing).
+            """)
+    var probe = false
 
     @Argument(help: "The configuration file, or a mapping or custom provider's file by itself.")
     var file: String
 
     func run() throws {
         if self.isMapping { return try self.checkMapping() }
-        let configuration = try ConfigurationFile.load(self.file)
+        var file = ConfigurationFile.read(self.file)
+        // What was not understood is not tried.
+        if file.problems.isEmpty { file.problems = ConfigurationCheck(file).findings(probes: self.probe) }
+        try self.report(file.problems)
         var parts: [String] = []
-        if let receiver = configuration.receiver {
-            parts.append("receiver on \(receiver.host):\(receiver.port) with \(receiver.exports.count) exports")
+        if let receiver = file.receiver {
+            parts.append("receiver on \(receiver.listen) with \(receiver.exports.count) exports")
         }
-        if let agent = configuration.agent { parts.append("agent with \(agent.sources.count) sources") }
+        if let agent = file.agent { parts.append("agent with \(agent.sources.count) sources") }
         print("\(self.file): good: \(parts.joined(separator: ", "))")
     }
 
-    /// Whether the file is no configuration file but one that it names; what cannot be read is a configuration file.
+    private func report(_ problems: [ConfigurationFile.Problem]) throws {
+        for problem in problems {
+            Console.printError(problem.finding(in: self.file))
+        }
+        if problems.contains(where: { $0.severity == .error }) { throw ExitCode.badConfiguration }
+    }
+
+    /// Whether the file is one that a configuration file names; what cannot be read is a configuration file.
     private var isMapping: Bool {
         do throws(ConfigurationFile.Problem) {
             let root = try ConfigurationFile.compose(try ConfigurationFile.contents(of: self.file), hint: "")
@@ -44,10 +63,8 @@ struct CheckCommand: ParsableCommand {
 
     private func checkMapping() throws {
         let file = MappingFile.read(self.file)
-        guard file.problems.isEmpty, let mapping = file.mapping else {
-            for problem in file.problems { Console.printError(problem.text(in: self.file)) }
-            throw ExitCode.badConfiguration
-        }
+        try self.report(file.problems)
+        guard let mapping = file.mapping else { return }
         let columns = file.custom.map { " with \($0.columns.count) columns of \($0.format.rawValue)" } ?? ""
         print("\(self.file): good: mapping of version \(mapping.version)\(columns)")
     }

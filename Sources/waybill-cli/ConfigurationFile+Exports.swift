@@ -1,47 +1,40 @@
 import WaybillEvent
 import WaybillExport
-import WaybillSystem
 
 /// The exports of a receiver.
 ///
 ///     exports:
 ///       - {provider: ga4, zone: Asia/Seoul, env: [prod], mapping: ga4.yaml, options: {too_old: clamp}}
 ///       - {provider: custom, name: warehouse, file: warehouse.yaml}
-///
-/// Paths of files are relative to the folder of the configuration file.
 extension ConfigurationFile {
-    static func exports(_ section: inout ConfigurationSection, directory: String) -> [ExportOptions] {
+    static func exports(_ section: inout ConfigurationSection) -> [ExportOptions] {
         var exports: [ExportOptions] = []
         section.each("exports") { section in
-            guard var options = Self.export(&section, directory: directory) else { return }
+            guard var options = Self.export(&section) else { return section.forget() }
             if exports.contains(where: { $0.provider == options.provider }) {
-                section.complain("provider", "is named twice; remove one")
+                section.complain("provider", "appears twice; remove one")
             }
-            options.zone = section.zone("zone")
-            options.cutOffSecond = section.cutOff("cut_off")
-            let environments = section.choices("env", DeploymentEnvironment.self)
-            if !environments.isEmpty { options.environments = EnvironmentSet(environments) }
-            if var chosen = section.section("options") {
-                Self.read(&chosen, into: &options)
-                section.take(&chosen)
-            }
+            section.read(ConfigurationTable.export + ConfigurationTable.options(of: options.provider), into: &options)
+            // Of a provider without options.
+            if var unknown = section.section("options") { section.take(&unknown) }
             exports.append(options)
         }
         return exports
     }
 
-    private static func export(_ section: inout ConfigurationSection, directory: String) -> ExportOptions? {
-        if section.isText("provider", "custom") {
-            _ = section.text("provider")
-            return Self.custom(&section, directory: directory)
-        }
-        guard let provider = section.provider("provider") else {
-            section.forget()
+    private static func export(_ section: inout ConfigurationSection) -> ExportOptions? {
+        let name = section.requiredText("provider")
+        if name == "custom" { return Self.custom(&section) }
+        let provider: Destination
+        do throws(UnknownProvider) {
+            provider = try Destination(named: name)
+        } catch {
+            if !name.isEmpty { section.complain("provider", "\(error)") }
             return nil
         }
         var options = ExportOptions(provider: provider)
-        guard let name = section.text("mapping") else { return options }
-        let file = MappingFile.read(Self.path(name, in: directory))
+        guard let path = section.value("mapping", .file) else { return options }
+        let file = MappingFile.read(path)
         section.add(file.problems)
         if file.custom != nil {
             section.complain(
@@ -51,20 +44,21 @@ extension ConfigurationFile {
         return options
     }
 
-    private static func custom(_ section: inout ConfigurationSection, directory: String) -> ExportOptions? {
+    private static func custom(_ section: inout ConfigurationSection) -> ExportOptions? {
         let name = section.requiredText("name")
-        let path = section.requiredText("file")
-        if section.text("mapping") != nil {
+        section.require("file")
+        if section.value("mapping", .text) != nil {
             section.complain(
-                "mapping", "is not for custom providers: take:, leave:, rename: and fields: stand in file:")
+                "mapping", "is not for custom providers; write take:, leave:, rename: and fields: in file:")
         }
-        guard !path.isEmpty else { return nil }
-        let file = MappingFile.read(Self.path(path, in: directory))
+        guard let path = section.value("file", ValueType<String>.file) else { return nil }
+        let file = MappingFile.read(path)
         section.add(file.problems)
         guard let provider = Destination(customName: name) else {
             if !name.isEmpty {
                 section.complain(
-                    "name", "is a letter a to z and up to 31 of a to z, 0 to 9 and -, and no other provider's name")
+                    "name",
+                    "must be a letter a to z and up to 31 of a to z, 0 to 9 and -, and not another provider's name")
             }
             return nil
         }
@@ -77,78 +71,5 @@ extension ConfigurationFile {
         options.mapping = file.mapping
         options.custom = custom
         return options
-    }
-
-    /// A path that the configuration file names.
-    static func path(_ name: String, in directory: String) -> String {
-        name.hasPrefix("/") || directory == "." ? name : Path.join(directory, name)
-    }
-
-    // MARK: Options of providers
-
-    /// Reads what an operator may choose for a provider; `Protocol/formats/providers.md` has the table.
-    private static func read(_ section: inout ConfigurationSection, into options: inout ExportOptions) {
-        switch options.provider {
-        case .ga4: Self.read(&section, into: &options.ga4)
-        case .mixpanel:
-            Self.readIdentity(&section, into: &options.mixpanel)
-            if let name = section.text("screen_event") { options.mixpanel.screenEventName = name }
-        case .mixpanelProfiles: Self.readIdentity(&section, into: &options.mixpanel)
-        case .amplitude: options.amplitude.mode = section.choice("mode", AmplitudeOptions.Mode.self) ?? .batch
-        case .segment, .flurry, .custom: break
-        case .posthog: options.posthog.isPersonless = section.flag("personless") ?? false
-        case .snowplow: options.snowplow.vendor = section.vendor("vendor")
-        case .csv: Self.read(&section, into: &options.csv)
-        case .syslog: Self.read(&section, into: &options.syslog)
-        case .journald:
-            if let facility = section.integer("facility", in: 0...23) { options.journald.facility = facility }
-            options.journald.includesUser = section.flag("user") ?? false
-        }
-    }
-
-    private static func read(_ section: inout ConfigurationSection, into options: inout GA4Options) {
-        options.tooOld = section.choice("too_old", GA4Options.TooOld.self) ?? .reject
-        if let name = section.text("user_event") {
-            options.userEventName = name
-            if !GA4Options.isEventName(name) {
-                section.complain(
-                    "user_event",
-                    "is a letter and up to \(Limits.GA4.nameCharacterCountMax - 1) letters, digits and _, "
-                        + "and no name that GA4 keeps for itself")
-            }
-        }
-        options.includesDevice = section.flag("device") ?? false
-    }
-
-    private static func readIdentity(_ section: inout ConfigurationSection, into options: inout MixpanelOptions) {
-        options.identityMerge = section.choice("id_merge", MixpanelOptions.IdentityMerge.self) ?? .simplified
-    }
-
-    private static func read(_ section: inout ConfigurationSection, into options: inout CSVOptions) {
-        options.zone = section.choice("zone", CSVOptions.Zone.self) ?? .report
-        options.hasMilliseconds = section.flag("millis") ?? false
-        options.hasByteOrderMark = section.flag("bom") ?? false
-        options.isGuarded = section.flag("guard") ?? true
-        options.others = section.choice("others", CSVOptions.Others.self) ?? .cell
-        options.includesUsers = section.flag("users") ?? false
-        options.hasID = section.flag("id") ?? false
-    }
-
-    private static func read(_ section: inout ConfigurationSection, into options: inout SyslogOptions) {
-        if let facility = section.integer("facility", in: 0...23) { options.facility = facility }
-        if let host = section.text("host") {
-            options.hostName = host
-            if !SyslogOptions.isHostName(host) {
-                section.complain(
-                    "host", "has 1 to \(Limits.Syslog.hostNameByteCountMax) printable ASCII characters and no space")
-            }
-        }
-        if let number = section.integer("enterprise", in: 1...4_294_967_295) { options.elementName = "wb@\(number)" }
-        if let size = section.integer("max", in: 0...1 << 20) {
-            options.messageByteCountMax = size
-            // What every receiver must take (RFC 5424, section 6.1).
-            if 1..<480 ~= size { section.complain("max", "is 0 for no limit, or at least 480 bytes") }
-        }
-        options.includesUser = section.flag("user") ?? false
     }
 }

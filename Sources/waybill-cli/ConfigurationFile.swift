@@ -3,34 +3,35 @@ import WaybillAgent
 import WaybillConsole
 import WaybillEvent
 import WaybillExport
-import WaybillProjection
 import WaybillReceiver
 import WaybillSystem
+import WaybillTLS
 import WaybillTail
 import WaybillYAML
 
-/// The configuration file of receiver and agent.
+/// The configuration file of receiver and agent; ``ConfigurationTable`` has its keys.
 ///
 ///     receiver:                              agent:
 ///       data: /var/lib/waybill                 state: /var/lib/waybill-agent
-///       listen: 0.0.0.0:4390                   to: [collect.example.com:4390]
+///       listen: 0.0.0.0:4390                   to: ["${COLLECTOR}:4390"]
 ///       archive: {zone: UTC, cut_off: "04:00"} sources:
 ///       exports:                                 - {spool: /var/spool/shop}
 ///         - {provider: ga4, zone: Asia/Seoul}    - {files: ["/var/log/nginx/*.json"], env: prod, bundle: com.example.web}
 ///
-/// Every problem is found in one pass and said with its line, its key and what to do; unknown keys are problems.
+/// All problems are found in one pass, each with its line, its key and what to do; unknown keys are problems.
 struct ConfigurationFile {
     /// Something that is wrong.
-    struct Problem: Error, Hashable, CustomStringConvertible {
+    struct Problem: Error, Hashable {
+        enum Severity: String, Hashable {
+            case error, warning
+        }
+
+        var severity = Severity.error
         /// Another file than the one that was read first.
         var file: String?
         let line: Int
         let key: String
         let text: String
-
-        var description: String {
-            "line \(self.line): \(self.key): \(self.text)"
-        }
 
         func inFile(_ path: String) -> Problem {
             var problem = self
@@ -40,30 +41,39 @@ struct ConfigurationFile {
 
         /// With the name of its file, `path` for the one that was read first.
         func text(in path: String) -> String {
-            "\(self.file ?? path): \(self)"
+            "\(self.file ?? path): line \(self.line): \(self.key): \(self.text)"
+        }
+
+        /// With its severity.
+        func finding(in path: String) -> String {
+            "\(self.severity.rawValue): \(self.text(in: path))"
         }
     }
 
     var receiver: ReceiverConfiguration?
     var agent: AgentConfiguration?
     var problems: [Problem] = []
+    /// By the paths of keys.
+    private(set) var lines: [String: Int] = [:]
 
     /// Reads a file; prints what is wrong and ends with exit code 78 when something is.
     static func load(_ path: String) throws -> ConfigurationFile {
         let file = self.read(path)
         guard file.problems.isEmpty else {
-            for problem in file.problems { Console.printError(problem.text(in: path)) }
+            for problem in file.problems { Console.printError(problem.finding(in: path)) }
             throw ExitCode.badConfiguration
         }
         return file
     }
 
-    /// Reads a file and the files it names, and says what is wrong in ``problems``.
+    /// Reads a file and the files it names; what is wrong is in ``problems``.
     static func read(_ path: String) -> ConfigurationFile {
         do throws(Problem) {
             return ConfigurationFile(yaml: try self.contents(of: path), directory: Path.parent(of: path))
         } catch {
-            return ConfigurationFile(problem: error)
+            var file = ConfigurationFile()
+            file.problems = [error]
+            return file
         }
     }
 
@@ -76,147 +86,177 @@ struct ConfigurationFile {
             throw Problem(file: path, line: 1, key: "file", text: "cannot be read: \(error)")
         }
         guard let bytes else {
-            throw Problem(file: path, line: 1, key: "file", text: "there is no such file; correct the path")
+            throw Problem(file: path, line: 1, key: "file", text: "does not exist; correct the path")
         }
         guard let text = String(validating: bytes, as: UTF8.self) else {
-            throw Problem(file: path, line: 1, key: "file", text: "is no UTF-8; save it as UTF-8")
+            throw Problem(file: path, line: 1, key: "file", text: "is not UTF-8; save it as UTF-8")
         }
         return text
     }
 
     /// The mapping that a file's text is.
     ///
-    /// - Parameter hint: what to do about a text that is none.
-    static func compose(_ yaml: String, hint: String) throws(Problem) -> YAMLNode {
+    /// - Parameters:
+    ///   - hint: what to do about a text that is not a mapping.
+    ///   - substitute: gives scalars their values.
+    static func compose(
+        _ yaml: String, hint: String,
+        substitute: (String) throws(YAMLSubstitutionError) -> String = { (text) throws(YAMLSubstitutionError) in text }
+    ) throws(Problem) -> YAMLNode {
         let root: YAMLNode?
         do throws(YAMLError) {
-            root = try YAMLNode.document(yaml)
+            root = try YAMLNode.document(yaml, substitute: substitute)
         } catch {
-            throw Self.problem(of: error)
+            if let key = error.duplicateKey {
+                throw Problem(line: error.line, key: key, text: "appears twice in one section; remove one")
+            }
+            throw Problem(
+                line: error.line, key: "file",
+                text: "is not valid YAML: \(error.description); check indentation and quotes")
         }
         guard let root, root.mapping != nil else { throw Problem(line: 1, key: "file", text: hint) }
         return root
     }
 
-    private init(problem: Problem) {
-        self.problems = [problem]
-    }
+    private init() {}
 
     /// - Parameter directory: where the files are that `yaml` names.
     init(yaml: String, directory: String) {
         let root: YAMLNode
         do throws(Problem) {
-            root = try Self.compose(yaml, hint: "holds nothing; give it a section receiver: or agent:")
+            root = try Self.compose(
+                yaml, hint: "is empty; give it a section receiver: or agent:", substitute: EnvironmentText.expand)
         } catch {
             self.problems = [error]
             return
         }
-        var section = ConfigurationSection(root, path: "")
+        var section = ConfigurationSection(root, path: "", directory: directory)
         if var receiver = section.section("receiver") {
-            self.receiver = Self.receiver(&receiver, directory: directory)
+            self.receiver = Self.receiver(&receiver)
             section.take(&receiver)
         }
         if var agent = section.section("agent") {
-            self.agent = Self.agent(&agent, directory: directory)
+            self.agent = Self.agent(&agent)
             section.take(&agent)
         }
         section.finish()
+        self.receiver?.writtenTexts = section.writtenTexts
+        self.lines = section.lines
         self.problems = section.problems.sorted { ($0.file ?? "", $0.line) < ($1.file ?? "", $1.line) }
     }
 
-    private static func problem(of error: YAMLError) -> Problem {
-        if let key = error.duplicateKey {
-            return Problem(line: error.line, key: key, text: "is given twice in one section; remove one")
+    /// The line of a key, or of the section it is missing from.
+    func line(of key: String) -> Int {
+        var key = key[...]
+        while !key.isEmpty {
+            if let line = self.lines[String(key)] { return line }
+            key = key[..<(key.lastIndex(of: ".") ?? key.startIndex)]
         }
-        return Problem(
-            line: error.line, key: "file", text: "is no YAML: \(error.description); mind indentation and quotes")
+        return 1
     }
 
     // MARK: Sections
 
-    private static func receiver(
-        _ section: inout ConfigurationSection, directory: String
-    ) -> ReceiverConfiguration {
-        var configuration = ReceiverConfiguration(dataDirectory: section.requiredText("data"))
-        if let address = section.address("listen") {
-            configuration.host = address.host
-            configuration.port = address.port
+    private static func receiver(_ section: inout ConfigurationSection) -> ReceiverConfiguration {
+        var configuration = ReceiverConfiguration.defaults
+        let hasTLS = section.has("tls")
+        section.read(ConfigurationTable.receiver, into: &configuration)
+        if hasTLS {
+            let isComplete = Self.checkCertificate(
+                configuration.certificate, configuration.privateKey, &section, hint: "certificate: FILE, key: FILE")
+            if !isComplete { configuration.tls = nil }
         }
-        configuration.metrics = section.address("metrics")
-        configuration.tls = Self.receiverTLS(&section, directory: directory)
-        if let name = section.text("name") { configuration.name = name }
-        if var archive = section.section("archive") {
-            configuration.archiveZone = archive.zone("zone")
-            configuration.archiveCutOffSecond = archive.cutOff("cut_off")
-            section.take(&archive)
-        }
-        if var memory = section.section("memory") {
-            if let size = memory.integer("admission_mib", in: 4...4096) {
-                configuration.admissionByteCount = size << 20
-            }
-            if let size = memory.integer("feed_mib", in: 1...4096) { configuration.feedByteCount = size << 20 }
-            section.take(&memory)
-        }
-        if var journal = section.section("journal") {
-            if let hours = journal.integer("retention_hours", in: 0...8760) {
-                configuration.journalRetention = .seconds(hours * 3600)
-            }
-            section.take(&journal)
-        }
-        if var retention = section.section("retention") {
-            configuration.retention.dayCountMax = retention.integer("days", in: 1...36_500)
-            configuration.retention.byteCountMax = retention.integer("gib", in: 1...1_000_000).map { $0 << 30 }
-            configuration.retention.freeByteCountMin = retention.integer("free_gib", in: 1...1_000_000).map { $0 << 30 }
-            section.take(&retention)
-        }
-        if let count = section.integer("connections", in: 1...1_000_000) { configuration.connectionCountMax = count }
-        configuration.exports = Self.exports(&section, directory: directory)
-        section.finish()
+        configuration.exports = Self.exports(&section)
         return configuration
     }
 
-    private static func agent(_ section: inout ConfigurationSection, directory: String) -> AgentConfiguration {
-        var configuration = AgentConfiguration(
-            name: section.agentName("name") ?? DefaultAgentName.value, stateDirectory: section.requiredText("state"),
-            receivers: section.addresses("to"), sources: [])
-        configuration.metrics = section.address("metrics")
-        configuration.tls = Self.agentTLS(&section, directory: directory)
-        if let level = section.integer("compression", in: 0...9) { configuration.compressionLevel = level }
-        if let count = section.integer("compression_threads", in: 1...64) {
-            configuration.compressionThreadCount = count
+    private static func agent(_ section: inout ConfigurationSection) -> AgentConfiguration {
+        var configuration = AgentConfiguration.defaults
+        if section.isScalar("tls") {
+            if section.value("tls", ValueType<Bool>.flag) == true { configuration.tls = TLSClientConfiguration() }
+        } else if section.has("tls") {
+            configuration.tls = TLSClientConfiguration()
         }
-        if let size = section.integer("batch_kib", in: 4...2048) { configuration.batchByteCountMax = size << 10 }
-        if let count = section.integer("batch_lines", in: 1...1_000_000) {
-            configuration.tailLimits.batchLineCountMax = count
+        section.read(ConfigurationTable.agent, into: &configuration)
+        Self.checkCertificate(configuration.certificate, configuration.privateKey, &section)
+        section.require("sources", "spool: DIR or files: [PATTERN]")
+        section.each("sources") { section in
+            var source = SourceEntry.defaults
+            section.read(ConfigurationTable.source, into: &source)
+            if let source = Self.source(source, &section) { configuration.sources.append(source) }
         }
-        if let linger = section.integer("linger_ms", in: 0...60_000) { configuration.linger = .milliseconds(linger) }
-        if let seconds = section.integer("drain_seconds", in: 0...3600) {
-            configuration.drainPatience = .seconds(seconds)
+        return configuration
+    }
+
+    private static func source(_ source: SourceEntry, _ section: inout ConfigurationSection) -> AgentSource? {
+        let kind: SourceConfiguration.Kind
+        switch (source.spool, source.files) {
+        case (let directory?, nil): kind = .spool(directory: directory)
+        case (nil, let patterns?):
+            kind = .files(patterns: patterns)
+            section.require("env", choiceList(DeploymentEnvironment.self))
+            section.require("bundle", "the app's name, e.g. com.example.web")
+        default:
+            section.complain("spool", "a source has either spool: DIR or files: [PATTERN]")
+            return nil
         }
-        section.require("sources", "is missing: spool: DIR or files: [PATTERN]")
-        section.each("sources") { source in
-            let patterns = source.texts("files")
-            let directory = source.text("spool")
-            let environment = source.environment("env")
-            let bundle = source.text("bundle")
-            switch (directory, patterns.isEmpty) {
-            case (let directory?, true):
-                configuration.sources.append(
-                    AgentSource(
-                        files: .spool(directory: directory), environment: (environment ?? .prod).rawValue,
-                        bundle: bundle ?? "unknown"))
-            case (nil, false):
-                if environment == nil { source.complain("env", "is missing: dev, internal or prod") }
-                if bundle == nil { source.complain("bundle", "is missing: the app's name, e.g. com.example.web") }
-                configuration.sources.append(
-                    AgentSource(
-                        files: .files(patterns: patterns), environment: (environment ?? .prod).rawValue,
-                        bundle: bundle ?? "unknown", timeMember: source.text("time"), nameMember: source.text("name")))
-            default:
-                source.complain("spool", "a source has either spool: DIR or files: [PATTERN]")
+        return AgentSource(
+            files: kind, environment: (source.environment ?? .prod).rawValue, bundle: source.bundle ?? "unknown",
+            timeMember: source.timeMember, nameMember: source.nameMember)
+    }
+
+    /// - Parameter hint: what to write where neither is given; empty where neither is needed.
+    /// - Returns: whether both are given.
+    @discardableResult private static func checkCertificate(
+        _ certificate: String?, _ key: String?, _ section: inout ConfigurationSection, hint: String = ""
+    ) -> Bool {
+        switch (certificate, key) {
+        case (_?, _?): return true
+        case (_?, nil): section.complain("tls.certificate", "needs its private key; add key: FILE")
+        case (nil, _?): section.complain("tls.key", "needs its certificate; add certificate: FILE")
+        case (nil, nil) where hint.isEmpty: break
+        case (nil, nil): section.complain("tls.certificate", "is missing: \(hint)")
+        }
+        return false
+    }
+}
+
+/// Environment variables in values.
+///
+///     to: ["${COLLECTOR}:4390"]      the value of COLLECTOR
+///     screen_event: "$${name}"       the text ${name}
+enum EnvironmentText {
+    static func expand(_ text: String) throws(YAMLSubstitutionError) -> String {
+        var result = ""
+        var rest = text[...]
+        while let start = rest.firstIndex(of: "$") {
+            result += rest[..<start]
+            rest = rest[start...]
+            if rest.hasPrefix("$${") {
+                result += "${"
+                rest = rest.dropFirst(3)
+            } else if rest.hasPrefix("${") {
+                let name = rest.dropFirst(2).prefix { $0 != "}" }
+                guard name.endIndex < rest.endIndex, Self.isName(name) else {
+                    throw YAMLSubstitutionError(
+                        "write ${NAME} with letters, digits and _ for an environment variable, or $${ for the text ${")
+                }
+                guard let value = ProcessEnvironment[String(name)] else {
+                    throw YAMLSubstitutionError(
+                        "the environment variable \(name) is not set; set it, or write the value")
+                }
+                result += value
+                rest = rest[name.endIndex...].dropFirst()
+            } else {
+                result += "$"
+                rest = rest.dropFirst()
             }
         }
-        section.finish()
-        return configuration
+        return result + rest
+    }
+
+    private static func isName(_ name: Substring) -> Bool {
+        name.first?.isNumber == false
+            && name.utf8.allSatisfy { 0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == 0x5F }
     }
 }

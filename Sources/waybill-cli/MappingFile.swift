@@ -35,12 +35,12 @@ struct MappingFile {
     init(yaml: String, path: String) {
         let root: YAMLNode
         do throws(ConfigurationFile.Problem) {
-            root = try ConfigurationFile.compose(yaml, hint: "holds nothing; begin it with version: 1")
+            root = try ConfigurationFile.compose(yaml, hint: "is empty; begin it with version: 1")
         } catch {
             self.problems = [error.inFile(path)]
             return
         }
-        var section = ConfigurationSection(root, path: "")
+        var section = ConfigurationSection(root, path: "", directory: Path.parent(of: path))
         self.read(&section, path: path)
         section.finish()
         self.problems = section.problems.sorted { $0.line < $1.line }.map { $0.inFile(path) }
@@ -51,8 +51,8 @@ struct MappingFile {
     }
 
     private mutating func read(_ section: inout ConfigurationSection, path: String) {
-        section.require("version", "is missing: a whole number from 1 on, raised with every change")
-        var rules = OperatorMapping.Rules(version: section.integer("version", in: 1...999_999_999) ?? 1)
+        section.require("version", "a whole number from 1, raised with every change")
+        var rules = OperatorMapping.Rules(version: section.value("version", .integer(1...999_999_999)) ?? 1)
         if var take = section.section("take") {
             rules.take = Self.selection(&take)
             section.take(&take)
@@ -61,7 +61,7 @@ struct MappingFile {
             rules.leave = Self.selection(&leave)
             section.take(&leave)
         }
-        rules.renames = section.renames("rename")
+        rules.renames = section.value("rename", .renames) ?? []
         section.each("fields") { rules.fields.append(Self.fieldRule(&$0)) }
         if rules.fields.count > OperatorMapping.fieldRuleCountMax {
             section.complain("fields", "has at most \(OperatorMapping.fieldRuleCountMax) rules; join some")
@@ -73,21 +73,21 @@ struct MappingFile {
 
     private static func selection(_ section: inout ConfigurationSection) -> OperatorMapping.Selection {
         var selection = OperatorMapping.Selection()
-        selection.kinds = section.choices("kinds", EventKind.self)
-        selection.names = section.patterns("names")
-        selection.apps = section.patterns("apps")
-        selection.environments = section.choices("env", DeploymentEnvironment.self)
+        selection.kinds = section.value("kinds", ValueType<EventKind>.choices) ?? []
+        selection.names = section.value("names", .patterns) ?? []
+        selection.apps = section.value("apps", .patterns) ?? []
+        selection.environments = section.value("env", ValueType<DeploymentEnvironment>.choices) ?? []
         return selection
     }
 
     private static func fieldRule(_ section: inout ConfigurationSection) -> OperatorMapping.FieldRule {
         var rule = OperatorMapping.FieldRule()
-        rule.names = section.patterns("names")
-        rule.renames = section.renames("rename")
-        rule.drops = section.patterns("drop")
-        rule.constants = section.constants("constant")
+        rule.names = section.value("names", .patterns) ?? []
+        rule.renames = section.value("rename", .renames) ?? []
+        rule.drops = section.value("drop", .patterns) ?? []
+        rule.constants = section.value("constant", .constants) ?? []
         if rule.renames.isEmpty, rule.drops.isEmpty, rule.constants.isEmpty {
-            section.complain("rename", "a rule has rename:, drop: or constant:")
+            section.complain("rename", "is missing: a rule needs rename:, drop: or constant:")
         }
         return rule
     }
@@ -95,54 +95,59 @@ struct MappingFile {
     // MARK: Columns
 
     private static func custom(_ section: inout ConfigurationSection) -> CustomOptions {
-        section.require("format", "is missing: \(ConfigurationSection.list(CustomOptions.Format.self))")
-        let format = section.choice("format", CustomOptions.Format.self) ?? .ndjson
-        section.require("columns", "is missing: a list of {name: …, from: …}")
+        section.require("format", choiceList(CustomOptions.Format.self))
+        let format = section.value("format", ValueType<CustomOptions.Format>.choice) ?? .ndjson
+        section.require("columns", "a list of {name: …, from: …}")
         var columns: [CustomOptions.Column] = []
         var names: Set<String> = []
         section.each("columns") { column in
             let read = Self.column(&column)
-            if !names.insert(read.name).inserted { column.complain("name", "is given twice; remove one") }
+            if !names.insert(read.name).inserted { column.complain("name", "appears twice; remove one") }
             columns.append(read)
         }
         if columns.count > Limits.Custom.columnCountMax {
             section.complain("columns", "has at most \(Limits.Custom.columnCountMax)")
         }
         var options = CustomOptions(format: format, columns: columns)
-        let kinds = section.choices("kinds", EventKind.self)
-        if !kinds.isEmpty { options.kinds = KindSet(kinds) }
-        if let guarded = section.flag("guard") {
+        if let kinds = section.value("kinds", ValueType<EventKind>.choices) { options.kinds = KindSet(kinds) }
+        if let guarded = section.value("guard", .flag) {
             options.isGuarded = guarded
-            if format == .ndjson { section.complain("guard", "is for format: csv alone; remove it") }
+            if format == .ndjson { section.complain("guard", "is for format: csv only; remove it") }
         }
-        if let size = section.integer("record_kib", in: 1...1 << 20) { options.recordByteCountMax = size << 10 }
+        if let size = section.value("record_kib", .integer(1...1 << 20, factor: 1 << 10)) {
+            options.recordByteCountMax = size
+        }
         if var part = section.section("part") {
-            if let count = part.integer("records", in: 1...1_000_000_000) { options.recordsPerPartMax = count }
-            if let size = part.integer("mib", in: 1...1 << 20) { options.partByteCountMax = size << 20 }
+            if let count = part.value("records", .integer(1...1_000_000_000)) { options.recordsPerPartMax = count }
+            if let size = part.value("mib", .integer(1...1 << 20, factor: 1 << 20)) {
+                options.partByteCountMax = size
+            }
             section.take(&part)
         }
         return options
     }
 
     private static func column(_ section: inout ConfigurationSection) -> CustomOptions.Column {
-        var column = CustomOptions.Column(name: section.requiredName("name"), from: section.requiredText("from"))
+        section.require("name")
+        var column = CustomOptions.Column(
+            name: section.value("name", .name) ?? "", from: section.requiredText("from"))
         if !column.from.isEmpty, !CustomOptions.isSource(column.from) {
             section.complain(
                 "from",
-                "is no member of an event: a name of the event schema, received_at, or data.FIELD, traits.FIELD, "
+                "must be a member of an event: a name of the event schema, received_at, or data.FIELD, traits.FIELD, "
                     + "ids.FIELD, consent.FIELD")
         }
-        if let type = section.choice("type", CustomOptions.ColumnType.self) { column.type = type }
-        column.characterCountMax = section.integer("max", in: 1...1 << 30)
+        if let type = section.value("type", ValueType<CustomOptions.ColumnType>.choice) { column.type = type }
+        column.characterCountMax = section.value("max", .integer(1...1 << 30))
         switch column.type {
         case .string, .json: break
         case .number, .boolean, .time:
-            if column.characterCountMax != nil { section.complain("max", "is for strings and JSON alone; remove it") }
+            if column.characterCountMax != nil { section.complain("max", "is for strings and JSON only; remove it") }
         }
-        column.isRequired = section.flag("required") ?? false
-        column.defaultValue = section.defaultValue("default", of: column.type)
+        column.isRequired = section.value("required", .flag) ?? false
+        column.defaultValue = section.value("default", .columnDefault(of: column.type))
         if column.isRequired, column.defaultValue != nil {
-            section.complain("required", "means nothing beside default:; remove one")
+            section.complain("required", "has no effect with default:; remove one")
         }
         return column
     }

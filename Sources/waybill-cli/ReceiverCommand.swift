@@ -20,16 +20,19 @@ struct ReceiverCommand: AsyncParsableCommand {
               waybill receiver --data ./data --listen 0.0.0.0:4390 --tls-certificate receiver.pem --tls-key receiver.key
               waybill receiver --config /etc/waybill/waybill.yaml
 
-            SIGHUP reads the configuration file anew: mappings and options of exports hold from the next batch on, a file
-            with problems changes nothing, and what needs a restart is said.
-            Agents must show the token in the environment variable WAYBILL_TOKEN when it is set.
-            SIGTERM makes durable what was taken and leaves; agents send the rest to the next receiver.
+            SIGHUP reloads the configuration file and the certificates. The log names each changed key with its old and
+            new value, and those that need a restart. A file with problems changes nothing.
+            If the environment variable WAYBILL_TOKEN is set, agents must send the same token.
+            SIGTERM makes durable what was received and exits; agents send the rest to the next receiver.
             """)
 
-    @Option(help: "The data directory; made when it is missing.")
+    /// What is exported without a configuration file.
+    static let usualExports = "ga4,mixpanel,csv"
+
+    @Option(help: .key("receiver.data"))
     var data: String?
 
-    @Option(help: "Where to listen. (default: 127.0.0.1:4390)")
+    @Option(help: .key("receiver.listen"))
     var listen: NetworkAddress?
 
     @Option(help: "A configuration file (YAML); options given here win over it.")
@@ -37,15 +40,15 @@ struct ReceiverCommand: AsyncParsableCommand {
 
     @Option(
         help: """
-            Exports to write, separated by commas, or none: \(Destination.list). (default: ga4,mixpanel,csv; with \
+            Exports to write, separated by commas, or none: \(Destination.list). (default: \(Self.usualExports); with \
             --config the file's)
             """)
     var exports: String?
 
-    @Option(help: "The zone of the exports' days, e.g. Asia/Seoul. (default: UTC)")
+    @Option(help: .key("receiver.exports.zone"))
     var zone: String?
 
-    @Option(help: "Answer GET /metrics (Prometheus) at this address, e.g. 127.0.0.1:4391.")
+    @Option(help: .key("receiver.metrics"))
     var metrics: NetworkAddress?
 
     @OptionGroup var tls: ReceiverTLSOptions
@@ -77,20 +80,20 @@ struct ReceiverCommand: AsyncParsableCommand {
         }
     }
 
-    /// Gives the receiver what the configuration file says now.
+    /// Gives the receiver what the configuration file says now, and compares key by key.
     private func reload(_ path: String, _ receiver: Receiver) {
         let file = ConfigurationFile.read(path)
         guard file.problems.isEmpty else { return receiver.refuseReload(file.problems.map { $0.text(in: path) }) }
         do {
-            receiver.reload(try self.receiverConfiguration(of: file))
+            let new = try self.receiverConfiguration(of: file)
+            receiver.reload(new) { ConfigurationTable.changes(from: $0, $1, to: new) }
         } catch {
             receiver.refuseReload(["\(path): \(error)"])
         }
     }
 
     private func receiverConfiguration(of file: ConfigurationFile?) throws -> ReceiverConfiguration {
-        var configuration = ReceiverConfiguration(dataDirectory: "")
-        configuration.name = ProcessID.hostName
+        var configuration = ReceiverConfiguration.defaults
         if let file {
             guard let receiver = file.receiver else {
                 throw ValidationError("\(self.config ?? "") has no section receiver:")
@@ -107,7 +110,7 @@ struct ReceiverCommand: AsyncParsableCommand {
         }
         if let metrics { configuration.metrics = metrics }
         if self.config == nil || self.exports != nil {
-            configuration.exports = try OptionReader.providers(self.exports ?? "ga4,mixpanel,csv").map {
+            configuration.exports = try OptionReader.providers(self.exports ?? Self.usualExports).map {
                 ExportOptions(provider: $0)
             }
         }

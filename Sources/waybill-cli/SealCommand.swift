@@ -23,7 +23,11 @@ struct SealCommand: ParsableCommand {
     @Option(help: "A receiver's data directory.")
     var data: String?
 
-    @Option(help: "The receiver's configuration file, for its cut-offs and exports. (default: 04:00 for all)")
+    @Option(
+        help: """
+            The receiver's configuration file, for its cut-offs and exports. (default: \
+            \(ConfigurationTable.facts("receiver.archive.cut_off")?.fallback ?? "") for all)
+            """)
     var config: String?
 
     @Flag(help: "Seal also days that are not over; what comes for them goes into late parts.")

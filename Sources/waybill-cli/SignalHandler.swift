@@ -2,7 +2,7 @@ import Logging
 import ServiceLifecycle
 import UnixSignals
 
-/// Takes the signals that would end the process by default and do not mean that; SIGHUP reads the configuration anew.
+/// Takes the signals that would end the process by default and do not mean that; SIGHUP reloads the configuration.
 struct SignalHandler: Service {
     private let signals: UnixSignalsSequence
     private let logger: Logger
@@ -10,7 +10,7 @@ struct SignalHandler: Service {
 
     /// Takes the signals over before this returns.
     ///
-    /// - Parameter onHangup: `nil` where there is nothing to read anew. One call ends before the next begins.
+    /// - Parameter onHangup: `nil` where there is nothing to reload. One call ends before the next begins.
     init(logger: Logger, onHangup: (@Sendable () -> Void)?) async {
         self.signals = await UnixSignalsSequence(trapping: .sighup, .sigpipe, .sigusr1, .sigusr2)
         self.logger = logger
@@ -21,7 +21,7 @@ struct SignalHandler: Service {
         for await signal in self.signals.cancelOnGracefulShutdown() where signal == .sighup {
             guard let onHangup else {
                 self.logger.notice(
-                    "SIGHUP: there is nothing to reload; start the program anew after a configuration changed")
+                    "SIGHUP: there is nothing to reload; restart the program after its configuration changed")
                 continue
             }
             onHangup()

@@ -4,15 +4,15 @@ import WaybillReceiver
 import WaybillSystem
 import WaybillTLS
 
-/// How a receiver speaks TLS.
+/// How a receiver uses TLS.
 struct ReceiverTLSOptions: ParsableArguments {
-    @Option(help: "Speak TLS: the receiver's certificate and what leads to its authority (PEM); with --tls-key.")
+    @Option(help: .key("receiver.tls.certificate"))
     var tlsCertificate: String?
 
-    @Option(help: "The private key of --tls-certificate (PEM, no passphrase).")
+    @Option(help: .key("receiver.tls.key"))
     var tlsKey: String?
 
-    @Option(help: "Take only agents with a certificate of these authorities (PEM).")
+    @Option(help: .key("receiver.tls.client_ca"))
     var tlsClientCa: String?
 
     /// Lets what is given win over the configuration file.
@@ -29,21 +29,21 @@ struct ReceiverTLSOptions: ParsableArguments {
     }
 }
 
-/// How an agent speaks TLS.
+/// How an agent uses TLS.
 struct AgentTLSOptions: ParsableArguments {
-    @Flag(help: "Speak TLS and trust the system's authorities; any other --tls option turns TLS on as well.")
+    @Flag(help: .key("agent.tls", " Any other --tls option turns TLS on as well."))
     var tls = false
 
-    @Option(help: "Trust these authorities and no others (PEM).")
+    @Option(help: .key("agent.tls.ca"))
     var tlsCa: String?
 
-    @Option(help: "The agent's certificate, for receivers that ask for one (PEM); with --tls-key.")
+    @Option(help: .key("agent.tls.certificate"))
     var tlsCertificate: String?
 
-    @Option(help: "The private key of --tls-certificate (PEM, no passphrase).")
+    @Option(help: .key("agent.tls.key"))
     var tlsKey: String?
 
-    @Option(help: "The name that the receiver's certificate must have. (default: the host in --to)")
+    @Option(help: .key("agent.tls.server_name"))
     var tlsServerName: String?
 
     /// Lets what is given win over the configuration file.
@@ -73,52 +73,5 @@ extension OptionReader {
         case (_?, nil): throw ValidationError("--tls-certificate needs its private key: give --tls-key FILE as well")
         case (nil, _?): throw ValidationError("--tls-key needs its certificate: give --tls-certificate FILE as well")
         }
-    }
-}
-
-/// TLS in the configuration file.
-///
-///     receiver:                                                agent:
-///       tls: {certificate: receiver.pem, key: receiver.key}      tls: on, or {ca: ca.pem, server_name: collect.example.com}
-///
-/// Paths of files are relative to the folder of the configuration file.
-extension ConfigurationFile {
-    static func receiverTLS(_ section: inout ConfigurationSection, directory: String) -> TLSServerConfiguration? {
-        guard var tls = section.section("tls") else { return nil }
-        let identity = Self.certificateFiles(&tls, directory: directory)
-        let authorities = tls.text("client_ca").map { Self.path($0, in: directory) }
-        if identity == nil, tls.problems.isEmpty {
-            tls.complain("certificate", "is missing: certificate: FILE, key: FILE")
-        }
-        section.take(&tls)
-        return identity.map { TLSServerConfiguration(identity: $0, clientAuthorities: authorities) }
-    }
-
-    static func agentTLS(_ section: inout ConfigurationSection, directory: String) -> TLSClientConfiguration? {
-        if section.isScalar("tls") { return section.flag("tls") == true ? TLSClientConfiguration() : nil }
-        guard var tls = section.section("tls") else { return nil }
-        var configuration = TLSClientConfiguration()
-        configuration.authorities = tls.text("ca").map { Self.path($0, in: directory) }
-        configuration.identity = Self.certificateFiles(&tls, directory: directory)
-        configuration.serverName = tls.text("server_name")
-        if let name = configuration.serverName, !TLSClientConfiguration.isServerName(name) {
-            tls.complain("server_name", "is a host's name, e.g. collect.example.com")
-        }
-        section.take(&tls)
-        return configuration
-    }
-
-    /// Both or neither.
-    private static func certificateFiles(
-        _ section: inout ConfigurationSection, directory: String
-    ) -> CertificateFiles? {
-        switch (section.text("certificate"), section.text("key")) {
-        case (let certificate?, let key?):
-            return CertificateFiles(chain: Self.path(certificate, in: directory), key: Self.path(key, in: directory))
-        case (_?, nil): section.complain("certificate", "needs its private key; add key: FILE")
-        case (nil, _?): section.complain("key", "needs its certificate; add certificate: FILE")
-        case (nil, nil): break
-        }
-        return nil
     }
 }

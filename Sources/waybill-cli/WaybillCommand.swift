@@ -7,7 +7,8 @@ import WaybillConsole
 ///     waybill replay, transform                             exports again, from what was kept or as a filter
 ///     waybill requeue                                       what was set aside, for an agent once more
 ///     waybill deliver ── HTTPS ──▶ providers                closed parts of exports: `waybill-deliver`
-///     waybill check, demo                                   a configuration's problems; the whole way in a minute
+///     waybill check, configuration                          a configuration's problems; every key with its default
+///     waybill demo                                          the whole way in a minute
 ///
 ///     waybill inspect                                       what is in files and folders, and whether they hold together
 ///
@@ -27,7 +28,7 @@ struct WaybillCommand: AsyncParsableCommand {
         version: packageVersion,
         subcommands: [
             ReceiverCommand.self, AgentCommand.self, SealCommand.self, ReplayCommand.self, RequeueCommand.self,
-            DeliverCommand.self, InspectCommand.self, TransformCommand.self, CheckCommand.self, DemoCommand.self,
-            DemoAppCommand.self,
+            DeliverCommand.self, InspectCommand.self, TransformCommand.self, CheckCommand.self,
+            ConfigurationCommand.self, DemoCommand.self, DemoAppCommand.self,
         ])
 }

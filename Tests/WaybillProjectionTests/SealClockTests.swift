@@ -1,6 +1,7 @@
 import Testing
-import WaybillProjection
 import WaybillSystem
+
+@testable import WaybillProjection
 
 @Suite struct SealClockTests {
     private static func seconds(_ seconds: Int64) -> MonotonicTime {
@@ -72,6 +73,18 @@ import WaybillSystem
             #expect(cutOff.next(after: WallTime(milliseconds: next.milliseconds - 1)) == next)
             #expect(next.milliseconds - hour * 1000 <= 49 * 3_600_000)
         }
+    }
+
+    @Test func `open days fall due by another cut-off as if they had been opened with it`() throws {
+        let day = try #require(CalendarDay("2026-11-20"))
+        var days = OpenDays<String>(CutOff(zone: .utc))
+        days.add("ended", day, openedAt: try #require(WallTime(text: "2026-11-20T10:00:00.000Z")))
+        days.add("late", day, openedAt: try #require(WallTime(text: "2026-11-21T05:00:00.000Z")))
+        #expect(days.nextDue?.text == "2026-11-21T04:00:00.000Z")
+        days.use(CutOff(zone: .utc, secondOfDay: 6 * 3600))
+        let due = try #require(WallTime(text: "2026-11-21T06:00:00.000Z"))
+        #expect(days.nextDue == due)
+        #expect(days.due(SealMoment(now: due, through: due)).sorted() == ["ended", "late"])
     }
 
     @Test func `late lines are due at the cut-off behind their arrival`() throws {

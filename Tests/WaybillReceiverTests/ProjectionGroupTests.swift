@@ -20,6 +20,9 @@ private final class Notes {
     var attemptCount = 0
     var recoveryCount = 0
     var checkpoint = JournalPosition(0)
+    var cutOffSecond = 0
+    /// The policies by which days were deleted, one for each time.
+    var policies: [RetentionPolicy] = []
 
     init(_ name: String, checkpoint: JournalPosition = JournalPosition(0)) {
         self.name = name
@@ -60,9 +63,13 @@ private struct NotingProjection: ~Copyable, Projection {
         self.notes.checkpoint = position
     }
 
+    mutating func useCutOff(_ secondOfDay: Int) { self.notes.cutOffSecond = secondOfDay }
     mutating func correctDueTimes(now: WallTime) {}
     mutating func continueSealing() throws(FileSystemError) {}
-    mutating func retire(_ policy: RetentionPolicy, now: WallTime) throws(FileSystemError) -> [DeletedDay] { [] }
+    mutating func retire(_ policy: RetentionPolicy, now: WallTime) throws(FileSystemError) -> [DeletedDay] {
+        self.notes.policies.append(policy)
+        return []
+    }
     mutating func takeSealed() -> [SealedDay] { [] }
 }
 
@@ -72,6 +79,7 @@ private struct GroupBench: ~Copyable {
     let feed: JournalFeed
     let clock = ManualClock()
     let retirement: JournalRetirement
+    let settings = LiveSettings(ReceiverConfiguration(dataDirectory: "/data"))
     let positions: [JournalPosition]
     var group: ProjectionGroup<CrashFileSystem, NotingProjection>
 
@@ -88,7 +96,7 @@ private struct GroupBench: ~Copyable {
         self.retirement = JournalRetirement(names: Set(notes.map(\.name)), retention: .zero)
         self.group = ProjectionGroup(
             journalDirectory: bench.data.journal, files: bench.disk, retirement: self.retirement,
-            configuration: ReceiverConfiguration(dataDirectory: "/data"), clock: self.clock,
+            configuration: ReceiverConfiguration(dataDirectory: "/data"), settings: self.settings, clock: self.clock,
             telemetry: ReceiverTelemetry(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }))
         for notes in notes { self.group.add(NotingProjection(notes)) }
     }
@@ -170,6 +178,35 @@ private struct GroupBench: ~Copyable {
         bench.step()
         #expect(bad.recoveryCount == 3)
         #expect(bad.batches == bench.positions + new)
+    }
+
+    @Test func `a reloaded retention and cut-off apply within a minute, also when nothing arrives`() throws {
+        let notes = Notes("archive")
+        var bench = try GroupBench(notes)
+        bench.step()
+        bench.clock.advance(milliseconds: 5000)
+        bench.step()
+        #expect(notes.cutOffSecond == CutOff.usualSecondOfDay)
+        // The clock is trusted after ten minutes.
+        for _ in 0..<12 {
+            bench.clock.advance(milliseconds: 60_000)
+            bench.step()
+        }
+        #expect(notes.policies.isEmpty)
+        var configuration = ReceiverConfiguration(dataDirectory: "/data")
+        configuration.retention.dayCountMax = 3
+        configuration.archiveCutOffSecond = 5 * 3600
+        bench.settings.update(configuration)
+        bench.clock.advance(milliseconds: 60_000)
+        bench.step()
+        #expect(notes.cutOffSecond == 5 * 3600)
+        #expect(notes.policies.map(\.dayCountMax) == [3])
+        // Another policy does not wait for the hour that lies between two deletions.
+        configuration.retention.dayCountMax = 2
+        bench.settings.update(configuration)
+        bench.clock.advance(milliseconds: 60_000)
+        bench.step()
+        #expect(notes.policies.map(\.dayCountMax) == [3, 2])
     }
 
     @Test func `each begins at its own checkpoint`() throws {

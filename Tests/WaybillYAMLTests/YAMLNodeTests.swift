@@ -48,6 +48,23 @@ import WaybillYAML
         #expect(try YAMLNode.document(text) == nil)
     }
 
+    @Test func `a substituted value stays one scalar, and keys keep their text`() throws {
+        let text = "$a: [x, '$b']\nc: $d\n"
+        let root = try YAMLNode.document(text) { (text) throws(YAMLSubstitutionError) in
+            switch text {
+            case "$b": return "1, 2]\nevil: {"
+            case "$d": throw YAMLSubstitutionError("no d")
+            default: return text
+            }
+        }
+        let pairs = try #require(root?.mapping)
+        #expect(pairs.map(\.key.string) == ["$a", "c"])
+        let list = try #require(pairs[0].value.sequence)
+        #expect(list.map(\.string) == ["x", "1, 2]\nevil: {"])
+        #expect(list.map(\.originalText) == [nil, "$b"])
+        #expect(pairs[1].value.substitutionError?.description == "no d" && pairs[1].value.line == 2)
+    }
+
     @Test func `an alias is the value that its anchor names`() throws {
         let root = try #require(try YAMLNode.document("a: &x [1, 2]\nb: *x\n"))
         #expect(root.mapping?[1].value.sequence?.map(\.int) == [1, 2])

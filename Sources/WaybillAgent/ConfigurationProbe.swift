@@ -1,0 +1,100 @@
+internal import NIOCore
+internal import NIOPosix
+internal import WaybillProtocol
+package import WaybillSystem
+internal import WaybillTLS
+
+/// Tries what a configuration names: a port to listen on, a receiver to ship to.
+package enum ConfigurationProbe {
+    /// Why it cannot be used.
+    package struct Failure: Error, Hashable, CustomStringConvertible {
+        package let description: String
+    }
+
+    /// How long a receiver has to answer.
+    private static let patience = Duration.seconds(15)
+
+    /// Greets a receiver by the name `<agent>~probe`, and leaves without opening a stream.
+    ///
+    /// No agent can have that name, so no connected agent is closed or kept out by it.
+    ///
+    /// - Returns: the receiver's name.
+    package static func greet(
+        _ address: NetworkAddress, for agent: AgentConfiguration
+    ) throws(Failure) -> String {
+        do {
+            let tls = try agent.tls.map { try TLSClient($0) }
+            let inbox = try PumpInbox()
+            let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+            let attempts = ConnectionAttempts()
+            // No batch is sent, so its threads need not run.
+            let compressor = BatchCompressor(threadCount: 1, level: 0, rawByteCountMax: 1) {}
+            let link = Link(
+                to: address, group: group, attempts: attempts, tls: tls, compressor: compressor, inbox: inbox,
+                generation: 0)
+            defer {
+                link.close()
+                attempts.whenOver { group.shutdownGracefully { _ in } }
+            }
+            let hello = Hello(
+                versions: LineProtocol.versions, agent: "\(agent.name)~probe",
+                instance: Hexadecimal.text(SystemRandom.seed(), digitCount: 16), token: agent.token?.revealed,
+                encodings: ["zlib"])
+            return try Self.converse(hello, link, inbox)
+        } catch let failure as Failure {
+            throw failure
+        } catch {
+            throw Failure(description: "\(error)")
+        }
+    }
+
+    private static func converse(_ hello: Hello, _ link: Link, _ inbox: PumpInbox) throws -> String {
+        let clock = POSIXClock()
+        let deadline = clock.monotonicTime() + Self.patience
+        var bytes: [UInt8] = []
+        while clock.monotonicTime() < deadline {
+            for (_, event) in inbox.drain() {
+                switch event {
+                case .connected:
+                    link.send(.hello(hello))
+                    link.read()
+                case .received(let received):
+                    bytes += received
+                    link.read()
+                    if let name = try Self.answer(bytes) {
+                        link.send(.bye)
+                        return name
+                    }
+                case .closed(let reason): throw Failure(description: reason)
+                case .stop, .bufferFreed, .measure: break
+                }
+            }
+            _ = inbox.wake.wait(for: nil, timeout: deadline - clock.monotonicTime())
+        }
+        throw Failure(description: "it does not answer HELLO")
+    }
+
+    /// The receiver's name, once its `READY` is whole.
+    private static func answer(_ bytes: [UInt8]) throws -> String? {
+        let decoded = try bytes.withUnsafeBytes { bytes in try Message.decode(prefixOf: bytes) }
+        switch decoded?.message {
+        case .ready(let ready): return ready.receiver
+        case .err(let code, let text): throw Failure(description: "it refuses this agent (\(code.rawValue)): \(text)")
+        case .move: throw Failure(description: "it sends agents to other receivers (MOVE); name one of those")
+        case .some: throw Failure(description: "it answers HELLO with another message than READY; is it a receiver?")
+        case nil: return nil
+        }
+    }
+
+    /// Listens on an address for a moment.
+    package static func bind(_ address: NetworkAddress) throws(Failure) {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        defer { group.shutdownGracefully { _ in } }
+        do {
+            try ServerBootstrap(group: group).serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+                .bind(host: address.host, port: address.port).wait().close().wait()
+        } catch {
+            throw Failure(description: ConnectionFailure.reason(of: error))
+        }
+    }
+}

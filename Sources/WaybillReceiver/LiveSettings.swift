@@ -1,0 +1,45 @@
+internal import Synchronization
+internal import WaybillExport
+internal import WaybillProjection
+
+/// What a reload changes for projections that run; each looks at it once a minute.
+package final class LiveSettings: Sendable {
+    private struct State {
+        var retention: RetentionPolicy
+        /// By the projection's name.
+        var cutOffSeconds: [String: Int]
+
+        init(_ configuration: ReceiverConfiguration) {
+            self.retention = configuration.retention
+            self.cutOffSeconds = ["archive": configuration.archiveCutOffSecond]
+            for export in configuration.exports {
+                self.cutOffSeconds[export.provider.rawValue] = export.cutOffSecond
+            }
+        }
+    }
+
+    private let state: Mutex<State>
+
+    package init(_ configuration: ReceiverConfiguration) {
+        self.state = Mutex(State(configuration))
+    }
+
+    /// Takes over a reloaded configuration; a projection that it no longer names keeps its cut-off.
+    package func update(_ configuration: ReceiverConfiguration) {
+        let new = State(configuration)
+        self.state.withLock { state in
+            state.retention = new.retention
+            state.cutOffSeconds.merge(new.cutOffSeconds) { $1 }
+        }
+    }
+
+    /// How long sealed days are kept.
+    var retention: RetentionPolicy {
+        self.state.withLock { $0.retention }
+    }
+
+    /// When the days of a projection end, in seconds after midnight of the next day.
+    func cutOffSecond(of projection: String) -> Int {
+        self.state.withLock { $0.cutOffSeconds[projection] ?? CutOff.usualSecondOfDay }
+    }
+}

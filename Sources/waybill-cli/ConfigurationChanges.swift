@@ -1,0 +1,65 @@
+import WaybillExport
+import WaybillReceiver
+
+extension ConfigurationTable {
+    /// What a reload changes, key by key.
+    ///
+    /// - Parameters:
+    ///   - started: the configuration of the start, which holds for keys that need a restart.
+    ///   - taken: the configuration that was loaded last.
+    static func changes(
+        from started: ReceiverConfiguration, _ taken: ReceiverConfiguration, to new: ReceiverConfiguration
+    ) -> [ConfigurationChange] {
+        var changes = Self.receiver.compactMap { key in
+            var needsRestart = key.facts.applies == .restart
+            var base = needsRestart ? started : taken
+            if key.facts.section == "tls" {
+                // TLS itself begins and ends with the process.
+                needsRestart = started.tls == nil || new.tls == nil
+                if needsRestart || taken.tls == nil { base = started }
+            }
+            return Self.change(
+                key, "receiver.\(key.facts.key)", base, new, needsRestart: needsRestart, texts: base.writtenTexts,
+                new.writtenTexts)
+        }
+        for (index, options) in new.exports.enumerated() {
+            let path = "receiver.exports.\(options.provider.rawValue)"
+            guard started.exports.contains(where: { $0.provider == options.provider }) else {
+                changes.append(ConfigurationChange(key: path, old: "absent", new: "present", needsRestart: true))
+                continue
+            }
+            let base = taken.exports.contains { $0.provider == options.provider } ? taken : started
+            for (oldIndex, old) in base.exports.enumerated() where old.provider == options.provider {
+                changes += (Self.export + Self.options(of: options.provider)).compactMap { key in
+                    Self.change(
+                        key, "\(path).\(key.facts.key)", old, options, needsRestart: false,
+                        texts: Self.texts(of: base, export: oldIndex, key.facts.key, path),
+                        Self.texts(of: new, export: index, key.facts.key, path))
+                }
+            }
+        }
+        for old in started.exports where !new.exports.contains(where: { $0.provider == old.provider }) {
+            let path = "receiver.exports.\(old.provider.rawValue)"
+            changes.append(ConfigurationChange(key: path, old: "present", new: "absent", needsRestart: true))
+        }
+        return changes
+    }
+
+    /// - Parameter texts: what the files say instead of values that come from the environment.
+    private static func change<Root>(
+        _ key: ConfigurationKey<Root>, _ path: String, _ old: Root, _ new: Root, needsRestart: Bool,
+        texts oldTexts: [String: String], _ newTexts: [String: String]
+    ) -> ConfigurationChange? {
+        let (oldValue, newValue) = (key.show(old), key.show(new))
+        guard oldValue != newValue else { return nil }
+        return ConfigurationChange(
+            key: path, old: oldTexts[path] ?? oldValue, new: newTexts[path] ?? newValue, needsRestart: needsRestart)
+    }
+
+    /// The text of an export's key under the path that changes have.
+    private static func texts(
+        of configuration: ReceiverConfiguration, export index: Int, _ key: String, _ path: String
+    ) -> [String: String] {
+        configuration.writtenTexts["receiver.exports[\(index)].\(key)"].map { ["\(path).\(key)": $0] } ?? [:]
+    }
+}

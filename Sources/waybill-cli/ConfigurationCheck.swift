@@ -1,0 +1,154 @@
+import WaybillAgent
+import WaybillReceiver
+import WaybillSystem
+import WaybillTLS
+
+/// What `waybill check` finds in a file that can be read: what a start would find, and what would fail later.
+struct ConfigurationCheck {
+    private typealias Problem = ConfigurationFile.Problem
+
+    private let file: ConfigurationFile
+    private var problems: [Problem] = []
+
+    init(_ file: ConfigurationFile) {
+        self.file = file
+    }
+
+    /// - Parameter probes: whether directories, addresses and receivers are tried.
+    func findings(probes: Bool) -> [ConfigurationFile.Problem] {
+        var check = self
+        check.checkCertificates()
+        check.checkAddresses()
+        if probes, check.problems.isEmpty { check.probe() }
+        return check.problems
+    }
+
+    private mutating func add(_ key: String, _ text: String, severity: Problem.Severity = .error) {
+        self.problems.append(Problem(severity: severity, line: self.file.line(of: key), key: key, text: text))
+    }
+
+    // MARK: Certificates
+
+    private mutating func checkCertificates() {
+        if let tls = self.file.receiver?.tls {
+            self.checkCertificate("receiver.tls") { () throws(TLSSetupError) in try tls.validity() }
+        }
+        if let tls = self.file.agent?.tls {
+            self.checkCertificate("agent.tls") { () throws(TLSSetupError) in try tls.validity() }
+        }
+    }
+
+    /// Agents and receivers refuse a certificate outside its dates; the last two weeks are a warning.
+    private mutating func checkCertificate(
+        _ key: String, _ validity: () throws(TLSSetupError) -> ClosedRange<WallTime>?
+    ) {
+        do throws(TLSSetupError) {
+            guard let validity = try validity() else { return }
+            let now = POSIXClock().wallTime()
+            let key = "\(key).certificate"
+            if now < validity.lowerBound {
+                self.add(key, "is not valid before \(validity.lowerBound.text); set this host's clock, or renew it")
+            } else if now > validity.upperBound {
+                self.add(key, "expired at \(validity.upperBound.text); renew it")
+            } else if validity.upperBound.milliseconds - now.milliseconds < 14 * 86_400_000 {
+                self.add(key, "expires at \(validity.upperBound.text); renew it", severity: .warning)
+            }
+        } catch {
+            self.add(key, error.description)
+        }
+    }
+
+    // MARK: Addresses
+
+    /// The addresses that are listened on.
+    private var listening: [(key: String, address: NetworkAddress)] {
+        [
+            ("receiver.listen", self.file.receiver?.listen), ("receiver.metrics", self.file.receiver?.metrics),
+            ("agent.metrics", self.file.agent?.metrics),
+        ].compactMap { key, address in address.map { (key, $0) } }
+    }
+
+    private mutating func checkAddresses() {
+        let listening = self.listening
+        for (index, (key, address)) in listening.enumerated() {
+            guard let (other, _) = listening[..<index].first(where: { Self.meet($0.address, address) }) else {
+                continue
+            }
+            self.add(key, "\(address) is the address of \(other) too; choose another port")
+        }
+        var receivers: Set<NetworkAddress> = []
+        for address in self.file.agent?.receivers ?? [] where !receivers.insert(address).inserted {
+            self.add("agent.to", "\(address) appears twice; remove one", severity: .warning)
+        }
+    }
+
+    /// Whether only one of two can be listened on.
+    private static func meet(_ a: NetworkAddress, _ b: NetworkAddress) -> Bool {
+        let wildcards = ["0.0.0.0", "::"]
+        return a.port == b.port && a.port != 0
+            && (a.host == b.host || wildcards.contains(a.host) || wildcards.contains(b.host))
+    }
+
+    // MARK: Probing
+
+    private mutating func probe() {
+        if let receiver = self.file.receiver { self.probe("receiver.data", receiver.dataDirectory) }
+        if let agent = self.file.agent { self.probe("agent.state", agent.stateDirectory) }
+        for (key, address) in self.listening {
+            let role = key.hasPrefix("receiver") ? self.file.receiver?.dataDirectory : self.file.agent?.stateDirectory
+            if let directory = role, Self.isInUse(directory) {
+                self.add(key, "is not tried: a process that runs uses \(directory)", severity: .warning)
+                continue
+            }
+            do throws(ConfigurationProbe.Failure) {
+                try ConfigurationProbe.bind(address)
+            } catch {
+                self.add(key, "cannot listen on \(address): \(error); stop what uses it, or choose another address")
+            }
+        }
+        guard var agent = self.file.agent else { return }
+        agent.token = OptionReader.token
+        for address in agent.receivers {
+            do throws(ConfigurationProbe.Failure) {
+                _ = try ConfigurationProbe.greet(address, for: agent)
+            } catch {
+                self.add("agent.to", "\(address): \(error)")
+            }
+        }
+    }
+
+    /// Whether a receiver or an agent has locked its directory; it listens on the addresses then.
+    private static func isInUse(_ directory: String) -> Bool {
+        let files = POSIXFileSystem()
+        return ["lock", "state/lock"].contains { name in
+            do throws(FileSystemError) {
+                let file = try files.open(Path.join(directory, name), .read)
+                defer { files.close(file) }
+                return try !files.lock(file, .shared)
+            } catch {
+                // Without a lock that can be read nothing of this user runs there.
+                return false
+            }
+        }
+    }
+
+    /// Writes a file into a directory and removes it, together with the folders that were missing.
+    private mutating func probe(_ key: String, _ directory: String) {
+        let files = POSIXFileSystem()
+        do throws(FileSystemError) {
+            var missing: [String] = []
+            var folder = directory
+            while try files.status(at: folder) == nil {
+                missing.append(folder)
+                folder = Path.parent(of: folder)
+            }
+            try files.createDirectories(directory)
+            let path = Path.join(directory, ".waybill-check-\(ProcessID.current)")
+            try files.replace(path, with: Array("waybill check --probe\n".utf8))
+            try files.unlink(path)
+            for folder in missing { try files.removeDirectory(folder) }
+        } catch {
+            self.add(key, "cannot be written: \(error)")
+        }
+    }
+}

@@ -1,0 +1,132 @@
+import ArgumentParser
+import WaybillReceiver
+
+/// A key of the configuration file: the one place of its type, range, default, help and command-line option.
+///
+/// Reading, `waybill check`, `--help`, what a reload reports and `Protocol/configuration.md` come from it.
+struct ConfigurationKey<Root: ConfigurationRoot> {
+    let facts: KeyFacts
+    let read: (inout ConfigurationSection, inout Root) -> Void
+    let show: (Root) -> String
+
+    /// A key with a default.
+    init<Value>(
+        _ name: String, in section: String = "", _ type: ValueType<Value>, _ path: WritableKeyPath<Root, Value>,
+        unit: String = "", applies: KeyFacts.Application = .restart, option: String? = nil,
+        default fallback: String? = nil, required hint: String? = nil, example: String = "", _ help: String
+    ) {
+        self.facts = KeyFacts(
+            section: section, name: name, type: type.name, range: type.range, unit: unit,
+            fallback: hint == nil ? fallback ?? type.show(Root.defaults[keyPath: path]) : "required",
+            applies: applies, option: option, help: help,
+            example: example.isEmpty ? type.show(Root.defaults[keyPath: path]) : example)
+        self.read = { section, root in
+            if let hint { section.require(name, hint) }
+            if let value = section.value(name, type) { root[keyPath: path] = value }
+        }
+        self.show = { type.show($0[keyPath: path]) }
+    }
+
+    /// A key that may be left out.
+    init<Value>(
+        _ name: String, in section: String = "", _ type: ValueType<Value>, optional path: WritableKeyPath<Root, Value?>,
+        unit: String = "", applies: KeyFacts.Application = .restart, option: String? = nil,
+        default fallback: String = "none", example: String, _ help: String
+    ) {
+        self.facts = KeyFacts(
+            section: section, name: name, type: type.name, range: type.range, unit: unit, fallback: fallback,
+            applies: applies, option: option, help: help, example: example)
+        self.read = { section, root in
+            if let value = section.value(name, type) { root[keyPath: path] = value }
+        }
+        self.show = { $0[keyPath: path].map(type.show) ?? fallback }
+    }
+
+    /// A key that other code reads: a list of sections, or a file whose content counts.
+    init(
+        _ name: String, type: String, applies: KeyFacts.Application = .restart, option: String? = nil,
+        default fallback: String = "none", example: String = "", _ help: String,
+        show: @escaping (Root) -> String = { _ in "" }
+    ) {
+        self.facts = KeyFacts(
+            section: "", name: name, type: type, range: "", unit: "", fallback: fallback, applies: applies,
+            option: option, help: help, example: example)
+        self.read = { _, _ in }
+        self.show = show
+    }
+}
+
+/// What the keys of a section are read into.
+protocol ConfigurationRoot {
+    /// What holds for keys that are left out.
+    static var defaults: Self { get }
+}
+
+/// What is written about a key.
+struct KeyFacts {
+    /// When a changed value applies.
+    enum Application: String {
+        case reload, restart
+    }
+
+    /// Inside its list or program: empty, or the name of a section.
+    let section: String
+    let name: String
+    let type: String
+    let range: String
+    let unit: String
+    let fallback: String
+    let applies: Application
+    let option: String?
+    let help: String
+    /// A value for a sample file; the default, where it can be written.
+    let example: String
+
+    var isRequired: Bool { self.fallback == "required" }
+    var key: String { self.section.isEmpty ? self.name : "\(self.section).\(self.name)" }
+
+    /// Type, range and unit in words.
+    var value: String {
+        var text = self.range.isEmpty ? self.type : "\(self.type), \(self.range)"
+        if !self.unit.isEmpty { text += ", in \(self.unit)" }
+        return text
+    }
+}
+
+/// Rows of the table, checked by the compiler one by one.
+@resultBuilder enum KeyList<Root: ConfigurationRoot> {
+    static func buildExpression(_ key: ConfigurationKey<Root>) -> ConfigurationKey<Root> { key }
+    static func buildBlock(_ keys: ConfigurationKey<Root>...) -> [ConfigurationKey<Root>] { keys }
+}
+
+extension ConfigurationSection {
+    /// Reads keys, and those of the sections inside this one.
+    mutating func read<Root>(_ keys: [ConfigurationKey<Root>], into root: inout Root) {
+        var sections: [String] = []
+        for key in keys {
+            if key.facts.section.isEmpty {
+                key.read(&self, &root)
+            } else if !sections.contains(key.facts.section) {
+                sections.append(key.facts.section)
+            }
+        }
+        for name in sections {
+            guard var section = self.section(name) else { continue }
+            for key in keys where key.facts.section == name { key.read(&section, &root) }
+            self.take(&section)
+        }
+    }
+}
+
+extension ArgumentHelp {
+    /// The help of an option that stands for a key of the configuration file.
+    static func key(_ path: String, _ more: String = "") -> ArgumentHelp {
+        guard let facts = ConfigurationTable.facts(path) else { preconditionFailure("\(path) is not in the table") }
+        var notes = facts.range.isEmpty ? [] : [facts.range]
+        if !facts.fallback.hasPrefix("required"), facts.fallback != "none" {
+            notes.append("default: \(facts.fallback)")
+        }
+        let note = notes.isEmpty ? "" : " (\(notes.joined(separator: "; ")))"
+        return ArgumentHelp(stringLiteral: "\(facts.help)\(more)\(note)")
+    }
+}

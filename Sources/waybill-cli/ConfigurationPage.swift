@@ -1,0 +1,98 @@
+import WaybillExport
+
+/// `Protocol/configuration.md` and the sample file, made from the table.
+enum ConfigurationPage {
+    private static let head = """
+        # Configuration
+
+        `waybill receiver --config FILE` and `waybill agent --config FILE` read the same kind of file: YAML with a section
+        `receiver`, a section `agent`, or both. An option of the command line takes precedence over the file. `waybill
+        configuration` prints a sample with every key and its default; `waybill configuration --page` prints this page.
+
+        - `waybill check FILE` reports every problem with its line and what to do: unknown keys, wrong values, files of
+          TLS that cannot be used, addresses that are used twice. With `--probe` it also writes to the data and state
+          directories, listens on the addresses for a moment, and greets the receivers in `to`, as an agent named
+          `NAME~probe` that ships nothing.
+        - `${NAME}` in a value is the environment variable of that name; a variable that is not set is an error. It is
+          replaced after the file is parsed, so its value is always one text. `$${` stands for the text `${`. Mapping
+          files are read as they are.
+        - Paths in `tls`, `mapping` and `file` are relative to the folder of the file; `data`, `state`, `spool` and
+          `files` are relative to the working directory.
+        - The token that agents show is not in the file: both programs read it from the environment variable
+          `WAYBILL_TOKEN`.
+        - SIGHUP makes a receiver reload the file. The column *applies* says whether a changed key applies at once
+          (`reload`) or has to wait (`restart`). The log names every changed key with its old and new value. If the file
+          has a problem, or a new certificate cannot be used, or an export cannot continue with its new options, nothing
+          changes. An agent does not reload.
+        - At a reload the options of an export apply from its next batch; retention and cut-offs apply within a minute; a
+          renewed certificate, also under the same path, applies to new connections. TLS itself is turned on and off by a
+          restart, and so are exports added and removed.
+
+        """
+
+    static var text: String {
+        var text = Self.head + "\n"
+        text += Self.section("`receiver`", ConfigurationTable.receiver.map(\.facts))
+        text += Self.section("Each entry of `receiver.exports`", ConfigurationTable.export.map(\.facts))
+        for provider in Destination.allCases {
+            let options = ConfigurationTable.options(of: provider).map(\.facts)
+            if !options.isEmpty { text += Self.section("Options of `\(provider.rawValue)`", options) }
+        }
+        text += Self.section("`agent`", ConfigurationTable.agent.map(\.facts))
+        text += Self.section("Each entry of `agent.sources`", ConfigurationTable.source.map(\.facts))
+        text += "## A sample\n\n```yaml\n\(Self.sample)```\n"
+        return text
+    }
+
+    private static func section(_ title: String, _ keys: [KeyFacts]) -> String {
+        var text = "## \(title)\n\n"
+        text += "| key | value | default | applies | option | meaning |\n| --- | --- | --- | --- | --- | --- |\n"
+        for key in keys {
+            let option = key.option.map { "`\($0)`" } ?? ""
+            text +=
+                "| `\(key.key)` | \(key.value) | \(key.fallback) | \(key.applies.rawValue) | \(option) | \(key.help) |\n"
+        }
+        return text + "\n"
+    }
+
+    // MARK: Sample
+
+    /// A file with every key: required ones with an example, the others as comments with their defaults.
+    static var sample: String {
+        var lines = [
+            "# Every key of Waybill's configuration. A key in a comment shows its default, or an example.",
+            "# Remove the section that this host does not need.",
+            "receiver:",
+        ]
+        lines += Self.lines(ConfigurationTable.receiver.map(\.facts).filter { $0.key != "exports" }, indent: "  ")
+        lines += ["", "  # The exports to write.", "  exports:", "    - provider: ga4"]
+        let export = ConfigurationTable.export + ConfigurationTable.options(of: .ga4)
+        lines += Self.lines(export.map(\.facts).filter { !$0.fallback.hasPrefix("required") }, indent: "      ")
+        lines += ["", "agent:"]
+        lines += Self.lines(ConfigurationTable.agent.map(\.facts).filter { $0.key != "sources" }, indent: "  ")
+        lines += ["", "  # What to ship: spools of apps, and other files.", "  sources:"]
+        // The first key is an entry by itself, the others are another one.
+        let starts = ["spool": "- ", "files": "#- "]
+        for key in ConfigurationTable.source.map(\.facts) {
+            lines.append("    # \(key.help)")
+            lines.append("    \(starts[key.key] ?? "#  ")\(key.name): \(key.example)")
+        }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    private static func lines(_ keys: [KeyFacts], indent: String) -> [String] {
+        var lines: [String] = []
+        var section = ""
+        for key in keys {
+            if key.section != section { lines += ["", "\(indent)#\(key.section):"] }
+            section = key.section
+            let prefix = section.isEmpty ? "" : "#  "
+            let fallback = key.fallback == key.example || key.isRequired ? "" : "; default: \(key.fallback)"
+            lines.append(
+                "\(indent)\(prefix)# \(key.help) [\(key.value)\(fallback); applies at \(key.applies.rawValue)]")
+            let value = key.type == "time of day" ? "\"\(key.example)\"" : key.example
+            lines.append("\(indent)\(prefix)\(key.isRequired || !section.isEmpty ? "" : "#")\(key.name): \(value)")
+        }
+        return lines
+    }
+}

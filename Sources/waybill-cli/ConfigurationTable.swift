@@ -1,0 +1,399 @@
+import WaybillAgent
+import WaybillEvent
+import WaybillExport
+import WaybillProjection
+import WaybillReceiver
+import WaybillSystem
+import WaybillTLS
+import WaybillTail
+import WaybillYAML
+
+/// Every key of the configuration file.
+enum ConfigurationTable {
+    @KeyList<ReceiverConfiguration> static var receiver: [ConfigurationKey<ReceiverConfiguration>] {
+        ConfigurationKey(
+            "data", .text, \.dataDirectory, option: "--data", required: "the data directory",
+            example: "/var/lib/waybill",
+            "The data directory; created if it is missing.")
+        ConfigurationKey(
+            "listen", .address, \.listen, option: "--listen", "The address that agents connect to.")
+        ConfigurationKey(
+            "name", .text, \.name, default: "the host's name",
+            example: "collector-1",
+            "The name that agents see; give each receiver another one.")
+        ConfigurationKey(
+            "metrics", .address, optional: \.metrics, option: "--metrics",
+            example: "127.0.0.1:4391",
+            "Serve GET /metrics (Prometheus) at this address, e.g. 127.0.0.1:4391.")
+        ConfigurationKey(
+            "connections", .integer(1...1_000_000), \.connectionCountMax, "Connections that may be open at once.")
+        ConfigurationKey(
+            "certificate", in: "tls", .file, optional: \.certificate, applies: .reload, option: "--tls-certificate",
+            example: "receiver.pem",
+            "Use TLS: the receiver's certificate, followed by its intermediates (PEM); needs a key.")
+        ConfigurationKey(
+            "key", in: "tls", .file, optional: \.privateKey, applies: .reload, option: "--tls-key",
+            example: "receiver.key",
+            "The private key of the certificate (PEM, no passphrase).")
+        ConfigurationKey(
+            "client_ca", in: "tls", .file, optional: \.clientAuthorities, applies: .reload, option: "--tls-client-ca",
+            example: "agents-ca.pem",
+            "Accept only agents with a certificate from these authorities (PEM).")
+        ConfigurationKey("zone", in: "archive", .zone, \.archiveZone, "The time zone of the archive's days.")
+        ConfigurationKey(
+            "cut_off", in: "archive", .timeOfDay, \.archiveCutOffSecond, applies: .reload,
+            "When a day of the archive is sealed: this time of the next day.")
+        ConfigurationKey(
+            "days", in: "retention", .integer(1...36_500), optional: \.retention.dayCountMax, unit: "days",
+            applies: .reload, default: "keep all", example: "400",
+            "Delete sealed days of archive and exports that are older.")
+        ConfigurationKey(
+            "gib", in: "retention", .integer(1...1_000_000, factor: 1 << 30), optional: \.retention.byteCountMax,
+            unit: "GiB", applies: .reload, default: "keep all",
+            example: "500",
+            "Delete the oldest sealed days when the archive's sealed days take more.")
+        ConfigurationKey(
+            "free_gib", in: "retention", .integer(1...1_000_000, factor: 1 << 30),
+            optional: \.retention.freeByteCountMin, unit: "GiB", applies: .reload, default: "keep all",
+            example: "20",
+            "Delete the oldest sealed days while less space than this is free on the disk.")
+        ConfigurationKey(
+            "retention_hours", in: "journal", .duration(0...8760, unit: .seconds(3600)), \.journalRetention,
+            unit: "hours", applies: .reload,
+            "How long the journal is kept after archive and exports have read it.")
+        ConfigurationKey(
+            "admission_mib", in: "memory", .integer(4...4096, factor: 1 << 20), \.admissionByteCount, unit: "MiB",
+            "Memory for batches that wait for the disk.")
+        ConfigurationKey(
+            "feed_mib", in: "memory", .integer(1...4096, factor: 1 << 20), \.feedByteCount, unit: "MiB",
+            "Memory for stored batches that archive and exports have not read yet; they read the rest from the disk.")
+        ConfigurationKey(
+            "exports", type: "list of sections", option: "--exports",
+            default: "none; without a file \(ReceiverCommand.usualExports)", "The exports to write; see below.")
+    }
+
+    /// Each entry of `exports`.
+    @KeyList<ExportOptions> static var export: [ConfigurationKey<ExportOptions>] {
+        ConfigurationKey(
+            "provider", type: (Destination.allCases.map(\.rawValue) + ["custom"]).joined(separator: ", "),
+            default: "required", "What the export is for; each provider once.")
+        ConfigurationKey(
+            "zone", .zone, \.zone, applies: .reload, option: "--zone",
+            "The time zone of the export's days, e.g. Asia/Seoul.")
+        ConfigurationKey(
+            "cut_off", .timeOfDay, \.cutOffSecond, applies: .reload,
+            "When a day of the export is sealed: this time of the next day.")
+        ConfigurationKey(
+            "env", .environments, \.environments, applies: .reload, default: "all",
+            example: "[prod]",
+            "The environments whose events are exported.")
+        ConfigurationKey(
+            "mapping", type: "file", applies: .reload,
+            example: "ga4.yaml", "A mapping: what to leave out, rename and add (`formats/providers.md`, \"Mappings\").",
+            show: { $0.custom == nil ? $0.mappingText : "none" })
+        ConfigurationKey(
+            "name", type: "letters a to z, digits and '-', at most 32", default: "required for `custom`",
+            "The name of a custom provider; its folder below `exports/`.")
+        ConfigurationKey(
+            "file", type: "file", applies: .reload, default: "required for `custom`",
+            "The columns of a custom provider (`formats/providers.md`, \"Custom providers\").",
+            show: { $0.custom == nil ? "none" : $0.mappingText })
+    }
+
+    /// The section `options` of an export.
+    static func options(of provider: Destination) -> [ConfigurationKey<ExportOptions>] {
+        switch provider {
+        case .ga4: Self.ga4
+        case .mixpanel:
+            [Self.identityMerge, option("screen_event", .text, \.mixpanel.screenEventName, "The name of screens.")]
+        case .mixpanelProfiles: [Self.identityMerge]
+        case .amplitude:
+            [
+                option(
+                    "mode", .choice, \.amplitude.mode,
+                    "The size of parts: for `/batch`, or for `/2/httpapi` (1000 events, 900 kB).")
+            ]
+        case .segment, .flurry, .custom: []
+        case .posthog:
+            [option("personless", .flag, \.posthog.isPersonless, "Events without a user create no person.")]
+        case .snowplow: [Self.vendor]
+        case .csv: Self.csv
+        case .syslog: Self.syslog
+        case .journald:
+            [
+                option("facility", .integer(0...23), \.journald.facility, "The facility; 16 is local use 0."),
+                option("user", .flag, \.journald.includesUser, "Entries name the user."),
+            ]
+        }
+    }
+
+    private static func option<Value>(
+        _ name: String, _ type: ValueType<Value>, _ path: WritableKeyPath<ExportOptions, Value>, unit: String = "",
+        _ help: String
+    ) -> ConfigurationKey<ExportOptions> {
+        ConfigurationKey(name, in: "options", type, path, unit: unit, applies: .reload, help)
+    }
+
+    @KeyList<ExportOptions> private static var ga4: [ConfigurationKey<ExportOptions>] {
+        option(
+            "too_old", .choice, \.ga4.tooOld,
+            "Events older than 72 hours: refuse them, or export them with their time in `original_ts`.")
+        option(
+            "user_event",
+            .text(
+                rule: "a letter and up to \(Limits.GA4.nameCharacterCountMax - 1) letters, digits and _, "
+                    + "and not a name that GA4 reserves", isValid: GA4Options.isEventName),
+            \.ga4.userEventName, "The event that carries user properties.")
+        option("device", .flag, \.ga4.includesDevice, "Requests name language, system and model.")
+    }
+
+    private static var identityMerge: ConfigurationKey<ExportOptions> {
+        option(
+            "id_merge", .choice, \.mixpanel.identityMerge,
+            "How the project joins people; `simplified` writes `$device:` before a device's id.")
+    }
+
+    private static var vendor: ConfigurationKey<ExportOptions> {
+        ConfigurationKey(
+            "vendor", in: "options",
+            .text(
+                rule: "1 to \(Limits.Snowplow.vendorCharacterCountMax) letters, digits, '.', '_' and '-', "
+                    + "e.g. com.example", isValid: SnowplowOptions.isVendor),
+            optional: \.snowplow.vendor, applies: .reload, default: "the app's identifier", example: "com.example",
+            "The vendor of the schemas.")
+    }
+
+    @KeyList<ExportOptions> private static var csv: [ConfigurationKey<ExportOptions>] {
+        option("zone", .choice, \.csv.zone, "The time zone of `Time`: the export's, or the one the device was in.")
+        option("millis", .flag, \.csv.hasMilliseconds, "`Time` has milliseconds.")
+        option("bom", .flag, \.csv.hasByteOrderMark, "Begin with a byte order mark, for Excel.")
+        option("guard", .flag, \.csv.isGuarded, "Write `'` before what a spreadsheet would calculate.")
+        option("others", .choice, \.csv.others, "Fields share one cell, or each has a cell of its own.")
+        option("users", .flag, \.csv.includesUsers, "Write `user` events too.")
+        option("id", .flag, \.csv.hasID, "Write the event's id in an eighth column.")
+    }
+
+    @KeyList<ExportOptions> private static var syslog: [ConfigurationKey<ExportOptions>] {
+        option("facility", .integer(0...23), \.syslog.facility, "The facility; 16 is local use 0.")
+        option(
+            "host",
+            .text(
+                rule: "1 to \(Limits.Syslog.hostNameByteCountMax) printable ASCII characters without spaces",
+                isValid: SyslogOptions.isHostName), \.syslog.hostName, "HOSTNAME of every message.")
+        option(
+            "enterprise", .integer(1...4_294_967_295), \.syslog.enterprise,
+            "Your enterprise number; the default is reserved for examples.")
+        option(
+            "max", .messageByteCount, \.syslog.messageByteCountMax, unit: "bytes",
+            "The longest message; 0 for no limit.")
+        option("user", .flag, \.syslog.includesUser, "Messages name the user.")
+    }
+
+    @KeyList<AgentConfiguration> static var agent: [ConfigurationKey<AgentConfiguration>] {
+        ConfigurationKey(
+            "state", .text, \.stateDirectory, option: "--state", required: "the state directory",
+            example: "/var/lib/waybill-agent",
+            "The state directory, for registry and quarantine; created if it is missing.")
+        ConfigurationKey(
+            "to", .addresses, \.receivers, option: "--to", required: "a receiver, HOST:PORT",
+            example: "[collect.example.com:4390]",
+            "Receivers, HOST:PORT, tried in turn.")
+        ConfigurationKey(
+            "name", .agentName, \.name, option: "--name", default: "from this machine's id",
+            example: "web-1",
+            "This agent's name, which must not change.")
+        ConfigurationKey(
+            "metrics", .address, optional: \.metrics, option: "--metrics",
+            example: "127.0.0.1:4392",
+            "Serve GET /metrics (Prometheus) at this address, e.g. 127.0.0.1:4392.")
+        ConfigurationKey(
+            "tls", type: "on, off, or the section below", option: "--tls", default: "off",
+            example: "on", "Use TLS and trust the system's authorities.", show: { $0.tls == nil ? "off" : "on" })
+        ConfigurationKey(
+            "compression", .integer(AgentCommand.compressionLevels), \.compressionLevel, option: "--compression",
+            "The zlib level.")
+        ConfigurationKey(
+            "compression_threads", .integer(AgentCommand.compressionThreadCounts), \.compressionThreadCount,
+            option: "--compression-threads",
+            "Threads that compress.")
+        ConfigurationKey(
+            "batch_kib", .integer(4...2048, factor: 1 << 10), \.batchByteCountMax, unit: "KiB",
+            "The most bytes of a source in one batch.")
+        ConfigurationKey(
+            "batch_lines", .integer(1...1_000_000), \.tailLimits.batchLineCountMax, "The most lines in one batch.")
+        ConfigurationKey(
+            "linger_ms", .duration(0...60_000, unit: .milliseconds(1)), \.linger, unit: "milliseconds",
+            "How long new lines may wait for more before they are sent.")
+        ConfigurationKey(
+            "drain_seconds", .duration(0...3600, unit: .seconds(1)), \.drainPatience, unit: "seconds",
+            "How long a stop may take to ship what is left.")
+        ConfigurationKey(
+            "ca", in: "tls", .file, optional: \.authorities, option: "--tls-ca", default: "the system's authorities",
+            example: "ca.pem",
+            "Use TLS and trust only these authorities (PEM).")
+        ConfigurationKey(
+            "certificate", in: "tls", .file, optional: \.certificate, option: "--tls-certificate",
+            example: "agent.pem",
+            "The agent's certificate, for receivers that require one (PEM); needs a key.")
+        ConfigurationKey(
+            "key", in: "tls", .file, optional: \.privateKey, option: "--tls-key",
+            example: "agent.key",
+            "The private key of the certificate (PEM, no passphrase).")
+        ConfigurationKey(
+            "server_name", in: "tls",
+            .text(
+                "host name", rule: "a host's name, e.g. collect.example.com",
+                isValid: TLSClientConfiguration.isServerName),
+            optional: \.serverName, option: "--tls-server-name", default: "the host of the receiver",
+            example: "collect.example.com",
+            "The name that the receiver's certificate must have.")
+        ConfigurationKey(
+            "sources", type: "list of sections", default: "required", "What to ship; see below.")
+    }
+
+    /// Each entry of `sources`.
+    @KeyList<SourceEntry> static var source: [ConfigurationKey<SourceEntry>] {
+        ConfigurationKey(
+            "spool", .text, optional: \.spool, option: "--spool", default: "required, or `files`",
+            example: "/var/spool/app",
+            "A folder that an app's client library writes into.")
+        ConfigurationKey(
+            "files", .texts, optional: \.files, option: "--glob", default: "required, or `spool`",
+            example: "['/var/log/app/*.json']",
+            "Patterns of other NDJSON files, e.g. '/var/log/app/*.json'.")
+        ConfigurationKey(
+            "env", .choice, optional: \.environment, option: "--env", default: "required for `files`",
+            example: "prod", "The environment of other NDJSON files.")
+        ConfigurationKey(
+            "bundle", .text, optional: \.bundle, option: "--bundle", default: "required for `files`",
+            example: "com.example.web",
+            "The app of other NDJSON files, e.g. com.example.web.")
+        ConfigurationKey(
+            "time", .text, optional: \.timeMember, option: "--time-member",
+            example: "time",
+            "The member that holds the time of a line in other NDJSON files.")
+        ConfigurationKey(
+            "name", .text, optional: \.nameMember, option: "--name-member",
+            example: "event",
+            "The member that holds the name of a line in other NDJSON files.")
+    }
+
+    /// The facts of a key by its path, such as `receiver.archive.cut_off` or `agent.sources.env`.
+    static func facts(_ path: String) -> KeyFacts? {
+        let lists = [
+            ("receiver.exports.", Self.export.map(\.facts)), ("agent.sources.", Self.source.map(\.facts)),
+            ("receiver.", Self.receiver.map(\.facts)), ("agent.", Self.agent.map(\.facts)),
+        ]
+        for (prefix, keys) in lists where path.hasPrefix(prefix) {
+            if let facts = keys.first(where: { prefix + $0.key == path }) { return facts }
+        }
+        return nil
+    }
+}
+
+extension ValueType<Int> {
+    /// What every receiver must accept, or more (RFC 5424, section 6.1).
+    fileprivate static var messageByteCount: ValueType {
+        .scalar(
+            "whole number", range: "480 to 1048576", rule: "0 for no limit, or a whole number from 480 to 1048576",
+            show: { "\($0)" }
+        ) { node in node.int.flatMap { $0 == 0 || 480...1 << 20 ~= $0 ? $0 : nil } }
+    }
+}
+
+// MARK: What keys are read into
+
+/// An entry of `sources`.
+struct SourceEntry: ConfigurationRoot {
+    var spool: String?
+    var files: [String]?
+    var environment: DeploymentEnvironment?
+    var bundle: String?
+    var timeMember: String?
+    var nameMember: String?
+
+    static var defaults: SourceEntry { SourceEntry() }
+}
+
+extension ReceiverConfiguration: ConfigurationRoot {
+    static var defaults: ReceiverConfiguration { ReceiverConfiguration(dataDirectory: "") }
+
+    var listen: NetworkAddress {
+        get { NetworkAddress(host: self.host, port: self.port) }
+        set { (self.host, self.port) = (newValue.host, newValue.port) }
+    }
+
+    /// TLS, for a section that may lack files until it is read.
+    private var files: TLSServerConfiguration {
+        get { self.tls ?? TLSServerConfiguration(identity: CertificateFiles(chain: "", key: "")) }
+        set { self.tls = newValue }
+    }
+
+    var certificate: String? {
+        get { self.files.identity.chain.isEmpty ? nil : self.files.identity.chain }
+        set { self.files.identity.chain = newValue ?? "" }
+    }
+
+    var privateKey: String? {
+        get { self.files.identity.key.isEmpty ? nil : self.files.identity.key }
+        set { self.files.identity.key = newValue ?? "" }
+    }
+
+    var clientAuthorities: String? {
+        get { self.files.clientAuthorities }
+        set { self.files.clientAuthorities = newValue }
+    }
+}
+
+extension AgentConfiguration: ConfigurationRoot {
+    static var defaults: AgentConfiguration {
+        AgentConfiguration(name: DefaultAgentName.value, stateDirectory: "", receivers: [], sources: [])
+    }
+
+    private var security: TLSClientConfiguration {
+        get { self.tls ?? TLSClientConfiguration() }
+        set { self.tls = newValue }
+    }
+
+    private var identity: CertificateFiles {
+        get { self.tls?.identity ?? CertificateFiles(chain: "", key: "") }
+        set { self.security.identity = newValue }
+    }
+
+    var authorities: String? {
+        get { self.security.authorities }
+        set { self.security.authorities = newValue }
+    }
+
+    var certificate: String? {
+        get { self.identity.chain.isEmpty ? nil : self.identity.chain }
+        set { self.identity.chain = newValue ?? "" }
+    }
+
+    var privateKey: String? {
+        get { self.identity.key.isEmpty ? nil : self.identity.key }
+        set { self.identity.key = newValue ?? "" }
+    }
+
+    var serverName: String? {
+        get { self.security.serverName }
+        set { self.security.serverName = newValue }
+    }
+}
+
+extension ExportOptions: ConfigurationRoot {
+    static var defaults: ExportOptions { ExportOptions(provider: .csv) }
+
+    /// The mapping's file and version, for logs.
+    var mappingText: String {
+        self.mapping.map { "\($0.path) version \($0.version)" } ?? "none"
+    }
+}
+
+extension SyslogOptions {
+    /// The number in the name of the structured data.
+    fileprivate var enterprise: Int {
+        get { Int(self.elementName.drop { $0 != "@" }.dropFirst()) ?? 0 }
+        set { self.elementName = "wb@\(newValue)" }
+    }
+}

@@ -1,0 +1,281 @@
+"""The configuration file from an operator's side: what `waybill check` finds, what a reload says and does, and the page
+and sample that the programs print."""
+
+import os
+import shutil
+import signal
+import socket
+import unittest
+import urllib.request
+
+from certificates import openssl
+from harness import REPOSITORY, free_port, run, until
+from test_tls import TLSTest
+from wire import Peer
+
+
+class ConfigurationTest(TLSTest):
+    """A site with certificates and a configuration file."""
+
+    def write(self, text, name="waybill.yaml"):
+        path = self.site.root / name
+        # Replaced at once: a reload never sees half of a file.
+        (self.site.root / (name + ".new")).write_text(text)
+        os.replace(self.site.root / (name + ".new"), path)
+        return path
+
+    def receiver_file(self, *lines):
+        return self.write(f"receiver:\n  data: {self.site.data}\n  listen: {self.site.address}\n"
+                          + "".join(f"  {line}\n" for line in lines))
+
+    def start(self, *lines):
+        receiver = self.site.start("receiver", "--config", self.receiver_file(*lines), log="receiver.log")
+        until(lambda: self.site.is_listening() or not receiver.is_running, 30, "the receiver listens")
+        self.assertTrue(receiver.is_running, receiver.log())
+        return receiver
+
+    def check(self, path, *arguments, env=None):
+        """The exit code, and the findings as (severity, line and key, text)."""
+        result = run("check", *arguments, path, env=env)
+        findings = []
+        for line in result.stderr.decode().splitlines():
+            severity, file, number, key, text = line.removeprefix("waybill: ").split(": ", 4)
+            self.assertIn(severity, ("error", "warning"))
+            self.assertTrue(file.endswith(".yaml"), line)
+            findings.append((severity, f"{number}: {key}", text))
+        return result.returncode, findings
+
+
+class CheckTests(ConfigurationTest):
+    """`waybill check`: each finding has a severity, a place and a remedy."""
+
+    def test_certificates_are_opened_as_a_start_would_open_them(self):
+        certificate, key = self.good
+        other = self.authority.issue("other-check")[1]
+        expired = self.authority.issue("expired-check", days=("-3", "-1"))
+        early = self.authority.issue("early-check", days=("1", "40"))
+        lasting = self.authority.issue("lasting-check", days=("-1", "40"))
+        nothing = self.site.root / "nothing.pem"
+        for names, place, text in (
+                ((nothing, key), "line 4: receiver.tls", "there is no such file"),
+                ((certificate, other), "line 4: receiver.tls", "do not belong together"),
+                ((key, key), "line 4: receiver.tls", "holds no PEM certificate"),
+                (expired, "line 4: receiver.tls.certificate", "expired at 20"),
+                (early, "line 4: receiver.tls.certificate", "is not valid before 20")):
+            code, findings = self.check(self.receiver_file(f"tls: {{certificate: {names[0]}, key: {names[1]}}}"))
+            self.assertEqual((code, len(findings)), (78, 1), findings)
+            self.assertEqual(findings[0][:2], ("error", place))
+            self.assertIn(text, findings[0][2])
+        code, findings = self.check(self.receiver_file(f"tls: {{certificate: {certificate}, key: {key}}}"))
+        self.assertEqual((code, [finding[0] for finding in findings]), (0, ["warning"]))
+        self.assertIn("expires at 20", findings[0][2])
+        self.assertEqual(self.check(self.receiver_file(f"tls: {{certificate: {lasting[0]}, key: {lasting[1]}}}")), (0, []))
+        agent = self.write("agent:\n  state: s\n  to: [\"a:1\"]\n  sources: [{spool: s}]\n"
+                           f"  tls: {{ca: {nothing}}}\n")
+        self.assertEqual([finding[:2] for finding in self.check(agent)[1]], [("error", "line 5: agent.tls")])
+
+    def test_addresses_given_twice(self):
+        for lines, place in (
+                (("metrics: \"0.0.0.0:{port}\"",), "line 4: receiver.metrics"),
+                (("metrics: \"127.0.0.1:{port}\"",), "line 4: receiver.metrics")):
+            code, findings = self.check(self.receiver_file(*(line.format(port=self.site.port) for line in lines)))
+            self.assertEqual((code, [finding[1] for finding in findings]), (78, [place]))
+            self.assertIn("is the address of receiver.listen too", findings[0][2])
+        both = self.write("receiver: {data: d, metrics: \"127.0.0.1:9\"}\nagent:\n  state: s\n  metrics: 127.0.0.1:9\n"
+                          "  to: [\"a:1\", \"a:1\"]\n  sources: [{spool: s}]\n")
+        code, findings = self.check(both)
+        self.assertEqual([finding[:2] for finding in findings], [
+            ("error", "line 4: agent.metrics"), ("warning", "line 5: agent.to")])
+
+    def test_an_unknown_key_names_the_nearest(self):
+        code, findings = self.check(self.receiver_file("retension: {days: 3}", "journal: {retention_hour: 3}"))
+        self.assertEqual(code, 78)
+        self.assertEqual([finding[1:] for finding in findings], [
+            ("line 4: receiver.retension", "is not a key of receiver:; did you mean retention?"),
+            ("line 5: receiver.journal.retention_hour",
+             "is not a key of receiver.journal:; did you mean retention_hours?")])
+
+    def test_environment_variables(self):
+        path = self.receiver_file("name: \"${SITE_NAME}-1\"")
+        self.assertEqual(self.check(path, env={"SITE_NAME": "seoul"}), (0, []))
+        code, findings = self.check(path)
+        self.assertEqual((code, findings), (78, [
+            ("error", "line 4: receiver.name",
+             "the environment variable SITE_NAME is not set; set it, or write the value")]))
+
+    def test_a_probe_writes_listens_and_greets(self):
+        """With everything in order: nothing is left behind, and the connected agent is not disturbed."""
+        receiver = self.site.receiver()
+        self.site.agent("--name", "web-1").until_logged("agent started")
+        receiver.until_logged('"agent":"web-1"')
+        with Peer(self.site.port) as peer:
+            self.assertTrue(peer.hello("peer-1").startswith("READY "))
+            state = self.site.root / "new" / "state"
+            for name in ("web-1", "peer-1"):
+                path = self.write(f"agent:\n  name: {name}\n  state: {state}\n  to: [\"{self.site.address}\"]\n"
+                                  f"  metrics: 127.0.0.1:{free_port()}\n  sources: [{{spool: {self.site.spool}}}]\n")
+                self.assertEqual(self.check(path, "--probe"), (0, []))
+                receiver.until_logged(f'"agent":"{name}~probe"')
+            peer.send("PING 7")
+            self.assertEqual(peer.line(), "PONG 7")
+        self.assertFalse((self.site.root / "new").exists())
+        agents = [process for process in self.site.processes if process is not receiver]
+        self.assertNotIn("not connected", agents[0].log())
+        self.assertNotIn('agent-in-use', receiver.log())
+
+    def test_a_probe_says_what_fails(self):
+        (self.site.root / "file").write_text("")
+        closed = free_port()
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            path = self.write(
+                f"receiver:\n  data: {self.site.root}/file/data\n  listen: 127.0.0.1:{port}\n"
+                f"agent:\n  state: {self.site.root}/file\n  to: [\"127.0.0.1:{closed}\"]\n  sources: [{{spool: s}}]\n")
+            self.assertEqual(self.check(path), (0, []))
+            code, findings = self.check(path, "--probe")
+        self.assertEqual(code, 78)
+        self.assertEqual([finding[:2] for finding in findings], [
+            ("error", "line 2: receiver.data"), ("error", "line 5: agent.state"), ("error", "line 3: receiver.listen"),
+            ("error", "line 6: agent.to")])
+        self.assertIn("Address already in use", findings[2][2])
+        self.assertIn("Connection refused", findings[3][2])
+
+    def test_a_probe_shows_its_token_and_verifies_the_receiver(self):
+        receiver = self.receiver(env={"WAYBILL_TOKEN": "s3cret"})
+        text = (f"agent:\n  state: {self.site.root}/s\n  to: [\"{self.site.address}\"]\n"
+                f"  sources: [{{spool: {self.site.spool}}}]\n  tls: {{ca: %s}}\n")
+        good = self.write(text % self.authority.certificate)
+        self.assertEqual(self.check(good, "--probe", env={"WAYBILL_TOKEN": "s3cret"}), (0, []))
+        for path, token, expected in (
+                (good, "wrong", "(token)"),
+                (self.write(text % self.stranger.certificate, "other.yaml"), "s3cret", "tls-untrusted")):
+            code, findings = self.check(path, "--probe", env={"WAYBILL_TOKEN": token})
+            self.assertEqual((code, findings[0][1]), (78, "line 3: agent.to"))
+            self.assertIn(expected, findings[0][2])
+            self.assertNotIn("s3cret", findings[0][2])
+        self.assertEqual(receiver.stop(), 0)
+
+
+class PageTests(ConfigurationTest):
+    """What `waybill configuration` prints."""
+
+    def test_the_page_is_printed(self):
+        page = (REPOSITORY / "Protocol" / "configuration.md").read_bytes()
+        self.assertEqual(run("configuration", "--page").stdout, page,
+                         "run: waybill configuration --page > Protocol/configuration.md")
+
+    def test_the_sample_is_good(self):
+        result = run("configuration")
+        path = self.write(result.stdout.decode())
+        self.assertEqual(self.check(path), (0, []))
+
+    def test_help_has_the_defaults_of_the_page(self):
+        for command, texts in (("receiver", ("(default: 127.0.0.1:4390)", "(default: UTC)")),
+                               ("agent", ("(0 to 9; default: 1)", "(1 to 64; default: 1)", "from this machine's id"))):
+            text = " ".join(run(command, "--help").stdout.decode().split())
+            for expected in texts:
+                self.assertIn(expected, text)
+
+
+class ReloadTests(ConfigurationTest):
+    """SIGHUP to a receiver: what changes, what has to wait, what is refused."""
+
+    def reload(self, receiver, *lines):
+        """What the log says after a reload."""
+        self.receiver_file(*lines)
+        before = len(receiver.log())
+        receiver.child.send_signal(signal.SIGHUP)
+        until(lambda: "configuration reloaded" in receiver.log()[before:] or "is refused" in receiver.log()[before:], 20,
+              "the reload is answered")
+        # The second line of a reload comes at once after its first.
+        until(lambda: receiver.log().endswith("\n"), 5)
+        return receiver.log()[before:]
+
+    def test_each_change_has_its_old_and_new_value(self):
+        receiver = self.start("exports: [{provider: csv}]", "metrics: 127.0.0.1:%d" % free_port())
+        metrics = next(line for line in (self.site.root / "waybill.yaml").read_text().splitlines() if "metrics" in line).strip()
+        said = self.reload(receiver, "exports: [{provider: csv}]", metrics)
+        self.assertIn('"changes":"none"', said)
+        said = self.reload(
+            receiver, "exports: [{provider: csv, cut_off: \"05:00\"}]", "retention: {days: 3, free_gib: 2}",
+            "archive: {cut_off: \"06:30\"}", "journal: {retention_hours: 0}", metrics)
+        for change in ("receiver.exports.csv.cut_off: 04:00 -> 05:00", "receiver.retention.days: keep all -> 3",
+                       "receiver.retention.free_gib: keep all -> 2", "receiver.archive.cut_off: 04:00 -> 06:30",
+                       "receiver.journal.retention_hours: 24 -> 0"):
+            self.assertIn(change, said)
+        self.assertNotIn("need a restart", said)
+        said = self.reload(receiver, "exports: [{provider: csv}]", "memory: {feed_mib: 9}", "name: other", metrics)
+        self.assertIn("receiver.retention.days: 3 -> keep all", said)
+        receiver.until_logged("need a restart")
+        waiting = next(line for line in receiver.log().splitlines() if "need a restart" in line)
+        self.assertIn("receiver.memory.feed_mib: 8 -> 9", waiting)
+        self.assertIn(" -> other", waiting)
+        self.assertNotIn("retention", waiting)
+        address = metrics.split(": ")[1]
+        page = urllib.request.urlopen(f"http://{address}/metrics", timeout=10).read().decode()
+        self.assertIn('waybill_reloads_total{outcome="taken"} 2', page)
+        self.assertIn('waybill_reloads_total{outcome="partial"} 1', page)
+        self.assertEqual(receiver.stop(), 0)
+
+    def install(self, identity):
+        for source, name in zip(identity, ("receiver.pem", "receiver.key")):
+            shutil.copy(source, self.site.root / (name + ".new"))
+            os.replace(self.site.root / (name + ".new"), self.site.root / name)
+
+    def serial(self):
+        """Of the certificate that a new connection gets."""
+        with Peer(self.site.port, tls=self.context()) as peer:
+            self.assertTrue(peer.hello().startswith("READY "))
+            peer.send("BYE")
+            return peer.socket.getpeercert()["serialNumber"]
+
+    def test_a_renewed_certificate_is_used_and_a_broken_one_is_not(self):
+        tls = "tls: {certificate: receiver.pem, key: receiver.key}"
+        self.install(self.good)
+        receiver = self.start(tls)
+        first = self.serial()
+        with Peer(self.site.port, tls=self.context()) as old:
+            self.assertTrue(old.hello("old").startswith("READY "))
+            renewed = self.authority.issue("renewed", days=("-1", "30"))
+            self.install(renewed)
+            said = self.reload(receiver, tls)
+            self.assertRegex(said, r"receiver.tls \(certificate\): valid until \S+ -> valid until ")
+            second = self.serial()
+            self.assertNotEqual(first, second)
+            old.send("PING 1")
+            self.assertEqual(old.line(), "PONG 1")
+        for broken in ((renewed[0], self.good[1]), (renewed[1], renewed[1]),
+                       self.authority.issue("late", days=("-3", "-1"))):
+            self.install(broken)
+            said = self.reload(receiver, tls, "retention: {days: 3}")
+            self.assertIn("the old one stays", said)
+            self.assertEqual(self.serial(), second)
+        self.install(renewed)
+        self.assertIn("receiver.retention.days: keep all -> 3", self.reload(receiver, tls, "retention: {days: 3}"))
+        self.assertIn("receiver.tls.certificate: ", self.reload(receiver))
+        receiver.until_logged("need a restart")
+        self.assertEqual(self.serial(), second)
+        self.assertEqual(receiver.stop(), 0)
+
+    def test_a_value_from_the_environment_is_shown_by_its_name(self):
+        receiver = self.site.start(
+            "receiver", "--config", self.receiver_file(), log="receiver.log", env={"SITE_NAME": "hidden-value"})
+        until(lambda: self.site.is_listening() or not receiver.is_running, 30, "the receiver listens")
+        self.reload(receiver, "name: \"${SITE_NAME}\"")
+        receiver.until_logged("need a restart")
+        self.assertIn(" -> ${SITE_NAME}", receiver.log())
+        self.assertNotIn("hidden-value", receiver.log())
+        self.assertEqual(receiver.stop(), 0)
+
+    def test_the_name_is_that_of_the_host_with_and_without_a_file(self):
+        names = []
+        for start in (lambda: self.start(), lambda: self.site.receiver()):
+            receiver = start()
+            with Peer(self.site.port) as peer:
+                names.append(peer.hello().split('"receiver":"')[1].split('"')[0])
+            self.assertEqual(receiver.stop(), 0)
+        self.assertEqual(names, [socket.gethostname()] * 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,247 @@
+import Testing
+import WaybillAgent
+import WaybillEvent
+import WaybillExport
+import WaybillProjection
+import WaybillReceiver
+import WaybillSystem
+import WaybillTLS
+import WaybillTail
+
+@testable import waybill_cli
+
+@Suite struct ConfigurationFileTests {
+    private static let head = "receiver:\n  data: d\n"
+
+    private static func problems(_ yaml: String) -> [String] {
+        ConfigurationFile(yaml: yaml, directory: ".").problems.map { $0.text(in: "f") }
+    }
+
+    @Test(arguments: [
+        ("lisen: a:1", "receiver.lisen: is not a key of receiver:; did you mean listen?"),
+        ("metric: a:1", "receiver.metric: is not a key of receiver:; did you mean metrics?"),
+        ("tls: {certficate: a}", "receiver.tls.certficate: is not a key of receiver.tls:; did you mean certificate?"),
+        ("retention: {day: 3}", "receiver.retention.day: is not a key of receiver.retention:; did you mean days?"),
+        (
+            "retention: {colour: 3}",
+            "receiver.retention.colour: is not a key of receiver.retention:; its keys are days, free_gib, gib"
+        ),
+        (
+            "exports: [{provider: ga4, options: {to_old: clamp}}]",
+            "receiver.exports[0].options.to_old: is not a key of receiver.exports[0].options:; did you mean too_old?"
+        ),
+    ])
+    func `an unknown key names its section and the nearest key`(line: String, expected: String) {
+        #expect(Self.problems(Self.head + "  \(line)\n").contains("f: line 3: \(expected)"))
+    }
+
+    @Test func `a file without problems gives each key its place`() throws {
+        let file = ConfigurationFile(
+            yaml: """
+                receiver:
+                  data: /d
+                  listen: 0.0.0.0:4400
+                  name: collector-1
+                  metrics: 127.0.0.1:4401
+                  connections: 7
+                  tls: {certificate: a.pem, key: /k/a.key, client_ca: ca.pem}
+                  archive: {zone: Asia/Seoul, cut_off: "05:30"}
+                  retention: {days: 30, gib: 5, free_gib: 2}
+                  journal: {retention_hours: 3}
+                  memory: {admission_mib: 32, feed_mib: 16}
+                  exports:
+                    - {provider: syslog, cut_off: 00:15, env: [prod], options: {enterprise: 4711, max: 480}}
+                agent:
+                  state: /s
+                  to: a:1
+                  name: web-1
+                  tls: {ca: ca.pem, server_name: collect.example.com}
+                  compression: 3
+                  compression_threads: 2
+                  batch_kib: 64
+                  batch_lines: 100
+                  linger_ms: 20
+                  drain_seconds: 4
+                  sources:
+                    - {spool: /spool}
+                    - {files: /var/log/*.json, env: dev, bundle: com.example.web, time: ts, name: event}
+                """, directory: "/etc/waybill")
+        #expect(file.problems.isEmpty)
+        let receiver = try #require(file.receiver)
+        #expect([receiver.dataDirectory, receiver.listen.description] == ["/d", "0.0.0.0:4400"])
+        #expect(receiver.name == "collector-1" && receiver.metrics?.port == 4401 && receiver.connectionCountMax == 7)
+        #expect([receiver.certificate, receiver.privateKey] == ["/etc/waybill/a.pem", "/k/a.key"])
+        #expect(receiver.clientAuthorities == "/etc/waybill/ca.pem")
+        #expect(receiver.archiveZone.name == "Asia/Seoul" && receiver.archiveCutOffSecond == 19_800)
+        #expect(receiver.retention.dayCountMax == 30 && receiver.retention.byteCountMax == 5 << 30)
+        #expect(receiver.retention.freeByteCountMin == 2 << 30 && receiver.journalRetention == .seconds(10_800))
+        #expect(receiver.admissionByteCount == 32 << 20 && receiver.feedByteCount == 16 << 20)
+        let export = try #require(receiver.exports.first)
+        #expect(export.provider == .syslog && export.cutOffSecond == 900 && export.environments.environments == [.prod])
+        #expect(export.syslog.elementName == "wb@4711" && export.syslog.messageByteCountMax == 480)
+        let agent = try #require(file.agent)
+        #expect(agent.stateDirectory == "/s" && agent.receivers.map(\.description) == ["a:1"])
+        #expect(agent.name.description == "web-1" && agent.tls?.authorities == "/etc/waybill/ca.pem")
+        #expect(agent.tls?.serverName == "collect.example.com" && agent.tls?.identity == nil)
+        #expect(agent.compressionLevel == 3 && agent.compressionThreadCount == 2 && agent.batchByteCountMax == 64 << 10)
+        #expect(agent.tailLimits.batchLineCountMax == 100 && agent.linger == .milliseconds(20))
+        #expect(agent.drainPatience == .seconds(4))
+        #expect(
+            agent.sources == [
+                AgentSource(files: .spool(directory: "/spool"), environment: "prod", bundle: "unknown"),
+                AgentSource(
+                    files: .files(patterns: ["/var/log/*.json"]), environment: "dev", bundle: "com.example.web",
+                    timeMember: "ts", nameMember: "event"),
+            ])
+    }
+
+    @Test func `what is left out has the default, the name that of the host`() throws {
+        let file = ConfigurationFile(
+            yaml: Self.head + "agent: {state: s, to: ['a:1'], tls: on, sources: [{spool: x}]}\n", directory: ".")
+        #expect(file.problems.isEmpty)
+        #expect(file.receiver?.name == ProcessID.hostName)
+        for key in ConfigurationTable.receiver where key.facts.key != "data" {
+            #expect(try key.show(#require(file.receiver)) == key.show(.defaults))
+        }
+        #expect(file.agent?.tls == TLSClientConfiguration())
+    }
+
+    @Test func `values name environment variables, and cannot add structure`() throws {
+        let path = try #require(ProcessEnvironment["PATH"])
+        let file = ConfigurationFile(
+            yaml: "receiver: {data: \"/d${PATH}\", name: \"$${PATH} $5 $$\"}\n", directory: ".")
+        #expect(file.problems.isEmpty)
+        #expect(file.receiver?.dataDirectory == "/d\(path)")
+        #expect(file.receiver?.name == "${PATH} $5 $$")
+        #expect(file.receiver?.writtenTexts["receiver.data"] == "/d${PATH}")
+    }
+
+    @Test(arguments: [
+        ("${WAYBILL_NOT_SET}", "the environment variable WAYBILL_NOT_SET is not set; set it, or write the value"),
+        ("${}", "write ${NAME} with letters, digits and _ for an environment variable, or $${ for the text ${"),
+        ("${A B}", "write ${NAME} with letters, digits and _ for an environment variable, or $${ for the text ${"),
+        ("${PATH", "write ${NAME} with letters, digits and _ for an environment variable, or $${ for the text ${"),
+    ])
+    func `a variable that has no value is an error with its line`(value: String, expected: String) {
+        #expect(
+            Self.problems(
+                "receiver:\n  data: '\(value)'\nagent:\n  state: s\n  sources: [{spool: s}]\n  to:\n    - '\(value)'\n")
+                == ["f: line 2: receiver.data: \(expected)", "f: line 7: agent.to: \(expected)"])
+    }
+
+    @Test(arguments: [
+        ("listn", "listen"), ("lsiten", "listen"), ("LISTEN", "listen"), ("metrics_", "metrics"), ("dta", "data"),
+        ("xyz", nil), ("retentoin", "retention"),
+    ])
+    func `the nearest name has few other letters`(name: String, expected: String?) {
+        #expect(NearestName.find(name, in: ["data", "listen", "metrics", "retention"]) == expected)
+    }
+}
+
+@Suite struct ConfigurationTableTests {
+    private static let page =
+        #filePath.split(separator: "/").dropLast(3).reduce("") { "\($0)/\($1)" }
+        + "/Protocol/configuration.md"
+
+    @Test func `the page is what the table says`() throws {
+        let bytes = try #require(try POSIXFileSystem().contents(of: Self.page))
+        #expect(
+            String(decoding: bytes, as: UTF8.self) == ConfigurationPage.text,
+            "run: waybill configuration --page > Protocol/configuration.md")
+    }
+
+    @Test func `the sample is a good file, and so is each example in its comments`() {
+        #expect(ConfigurationFile(yaml: ConfigurationPage.sample, directory: ".").problems.isEmpty)
+        let lines = ConfigurationPage.sample.split(separator: "\n").compactMap { line -> String? in
+            let indent = line.prefix { $0 == " " }
+            guard line.dropFirst(indent.count).hasPrefix("#") else { return String(line) }
+            let text = line.dropFirst(indent.count + 1)
+            let isComment = text.hasPrefix(" ") && !text.hasPrefix("  ") || text.hasPrefix("  #")
+            // The short form of a section that follows.
+            return isComment || text == "tls: on" ? nil : String(indent + text)
+        }
+        let file = ConfigurationFile(yaml: lines.joined(separator: "\n"), directory: ".")
+        #expect(
+            file.problems.map { $0.text(in: "f") } == ["ga4.yaml: line 1: file: does not exist; correct the path"])
+        #expect(file.agent?.sources.count == 2 && file.receiver?.retention.dayCountMax == 400)
+    }
+
+    private static func changes(_ old: String, _ new: String) -> [String] {
+        let old = ConfigurationFile(yaml: old, directory: ".").receiver ?? .defaults
+        let new = ConfigurationFile(yaml: new, directory: ".").receiver ?? .defaults
+        return ConfigurationTable.changes(from: old, old, to: new).map {
+            $0.needsRestart ? "restart \($0)" : $0.description
+        }
+    }
+
+    @Test func `a reload names each changed key with its old and new value`() {
+        let old = "receiver: {data: d, exports: [{provider: csv, zone: UTC}, {provider: ga4}]}\n"
+        let new = """
+            receiver:
+              data: d
+              listen: 127.0.0.1:1
+              retention: {days: 3}
+              archive: {cut_off: "05:00", zone: Asia/Seoul}
+              exports:
+                - {provider: csv, zone: Asia/Seoul, cut_off: "06:00", env: [prod], options: {millis: on}}
+                - {provider: syslog}
+            """
+        #expect(Self.changes(old, old).isEmpty)
+        #expect(
+            Self.changes(old, new) == [
+                "restart receiver.listen: 127.0.0.1:4390 -> 127.0.0.1:1",
+                "restart receiver.archive.zone: UTC -> Asia/Seoul",
+                "receiver.archive.cut_off: 04:00 -> 05:00",
+                "receiver.retention.days: keep all -> 3",
+                "receiver.exports.csv.zone: UTC -> Asia/Seoul",
+                "receiver.exports.csv.cut_off: 04:00 -> 06:00",
+                "receiver.exports.csv.env: dev, internal, prod -> prod",
+                "receiver.exports.csv.options.millis: off -> on",
+                "restart receiver.exports.syslog: absent -> present",
+                "restart receiver.exports.ga4: present -> absent",
+            ])
+    }
+
+    @Test func `a change of every key is reported, once`() throws {
+        for key in ConfigurationTable.receiver where key.facts.key != "exports" {
+            let started = ReceiverConfiguration.defaults
+            var new = started
+            switch key.facts.key {
+            case "data": new.dataDirectory = "x"
+            case "listen": new.port = 1
+            case "name": new.name += "x"
+            case "metrics": new.metrics = NetworkAddress(host: "h", port: 1)
+            case "connections": new.connectionCountMax += 1
+            case "tls.certificate": new.certificate = "x"
+            case "tls.key": new.privateKey = "x"
+            case "tls.client_ca": new.clientAuthorities = "x"
+            case "archive.zone": new.archiveZone = try TimeZoneRules(named: "Asia/Seoul", from: POSIXFileSystem())
+            case "archive.cut_off": new.archiveCutOffSecond += 60
+            case "retention.days": new.retention.dayCountMax = 1
+            case "retention.gib": new.retention.byteCountMax = 1 << 30
+            case "retention.free_gib": new.retention.freeByteCountMin = 1 << 30
+            case "journal.retention_hours": new.journalRetention += .seconds(3600)
+            case "memory.admission_mib": new.admissionByteCount += 1 << 20
+            case "memory.feed_mib": new.feedByteCount += 1 << 20
+            default: Issue.record("\(key.facts.key) has no case here")
+            }
+            let changes = ConfigurationTable.changes(from: started, started, to: new)
+            #expect(changes.map(\.key) == ["receiver.\(key.facts.key)"])
+        }
+    }
+
+    @Test func `a value from the environment is shown as the file writes it`() {
+        let changes = Self.changes(
+            "receiver: {data: d, metrics: 'h:1'}\n", "receiver: {data: 'd${PATH}', metrics: 'h:1'}\n")
+        #expect(changes == ["restart receiver.data: d -> d${PATH}"])
+    }
+
+    @Test func `every key has one row`() {
+        for keys in [
+            ConfigurationTable.receiver.map(\.facts.key), ConfigurationTable.export.map(\.facts.key),
+            ConfigurationTable.agent.map(\.facts.key), ConfigurationTable.source.map(\.facts.key),
+        ] {
+            #expect(Set(keys).count == keys.count)
+        }
+    }
+}
