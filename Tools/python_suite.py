@@ -1,4 +1,4 @@
-"""Runs unittest classes and writes down what became of each test: for Tools/run-tests.
+"""Runs unittest classes and writes down the outcome of each test, for Tools/run-tests.
 
     python3 Tools/python_suite.py FOLDER                  prints the names of the folder's tests as a JSON array
     python3 Tools/python_suite.py FOLDER NAME RESULT      runs a module, class or test; RESULT gets an object as JSON:
