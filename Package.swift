@@ -15,9 +15,9 @@ func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target 
 }
 
 /// What is tested is built as it is shipped; to optimise the tests as well takes twice as long as to compile them.
-func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+func tests(_ name: String, path: String? = nil, _ dependencies: [Target.Dependency]) -> Target {
     .testTarget(
-        name: name, dependencies: dependencies,
+        name: name, dependencies: dependencies, path: path,
         swiftSettings: settings + [.unsafeFlags(["-Onone"], .when(configuration: .release))])
 }
 
@@ -156,13 +156,25 @@ let package = Package(
         // What the programs share.
         module("WaybillConsole", ["WaybillEvent", "WaybillJSON", "WaybillSystem", arguments, logging]),
 
+        // What tests share: the disk in memory and its faults; then what needs the server's modules. No product holds
+        // them.
+        module("WaybillTestSupport", ["WaybillSystem"]),
+        module(
+            "WaybillServerTestSupport",
+            [
+                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillDispatch", "WaybillEvent", "WaybillExport",
+                "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillSystem",
+                "WaybillTestSupport",
+                lifecycle, logging,
+            ]),
+
         // Disks, networks and clocks that fail, and lives of the shipped code among them; no product holds it.
         module(
             "WaybillSimulation",
             [
                 "Waybill", "WaybillAgent", "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport",
                 "WaybillInspect", "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillReceiver",
-                "WaybillReplay", "WaybillSystem", "WaybillTail", nio, nioEmbedded, logging,
+                "WaybillReplay", "WaybillSystem", "WaybillTail", "WaybillTestSupport", nio, nioEmbedded, logging,
             ]),
         .executableTarget(
             name: "waybill-simulate", dependencies: ["WaybillSimulation", arguments], swiftSettings: settings),
@@ -197,37 +209,45 @@ let package = Package(
 
         // Reads the sources: what they may import, call, be named and say.
         .testTarget(name: "TidyTests", exclude: ["Allowed.txt"], swiftSettings: settings),
-        tests("WaybillSystemTests", ["WaybillSystem"]),
+        tests("WaybillSystemTests", ["WaybillSystem", "WaybillTestSupport"]),
         tests("WaybillJSONTests", ["WaybillJSON", "WaybillSystem"]),
         tests("WaybillYAMLTests", ["WaybillYAML"]),
-        tests("WaybillEventTests", ["WaybillEvent", "WaybillSystem"]),
+        tests("WaybillEventTests", ["WaybillEvent", "WaybillSystem", "WaybillTestSupport"]),
         tests("WaybillCompressionTests", ["WaybillCompression", "WaybillSystem"]),
         tests(
             "WaybillProtocolTests", ["WaybillProtocol", "WaybillCompression", "WaybillJSON", "WaybillSystem"]),
-        tests("WaybillSpoolTests", ["WaybillSpool", "WaybillSystem", "WaybillTesting"]),
-        tests("WaybillTests", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem", "WaybillTesting"]),
+        tests("WaybillSpoolTests", ["WaybillSpool", "WaybillSystem", "WaybillTestSupport"]),
+        tests(
+            "WaybillTests",
+            ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem", "WaybillTestSupport", "WaybillTesting"]),
         tests("WaybillTestingTests", ["Waybill", "WaybillTesting"]),
-        tests("WaybillPresentationTests", ["WaybillPresentation", "Waybill", "WaybillSystem"]),
-        tests("WaybillSystemLogTests", ["WaybillSystemLog", "Waybill", "WaybillSystem"]),
-        tests("WaybillLoggingTests", ["WaybillLogging", "Waybill", "WaybillSystem", logging]),
-        tests("WaybillTailTests", ["WaybillTail", "WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
+        tests("WaybillPresentationTests", ["WaybillPresentation", "Waybill", "WaybillSystem", "WaybillTestSupport"]),
+        tests("WaybillSystemLogTests", ["WaybillSystemLog", "Waybill", "WaybillSystem", "WaybillTestSupport"]),
+        tests("WaybillLoggingTests", ["WaybillLogging", "Waybill", "WaybillSystem", "WaybillTestSupport", logging]),
+        tests(
+            "WaybillTailTests",
+            ["WaybillTail", "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTestSupport"]),
         tests(
             "WaybillJournalTests",
-            ["WaybillJournal", "WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
+            ["WaybillJournal", "WaybillCompression", "WaybillProtocol", "WaybillSystem", "WaybillTestSupport"]),
         tests(
             "WaybillArchiveTests",
-            ["WaybillArchive", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillSystem"]),
+            [
+                "WaybillArchive", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillSystem",
+                "WaybillTestSupport",
+            ]),
         tests(
             "WaybillProjectionTests",
             [
                 "WaybillProjection", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal",
-                "WaybillProtocol", "WaybillSystem",
+                "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
             ]),
         tests(
             "WaybillReplayTests",
             [
-                "WaybillReplay", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal",
-                "WaybillProjection", "WaybillProtocol", "WaybillSystem", "WaybillEvent",
+                "WaybillReplay", "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillJournal",
+                "WaybillProjection",
+                "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
             ]),
         tests(
             "WaybillDeliveryTests",
@@ -237,26 +257,26 @@ let package = Package(
         tests("WaybillMetricsTests", ["WaybillMetrics"]),
         tests(
             "WaybillDispatchTests",
-            ["WaybillDispatch", "Waybill", "WaybillAgent", "WaybillReceiver", "WaybillSystem", lifecycle, logging]),
+            ["WaybillDispatch", "Waybill", "WaybillAgent", "WaybillServerTestSupport", "WaybillSystem"]),
         tests(
             "MigrationTests",
             [
-                "Waybill", "WaybillDispatch", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillPresentation",
-                "WaybillProjection", "WaybillReceiver", "WaybillSpool", "WaybillSystem", "WaybillSystemLog",
-                "WaybillTesting", lifecycle, logging,
+                "Waybill", "WaybillDispatch", "WaybillEvent", "WaybillExport", "WaybillPresentation",
+                "WaybillProjection", "WaybillReceiver", "WaybillServerTestSupport", "WaybillSpool", "WaybillSystem",
+                "WaybillSystemLog", "WaybillTestSupport", "WaybillTesting",
             ]),
         tests(
             "WaybillReceiverTests",
             [
-                "WaybillReceiver", "WaybillArchive", "WaybillCompression", "WaybillJournal", "WaybillProjection",
-                "WaybillProtocol", "WaybillSystem", "WaybillTesting", logging,
+                "WaybillReceiver", "WaybillArchive", "WaybillJournal", "WaybillProjection", "WaybillProtocol",
+                "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport", "WaybillTesting", logging,
             ]),
         tests(
             "WaybillInspectTests",
             [
-                "WaybillInspect", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
-                "WaybillJournal",
-                "WaybillProjection", "WaybillProtocol", "WaybillSystem",
+                "WaybillInspect", "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillJournal",
+                "WaybillProjection",
+                "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
             ]),
         tests(
             "WaybillCommandTests",
@@ -266,13 +286,15 @@ let package = Package(
                 "WaybillTLS", "WaybillTail",
             ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),
-        tests("WaybillExportTests", ["WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillSystem"]),
         tests(
-            "WaybillFuzzTests",
+            "WaybillExportTests",
+            ["WaybillExport", "WaybillEvent", "WaybillJSON", "WaybillServerTestSupport", "WaybillSystem"]),
+        tests(
+            "WaybillFuzzTests", path: "Tools/Fuzzing/Sources/Targets",
             [
                 "Waybill", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillInspect", "WaybillJSON",
                 "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
-                "WaybillTail", "WaybillEvent",
+                "WaybillTail", "WaybillTestSupport", "WaybillEvent",
             ]),
     ]
 )

@@ -1,14 +1,16 @@
 internal import WaybillSystem
 
 /// The one source of chance in a life.
-final class Dice {
+final class Dice: RandomNumberGenerator {
     private var generator: SeededGenerator
 
     init(seed: UInt64) {
         self.generator = SeededGenerator(seed: seed)
     }
 
-    func bits() -> UInt64 { self.generator.next() }
+    func next() -> UInt64 { self.generator.next() }
+
+    func bits() -> UInt64 { self.next() }
 
     func chance(_ perMille: Int) -> Bool { self.int(0..<1000) < perMille }
 

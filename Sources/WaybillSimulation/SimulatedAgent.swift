@@ -3,6 +3,7 @@ internal import WaybillAgent
 internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTail
+internal import WaybillTestSupport
 
 /// An app host: a disk with sources on it, a clock, and an agent that dies and is started again.
 ///
@@ -36,7 +37,7 @@ final class SimulatedAgent: @unchecked Sendable {
         self.disk.failsAfterWrites = false
         self.tally = Tally(trace: site.trace.map { trace in { trace("agent: \($0)") } })
         self.encoder = BatchEncoder(level: 1, rawByteCountMax: max(site.batchByteCountMax, Self.lineByteCountMax))
-        let files = SimulatedFiles(self.disk)
+        let files = self.disk.files()
         do throws(FileSystemError) {
             for path in [Self.spool, Self.logs] { try files.createDirectories(path) }
             try files.synchronizeDirectory("/")
@@ -46,7 +47,7 @@ final class SimulatedAgent: @unchecked Sendable {
         self.hints.isComplete = !site.knows(.noHints)
     }
 
-    var isAlive: Bool { self.process.map { !$0.files.isDead } ?? false }
+    var isAlive: Bool { self.process.map { !$0.files.isStopped } ?? false }
     var isRunning: Bool { self.process != nil }
 
     func holds(_ connection: Connection) -> Bool {
@@ -74,10 +75,8 @@ final class SimulatedAgent: @unchecked Sendable {
 
     func start() {
         guard self.process == nil, self.isPowered else { return }
-        let files = SimulatedFiles(self.disk, bugs: self.site.bugs)
-        if !self.site.isCalm, self.site.knows(.agentDeaths), self.site.dice.chance(300) {
-            files.die(inCalls: self.site.dice.int(1...60))
-        }
+        let mayDie = !self.site.isCalm && self.site.knows(.agentDeaths) && self.site.dice.chance(300)
+        let files = self.disk.files(bugs: self.site.bugs, dyingIn: mayDie ? self.site.dice.int(1...60) : nil)
         do throws(FileSystemError) {
             let configuration = self.configuration()
             try files.createDirectories(configuration.stateDirectory)
@@ -176,7 +175,7 @@ final class SimulatedAgent: @unchecked Sendable {
         self.stepCount += 1
         if self.stepCount > 200_000 { return self.site.violate("the agent never rests") }
         let outcome = pump.value.step(events)
-        if process.files.isDead { return self.kill() }
+        if process.files.isStopped { return self.kill() }
         if let outcome {
             self.process = nil
             process.files.die()
@@ -225,7 +224,7 @@ final class SimulatedAgent: @unchecked Sendable {
         self.acknowledged[id] = offset.rawValue
         guard self.site.has(.deleteOnAck), let files = self.process?.files else { return }
         let path = Path.join(Self.spool, "\(id).ndjson")
-        guard let node = self.disk.find(path), node.bytes.count == Int(offset.rawValue) else { return }
+        guard self.disk.memory.bytes(of: path)?.count == Int(offset.rawValue) else { return }
         do throws(FileSystemError) { try files.unlink(path) } catch {}
     }
 
@@ -236,13 +235,13 @@ final class SimulatedAgent: @unchecked Sendable {
 
 /// One run of an agent.
 final class AgentProcess {
-    let files: SimulatedFiles
+    let files: FaultyFiles
     let buffers: SimulatedBuffers
     var pump: Box?
     /// Its present connection.
     var connection: Connection?
 
-    init(_ files: SimulatedFiles, _ buffers: SimulatedBuffers) {
+    init(_ files: FaultyFiles, _ buffers: SimulatedBuffers) {
         self.files = files
         self.buffers = buffers
     }
@@ -275,9 +274,9 @@ final class SimulatedBuffers: BatchBuffers, @unchecked Sendable {
 
 /// Holds a pump, which is no copy.
 final class Box {
-    var value: Pump<SimulatedFiles, SimulatedHints>
+    var value: Pump<FaultyFiles, SimulatedHints>
 
-    init(_ value: consuming Pump<SimulatedFiles, SimulatedHints>) {
+    init(_ value: consuming Pump<FaultyFiles, SimulatedHints>) {
         self.value = value
     }
 }

@@ -4,6 +4,7 @@ internal import WaybillInspect
 internal import WaybillProjection
 internal import WaybillReplay
 internal import WaybillSystem
+internal import WaybillTestSupport
 
 extension SimulatedReceiver {
     /// Every line of archive and quarantine, with how often it is there.
@@ -24,7 +25,9 @@ extension SimulatedReceiver {
         for provider in self.exports {
             let folder = "/data/exports/\(provider.rawValue)"
             var exported: [Int: Int] = [:]
-            for (path, bytes) in self.disk.tree(folder) where !path.hasSuffix("/held") { bytes.countTokens(&exported) }
+            for (path, bytes) in self.disk.memory.files(below: folder) where !path.hasSuffix("/held") {
+                bytes.countTokens(&exported)
+            }
             for line in self.heldLines(folder, of: provider) { Array(line).countTokens(&exported) }
             if let token = archived.keys.sorted().first(where: { exported[$0, default: 0] > 1 }) {
                 return "\(provider.rawValue) has event k\(token)x \(exported[token] ?? 0) times"
@@ -43,7 +46,7 @@ extension SimulatedReceiver {
 
     /// Makes an export again, elsewhere, and compares its records with the live one's.
     private func replayProblem(_ provider: Destination) -> String? {
-        let files = SimulatedFiles(self.disk)
+        let files = self.disk.files()
         defer { files.die() }
         var request = Replay.Request(providers: [provider], now: self.clock.wallTime())
         request.output = "/replay"
@@ -65,7 +68,7 @@ extension SimulatedReceiver {
     /// the order of days.
     private func records(_ folder: String, of provider: Destination) -> [ArraySlice<UInt8>: Int] {
         var counts: [ArraySlice<UInt8>: Int] = [:]
-        for (path, bytes) in self.disk.tree(folder) where !path.hasSuffix(".json") {
+        for (path, bytes) in self.disk.memory.files(below: folder) where !path.hasSuffix(".json") {
             if provider == .ga4, !path.hasSuffix(".ids") { continue }
             var bytes = bytes[...]
             // How many parts there are depends on when their days were sealed, and each has a head.
@@ -87,9 +90,9 @@ extension SimulatedReceiver {
 
     /// What an export holds, without what a seal has written into parts.
     private func heldLines(_ folder: String, of provider: Destination) -> [ArraySlice<UInt8>] {
-        let state = self.disk.find("/data/state/export-\(provider.rawValue).state")?.bytes ?? []
+        let state = self.disk.memory.bytes(of: "/data/state/export-\(provider.rawValue).state") ?? []
         let entries = StateImage(bytes: state)?.entries ?? [:]
-        return self.disk.tree(folder).filter { $0.path.hasSuffix("/held") }.flatMap { path, bytes in
+        return self.disk.memory.files(below: folder).filter { $0.path.hasSuffix("/held") }.flatMap { path, bytes in
             let partition = Path.parent(of: String(path.dropFirst("/data/".utf8.count)))
             return bytes.dropFirst(HeldRecord.releasedByteCount(of: partition, in: entries)).split(separator: 0x0A)
         }
@@ -97,7 +100,7 @@ extension SimulatedReceiver {
 
     /// What the shipped verifier finds.
     func verifyProblem() -> String? {
-        let files = SimulatedFiles(self.disk)
+        let files = self.disk.files()
         defer { files.die() }
         var verifier = DataVerifier(data: DataDirectory(root: "/data", files: files))
         return verifier.verify().problems.first.map { "inspect --verify reports \($0)" }

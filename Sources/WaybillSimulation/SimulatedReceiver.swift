@@ -10,6 +10,7 @@ internal import WaybillProtocol
 internal import WaybillReceiver
 internal import WaybillReplay
 internal import WaybillSystem
+internal import WaybillTestSupport
 
 /// A collection host: a disk, a clock, and a receiver that dies and is started again.
 final class SimulatedReceiver {
@@ -62,10 +63,8 @@ final class SimulatedReceiver {
 
     func start() {
         guard self.process == nil, self.isPowered else { return }
-        let files = SimulatedFiles(self.disk, bugs: self.site.bugs)
-        if !self.site.isCalm, self.site.knows(.receiverDeaths), self.site.dice.chance(300) {
-            files.die(inCalls: self.site.dice.int(1...400))
-        }
+        let mayDie = !self.site.isCalm && self.site.knows(.receiverDeaths) && self.site.dice.chance(300)
+        let files = self.disk.files(bugs: self.site.bugs, dyingIn: mayDie ? self.site.dice.int(1...400) : nil)
         do throws(FileSystemError) {
             self.process = try ReceiverProcess(self, files: files)
             self.process?.begin()
@@ -150,14 +149,14 @@ final class SimulatedReceiver {
 final class ReceiverProcess: @unchecked Sendable {
     let receiver: SimulatedReceiver
     private unowned let site: SiteLife
-    private let files: SimulatedFiles
+    private let files: FaultyFiles
     let loop = EmbeddedEventLoop()
     private let born: Int64
     private let committer = Committer()
     private let budget: AdmissionBudget
     private let feed: JournalFeed
     private let shared: ReceiverShared
-    private var commit: CommitLoop<SimulatedFiles>
+    private var commit: CommitLoop<FaultyFiles>
     private var projections: [any ProjectionDriver] = []
     private var sides: [ServerSide] = []
     private var isCommitting = false
@@ -165,7 +164,7 @@ final class ReceiverProcess: @unchecked Sendable {
     private(set) var isAlive = true
     private let budgetByteCount: Int
 
-    init(_ receiver: SimulatedReceiver, files: SimulatedFiles) throws(FileSystemError) {
+    init(_ receiver: SimulatedReceiver, files: FaultyFiles) throws(FileSystemError) {
         let site = receiver.site
         self.receiver = receiver
         self.site = site
@@ -209,15 +208,15 @@ final class ReceiverProcess: @unchecked Sendable {
         let heard = site.has(.retireUnread) ? JournalRetirement(names: [], retention: .zero) : retirement
         func group<Output: Projection & ~Copyable>(
             of output: Output.Type, telling retirement: JournalRetirement
-        ) -> ProjectionGroup<SimulatedFiles, Output> {
+        ) -> ProjectionGroup<FaultyFiles, Output> {
             ProjectionGroup(
                 journalDirectory: data.journal, files: files, retirement: retirement, configuration: configuration,
                 settings: LiveSettings(configuration), clock: receiver.clock, telemetry: telemetry)
         }
-        var archives = group(of: ArchiveProjection<SimulatedFiles>.self, telling: retirement)
+        var archives = group(of: ArchiveProjection<FaultyFiles>.self, telling: retirement)
         archives.add(try ArchiveProjection(data: data, zone: .utc))
         self.projections.append(GroupDriver(archives, delay: site.dice.pick(site.projectionDelays)))
-        var exports = group(of: ExportProjection<SimulatedFiles>.self, telling: heard)
+        var exports = group(of: ExportProjection<FaultyFiles>.self, telling: heard)
         for options in configuration.exports { exports.add(try ExportProjection.live(options, data: data)) }
         self.projections.append(GroupDriver(exports, delay: site.dice.pick(site.projectionDelays)))
         checks.process = self
@@ -247,7 +246,7 @@ final class ReceiverProcess: @unchecked Sendable {
         self.isTurning = true
         self.loop.advanceTime(to: .uptimeNanoseconds(UInt64(self.site.schedule.now - self.born)))
         self.isTurning = false
-        if self.files.isDead { return self.receiver.kill() }
+        if self.files.isStopped { return self.receiver.kill() }
         for side in self.sides { side.flush() }
         self.sides.removeAll { !$0.isOpen }
         if self.budget.freeByteCount > self.budgetByteCount {
@@ -284,7 +283,7 @@ final class ReceiverProcess: @unchecked Sendable {
             self.receiver.took(description.id, end: taken.end, raw: raw)
         }
         let retryAt = self.commit.step(requests)
-        if self.files.isDead { return self.receiver.kill() }
+        if self.files.isStopped { return self.receiver.kill() }
         if let retryAt {
             let wait = (retryAt - self.receiver.clock.monotonicTime()).nanoseconds
             self.site.schedule.after(max(wait, 1_000)) { [weak self] in self?.finishCommit([]) }
@@ -327,7 +326,7 @@ final class ReceiverProcess: @unchecked Sendable {
             guard let self, self.isAlive, self.projections[index].scheduleCount == count else { return }
             self.projections[index].scheduled = nil
             self.projections[index].act(self.feed, self.receiver.clock.monotonicTime())
-            if self.files.isDead { return self.receiver.kill() }
+            if self.files.isStopped { return self.receiver.kill() }
             self.follow(index)
         }
     }
@@ -363,7 +362,7 @@ final class ReceiverProcess: @unchecked Sendable {
             _ = self.commit.step(self.committer.takeSubmitted())
         }
         self.feed.close()
-        for projection in self.projections where !self.files.isDead { projection.finish(self.feed) }
+        for projection in self.projections where !self.files.isStopped { projection.finish(self.feed) }
         self.end(isSaid: true)
     }
 
@@ -427,7 +426,7 @@ protocol ProjectionDriver: AnyObject {
 }
 
 private final class GroupDriver<Output: Projection & ~Copyable>: ProjectionDriver {
-    private var group: ProjectionGroup<SimulatedFiles, Output>
+    private var group: ProjectionGroup<FaultyFiles, Output>
     var scheduled: ProjectionWish?
     var scheduleCount = 0
     let delay: ClosedRange<Int>
@@ -435,7 +434,7 @@ private final class GroupDriver<Output: Projection & ~Copyable>: ProjectionDrive
     /// The feed waits on the real clock; for it this has passed.
     private static var passed: MonotonicTime { MonotonicTime(nanoseconds: 1) }
 
-    init(_ group: consuming ProjectionGroup<SimulatedFiles, Output>, delay: ClosedRange<Int>) {
+    init(_ group: consuming ProjectionGroup<FaultyFiles, Output>, delay: ClosedRange<Int>) {
         self.group = group
         self.delay = delay
     }

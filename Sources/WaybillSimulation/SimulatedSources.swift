@@ -1,13 +1,14 @@
 internal import Waybill
 internal import WaybillEvent
 internal import WaybillSystem
+internal import WaybillTestSupport
 
 /// An app that tracks through the client library, dies and is started again.
 final class SimulatedApp {
     private unowned let site: SiteLife
     private let agent: SimulatedAgent
-    private var files: SimulatedFiles?
-    private var core: ClientCore<SimulatedFiles, SimulatedClock>?
+    private var files: FaultyFiles?
+    private var core: ClientCore<FaultyFiles, SimulatedClock>?
 
     init(_ site: SiteLife, _ agent: SimulatedAgent) {
         self.site = site
@@ -15,10 +16,8 @@ final class SimulatedApp {
     }
 
     private func start() {
-        let files = SimulatedFiles(self.agent.disk, bugs: self.site.bugs)
-        if !self.site.isCalm, self.site.knows(.appDeaths), self.site.dice.chance(300) {
-            files.die(inCalls: self.site.dice.int(1...60))
-        }
+        let mayDie = !self.site.isCalm && self.site.knows(.appDeaths) && self.site.dice.chance(300)
+        let files = self.agent.disk.files(bugs: self.site.bugs, dyingIn: mayDie ? self.site.dice.int(1...60) : nil)
         var configuration = WaybillClient.Configuration(
             spool: SimulatedAgent.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2",
             build: "118")
@@ -45,11 +44,11 @@ final class SimulatedApp {
         guard self.agent.isPowered else { return }
         if self.core == nil { self.start() }
         for _ in 0..<self.site.dice.pick([1, 1, 2, 4]) { self.track() }
-        if let files, files.isDead { self.end() }
+        if let files, files.isStopped { self.end() }
     }
 
     private func track() {
-        guard let core, let files, !files.isDead else { return }
+        guard let core, let files, !files.isStopped else { return }
         let token = self.site.nextToken()
         files.record()
         let filler = String(repeating: "y", count: self.site.dice.int(0...120))
@@ -59,12 +58,13 @@ final class SimulatedApp {
                 fields.put("filler", filler)
             }
         }
-        let (path, written) = files.recorded()
+        let writes = files.recorded().filter { !$0.path.contains("/install.json") }
+        let (path, written) = (writes.last?.path ?? "", writes.flatMap(\.bytes))
         self.site.note("app: \(outcome), \(written.count) bytes at \(path)")
         let lines = Self.lines(of: written)
         if lines.isEmpty, case .stored = outcome { self.site.violate("track returned stored, and wrote no line") }
         for line in lines {
-            if files.isDead { self.site.ledger.allow(line) } else { self.site.ledger.promise(line) }
+            if files.isStopped { self.site.ledger.allow(line) } else { self.site.ledger.promise(line) }
         }
         self.agent.changed(path)
     }
@@ -101,7 +101,7 @@ final class SimulatedLogger {
     private unowned let site: SiteLife
     private let agent: SimulatedAgent
     private let path: String
-    private var files: SimulatedFiles
+    private var files: FaultyFiles
     private var file: FileID?
     /// What stands behind the last LF.
     private var partial: [UInt8] = []
@@ -111,7 +111,7 @@ final class SimulatedLogger {
         self.site = site
         self.agent = agent
         self.path = SimulatedAgent.logs + "/\(name).log"
-        self.files = SimulatedFiles(agent.disk)
+        self.files = agent.disk.files()
     }
 
     /// Writes some lines.
@@ -126,7 +126,7 @@ final class SimulatedLogger {
         do throws(FileSystemError) {
             if self.file == nil {
                 self.file = try self.files.open(self.path, .append)
-                self.partial = Self.tail(of: self.agent.disk.find(self.path)?.bytes ?? [])
+                self.partial = Self.tail(of: self.agent.disk.memory.bytes(of: self.path) ?? [])
             }
             guard let file = self.file else { return }
             let day = self.site.dice.int(18...21)
@@ -158,8 +158,8 @@ final class SimulatedLogger {
     private var isTearing = false
 
     /// What it writes into, under whatever name.
-    private var openNode: SimulatedDisk.Node? {
-        self.file.flatMap { self.agent.disk.descriptors[$0.rawValue]?.node }
+    private var openNode: MemoryDisk.Node? {
+        self.file.flatMap(self.agent.disk.memory.node(of:))
     }
 
     private func finish(_ file: FileID, _ bytes: [UInt8]) {
@@ -170,12 +170,9 @@ final class SimulatedLogger {
     }
 
     private func append(_ file: FileID, _ bytes: [UInt8]) throws(FileSystemError) {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            self.files.record()
-            defer { self.observe(self.files.recorded().bytes) }
-            rest = rest.dropFirst(try self.files.write(file, rest))
-        }
+        self.files.record()
+        defer { self.observe(self.files.recorded().flatMap(\.bytes)) }
+        try self.files.writeAll(file, bytes)
     }
 
     /// Each line that is whole in the file now must arrive.
@@ -228,7 +225,7 @@ final class SimulatedLogger {
         // The disk may have failed and done it all the same.
         guard node.bytes.isEmpty else { return }
         // What comes back after a power cut would be a third file.
-        node.makeDurable()
+        node.settle()
         self.site.note("\(self.path) was cut, \(readByteCount) of its \(bytes.count) bytes were read")
         let isKnown = Self.isKnown(bytes, readByteCount)
         for line in bytes.split(separator: 0x0A) { self.site.ledger.cutAway(line, isKnown: isKnown) }
@@ -240,11 +237,11 @@ final class SimulatedLogger {
     func deleteOld() {
         guard self.agent.isPowered, self.rotatedCount > 0 else { return }
         let path = "\(self.path).\(self.site.dice.int(1...self.rotatedCount))"
-        guard let node = self.agent.disk.find(path), node !== self.openNode else { return }
+        guard let node = self.agent.disk.memory.node(at: path), node !== self.openNode else { return }
         do throws(FileSystemError) { try self.files.unlink(path) } catch {}
-        guard self.agent.disk.find(path) == nil else { return }
+        guard self.agent.disk.memory.node(at: path) == nil else { return }
         // As above: it does not come back.
-        self.agent.disk.find(SimulatedAgent.logs).map(self.agent.disk.makeDurable)
+        self.agent.disk.memory.node(at: SimulatedAgent.logs)?.settle()
         self.site.note("\(path) was deleted, \(node.readEnd) of its \(node.bytes.count) bytes were read")
         let isKnown = Self.isKnown(node.bytes, node.readEnd)
         for line in node.bytes.split(separator: 0x0A) { self.site.ledger.cutAway(line, isKnown: isKnown) }
@@ -258,7 +255,7 @@ final class SimulatedLogger {
 
     func powerCut() {
         self.files.die()
-        self.files = SimulatedFiles(self.agent.disk)
+        self.files = self.agent.disk.files()
         self.file = nil
         self.partial = []
         self.isTearing = false

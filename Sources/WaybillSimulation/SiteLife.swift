@@ -1,6 +1,7 @@
 internal import WaybillExport
 internal import WaybillProtocol
 internal import WaybillSystem
+internal import WaybillTestSupport
 
 /// The life of a whole site: apps and loggers, an agent, a network, one or two receivers with archive and exports, and
 /// a replay at the end, all of it shipped code, on one thread, from one seed.
@@ -217,10 +218,7 @@ package final class SiteLife {
         self.isPartitioned = false
         self.note("calm")
         for disk in [self.agent.disk] + self.receivers.map(\.disk) {
-            disk.isFull = false
-            disk.errorPerMille = 0
-            disk.syncErrorPerMille = 0
-            disk.shortWritePerMille = 0
+            disk.recover()
         }
         for app in self.apps { app.end() }
         for logger in self.loggers { logger.end() }
@@ -243,7 +241,7 @@ package final class SiteLife {
         if self.ledger.openCount > 0, !self.mayForget {
             return "\(self.ledger.openCount) lines are not acknowledged: \(self.ledger.firstOpen ?? "")"
         }
-        let segments = self.agent.disk.tree(SimulatedAgent.spool).filter { $0.path.hasSuffix(".ndjson") }
+        let segments = self.agent.disk.memory.files(below: SimulatedAgent.spool).filter { $0.path.hasSuffix(".ndjson") }
         // A segment that a power cut brings back is kept where another receiver knows nothing of it.
         let mayStay = self.mayForget || (self.knows(.sourcePowerCuts) && self.knows(.twoReceivers))
         if let path = segments.first?.path, !mayStay {
@@ -310,7 +308,7 @@ package final class SiteLife {
         guard self.troubles.isDisjoint(with: [.copyTruncate, .deletion, .sourcePowerCuts]), !self.mayForget,
             !self.longLines.isEmpty
         else { return nil }
-        let kept = Set(self.agent.disk.tree(SimulatedAgent.state + "/quarantine").map { $0.bytes[...] })
+        let kept = Set(self.agent.disk.memory.files(below: SimulatedAgent.state + "/quarantine").map { $0.bytes[...] })
         return self.longLines.first { !kept.contains(($0 + [0x0A])[...]) && !kept.contains($0) }
     }
 
@@ -367,10 +365,14 @@ package final class SiteLife {
         guard self.agent.isPowered else { return }
         for app in self.apps { app.end() }
         self.agent.cutPower()
-        for folder in [SimulatedAgent.spool, SimulatedAgent.logs] { self.agent.disk.writeBackRead(folder) }
+        for folder in [SimulatedAgent.spool, SimulatedAgent.logs] {
+            // The kernel has written back what was read: a line was shipped long before a power cut. Also of files that
+            // were deleted, for they may come back.
+            for node in self.agent.disk.memory.node(at: folder)?.everyNode ?? [] { node.settleRead() }
+        }
         self.agent.disk.cutPower()
         for logger in self.loggers { logger.powerCut() }
-        let found = [SimulatedAgent.spool, SimulatedAgent.logs].flatMap { self.agent.disk.tree($0) }
+        let found = [SimulatedAgent.spool, SimulatedAgent.logs].flatMap { self.agent.disk.memory.files(below: $0) }
         for (_, bytes) in found {
             let pieces = bytes.split(separator: 0x0A, omittingEmptySubsequences: false)
             self.ledger.find(pieces.dropLast(), ending: pieces.last ?? [])
@@ -381,19 +383,17 @@ package final class SiteLife {
 
     private func spoilRegistry(_ kind: Trouble) {
         let path = SimulatedAgent.state + "/registry.state"
-        guard let node = self.agent.disk.find(path) else { return }
+        guard let bytes = self.agent.disk.memory.bytes(of: path) else { return }
         switch kind {
         case .oldRegistry where self.oldRegistry == nil:
-            self.oldRegistry = node.bytes
+            self.oldRegistry = bytes
         case .oldRegistry:
             self.agent.kill()
-            node.bytes = self.oldRegistry ?? []
-            node.makeDurable()
+            self.agent.disk.memory.place(path, self.oldRegistry ?? [])
             self.oldRegistry = nil
         case .lostRegistry:
             self.agent.kill()
-            node.bytes = []
-            node.makeDurable()
+            self.agent.disk.memory.place(path, [])
         default:
             self.agent.kill()
             self.agent.disk.rot(path)
@@ -403,7 +403,7 @@ package final class SiteLife {
     private func rot(_ receiver: SimulatedReceiver, _ kind: Trouble) {
         let folder = kind == .rottenJournal ? "/data/journal" : "/data/state"
         let suffix = kind == .rottenJournal ? ".journal" : ".state"
-        let paths = receiver.disk.tree(folder).map(\.path).filter { $0.hasSuffix(suffix) }
+        let paths = receiver.disk.memory.files(below: folder).map(\.path).filter { $0.hasSuffix(suffix) }
         guard !paths.isEmpty else { return }
         if kind == .rottenJournal {
             guard !self.mayForget else { return }

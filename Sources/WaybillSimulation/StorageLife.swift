@@ -5,6 +5,7 @@ internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem
+internal import WaybillTestSupport
 
 /// The life of a receiver's disk: the shipped journal and archive over a disk that fails, forgets and tears, through
 /// several deaths of the process and of the power, from one seed.
@@ -66,18 +67,16 @@ package struct StorageLife: ~Copyable {
             self.disk.errorPerMille = errorPerMille
             self.disk.syncErrorPerMille = syncErrorPerMille
             self.disk.shortWritePerMille = shortWritePerMille
-            let files = SimulatedFiles(self.disk, bugs: self.bugs)
-            if self.dice.chance(800) { files.die(inCalls: self.dice.int(1...150)) }
+            let files = self.disk.files(
+                bugs: self.bugs, dyingIn: self.dice.chance(800) ? self.dice.int(1...150) : nil)
             // An error ends the process, as a receiver that cannot start ends; the next one begins over what is there.
             do throws(FileSystemError) { try self.serve(files) } catch {}
             self.end(files)
             if self.violation != nil { return }
         }
-        self.disk.errorPerMille = 0
-        self.disk.syncErrorPerMille = 0
-        self.disk.shortWritePerMille = 0
+        self.disk.recover()
         for _ in 0..<2 {
-            let files = SimulatedFiles(self.disk, bugs: self.bugs)
+            let files = self.disk.files(bugs: self.bugs)
             do throws(FileSystemError) {
                 try self.settle(files)
             } catch {
@@ -90,19 +89,18 @@ package struct StorageLife: ~Copyable {
         }
     }
 
-    private func end(_ files: SimulatedFiles) {
+    private func end(_ files: FaultyFiles) {
         files.die()
         if self.mayLosePower, self.dice.chance(500) {
             self.disk.cutPower()
         } else if self.dice.chance(200) {
-            self.disk.writeBack()
+            self.disk.memory.writeBack()
         }
     }
 
     // MARK: One process
 
-    private mutating func open(_ data: DataDirectory<SimulatedFiles>) throws(FileSystemError) -> Journal<SimulatedFiles>
-    {
+    private mutating func open(_ data: DataDirectory<FaultyFiles>) throws(FileSystemError) -> Journal<FaultyFiles> {
         try data.create()
         let journal = try data.openJournal()
         for index in self.streams.indices {
@@ -122,7 +120,7 @@ package struct StorageLife: ~Copyable {
         return journal
     }
 
-    private mutating func serve(_ files: SimulatedFiles) throws(FileSystemError) {
+    private mutating func serve(_ files: FaultyFiles) throws(FileSystemError) {
         let data = DataDirectory(root: "/data", files: files)
         var journal = try self.open(data)
         if self.violation != nil { return }
@@ -144,7 +142,7 @@ package struct StorageLife: ~Copyable {
         }
     }
 
-    private mutating func stageBatch(in journal: inout Journal<SimulatedFiles>) {
+    private mutating func stageBatch(in journal: inout Journal<FaultyFiles>) {
         let index = self.dice.int(0..<self.streams.count)
         let start = self.streams[index].bytes.count
         let batchLineCount = self.dice.int(1...5)
@@ -181,17 +179,17 @@ package struct StorageLife: ~Copyable {
 
     /// As the committer does it: what the disk refuses is tried again, and acknowledged only once it is taken.
     private mutating func commit(
-        _ journal: inout Journal<SimulatedFiles>, _ files: SimulatedFiles
+        _ journal: inout Journal<FaultyFiles>, _ files: FaultyFiles
     ) throws(FileSystemError) {
         for attempt in 1... {
             do throws(FileSystemError) {
                 _ = try journal.commit(at: self.clock.wallTime())
                 break
             } catch {
-                if files.isDead || attempt == 5 { throw error }
+                if files.isStopped || attempt == 5 { throw error }
             }
         }
-        guard !files.isDead else { return }
+        guard !files.isStopped else { return }
         for index in self.streams.indices {
             let id = self.streams[index].description.id
             self.streams[index].acknowledged = Int(journal.position(of: id).rawValue)
@@ -200,7 +198,7 @@ package struct StorageLife: ~Copyable {
 
     // MARK: The end
 
-    private mutating func settle(_ files: SimulatedFiles) throws(FileSystemError) {
+    private mutating func settle(_ files: FaultyFiles) throws(FileSystemError) {
         let data = DataDirectory(root: "/data", files: files)
         let journal = try self.open(data)
         if self.violation != nil { return }

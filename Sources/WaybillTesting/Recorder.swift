@@ -18,9 +18,9 @@ internal import WaybillSystem
 public final class Recorder: Sendable {
     /// The client for the app under test.
     public let waybill: WaybillClient
-    private let disk = FaultyFileSystem()
+    private let disk = RecorderDisk()
     private let clock = ManualClock()
-    private let core: ClientCore<FaultyFileSystem, ManualClock>
+    private let core: ClientCore<RecorderDisk, ManualClock>
 
     /// Creates a recorder whose client has the app's configuration, as far as a test needs it.
     ///
@@ -43,8 +43,8 @@ public final class Recorder: Sendable {
 
     /// All stored events in order, including Waybill's own.
     public var events: [EventView] {
-        self.disk.names("/spool").compactMap { SegmentName(parsing: $0) }.sorted().flatMap { name in
-            (self.disk.bytes("/spool/\(name)") ?? []).split(separator: UInt8(ascii: "\n"))
+        self.disk.names(in: "/spool").compactMap { SegmentName(parsing: $0) }.sorted().flatMap { name in
+            self.disk.bytes(of: "/spool/\(name)").split(separator: UInt8(ascii: "\n"))
                 .compactMap { EventView(line: Array($0) + [UInt8(ascii: "\n")]) }
         }
     }
@@ -61,12 +61,12 @@ public final class Recorder: Sendable {
 
     /// Makes all writes fail from now on, as on a full disk.
     public func fillDisk() {
-        self.disk.setFaults { _ in .error(Errno.noSpace) }
+        self.disk.setFull(true)
     }
 
     /// Makes writes succeed again.
     public func freeDisk() {
-        self.disk.clearFaults()
+        self.disk.setFull(false)
     }
 }
 

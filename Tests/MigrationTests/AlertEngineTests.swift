@@ -21,6 +21,7 @@ import Testing
 import Waybill
 import WaybillExport
 import WaybillPresentation
+import WaybillServerTestSupport
 import WaybillTesting
 
 private struct PlaylistScreen: ScreenEvent {

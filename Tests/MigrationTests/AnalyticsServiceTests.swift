@@ -27,6 +27,7 @@ import Synchronization
 import Testing
 import Waybill
 import WaybillExport
+import WaybillServerTestSupport
 import WaybillTesting
 
 private struct LoginScreen: ScreenEvent {

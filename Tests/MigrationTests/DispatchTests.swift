@@ -30,6 +30,7 @@ import WaybillDispatch
 import WaybillExport
 import WaybillProjection
 import WaybillReceiver
+import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTesting
 

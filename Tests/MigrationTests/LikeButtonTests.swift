@@ -23,9 +23,11 @@ import Testing
 import Waybill
 import WaybillEvent
 import WaybillExport
+import WaybillServerTestSupport
 import WaybillSpool
 import WaybillSystem
 import WaybillSystemLog
+import WaybillTestSupport
 import WaybillTesting
 
 private struct MomentsScreen: ScreenEvent {

@@ -21,6 +21,7 @@
 import Testing
 import Waybill
 import WaybillExport
+import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTesting
 

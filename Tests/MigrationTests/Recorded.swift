@@ -1,5 +1,6 @@
 import Waybill
 import WaybillExport
+import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTesting
 

@@ -1,6 +1,7 @@
 import Testing
 import WaybillArchive
 import WaybillSystem
+import WaybillTestSupport
 
 /// What a projection does with its files, without a journal: writes to do, in order, and a checkpoint between them.
 private struct Writer: ~Copyable {
@@ -11,16 +12,16 @@ private struct Writer: ~Copyable {
         var isLast = false
     }
 
-    var set: FileSet<CrashFileSystem>
-    var state: StateStore<CrashFileSystem>
+    var set: FileSet<FaultyFiles>
+    var state: StateStore<FaultyFiles>
 
-    init(_ disk: CrashFileSystem, openFileCountMax: Int = 3) throws(FileSystemError) {
+    init(_ disk: FaultyFiles, openFileCountMax: Int = 3) throws(FileSystemError) {
         self.set = FileSet(root: "/data", files: disk, openFileCountMax: openFileCountMax)
         self.state = try StateStore(path: "/data/writer.state", files: disk)
     }
 
     /// - Returns: how many writes the checkpoint stands for.
-    mutating func recover() throws(FileSystemError) -> (count: Int, recovery: FileSet<CrashFileSystem>.Recovery) {
+    mutating func recover() throws(FileSystemError) -> (count: Int, recovery: FileSet<FaultyFiles>.Recovery) {
         try self.state.settle()
         let entries = self.state.entries
         let recovery = try self.set.recover(from: entries, roots: ["out"]) { path in entries["done:" + path] != nil }
@@ -45,8 +46,8 @@ private struct Writer: ~Copyable {
 }
 
 @Suite struct FileSetTests {
-    private static func disk() throws -> CrashFileSystem {
-        let disk = CrashFileSystem()
+    private static func disk() throws -> FaultyFiles {
+        let disk = FaultyFiles()
         try disk.createDirectories("/data")
         return disk
     }
@@ -101,7 +102,7 @@ private struct Writer: ~Copyable {
                 }
             } catch {
                 if disk.isStopped {
-                    let isKilled = Bool.random(using: &generator) && !disk.hasDroppedPages
+                    let isKilled = Bool.random(using: &generator) && !disk.memory.hasDroppedPages
                     if isKilled { disk.kill() } else { disk.crash(seed: generator.next()) }
                     writer = try Writer(disk)
                 }
@@ -121,7 +122,7 @@ private struct Writer: ~Copyable {
     }
 
     /// Recovers, again after each error.
-    private static func recover(_ writer: inout Writer, _ disk: CrashFileSystem) throws -> Int {
+    private static func recover(_ writer: inout Writer, _ disk: FaultyFiles) throws -> Int {
         for _ in 0..<50 {
             do {
                 return try writer.recover().count
@@ -186,11 +187,11 @@ private struct Writer: ~Copyable {
                 let write = Writer.Write(path: "out/\(round % 13)", bytes: [UInt8(round)], isLast: round >= 47)
                 try writer.perform(write)
                 // The state's own file is one of them.
-                #expect(disk.openDescriptorCount <= 5)
+                #expect(disk.memory.openDescriptorCount <= 5)
                 if round % 20 == 19 { try writer.checkpoint([write], at: round) }
             }
             #expect(writer.set.count == 0)
         }
-        #expect(disk.openDescriptorCount == 0)
+        #expect(disk.memory.openDescriptorCount == 0)
     }
 }

@@ -2,10 +2,11 @@ import Testing
 import WaybillArchive
 import WaybillJournal
 import WaybillSystem
+import WaybillTestSupport
 
 struct JournalPositionTests {
     @Test func `a journal whose files are gone goes on where the checkpoints stand`() throws {
-        let files = CrashFileSystem()
+        let files = FaultyFiles()
         let data = DataDirectory(root: "/data", files: files)
         try data.create()
         for (name, position) in [("archive", 5_000), ("export-csv", 700)] {
@@ -17,7 +18,7 @@ struct JournalPositionTests {
 
     @Test func `a journal goes on behind a checkpoint that a dying process left under another name`() throws {
         for suffix in StateImage.suffixes {
-            let files = CrashFileSystem()
+            let files = FaultyFiles()
             let data = DataDirectory(root: "/data", files: files)
             try data.create()
             var state = try StateStore(path: data.statePath("archive"), files: files)
@@ -29,7 +30,7 @@ struct JournalPositionTests {
     }
 
     @Test func `a journal without checkpoints begins at its own end`() throws {
-        let data = DataDirectory(root: "/data", files: CrashFileSystem())
+        let data = DataDirectory(root: "/data", files: FaultyFiles())
         try data.create()
         #expect(try data.openJournal().end == JournalPosition(0))
     }

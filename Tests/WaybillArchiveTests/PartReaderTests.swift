@@ -4,6 +4,7 @@ import WaybillCompression
 import WaybillJournal
 import WaybillProtocol
 import WaybillSystem
+import WaybillTestSupport
 
 @Suite struct PartReaderTests {
     private static let folder = "archive/env=prod/app=com.example.shop/date=2026-11-20"
@@ -42,8 +43,8 @@ import WaybillSystem
     }
 
     /// A day with three runs: lines of part-00001 in two members, or as they were.
-    private static func data(isSealed: Bool) throws -> DataDirectory<CrashFileSystem> {
-        let disk = CrashFileSystem()
+    private static func data(isSealed: Bool) throws -> DataDirectory<FaultyFiles> {
+        let disk = FaultyFiles()
         let data = DataDirectory(root: "/data", files: disk)
         try data.create()
         try disk.createDirectories("/data/" + Self.folder)
@@ -74,7 +75,7 @@ import WaybillSystem
     }
 
     private static func read(
-        _ part: ArchiveIndex<CrashFileSystem>.Part, _ data: DataDirectory<CrashFileSystem>, from start: Int = 0
+        _ part: ArchiveIndex<FaultyFiles>.Part, _ data: DataDirectory<FaultyFiles>, from start: Int = 0
     ) throws -> [[UInt8]] {
         var reader = try PartReader(part, data: data, from: start)
         var found: [[UInt8]] = []

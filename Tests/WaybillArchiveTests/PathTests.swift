@@ -1,6 +1,7 @@
 import Testing
 import WaybillArchive
 import WaybillSystem
+import WaybillTestSupport
 
 @Suite struct PartitionPathTests {
     @Test(arguments: [
@@ -55,7 +56,7 @@ import WaybillSystem
     @Test func `its folders are there after a crash`() throws {
         for call in 1...30 {
             for seed in 0..<4 {
-                let disk = CrashFileSystem()
+                let disk = FaultyFiles()
                 let data = DataDirectory(root: "/srv/waybill", files: disk)
                 try disk.createDirectories("/srv/waybill")
                 disk.stop(atCall: call)
@@ -69,7 +70,7 @@ import WaybillSystem
     }
 
     @Test func `a second process is told who has it`() throws {
-        let disk = CrashFileSystem()
+        let disk = FaultyFiles()
         let data = DataDirectory(root: "/data", files: disk)
         try data.create()
         let lock = try data.lock(processID: 41)
@@ -79,17 +80,17 @@ import WaybillSystem
         #expect(disk.bytes(of: "/data/state/lock") == Array("42\n".utf8))
         disk.kill()
         _ = try data.lock(processID: 43)
-        #expect(disk.openDescriptorCount == 1)
+        #expect(disk.memory.openDescriptorCount == 1)
     }
 
     @Test func `a lock that fails leaves nothing open`() throws {
         for call in 1...4 {
-            let disk = CrashFileSystem()
+            let disk = FaultyFiles()
             let data = DataDirectory(root: "/data", files: disk)
             try data.create()
             disk.fail(call: call, .error(Errno.inputOutput))
             #expect(throws: DataDirectoryError.self) { try data.lock(processID: 1) }
-            #expect(disk.openDescriptorCount == 0)
+            #expect(disk.memory.openDescriptorCount == 0)
         }
     }
 }

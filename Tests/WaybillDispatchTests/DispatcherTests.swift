@@ -3,6 +3,7 @@ import Testing
 import Waybill
 import WaybillAgent
 import WaybillDispatch
+import WaybillServerTestSupport
 import WaybillSystem
 
 private func names(_ range: Range<Int>) -> [String] { range.map { "e\($0)" } }

@@ -3,6 +3,7 @@ import Testing
 import Waybill
 import WaybillAgent
 import WaybillDispatch
+import WaybillServerTestSupport
 import WaybillSystem
 
 /// `nil` for a round that went well.

@@ -1,5 +1,6 @@
 import Testing
 import WaybillEvent
+import WaybillTestSupport
 
 private struct Login: ScreenEvent {
     var screen: ScreenRef? { ScreenRef("로그인 화면", type: "LoginView", id: "login_screen_view_event") }

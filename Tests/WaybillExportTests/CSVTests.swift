@@ -1,5 +1,6 @@
 import Testing
 import WaybillExport
+import WaybillServerTestSupport
 import WaybillSystem
 
 @Suite struct CSVTests {

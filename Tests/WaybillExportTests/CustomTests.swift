@@ -1,5 +1,6 @@
 import Testing
 import WaybillExport
+import WaybillServerTestSupport
 
 /// A destination described by its columns.
 @Suite struct CustomTests {

@@ -4,6 +4,7 @@ import WaybillJSON
 import WaybillSystem
 
 @testable import WaybillExport
+import WaybillServerTestSupport
 
 /// One event a line: `{"id":…,"at":…,"what":…,"fields":{…}}`; 500 lines or 1 MB a request.
 struct Example: Provider {

@@ -2,6 +2,7 @@ import Testing
 import WaybillEvent
 import WaybillExport
 import WaybillJSON
+import WaybillServerTestSupport
 import WaybillSystem
 
 @Suite struct ExporterTests {

@@ -1,5 +1,6 @@
 import Testing
 import WaybillExport
+import WaybillServerTestSupport
 
 @Suite struct GA4Tests {
     /// The one event of the one request that a line becomes.
@@ -14,7 +15,7 @@ import WaybillExport
     }
 
     private func parameters(_ data: String) throws -> String {
-        let sink = export([WaybillExportTests.event(members: ",\"data\":\(data)")], ExportOptions(provider: .ga4))
+        let sink = export([WaybillServerTestSupport.event(members: ",\"data\":\(data)")], ExportOptions(provider: .ga4))
         let text = try #require(sink.records.first?.text)
         let start = try #require(text.firstRange(of: "\"engagement_time_msec\":1"))
         let end = try #require(text.firstRange(of: "},\"timestamp_micros\""))
@@ -22,7 +23,7 @@ import WaybillExport
     }
 
     private func fixes(_ data: String) throws -> [String: Int] {
-        let sink = export([WaybillExportTests.event(members: ",\"data\":\(data)")], ExportOptions(provider: .ga4))
+        let sink = export([WaybillServerTestSupport.event(members: ",\"data\":\(data)")], ExportOptions(provider: .ga4))
         let counts = try #require(sink.records.first?.fixes)
         return Dictionary(
             uniqueKeysWithValues: FixCode.allCases.filter { counts[$0] > 0 }.map { ($0.rawValue, counts[$0]) })
@@ -37,14 +38,14 @@ import WaybillExport
         ("a--b", "a__b"), ("iPhone16Plus", "i_phone16plus"), ("café", "caf_98ad42b5"),
     ])
     func `an event name is mapped`(name: String, mapped: String) throws {
-        let json = try self.event(WaybillExportTests.event(name: name))
+        let json = try self.event(WaybillServerTestSupport.event(name: name))
         let found = json["events"]?.elements.first?["name"]?.text
         #expect(found == mapped)
     }
 
     @Test func `long names are cut and stay different`() throws {
         let names = try ["a", "b"].map { end in
-            let json = try self.event(WaybillExportTests.event(name: String(repeating: "long", count: 10) + end))
+            let json = try self.event(WaybillServerTestSupport.event(name: String(repeating: "long", count: 10) + end))
             return json["events"]?.elements.first?["name"]?.text ?? ""
         }
         #expect(names.allSatisfy { $0.hasPrefix("longlonglonglonglonglonglonglon_") && $0.count == 40 })
@@ -92,7 +93,7 @@ import WaybillExport
 
     @Test func `the last fields go first, and those that came with the event stay`() throws {
         let data = "{" + (1...30).map { "\"f\($0)\":\($0)" }.joined(separator: ",") + "}"
-        let screen = WaybillExportTests.event(
+        let screen = WaybillServerTestSupport.event(
             kind: "screen",
             members:
                 ",\"screen\":\"S\",\"screen_class\":\"C\",\"session\":\"019550fb-32b4-7000-8000-000000000001\",\"data\":\(data)"
@@ -106,7 +107,7 @@ import WaybillExport
     @Test func `user properties are mapped and cut to their own limits`() throws {
         let traits =
             #"{"tier":"\#(String(repeating: "x", count: 40))","age_band":null,"user_id":1,"isPremiumCustomerOfTheShop":true}"#
-        let line = WaybillExportTests.event(kind: "user", members: ",\"traits\":\(traits)")
+        let line = WaybillServerTestSupport.event(kind: "user", members: ",\"traits\":\(traits)")
         let json = try self.event(line)
         let properties = try #require(json["user_properties"])
         #expect(properties.members.map { $0.key.prefix(15) } == ["tier", "x_user_id", "is_premium_cust"])
@@ -117,7 +118,7 @@ import WaybillExport
     }
 
     @Test func `a screen event with another name for this provider is no screen any more`() throws {
-        let line = WaybillExportTests.event(
+        let line = WaybillServerTestSupport.event(
             kind: "screen",
             members: #","screen":"S","data":{"a":1},"overrides":{"ga4":{"name":"select","data":{"b":2}}}"#)
         let first = try self.event(line)["events"]?.elements.first
@@ -126,7 +127,7 @@ import WaybillExport
     }
 
     @Test func `consent, device and debug mode are written where they are known and asked for`() throws {
-        let line = WaybillExportTests.event(
+        let line = WaybillServerTestSupport.event(
             members: #","consent":{"ads":false},"os":"iOS","os_version":"17.0.1","lang":"ko-KR""#
         )
         .replacingFirst("\"env\":\"prod\"", with: "\"env\":\"dev\"")
@@ -138,20 +139,21 @@ import WaybillExport
     }
 
     @Test func `an event too old is refused, or exported with its time in a parameter`() throws {
-        let line = WaybillExportTests.event(ts: "2025-02-26T09:59:59.999Z")
+        let line = WaybillServerTestSupport.event(ts: "2025-02-26T09:59:59.999Z")
         #expect(export([line], ExportOptions(provider: .ga4)).refusals.map(\.reason) == [.ga4TooOld])
         let params = try self.event(line) { $0.tooOld = .clamp }["events"]?.elements.first?["params"]
         #expect(params?["original_ts"]?.text == "2025-02-26T09:59:59.999Z")
         #expect(
-            export([WaybillExportTests.event(ts: "2025-02-26T10:00:00.000Z")], ExportOptions(provider: .ga4)).eventCount
+            export([WaybillServerTestSupport.event(ts: "2025-02-26T10:00:00.000Z")], ExportOptions(provider: .ga4))
+                .eventCount
                 == 1)
     }
 
     @Test func `a person's id is never cut`() {
         let longest = String(repeating: "😀", count: 128)
-        #expect(export([WaybillExportTests.event(user: longest)], ExportOptions(provider: .ga4)).eventCount == 1)
+        #expect(export([WaybillServerTestSupport.event(user: longest)], ExportOptions(provider: .ga4)).eventCount == 1)
         #expect(
-            export([WaybillExportTests.event(user: longest + "x")], ExportOptions(provider: .ga4)).refusals.map(
+            export([WaybillServerTestSupport.event(user: longest + "x")], ExportOptions(provider: .ga4)).refusals.map(
                 \.reason)
                 == [.ga4BadUserID])
     }
@@ -159,7 +161,7 @@ import WaybillExport
     @Test func `fields are dropped from the end until a single event fits`() throws {
         let items = (0..<900).map { _ in #"{"item_id":"\#(String(repeating: "i", count: 100))"}"# }.joined(
             separator: ",")
-        let line = WaybillExportTests.event(
+        let line = WaybillServerTestSupport.event(
             members: ",\"data\":{\"a\":1,\"items\":[\(items)],\"b\":[\(items)],\"items\":2,\"c\":3}")
         let long = line.replacingFirst("\"a\":1", with: "\"a\":1,\"n\":\(String(repeating: "9", count: 30_000))")
         #expect(export([line], ExportOptions(provider: .ga4)).records.first?.fixes[.dropField] == 0)

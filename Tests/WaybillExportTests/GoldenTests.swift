@@ -1,5 +1,6 @@
 import Testing
 import WaybillExport
+import WaybillServerTestSupport
 import WaybillSystem
 
 /// The files in `Protocol/vectors/providers` are the contract.

@@ -1,6 +1,7 @@
 import Testing
 import WaybillEvent
 import WaybillExport
+import WaybillServerTestSupport
 import WaybillSystem
 
 /// A live export judges and parses a line at once, a replay judges it first: both must come to the same.

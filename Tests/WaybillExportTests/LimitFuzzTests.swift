@@ -1,6 +1,7 @@
 import Testing
 import WaybillExport
 import WaybillJSON
+import WaybillServerTestSupport
 import WaybillSystem
 
 /// Random events through each provider; every record is judged by checks that share nothing with the exporter.

@@ -1,6 +1,7 @@
 import Testing
 import WaybillEvent
 import WaybillExport
+import WaybillServerTestSupport
 
 /// Which events an operator takes, and what becomes of their names and fields.
 @Suite struct OperatorMappingTests {

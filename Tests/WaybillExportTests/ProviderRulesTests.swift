@@ -1,5 +1,6 @@
 import Testing
 import WaybillExport
+import WaybillServerTestSupport
 
 /// What each provider's own rules do at their edges; limits as a whole are judged from outside by `Tools/validators`.
 @Suite struct ProviderRulesTests {

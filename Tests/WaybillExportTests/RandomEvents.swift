@@ -1,3 +1,4 @@
+import WaybillServerTestSupport
 import WaybillSystem
 
 /// Random events with everything that may go wrong on the way to a provider; the same for the same seed.

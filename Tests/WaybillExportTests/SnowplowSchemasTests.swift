@@ -1,5 +1,6 @@
 import Testing
 import WaybillExport
+import WaybillServerTestSupport
 
 /// Drafts of schemas, from the records of parts.
 @Suite struct SnowplowSchemasTests {

@@ -6,7 +6,9 @@ import WaybillJSON
 import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
+import WaybillServerTestSupport
 import WaybillSystem
+import WaybillTestSupport
 
 @Suite struct DataVerifierTests {
     private static func line(_ number: Int, day: Int) -> String {
@@ -185,6 +187,6 @@ import WaybillSystem
         #expect(!inspector.isDamaged && !inspector.isUnreadable)
         inspector.inspect("/data/nothing")
         #expect(inspector.isUnreadable)
-        #expect(bench.disk.openDescriptorCount == 0)
+        #expect(bench.disk.memory.openDescriptorCount == 0)
     }
 }

@@ -3,6 +3,7 @@ import WaybillCompression
 import WaybillJournal
 import WaybillProtocol
 import WaybillSystem
+import WaybillTestSupport
 
 /// A batch as a reader must give it back.
 struct ReadBatch: Hashable {
@@ -28,7 +29,7 @@ final class JournalBench {
         var isSealed = false
     }
 
-    let disk = CrashFileSystem()
+    let disk = FaultyFiles()
     let directory = "/journal"
     let segmentByteCountMax: Int
     /// Every batch that was committed, with the position behind it.
@@ -42,7 +43,7 @@ final class JournalBench {
         try self.disk.createDirectories(self.directory)
     }
 
-    func open() throws -> Journal<CrashFileSystem> {
+    func open() throws -> Journal<FaultyFiles> {
         try Journal(directory: self.directory, files: self.disk, segmentByteCountMax: self.segmentByteCountMax)
     }
 
@@ -70,7 +71,7 @@ final class JournalBench {
     }
 
     /// Stages an entry that the model takes.
-    func stage(_ entry: JournalEntry, of stream: Int, in journal: inout Journal<CrashFileSystem>) {
+    func stage(_ entry: JournalEntry, of stream: Int, in journal: inout Journal<FaultyFiles>) {
         let description = Self.description(stream)
         #expect(journal.stage(entry, of: description) == .staged)
         self.staged.append(Staged(entry: entry, description: description))
@@ -78,14 +79,14 @@ final class JournalBench {
 
     /// Stages the next batch of a stream.
     func stageBatch(
-        _ stream: Int, rawByteCount: Int = 100, payload: [UInt8], in journal: inout Journal<CrashFileSystem>
+        _ stream: Int, rawByteCount: Int = 100, payload: [UInt8], in journal: inout Journal<FaultyFiles>
     ) {
         let offset = journal.position(of: Self.description(stream).id).rawValue
         self.stage(
             Self.batch(stream, at: offset, rawByteCount: rawByteCount, payload: payload), of: stream, in: &journal)
     }
 
-    func commit(_ journal: inout Journal<CrashFileSystem>) throws {
+    func commit(_ journal: inout Journal<FaultyFiles>) throws {
         let batchCount = self.staged.count { if case .batch = $0.entry { true } else { false } }
         let ranges = try journal.commit(at: self.groupTime)
         #expect(ranges.count == batchCount)
@@ -118,7 +119,7 @@ final class JournalBench {
     }
 
     /// The journal's stream table in the model's words; streams of which nothing is durable are as good as new.
-    func table(of journal: borrowing Journal<CrashFileSystem>) -> [StreamID: Standing] {
+    func table(of journal: borrowing Journal<FaultyFiles>) -> [StreamID: Standing] {
         var table: [StreamID: Standing] = [:]
         for (id, standing) in journal.streams {
             #expect(standing.description == Self.description(Int(id.text.dropFirst(7)) ?? -1))
@@ -129,7 +130,7 @@ final class JournalBench {
     }
 
     /// Opens what a crash left: everything committed, and of the group in hand a beginning.
-    func recover() throws -> Journal<CrashFileSystem> {
+    func recover() throws -> Journal<FaultyFiles> {
         let journal = try self.open()
         let table = self.table(of: journal)
         var standings = self.standings

@@ -2,6 +2,7 @@ import Testing
 import WaybillJournal
 import WaybillProtocol
 import WaybillSystem
+import WaybillTestSupport
 
 /// An `OPEN` line that damage changed into another good one: the mark behind it says so.
 @Suite struct JournalDescriptionTests {
@@ -19,7 +20,7 @@ import WaybillSystem
     }
 
     private static func commit(
-        _ streams: [Int], to journal: inout Journal<CrashFileSystem>, _ bench: JournalBench
+        _ streams: [Int], to journal: inout Journal<FaultyFiles>, _ bench: JournalBench
     ) throws {
         for stream in streams { bench.stageBatch(stream, payload: [UInt8(stream), 2, 3], in: &journal) }
         _ = try journal.commit(at: bench.groupTime)

@@ -2,14 +2,15 @@ import Testing
 import WaybillJournal
 import WaybillProtocol
 import WaybillSystem
+import WaybillTestSupport
 
 @Suite struct JournalFaultTests {
     @Test(arguments: [
-        CrashFileSystem.Fault.error(Errno.inputOutput), .error(Errno.noSpace), .short,
+        FaultyFiles.Fault.error(Errno.inputOutput), .error(Errno.noSpace), .short,
         .half(Errno.noSpace), .half(Errno.inputOutput),
     ])
     func `a commit that fails at any call is made good by the next, and survives crashes`(
-        fault: CrashFileSystem.Fault
+        fault: FaultyFiles.Fault
     ) throws {
         // 0 begins a segment, 1 goes on in one, 2 rolls.
         for scenario in 0..<3 {
@@ -20,7 +21,7 @@ import WaybillSystem
     }
 
     /// - Returns: whether the fault struck.
-    private func failCommit(scenario: Int, call: Int, _ fault: CrashFileSystem.Fault) throws -> Bool {
+    private func failCommit(scenario: Int, call: Int, _ fault: FaultyFiles.Fault) throws -> Bool {
         let bench = try JournalBench(segmentByteCountMax: scenario == 2 ? 100 : 1 << 20)
         var journal = try bench.open()
         if scenario > 0 {
@@ -61,7 +62,7 @@ import WaybillSystem
         #expect(bench.disk.tree("/journal").isEmpty)
         try bench.commit(&journal)
         #expect(bench.disk.tree("/journal").count == 1)
-        #expect(bench.disk.openDescriptorCount == 1)
+        #expect(bench.disk.memory.openDescriptorCount == 1)
     }
 
     @Test func `after a failed sync the group goes to a new segment, which cuts off the old one`() throws {
@@ -115,7 +116,7 @@ import WaybillSystem
             bench.disk.fail(call: 2, .error(Errno.inputOutput))
             bench.disk.fail(call: 3, .error(Errno.inputOutput))
             #expect(throws: FileSystemError.self) { try bench.commit(&journal) }
-            #expect(bench.disk.hasDroppedPages)
+            #expect(bench.disk.memory.hasDroppedPages)
             bench.disk.kill()
             journal = try bench.recover()
             #expect(journal.recovery.rewrittenByteCount > 0)
@@ -199,7 +200,7 @@ import WaybillSystem
                 isOpen = (try? bench.open()) != nil
                 bench.disk.kill()
                 let copy = "/journal/\(groupStart.rawValue).group.tmp"
-                bench.disk.fail("open", of: copy, .error(Errno.noSpace))
+                bench.disk.fail(.open, of: copy, .error(Errno.noSpace))
                 journal = try bench.open()
                 bench.stageBatch(1, payload: [5], in: &journal)
                 try bench.commit(&journal)

@@ -2,6 +2,7 @@ import Testing
 import WaybillJournal
 import WaybillProtocol
 import WaybillSystem
+import WaybillTestSupport
 
 @Suite struct JournalModelTests {
     @Test(arguments: 0..<UInt64(40))
@@ -23,7 +24,7 @@ import WaybillSystem
             if bench.disk.isStopped || Int.random(in: 0..<12, using: &generator) == 0 {
                 // A process that dies when both a sync and the cut after it have failed leaves bytes that its successor
                 // cannot tell from durable ones.
-                let isKilled = Bool.random(using: &generator) && !bench.disk.hasDroppedPages
+                let isKilled = Bool.random(using: &generator) && !bench.disk.memory.hasDroppedPages
                 if isKilled { bench.disk.kill() } else { bench.disk.crash(seed: generator.next()) }
                 journal = try bench.recover()
                 if Int.random(in: 0..<3, using: &generator) == 0 {
@@ -42,7 +43,7 @@ import WaybillSystem
     }
 
     private func stageSomething(
-        in journal: inout Journal<CrashFileSystem>, _ bench: JournalBench, _ generator: inout SeededGenerator
+        in journal: inout Journal<FaultyFiles>, _ bench: JournalBench, _ generator: inout SeededGenerator
     ) {
         let stream = Int.random(in: 0..<5, using: &generator)
         let description = JournalBench.description(stream)

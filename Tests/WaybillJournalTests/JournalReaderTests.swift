@@ -2,6 +2,7 @@ import Testing
 import WaybillJournal
 import WaybillProtocol
 import WaybillSystem
+import WaybillTestSupport
 
 @Suite struct JournalReaderTests {
     @Test(arguments: 0..<UInt64(24))
@@ -85,8 +86,8 @@ import WaybillSystem
         var journal = try bench.open()
         var modified: [Int64] = []
         for round in 0..<5 {
-            bench.disk.now += 1_000_000_000
-            modified.append(bench.disk.now / 1_000_000)
+            bench.disk.memory.now += 1_000_000_000
+            modified.append(bench.disk.memory.now / 1_000_000)
             bench.stageBatch(round, payload: [UInt8](repeating: 7, count: 200), in: &journal)
             try bench.commit(&journal)
         }
@@ -134,8 +135,8 @@ import WaybillSystem
             "/journal/1.journal.torn-1",
             first + ".suspect", "/journal/99999999999999999999.torn-1",
         ]
-        bench.disk.now += 1_000_000_000
-        let time = WallTime(milliseconds: bench.disk.now / 1_000_000)
+        bench.disk.memory.now += 1_000_000_000
+        let time = WallTime(milliseconds: bench.disk.memory.now / 1_000_000)
         for path in leftovers + foreign { bench.disk.close(try bench.disk.open(path, .appendNew)) }
         func left() -> [String] {
             leftovers.filter { bench.disk.bytes(of: $0) != nil }
@@ -159,8 +160,8 @@ import WaybillSystem
         bench.disk.place(path, try #require(bench.disk.bytes(of: path)) + Array("BATCH 1 2".utf8))
         journal = try bench.recover()
         let torn = try #require(journal.recovery.tornPath)
-        let start = bench.disk.now / 1_000_000
-        bench.disk.now += 60_000_000_000
+        let start = bench.disk.memory.now / 1_000_000
+        bench.disk.memory.now += 60_000_000_000
         bench.stageBatch(1, payload: [4], in: &journal)
         try bench.commit(&journal)
         _ = try journal.retire(before: journal.end, writtenBefore: WallTime(milliseconds: start - 1))

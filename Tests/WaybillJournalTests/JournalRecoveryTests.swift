@@ -2,6 +2,7 @@ import Testing
 import WaybillJournal
 import WaybillProtocol
 import WaybillSystem
+import WaybillTestSupport
 
 @Suite struct JournalRecoveryTests {
     /// Three groups in one segment: two streams open, one goes on and is skipped in, one is sealed.
@@ -133,7 +134,7 @@ import WaybillSystem
     @Test func `recovery that fails anywhere leaves a journal that opens`() throws {
         let (source, bytes, ends) = try Self.threeGroups()
         let torn = Array(bytes[..<(ends[2] - 3)])
-        for fault in [CrashFileSystem.Fault.error(Errno.inputOutput), .half(Errno.noSpace)] {
+        for fault in [FaultyFiles.Fault.error(Errno.inputOutput), .half(Errno.noSpace)] {
             var call = 1
             while true {
                 let bench = try JournalBench()
@@ -145,7 +146,7 @@ import WaybillSystem
                     #expect(bench.disk.faultCount == 1)
                 }
                 if bench.disk.faultCount == 0 { break }
-                #expect(bench.disk.openDescriptorCount == 0)
+                #expect(bench.disk.memory.openDescriptorCount == 0)
                 bench.disk.crash(seed: UInt64(call))
                 let journal = try bench.open()
                 #expect(try bench.read(upTo: journal.end).batches == source.batches)
@@ -161,10 +162,10 @@ import WaybillSystem
         let tail = Array("BATCH 1 2 of a group that a crash interrupted".utf8)
         let path = "/journal/00000000000000000000.journal"
         var startCount = 0
-        for operation in ["open", "write", "synchronize"] {
+        for verb in [FileVerb.open, .write, .synchronize] {
             let bench = try JournalBench()
             bench.disk.place(path, Array(bytes[..<ends[1]]) + tail)
-            bench.disk.fail(operation, of: "/journal/\(ends[1]).torn-1", .error(errno))
+            bench.disk.fail(verb, of: "/journal/\(ends[1]).torn-1", .error(errno))
             var journal = try bench.open()
             startCount += 1
             #expect(journal.end.rawValue == ends[1])
@@ -194,7 +195,7 @@ import WaybillSystem
         for call in 1...100 where !isOpen {
             let bench = try JournalBench()
             bench.disk.place("/journal/00000000000000000000.journal", Array(bytes[..<ends[1]]) + tail)
-            bench.disk.fail("write", of: "/journal/\(ends[1]).torn-1", .error(Errno.inputOutput))
+            bench.disk.fail(.write, of: "/journal/\(ends[1]).torn-1", .error(Errno.inputOutput))
             bench.disk.stop(atCall: call)
             isOpen = (try? bench.open()) != nil
             bench.disk.crash(seed: UInt64(call))

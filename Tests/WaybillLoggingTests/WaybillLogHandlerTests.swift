@@ -4,6 +4,7 @@ import Testing
 import Waybill
 import WaybillLogging
 import WaybillSystem
+import WaybillTestSupport
 
 /// A client on a folder of its own, and the lines that it stored there.
 private struct Site {

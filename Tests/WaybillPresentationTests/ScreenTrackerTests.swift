@@ -3,12 +3,7 @@ import Testing
 import Waybill
 import WaybillPresentation
 import WaybillSystem
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Darwin)
-    import Darwin
-#endif
+import WaybillTestSupport
 
 /// Keeps what it sees.
 private final class Witness: EventObserver {
@@ -42,10 +37,7 @@ private final class App {
     private let folder: String
 
     init() throws {
-        var template = Array("/tmp/waybill-presentation-XXXXXX".utf8CString)
-        let isMade = template.withUnsafeMutableBufferPointer { mkdtemp($0.baseAddress!) != nil }  // Not empty.
-        try #require(isMade)
-        self.folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        self.folder = try makeFolder()
         self.waybill = try WaybillClient(
             .init(
                 spool: self.folder, environment: .dev, bundle: "com.example.music", version: "1.0", build: "1"))
@@ -53,9 +45,7 @@ private final class App {
     }
 
     deinit {
-        let files = POSIXFileSystem()
-        for name in (try? files.list(self.folder)) ?? [] { try? files.unlink("\(self.folder)/\(name)") }
-        try? files.removeDirectory(self.folder)
+        removeFolder(self.folder)
     }
 
     func advance(_ seconds: Int) { self.now += .seconds(seconds) }

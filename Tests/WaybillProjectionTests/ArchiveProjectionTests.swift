@@ -3,7 +3,9 @@ import WaybillArchive
 import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
+import WaybillServerTestSupport
 import WaybillSystem
+import WaybillTestSupport
 
 /// Lines of every kind, and the file in which the archive must put each.
 private struct Lines {

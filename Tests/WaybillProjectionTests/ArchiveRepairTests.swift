@@ -2,16 +2,12 @@ import Testing
 import WaybillArchive
 import WaybillJournal
 import WaybillProjection
+import WaybillServerTestSupport
 import WaybillSystem
+import WaybillTestSupport
 
 /// What a start makes of an archive that somebody else has cut, emptied or taken the checkpoint of.
 @Suite struct ArchiveRepairTests {
-    private static func copy(_ bench: ProjectionBench) throws -> ProjectionBench {
-        let copy = try ProjectionBench(disk: bench.disk.copy())
-        copy.adopt(bench)
-        return copy
-    }
-
     /// Starts an archive and runs it to the journal's end.
     @discardableResult
     private static func start(_ bench: ProjectionBench) throws -> ProjectionRecovery {
@@ -42,7 +38,7 @@ import WaybillSystem
         for (path, text) in tree.sorted(by: { $0.key < $1.key }) {
             for count in Set([0, 1, text.utf8.count - 1, Int.random(in: 0..<text.utf8.count, using: &generator)]) {
                 guard count < text.utf8.count else { continue }
-                let bench = try Self.copy(source)
+                let bench = try source.copy()
                 bench.disk.place("/data/" + path, Array(text.utf8.prefix(count)))
                 let recovery = try Self.start(bench)
                 #expect(recovery.report.contains(" 0 are lost"), "\(path) cut to \(count): \(recovery.report)")
@@ -57,12 +53,12 @@ import WaybillSystem
     @Test func `files that are gone are made again from the journal`() throws {
         let (source, files) = try ArchiveProjectionTests.finishedBench(seed: 4)
         for path in source.tree("archive", "quarantine").keys.sorted() {
-            let bench = try Self.copy(source)
+            let bench = try source.copy()
             try bench.disk.unlink("/data/" + path)
             try Self.start(bench)
             try ArchiveProjectionTests.expect(bench, holds: files)
         }
-        let bench = try Self.copy(source)
+        let bench = try source.copy()
         try bench.disk.removeTree("/data/archive")
         try Self.start(bench)
         try ArchiveProjectionTests.expect(bench, holds: files)
@@ -102,7 +98,7 @@ import WaybillSystem
         let text = try #require(files[path])
         var call = 1
         while true {
-            let bench = try Self.copy(source)
+            let bench = try source.copy()
             bench.disk.place("/data/" + path, Array(text.utf8.prefix(text.utf8.count / 3)))
             bench.disk.stop(atCall: call)
             do { try Self.start(bench) } catch { #expect(bench.disk.isStopped) }

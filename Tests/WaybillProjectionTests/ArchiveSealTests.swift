@@ -4,17 +4,13 @@ import WaybillCompression
 import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
+import WaybillServerTestSupport
 import WaybillSystem
+import WaybillTestSupport
 
 /// Days that are sealed: by the plain files that they would be, whatever happens while they are.
 @Suite struct ArchiveSealTests {
-    private typealias Archive = ArchiveProjection<CrashFileSystem>
-
-    private static func copy(_ bench: ProjectionBench) throws -> ProjectionBench {
-        let copy = try ProjectionBench(disk: bench.disk.copy())
-        copy.adopt(bench)
-        return copy
-    }
+    private typealias Archive = ArchiveProjection<FaultyFiles>
 
     private static func now(_ second: Int64) -> WallTime {
         WallTime(milliseconds: ProjectionBench.noon + second * 1000)
@@ -175,7 +171,7 @@ import WaybillSystem
         let (source, files) = try ArchiveProjectionTests.finishedBench(seed: 5)
         var call = 1
         while true {
-            let bench = try Self.copy(source)
+            let bench = try source.copy()
             bench.disk.stop(atCall: call)
             do { try Self.settle(bench, sealing: .everything(now: Self.now(1))) } catch {
                 #expect(bench.disk.isStopped)
@@ -191,7 +187,7 @@ import WaybillSystem
 
     @Test func `the same seal writes the same bytes`() throws {
         let (source, _) = try ArchiveProjectionTests.finishedBench(seed: 1)
-        let benches = try (0..<2).map { _ in try Self.copy(source) }
+        let benches = try (0..<2).map { _ in try source.copy() }
         for bench in benches { try Self.settle(bench, sealing: .everything(now: Self.now(1))) }
         #expect(benches[0].disk.tree("/data/archive") == benches[1].disk.tree("/data/archive"))
     }
@@ -254,7 +250,7 @@ import WaybillSystem
         #expect(open.keys.contains { $0.hasSuffix("late-00002.ndjson") })
         for (path, text) in open {
             for suffix in [".ndjson", ".sources"] {
-                let bench = try Self.copy(source)
+                let bench = try source.copy()
                 let damaged = path.dropLast(7) + suffix
                 let whole = try #require(bench.disk.bytes(of: "/data/" + damaged))
                 bench.disk.place("/data/" + damaged, Array(whole.prefix(whole.count / 2)))

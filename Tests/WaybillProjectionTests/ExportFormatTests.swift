@@ -2,12 +2,14 @@ import Testing
 import WaybillArchive
 import WaybillExport
 @testable import WaybillProjection
+import WaybillServerTestSupport
 import WaybillSystem
+import WaybillTestSupport
 
 /// Parts of every provider's shape through errors and crashes: header, separator, footer, entries of binary fields,
 /// drafts of schemas.
 @Suite(.serialized) struct ExportFormatTests {
-    private typealias Export = ExportProjection<CrashFileSystem>
+    private typealias Export = ExportProjection<FaultyFiles>
 
     private static func line(_ number: Int) -> String {
         // One in seven has another type, so that drafts grow.
@@ -36,12 +38,6 @@ import WaybillSystem
         return bench
     }
 
-    private static func copy(_ bench: ProjectionBench) throws -> ProjectionBench {
-        let copy = try ProjectionBench(disk: bench.disk.copy())
-        copy.adopt(bench)
-        return copy
-    }
-
     private static func finish(_ bench: ProjectionBench, _ options: ExportOptions) throws {
         var export = try Export.live(options, data: bench.data)
         var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
@@ -61,7 +57,7 @@ import WaybillSystem
     ) throws {
         let options = ExportOptions(provider: provider)
         let source = try Self.bench(before: count, options)
-        let undisturbed = try Self.copy(source)
+        let undisturbed = try source.copy()
         try Self.finish(undisturbed, options)
         let expected = undisturbed.tree("exports")
         let hasClosed = expected.keys.contains { $0.hasSuffix(".manifest.json") }
@@ -69,7 +65,7 @@ import WaybillSystem
         #expect(expected.keys.count { $0.contains("/schemas/") } == (provider == .snowplow ? 2 : 0))
 
         for seed in 0..<UInt64(12) {
-            let bench = try Self.copy(source)
+            let bench = try source.copy()
             var driver = ProjectionDriver(bench: bench)
             driver.failuresPerMille = seed % 4 == 0 ? 0 : 12
             driver.stepsPerCrash = seed % 4 == 1 ? 0 : 5

@@ -3,11 +3,13 @@ import WaybillArchive
 import WaybillExport
 import WaybillJournal
 @testable import WaybillProjection
+import WaybillServerTestSupport
 import WaybillSystem
+import WaybillTestSupport
 
 /// Options that change between two starts and while an export runs.
 @Suite(.serialized) struct ExportOptionsTests {
-    private typealias Export = ExportProjection<CrashFileSystem>
+    private typealias Export = ExportProjection<FaultyFiles>
 
     private static let folder = "exports/mixpanel/env=prod/date=2026-11-20"
 

@@ -4,7 +4,9 @@ import WaybillExport
 import WaybillJournal
 @testable import WaybillProjection
 import WaybillProtocol
+import WaybillServerTestSupport
 import WaybillSystem
+import WaybillTestSupport
 
 /// Events for Mixpanel, whose parts close at 2000.
 private enum Events {
@@ -23,7 +25,7 @@ private enum Events {
 }
 
 @Suite(.serialized) struct ExportProjectionTests {
-    private typealias Export = ExportProjection<CrashFileSystem>
+    private typealias Export = ExportProjection<FaultyFiles>
 
     private static func export(_ bench: ProjectionBench) throws(FileSystemError) -> Export {
         try ExportProjection.live(ExportOptions(provider: .mixpanel), data: bench.data)
@@ -100,19 +102,13 @@ private enum Events {
     private static let source = Result { try benchBeforeClosing() }
 
     /// The same bench on a copy of its disk.
-    private static func copy(_ bench: ProjectionBench) throws -> ProjectionBench {
-        let copy = try ProjectionBench(disk: bench.disk.copy())
-        copy.adopt(bench)
-        return copy
-    }
-
     @Test func `a crash at any call around closing leaves parts, ids and manifests right`() throws {
         let source = try Self.source.get()
         var call = 1
         var isDone = false
         while !isDone {
             for isKilled in [false, true] {
-                let bench = try Self.copy(source)
+                let bench = try source.copy()
                 bench.disk.stop(atCall: call)
                 do {
                     try Self.finish(bench)
@@ -136,10 +132,10 @@ private enum Events {
 
     @Test func `an error at any call around closing leaves parts, ids and manifests right`() throws {
         let source = try Self.source.get()
-        for fault in [CrashFileSystem.Fault.error(Errno.inputOutput), .half(Errno.noSpace)] {
+        for fault in [FaultyFiles.Fault.error(Errno.inputOutput), .half(Errno.noSpace)] {
             var call = 1
             while true {
-                let bench = try Self.copy(source)
+                let bench = try source.copy()
                 bench.disk.fail(call: call, fault)
                 do {
                     var export = try Self.export(bench)
@@ -182,7 +178,7 @@ private enum Events {
 
     @Test(arguments: 0..<UInt64(40))
     func `errors and crashes change no byte of an export`(seed: UInt64) throws {
-        let bench = try Self.copy(Self.source.get())
+        let bench = try Self.source.get().copy()
         var driver = ProjectionDriver(bench: bench)
         driver.failuresPerMille = seed % 4 == 0 ? 0 : 12
         driver.stepsPerCrash = seed % 4 == 1 ? 0 : 6
@@ -200,7 +196,7 @@ private enum Events {
     }
 
     @Test func `a checkpoint that is lost makes the same export again`() throws {
-        let bench = try Self.copy(Self.source.get())
+        let bench = try Self.source.get().copy()
         try Self.finish(bench)
         let before = bench.tree("exports")
         for name in try bench.disk.list(bench.data.state) { try bench.disk.unlink(Path.join(bench.data.state, name)) }
@@ -209,7 +205,7 @@ private enum Events {
     }
 
     @Test func `an older checkpoint makes the same export again, closed parts included`() throws {
-        let bench = try Self.copy(Self.source.get())
+        let bench = try Self.source.get().copy()
         let state = bench.data.statePath("export-mixpanel")
         let older = try #require(bench.disk.bytes(of: state))
         try Self.finish(bench)
@@ -220,7 +216,7 @@ private enum Events {
     }
 
     @Test func `every event is counted once, however often it was projected`() throws {
-        let bench = try Self.copy(Self.source.get())
+        let bench = try Self.source.get().copy()
         var export = try Self.export(bench)
         var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
         let position = try export.recover().position
@@ -254,7 +250,7 @@ private enum Events {
 
     @Test func `an open part that was cut or taken away is set aside, and the next one begins`() throws {
         for (suffix, isGone) in [(".ndjson", false), (".ids", false), (".ids", true), (".ndjson", true)] {
-            let bench = try Self.copy(Self.source.get())
+            let bench = try Self.source.get().copy()
             try Self.finish(bench)
             let path = "\(Self.partition)/part-00001"
             let before = bench.tree(Self.partition)
@@ -282,7 +278,7 @@ private enum Events {
     }
 
     @Test func `an export without a checkpoint is set aside when the journal cannot make it again`() throws {
-        let bench = try Self.copy(Self.source.get())
+        let bench = try Self.source.get().copy()
         try Self.finish(bench)
         let before = bench.tree("exports")
         for name in try bench.disk.list(bench.data.state) { try bench.disk.unlink(Path.join(bench.data.state, name)) }

@@ -4,11 +4,13 @@ import WaybillExport
 import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
+import WaybillServerTestSupport
 import WaybillSystem
+import WaybillTestSupport
 
 /// Sealed days of an export: each event once, in a part whose manifest the day's manifest repeats.
 @Suite struct ExportSealTests {
-    private typealias Export = ExportProjection<CrashFileSystem>
+    private typealias Export = ExportProjection<FaultyFiles>
 
     private static func line(_ number: Int, day: Int) -> String {
         // Some are refused: Mixpanel takes no event without an id.
@@ -30,12 +32,6 @@ import WaybillSystem
                 return (ProjectionBench.description(batch % 3), Array(lines.joined().utf8))
             })
         return bench
-    }
-
-    private static func copy(_ bench: ProjectionBench) throws -> ProjectionBench {
-        let copy = try ProjectionBench(disk: bench.disk.copy())
-        copy.adopt(bench)
-        return copy
     }
 
     private static func now(_ second: Int64) -> WallTime {
@@ -144,7 +140,7 @@ import WaybillSystem
         try Self.settle(source)
         var call = 1
         while true {
-            let bench = try Self.copy(source)
+            let bench = try source.copy()
             bench.disk.stop(atCall: call)
             do { try Self.settle(bench, sealing: .everything(now: Self.now(1))) } catch {
                 #expect(bench.disk.isStopped)

@@ -4,7 +4,9 @@ import WaybillExport
 import WaybillJournal
 @testable import WaybillProjection
 import WaybillProtocol
+import WaybillServerTestSupport
 import WaybillSystem
+import WaybillTestSupport
 
 /// Which sealed days go, in which order, and that deaths leave no half of one.
 @Suite struct RetentionTests {
@@ -87,13 +89,11 @@ import WaybillSystem
     @Test func `a crash at any call leaves whole days and one record of each that went`() throws {
         let source = try Self.bench()
         let before = Self.folders(source)
-        let whole = try ProjectionBench(disk: source.disk.copy())
-        whole.adopt(source)
+        let whole = try source.copy()
         let deleted = Set(try Self.retire(whole).map(\.path))
         var call = 1
         while true {
-            let bench = try ProjectionBench(disk: source.disk.copy())
-            bench.adopt(source)
+            let bench = try source.copy()
             bench.disk.stop(atCall: call)
             do { _ = try Self.retire(bench) } catch { #expect(bench.disk.isStopped) }
             if !bench.disk.isStopped { break }

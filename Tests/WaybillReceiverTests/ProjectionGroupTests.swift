@@ -8,6 +8,8 @@ import WaybillSystem
 import WaybillTesting
 
 @testable import WaybillReceiver
+import WaybillServerTestSupport
+import WaybillTestSupport
 
 /// What a projection was given, and what it is to refuse.
 private final class Notes {
@@ -81,7 +83,7 @@ private struct GroupBench: ~Copyable {
     let retirement: JournalRetirement
     let settings = LiveSettings(ReceiverConfiguration(dataDirectory: "/data"))
     let positions: [JournalPosition]
-    var group: ProjectionGroup<CrashFileSystem, NotingProjection>
+    var group: ProjectionGroup<FaultyFiles, NotingProjection>
 
     init(_ notes: Notes...) throws {
         let bench = try ProjectionBench()

@@ -8,6 +8,8 @@ import WaybillProtocol
 import WaybillSystem
 
 @testable import WaybillReplay
+import WaybillServerTestSupport
+import WaybillTestSupport
 
 @Suite(.serialized) struct ReplayTests {
     private static func line(_ number: Int, day: Int, app: String = "a") -> String {
@@ -40,12 +42,6 @@ import WaybillSystem
         try projection.checkpoint(at: bench.end)
     }
 
-    private static func copy(_ bench: ProjectionBench) throws -> ProjectionBench {
-        let copy = try ProjectionBench(disk: bench.disk.copy())
-        copy.adopt(bench)
-        return copy
-    }
-
     private static func request() -> Replay.Request {
         Replay.Request(providers: [.mixpanel], now: WallTime(milliseconds: ProjectionBench.noon))
     }
@@ -74,7 +70,7 @@ import WaybillSystem
         _ = try Replayer(dataDirectory: "/data", files: bench.disk, request: named).run()
     }
 
-    private static func replayer(_ bench: ProjectionBench) throws -> Replayer<CrashFileSystem> {
+    private static func replayer(_ bench: ProjectionBench) throws -> Replayer<FaultyFiles> {
         try Replayer(dataDirectory: "/data", files: bench.disk, request: Self.request())
     }
 
@@ -113,7 +109,7 @@ import WaybillSystem
         var isDone = false
         while !isDone {
             for isKilled in [false, true] {
-                let bench = try Self.copy(source)
+                let bench = try source.copy()
                 bench.disk.stop(atCall: call)
                 do {
                     try work(bench)
@@ -153,7 +149,7 @@ import WaybillSystem
     {
         let source = try Self.bench()
         let before = try Self.live(source)
-        let undisturbed = try Self.copy(source)
+        let undisturbed = try source.copy()
         _ = try Self.replayer(undisturbed).run()
         let after = try Self.live(undisturbed)
         try Self.crash(source, stride: 11) { bench in

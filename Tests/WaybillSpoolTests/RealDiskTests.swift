@@ -1,27 +1,13 @@
-import Glibc
 import Testing
 import WaybillSpool
 import WaybillSystem
+import WaybillTestSupport
 
 private let writerID = "0195505e-aaaa-7000-8000-0000000000aa"
 
-/// Runs `body` with a new folder, and clears it away.
-private func withFolder(_ body: (String) throws -> Void) throws {
-    var template = Array("/tmp/waybill-spool-XXXXXX".utf8CString)
-    let isMade = template.withUnsafeMutableBufferPointer { mkdtemp($0.baseAddress!) != nil }  // Not empty.
-    try #require(isMade)
-    let path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    defer {
-        let files = POSIXFileSystem()
-        for name in (try? files.list("\(path)/spool")) ?? [] { try? files.unlink("\(path)/spool/\(name)") }
-        try? files.removeDirectory("\(path)/spool")
-        try? files.removeDirectory(path)
-    }
-    try body("\(path)/spool")
-}
-
 @Test func `on a real disk a segment is complete when its lock is free and not before`() throws {
-    try withFolder { folder in
+    try withFolder { parent in
+        let folder = Path.join(parent, "spool")
         let files = POSIXFileSystem()
         let path = "\(folder)/\(writerID)-00000000000000000001.ndjson"
         do {

@@ -1,7 +1,7 @@
 import Testing
 import WaybillSpool
 import WaybillSystem
-import WaybillTesting
+import WaybillTestSupport
 
 private let writerID = "0195505e-aaaa-7000-8000-0000000000aa"
 
@@ -30,14 +30,14 @@ func `any other name is none`(name: String) {
 }
 
 @Test func `the segments of a folder come sorted and alone`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     try disk.createDirectory("/spool")
     let other = "0195505e-aaaa-7000-8000-0000000000ab"
     let names = [(other, 1), (writerID, 10), (writerID, 9)].map {
         SegmentName(writer: $0.0, firstSequence: UInt64($0.1))
     }
-    for name in names { disk.put("/spool/\(name)", []) }
-    disk.put("/spool/install.json", [])
+    for name in names { disk.place("/spool/\(name)", []) }
+    disk.place("/spool/install.json", [])
     #expect(try SpoolReader.segments(in: "/spool", on: disk) == [names[2], names[1], names[0]])
 }
 
@@ -47,8 +47,8 @@ func `any other name is none`(name: String) {
     (String(repeating: "x", count: 65_536) + "\n", 0), ("\n" + String(repeating: "x", count: 65_536), 65_536),
 ])
 func `a torn tail is what follows the last line end`(text: String, byteCount: Int) throws {
-    let disk = FaultyFileSystem()
-    disk.put("/file", Array(text.utf8))
+    let disk = FaultyFiles()
+    disk.place("/file", Array(text.utf8))
     let file = try disk.open("/file", .read)
     #expect(try SpoolReader.tornByteCount(of: file, byteCount: text.utf8.count, on: disk) == byteCount)
 }

@@ -1,10 +1,10 @@
 import Testing
 import WaybillSpool
 import WaybillSystem
-import WaybillTesting
+import WaybillTestSupport
 
 private let writerID = "0195505e-aaaa-7000-8000-0000000000aa"
-private typealias Fault = FaultyFileSystem.Fault
+private typealias Fault = FaultyFiles.Fault
 
 /// The payload of line `index`: lengths that fill segments of 200 bytes unevenly.
 private func payload(_ index: Int) -> String {
@@ -26,10 +26,10 @@ extension SpoolWriter {
 }
 
 /// The whole lines of every segment, in the order of the names, and what is torn.
-private func spooledLines(on disk: FaultyFileSystem) -> [String] {
+private func spooledLines(on disk: FaultyFiles) -> [String] {
     var lines: [String] = []
-    for name in disk.names("/spool") where SegmentName(parsing: name) != nil {
-        let text = String(decoding: disk.bytes("/spool/\(name)") ?? [], as: UTF8.self)
+    for name in disk.names(in: "/spool") where SegmentName(parsing: name) != nil {
+        let text = String(decoding: disk.bytes(of: "/spool/\(name)") ?? [], as: UTF8.self)
         let parts = text.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
         if let first = parts.first {
             #expect(first.hasPrefix("\(SegmentName(parsing: name)?.firstSequence ?? 0):"))
@@ -40,7 +40,7 @@ private func spooledLines(on disk: FaultyFileSystem) -> [String] {
 }
 
 /// Appends 40 lines, each once; returns those that were reported stored.
-private func appendAll(on disk: FaultyFileSystem) -> (stored: [String], failures: [FileSystemError]) {
+private func appendAll(on disk: FaultyFiles) -> (stored: [String], failures: [FileSystemError]) {
     var stored: [String] = []
     var failures: [FileSystemError] = []
     do throws(FileSystemError) {
@@ -60,43 +60,43 @@ private func appendAll(on disk: FaultyFileSystem) -> (stored: [String], failures
 }
 
 @Test func `lines go whole into segments named by their first sequence`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let (stored, failures) = appendAll(on: disk)
     #expect(failures == [])
     #expect(stored.count == 40)
     #expect(spooledLines(on: disk) == stored)
-    #expect(disk.names("/spool").count > 10)
-    for name in disk.names("/spool") {
-        #expect((disk.bytes("/spool/\(name)") ?? []).count <= 200)
+    #expect(disk.names(in: "/spool").count > 10)
+    for name in disk.names(in: "/spool") {
+        #expect((disk.bytes(of: "/spool/\(name)") ?? []).count <= 200)
     }
-    #expect(disk.openCount == 0)
+    #expect(disk.memory.openDescriptorCount == 0)
 }
 
 @Test(arguments: [
-    Fault.half, .error(Errno.noSpace), .error(Errno.inputOutput),
+    Fault.short, .error(Errno.noSpace), .error(Errno.inputOutput),
     .short(thenError: Errno.noSpace), .short(thenError: Errno.inputOutput),
-    .dirty(Errno.inputOutput),
+    .half(Errno.inputOutput),
 ])
 private func `a fault at any one call loses no stored line and doubles none`(fault: Fault) {
     let callCount = {
-        let disk = FaultyFileSystem()
+        let disk = FaultyFiles()
         _ = appendAll(on: disk)
         return disk.callCount
     }()
     for faulty in 0..<callCount {
-        let disk = FaultyFileSystem()
-        disk.setFaults { $0 == faulty ? fault : nil }
+        let disk = FaultyFiles()
+        disk.setFaults { $0.number == faulty ? fault : nil }
         let (stored, failures) = appendAll(on: disk)
         #expect(spooledLines(on: disk) == stored, "\(fault) at call \(faulty)")
         #expect(stored.count + failures.count == 40 || failures.isEmpty, "\(fault) at call \(faulty)")
         #expect(stored.count >= 39, "\(fault) at call \(faulty)")
-        #expect(disk.openCount == 0, "\(fault) at call \(faulty)")
+        #expect(disk.memory.openDescriptorCount == 0, "\(fault) at call \(faulty)")
     }
 }
 
 @Test(arguments: 0..<UInt64(300))
 func `a disk that fails at random keeps exactly what was reported stored`(seed: UInt64) {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     var generator = SeededGenerator(seed: seed)
     let rate = [2, 4, 10, 30][Int(seed % 4)]
     disk.setFaults { _ in
@@ -106,24 +106,24 @@ func `a disk that fails at random keeps exactly what was reported stored`(seed: 
         case 1: return .error(Errno.inputOutput)
         case 2: return .short(thenError: Errno.noSpace)
         case 3: return .short(thenError: Errno.inputOutput)
-        case 4: return .half
-        default: return .dirty(Errno.inputOutput)
+        case 4: return .short
+        default: return .half(Errno.inputOutput)
         }
     }
     let (stored, _) = appendAll(on: disk)
     #expect(spooledLines(on: disk) == stored)
 }
 
-@Test(arguments: [Fault.dirty(Errno.inputOutput), .short(thenError: Errno.inputOutput), .half])
+@Test(arguments: [Fault.half(Errno.inputOutput), .short(thenError: Errno.inputOutput), .short])
 private func `of lines that are written at once, those that a failed write left whole are stored`(
     fault: Fault
 ) throws {
     for faulty in 0..<24 {
-        let disk = FaultyFileSystem()
+        let disk = FaultyFiles()
         var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk, segmentByteCountMax: 400)
         let first = try spool.appendLine("first")
         let before = disk.callCount
-        disk.setFaults { $0 == before + faulty ? fault : nil }
+        disk.setFaults { $0.number == before + faulty ? fault : nil }
         let lines = (0..<20).map { "\($0 + 2):\(payload($0))\n" }
         var rest = lines
         for _ in 0..<2 where !rest.isEmpty {
@@ -139,27 +139,27 @@ private func `of lines that are written at once, those that a failed write left 
 }
 
 @Test func `a line that tore goes whole to the next segment and the torn bytes stay`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     _ = try spool.appendLine("one")
     let before = disk.callCount
-    disk.setFaults { $0 == before ? .short(thenError: Errno.inputOutput) : nil }
+    disk.setFaults { $0.number == before ? .short(thenError: Errno.inputOutput) : nil }
     _ = try spool.appendLine("twotwo")
     disk.clearFaults()
     _ = try spool.appendLine("three")
     #expect(
-        disk.names("/spool") == [
+        disk.names(in: "/spool") == [
             "\(writerID)-00000000000000000001.ndjson", "\(writerID)-00000000000000000002.ndjson",
         ])
-    #expect(disk.bytes("/spool/\(writerID)-00000000000000000001.ndjson") == Array("1:one\n2:tw".utf8))
-    #expect(disk.bytes("/spool/\(writerID)-00000000000000000002.ndjson") == Array("2:twotwo\n3:three\n".utf8))
+    #expect(disk.bytes(of: "/spool/\(writerID)-00000000000000000001.ndjson") == Array("1:one\n2:tw".utf8))
+    #expect(disk.bytes(of: "/spool/\(writerID)-00000000000000000002.ndjson") == Array("2:twotwo\n3:three\n".utf8))
     #expect(spool.tornLineCount == 1)
 }
 
 /// Of several lines written together, a failed write may have stored whole ones.
 @Test(arguments: [[], ["one"], ["one", "two"]], [1, 2, 3, 5, 8])
 func `lines of a write that failed are stored once, whatever of it the file has`(before: [String], count: Int) throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     var expected: [String] = []
     for payload in before { expected.append(try spool.appendLine(payload)) }
@@ -168,7 +168,7 @@ func `lines of a write that failed are stored once, whatever of it the file has`
     let byteCounts = lines.map(\.utf8.count)
     // Three calls make a segment.
     let faulty = disk.callCount + (before.isEmpty ? 3 : 0)
-    disk.setFaults { $0 == faulty ? .dirty(Errno.inputOutput) : nil }
+    disk.setFaults { $0.number == faulty ? .half(Errno.inputOutput) : nil }
     let result = Array(lines.joined().utf8).withUnsafeBytes { bytes in
         byteCounts.withUnsafeBufferPointer { spool.append(lines: bytes, byteCounts: $0) }
     }
@@ -179,22 +179,22 @@ func `lines of a write that failed are stored once, whatever of it the file has`
 }
 
 @Test func `a segment whose first line tore is emptied under its lock and used again`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     let path = "/spool/\(writerID)-00000000000000000001.ndjson"
     let named = disk.callCount + 3  // Opened, locked, renamed.
-    disk.setFaults { $0 >= named ? .dirty(Errno.inputOutput) : nil }
+    disk.setFaults { $0.number >= named ? .half(Errno.inputOutput) : nil }
     #expect(throws: FileSystemError.self) { try spool.appendLine("first") }
-    #expect(disk.bytes(path) == Array("1:fi".utf8))
+    #expect(disk.bytes(of: path) == Array("1:fi".utf8))
     #expect(disk.isLocked(path))
     disk.clearFaults()
     _ = try spool.appendLine("first")
-    #expect(disk.bytes(path) == Array("1:first\n".utf8))
+    #expect(disk.bytes(of: path) == Array("1:first\n".utf8))
     #expect(spool.nextSequence == 2)
 }
 
 @Test func `a full disk is reported and work goes on by itself`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     _ = try spool.appendLine("one")
     disk.setFaults { _ in .error(Errno.noSpace) }
@@ -204,11 +204,11 @@ func `lines of a write that failed are stored once, whatever of it the file has`
     disk.clearFaults()
     _ = try spool.appendLine("two")
     #expect(spooledLines(on: disk) == ["1:one\n", "2:two\n"])
-    #expect(disk.names("/spool").count == 1)
+    #expect(disk.names(in: "/spool").count == 1)
 }
 
 @Test func `a segment is locked under its name as long as it is open`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let path = "/spool/\(writerID)-00000000000000000001.ndjson"
     do {
         var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
@@ -219,15 +219,15 @@ func `lines of a write that failed are stored once, whatever of it the file has`
 }
 
 @Test func `a flush makes every segment since the last one durable`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk, segmentByteCountMax: 20)
     for _ in 0..<5 { _ = try spool.appendLine("0123456789") }
     let flush = spool.flush
     try flush.perform(on: disk)
     spool.flushed(flush)
-    let paths = disk.names("/spool").map { "/spool/\($0)" }
+    let paths = disk.names(in: "/spool").map { "/spool/\($0)" }
     #expect(paths.count == 5)
-    #expect(paths.map(disk.durableByteCount) == [13, 13, 13, 13, 13])
+    #expect(paths.map(disk.durableByteCount(of:)) == [13, 13, 13, 13, 13])
     _ = try spool.appendLine("0123456789")
     let calls = disk.callCount
     let next = spool.flush
@@ -237,18 +237,18 @@ func `lines of a write that failed are stored once, whatever of it the file has`
 }
 
 @Test func `a segment's name is made durable once`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk, segmentByteCountMax: 40)
     // The list, each segment opened and synchronized, the folder; later only the segment.
     for callCount in [1 + 2 + 1, 2, 2, 1 + 2 * 2 + 1, 2, 2, 1 + 2 * 2 + 1] {
         _ = try spool.appendLine("0123456789")
         #expect(try flushCallCount(&spool, disk) == callCount)
     }
-    #expect(disk.names("/spool").map { "/spool/\($0)" }.map(disk.durableByteCount) == [39, 39, 13])
+    #expect(disk.names(in: "/spool").map { "/spool/\($0)" }.map(disk.durableByteCount(of:)) == [39, 39, 13])
 }
 
 @Test func `a segment that begins where a closed one was flushed has its name made durable`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     _ = try spool.appendLine("one")
     #expect(try flushCallCount(&spool, disk) == 1 + 2 + 1)
@@ -260,7 +260,7 @@ func `lines of a write that failed are stored once, whatever of it the file has`
 }
 
 private func flushCallCount(
-    _ spool: inout SpoolWriter<FaultyFileSystem>, _ disk: FaultyFileSystem
+    _ spool: inout SpoolWriter<FaultyFiles>, _ disk: FaultyFiles
 ) throws -> Int {
     let flush = spool.flush
     let before = disk.callCount
@@ -270,25 +270,25 @@ private func flushCallCount(
 }
 
 @Test func `after a failed flush the lines go to a new segment`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     _ = try spool.appendLine("one")
     let flush = spool.flush
     // The list, the segment's opening, its sync, the folder.
     for failing in 0...3 {
         let call = disk.callCount + failing
-        disk.setFaults { $0 == call ? .error(Errno.inputOutput) : nil }
+        disk.setFaults { $0.number == call ? .error(Errno.inputOutput) : nil }
         #expect(throws: SpoolFlushFailure.self) { try flush.perform(on: disk) }
     }
     disk.clearFaults()
     let failure = try #require(flushFailure(flush, disk, at: 2))
     spool.flushFailed(flush, failure)
     _ = try spool.appendLine("two")
-    #expect(disk.names("/spool").count == 2)
+    #expect(disk.names(in: "/spool").count == 2)
 }
 
 @Test func `a segment whose sync failed is not durable by another sync, and in the way until it is gone`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     _ = try spool.appendLine("one")
     let first = spool.flush
@@ -300,19 +300,19 @@ private func flushCallCount(
         #expect(failure.error.description.contains("-00000000000000000001.ndjson"))
         spool.flushFailed(flush, failure)
     }
-    let paths = disk.names("/spool").map { "/spool/\($0)" }
+    let paths = disk.names(in: "/spool").map { "/spool/\($0)" }
     // The other lines are, and no flush begins another segment.
-    #expect(paths.map(disk.durableByteCount) == [0, 6])
+    #expect(paths.map(disk.durableByteCount(of:)) == [0, 6])
     try disk.unlink(paths[0])
     _ = try spool.appendLine("six")
     for callCount in [3, 2] { #expect(try flushCallCount(&spool, disk) == callCount) }
-    #expect(disk.names("/spool").count == 1)
+    #expect(disk.names(in: "/spool").count == 1)
 }
 
 /// Why a flush fails when its n-th call does; `nil` when it does not.
-private func flushFailure(_ flush: SpoolFlush, _ disk: FaultyFileSystem, at failing: Int?) -> SpoolFlushFailure? {
+private func flushFailure(_ flush: SpoolFlush, _ disk: FaultyFiles, at failing: Int?) -> SpoolFlushFailure? {
     let before = disk.callCount
-    disk.setFaults { failing == $0 - before ? .error(Errno.inputOutput) : nil }
+    disk.setFaults { failing == $0.number - before ? .error(Errno.inputOutput) : nil }
     defer { disk.clearFaults() }
     do throws(SpoolFlushFailure) {
         try flush.perform(on: disk)
@@ -323,17 +323,17 @@ private func flushFailure(_ flush: SpoolFlush, _ disk: FaultyFileSystem, at fail
 }
 
 @Test func `a folder that was cleared away is made again`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/a/b/spool", writer: writerID, on: disk)
     try disk.removeDirectory("/a/b/spool")
     try disk.removeDirectory("/a/b")
     _ = try spool.appendLine("one")
-    #expect(disk.bytes("/a/b/spool/\(writerID)-00000000000000000001.ndjson") == Array("1:one\n".utf8))
+    #expect(disk.bytes(of: "/a/b/spool/\(writerID)-00000000000000000001.ndjson") == Array("1:one\n".utf8))
 }
 
 @Test func `a spool path that is a file is refused with what to do`() {
-    let disk = FaultyFileSystem()
-    disk.put("/spool", [1])
+    let disk = FaultyFiles()
+    disk.place("/spool", [1])
     let error = #expect(throws: FileSystemError.self) {
         _ = try SpoolWriter(directory: "/spool", writer: writerID, on: disk).nextSequence
     }
@@ -342,13 +342,13 @@ private func flushFailure(_ flush: SpoolFlush, _ disk: FaultyFileSystem, at fail
 }
 
 @Test func `a folder that may not be read is refused and a full disk is not`() throws {
-    let denied = FaultyFileSystem()
+    let denied = FaultyFiles()
     denied.setFaults { _ in .error(13) }
     let error = #expect(throws: FileSystemError.self) {
         _ = try SpoolWriter(directory: "/spool", writer: writerID, on: denied).nextSequence
     }
     #expect(error?.code == .permission)
-    let full = FaultyFileSystem()
+    let full = FaultyFiles()
     full.setFaults { _ in .error(Errno.noSpace) }
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: full)
     full.clearFaults()
@@ -358,7 +358,7 @@ private func flushFailure(_ flush: SpoolFlush, _ disk: FaultyFileSystem, at fail
 
 @Test(arguments: ["", ".new", ".evicted", ".purged"])
 func `a writer says whether its folder had segments or what is left of some`(suffix: String) throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     for name in ["install.json", "install.lock", "0195505e.ndjson", "\(writerID).ndjson"] {
         try disk.createDirectory("/spool")
         disk.close(try disk.open("/spool/\(name)", .append))

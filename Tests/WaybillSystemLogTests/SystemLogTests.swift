@@ -4,6 +4,7 @@ import Testing
 import Waybill
 import WaybillSystem
 import WaybillSystemLog
+import WaybillTestSupport
 
 /// Keeps what it sees.
 private final class Witness: EventObserver {

@@ -1,5 +1,6 @@
 import Testing
 import WaybillSystem
+import WaybillTestSupport
 
 /// The helpers of the seam on the operating system's files, in a folder that is gone when the test is.
 private final class Folder {
@@ -63,7 +64,7 @@ private final class Folder {
 
     @Test func `short writes are gone on with`() throws {
         for call in 1...4 {
-            let disk = CrashFileSystem()
+            let disk = FaultyFiles()
             let file = try disk.open("/file", .append)
             for next in 0..<call { disk.fail(call: 1 + next, .short) }
             let bytes = Array("the quick brown fox".utf8)
@@ -111,7 +112,7 @@ private final class Folder {
     @Test func `a replaced file holds the old bytes or the new ones after a crash at any call`() throws {
         for call in 1...6 {
             for seed in 0..<20 {
-                let disk = CrashFileSystem()
+                let disk = FaultyFiles()
                 try disk.replace("/file", with: Array("old bytes".utf8))
                 disk.stop(atCall: call)
                 do { try disk.replace("/file", with: Array("new".utf8)) } catch { #expect(disk.isStopped) }
@@ -140,7 +141,7 @@ private final class Folder {
     @Test func `a folder that a process died in making is durable once it is made again`() throws {
         for call in 1...8 {
             for seed in 0..<20 {
-                let disk = CrashFileSystem()
+                let disk = FaultyFiles()
                 disk.stop(atCall: call)
                 do { try disk.createDirectories("/a/b") } catch { #expect(disk.isStopped) }
                 disk.kill()

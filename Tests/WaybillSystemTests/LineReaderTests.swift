@@ -1,10 +1,11 @@
 import Testing
+import WaybillTestSupport
 
 @testable import WaybillSystem
 
 @Suite struct LineReaderTests {
-    private static func disk(_ text: String) -> CrashFileSystem {
-        let disk = CrashFileSystem()
+    private static func disk(_ text: String) -> MemoryDisk {
+        let disk = MemoryDisk()
         disk.place("/lines", Array(text.utf8))
         return disk
     }

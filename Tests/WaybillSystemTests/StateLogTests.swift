@@ -1,9 +1,10 @@
 import Testing
 import WaybillSystem
+import WaybillTestSupport
 
 /// A log in `/state/x.state`, on a disk that can be crashed.
 @Suite struct StateLogTests {
-    private let disk = CrashFileSystem()
+    private let disk = FaultyFiles()
     private let path = "/state/x.state"
 
     init() throws {
@@ -17,7 +18,7 @@ import WaybillSystem
     }
 
     private func rewrite(
-        _ log: inout StateLog<CrashFileSystem>, _ parts: [StateLines]
+        _ log: inout StateLog<FaultyFiles>, _ parts: [StateLines]
     ) throws(FileSystemError) {
         var rewrite = try log.beginRewrite()
         for part in parts { try log.write(part, to: &rewrite) }
@@ -47,7 +48,7 @@ import WaybillSystem
         var failedCount = 0
         for call in 1...12 {
             for seed in 0..<UInt64(8) {
-                let disk = CrashFileSystem()
+                let disk = FaultyFiles()
                 try disk.createDirectories("/state")
                 var log = try StateLog(path: self.path, files: disk)
                 try self.rewrite(&log, [self.lines(["a": "old"])])

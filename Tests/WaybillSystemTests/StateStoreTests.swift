@@ -1,9 +1,10 @@
 import Testing
 import WaybillSystem
+import WaybillTestSupport
 
 /// A state in `/state/x.state` on a disk that can be crashed, beside a dictionary that says what must be in it.
 private final class Bench {
-    let disk = CrashFileSystem()
+    let disk = FaultyFiles()
     let path = "/state/x.state"
     /// Every state that was committed, the empty one first.
     var history: [[String: String]] = [[:]]
@@ -16,11 +17,11 @@ private final class Bench {
         try self.disk.createDirectories("/state")
     }
 
-    func open() throws -> StateStore<CrashFileSystem> {
+    func open() throws -> StateStore<FaultyFiles> {
         try StateStore(path: self.path, files: self.disk)
     }
 
-    func commit(_ changes: [String: String?], to store: inout StateStore<CrashFileSystem>) throws {
+    func commit(_ changes: [String: String?], to store: inout StateStore<FaultyFiles>) throws {
         var next = self.model
         for (key, value) in changes { next[key] = value }
         do throws(FileSystemError) {
@@ -38,7 +39,7 @@ private final class Bench {
     /// Opens what a crash left, which is the last state committed or one that was being committed, and settles on it.
     ///
     /// - Parameter seed: also cuts the power somewhere in the middle of that.
-    func recover(crashing seed: UInt64? = nil) throws -> StateStore<CrashFileSystem> {
+    func recover(crashing seed: UInt64? = nil) throws -> StateStore<FaultyFiles> {
         if let seed {
             self.disk.stop(atCall: Int(seed % 16) + 1)
             do {
@@ -156,7 +157,7 @@ private final class Bench {
     }
 
     @Test func `a commit that fails anywhere leaves the entries, and the next one holds`() throws {
-        let faults: [CrashFileSystem.Fault] = [
+        let faults: [FaultyFiles.Fault] = [
             .error(Errno.inputOutput), .half(Errno.noSpace), .half(Errno.inputOutput),
         ]
         // 0 begins a file, 1 appends, 2 rewrites a log that has grown too long for what it holds.
@@ -170,7 +171,7 @@ private final class Bench {
     }
 
     /// - Returns: whether the fault struck.
-    private func failCommit(scenario: Int, call: Int, _ fault: CrashFileSystem.Fault) throws -> Bool {
+    private func failCommit(scenario: Int, call: Int, _ fault: FaultyFiles.Fault) throws -> Bool {
         var hasFailed = false
         for seed in 0..<UInt64(8) {
             hasFailed = try self.failCommit(scenario: scenario, call: call, fault, crash: seed)
@@ -179,7 +180,7 @@ private final class Bench {
     }
 
     private func failCommit(
-        scenario: Int, call: Int, _ fault: CrashFileSystem.Fault, crash seed: UInt64
+        scenario: Int, call: Int, _ fault: FaultyFiles.Fault, crash seed: UInt64
     ) throws -> Bool {
         let bench = try Bench()
         var store = try bench.open()
@@ -294,6 +295,6 @@ private final class Bench {
                 do { try bench.commit(["a": "\(round)"], to: &store) } catch { #expect(store.entries == bench.model) }
             }
         }
-        #expect(bench.disk.openDescriptorCount == 0)
+        #expect(bench.disk.memory.openDescriptorCount == 0)
     }
 }

@@ -56,43 +56,7 @@ import WaybillSystem
     }
 }
 
-@Suite struct CrashFileSystemTests {
-    @Test func `what is not synced may be lost, what is synced is not`() throws {
-        var sizes: Set<Int> = []
-        var namesLost = 0
-        for seed in 0..<UInt64(200) {
-            let disk = CrashFileSystem()
-            let kept = try disk.open("/kept", .append)
-            try disk.writeAll(kept, Array("durable".utf8))
-            try disk.synchronize(kept)
-            try disk.synchronizeDirectory("/")
-            try disk.writeAll(kept, Array(" and more".utf8))
-            let other = try disk.open("/other", .append)
-            try disk.writeAll(other, [1, 2, 3])
-            try disk.synchronize(other)
-            disk.crash(seed: seed)
-            let bytes = try #require(disk.bytes(of: "/kept"))
-            #expect(bytes.starts(with: "durable".utf8))
-            sizes.insert(bytes.count)
-            if disk.bytes(of: "/other") == nil { namesLost += 1 }
-        }
-        #expect(sizes.count > 5 && (50..<150).contains(namesLost))
-    }
-
-    @Test func `after a failed sync the bytes are readable, and lost in the crash`() throws {
-        let disk = CrashFileSystem()
-        let file = try disk.open("/file", .append)
-        try disk.synchronizeDirectory("/")
-        try disk.writeAll(file, [1, 2, 3])
-        disk.fail(call: 1, .error(Errno.inputOutput))
-        #expect(throws: FileSystemError.self) { try disk.synchronize(file) }
-        #expect(disk.hasDroppedPages)
-        try disk.synchronize(file)
-        #expect(disk.bytes(of: "/file") == [1, 2, 3])
-        disk.crash(seed: 1)
-        #expect(disk.bytes(of: "/file") == [0, 0, 0])
-    }
-
+@Suite struct ThreadTests {
     @Test func `a thread knows its own name and no other`() {
         let names = Monitor<[Bool]>([])
         let worker = Worker(name: "fifteen-letters") {

@@ -1,5 +1,6 @@
 import Testing
 import WaybillTail
+import WaybillTestSupport
 
 struct GlobPatternTests {
     @Test(arguments: [
@@ -21,7 +22,7 @@ struct GlobPatternTests {
         let pattern = GlobPattern(GlobPattern.quoted("/sp[a]ol*/x?") + "/*.ndjson")
         #expect(pattern.matches("/sp[a]ol*/x?/1.ndjson"))
         #expect(!pattern.matches("/spaolb/xy/1.ndjson"))
-        let files = MemoryFileSystem()
+        let files = FaultyFiles()
         for directory in ["/sp[a]ol*", "/sp[a]ol*/x?", "/spaolb", "/spaolb/xy"] { files.makeDirectory(directory) }
         for path in ["/sp[a]ol*/x?/1.ndjson", "/spaolb/xy/2.ndjson"] { files.append(path, "x") }
         var expansion = GlobPattern.Expansion()
@@ -31,7 +32,7 @@ struct GlobPatternTests {
 
     @Test
     func `an expansion lists the matches and the directories in which more can appear`() {
-        let files = MemoryFileSystem()
+        let files = FaultyFiles()
         for directory in ["/var", "/var/a", "/var/b", "/var/c", "/var/a/log", "/var/b/log"] {
             files.makeDirectory(directory)
         }

@@ -2,6 +2,7 @@ import Testing
 import WaybillProtocol
 import WaybillSystem
 import WaybillTail
+import WaybillTestSupport
 
 /// An agent without a network: a tail, and a receiver that keeps what it is sent, by stream.
 final class TailBench<Files: FileSystem> {
@@ -226,5 +227,38 @@ final class TailBench<Files: FileSystem> {
     /// What the receiver holds, stream by stream, in the order in which they were opened.
     var texts: [String] {
         self.order.compactMap { self.received[$0] }.map { String(decoding: $0, as: UTF8.self) }
+    }
+}
+
+/// What other programs do to files.
+extension FaultyFiles {
+    func exists(_ path: String) -> Bool { self.inode(of: path) != nil }
+
+    func inode(of path: String) -> UInt64? { self.memory.node(at: path)?.number }
+
+    /// Appends, creating the file; the kernel has written back by then, so that the inode may be a used one.
+    func append(_ path: String, _ bytes: some Sequence<UInt8>) {
+        if !self.exists(path) { self.memory.writeBack() }
+        self.place(path, (self.bytes(of: path) ?? []) + bytes)
+    }
+
+    func append(_ path: String, _ text: String) { self.append(path, text.utf8) }
+
+    /// Replaces a file's bytes in place.
+    func rewrite(_ path: String, _ text: String) { self.place(path, Array(text.utf8)) }
+
+    func remove(_ path: String) { self.change { disk throws(FileSystemError) in try disk.unlink(path) } }
+
+    func move(_ path: String, _ newPath: String) {
+        self.change { disk throws(FileSystemError) in try disk.rename(path, to: newPath) }
+    }
+
+    func makeDirectory(_ path: String) {
+        self.change { disk throws(FileSystemError) in try disk.createDirectories(path) }
+    }
+
+    /// Does nothing where nothing is.
+    private func change(_ body: (MemoryDisk) throws(FileSystemError) -> Void) {
+        do throws(FileSystemError) { try body(self.memory) } catch {}
     }
 }

@@ -1,6 +1,7 @@
 import Testing
 import WaybillSystem
 import WaybillTail
+import WaybillTestSupport
 
 /// Every file call fails in turn, once; nothing is lost, repeated or deleted too early.
 struct TailFaultTests {
@@ -8,7 +9,7 @@ struct TailFaultTests {
 
     /// Lives through everything; returns whether it came to the failing call.
     private func live(failingCall: Int) throws -> Bool {
-        let files = MemoryFileSystem()
+        let files = FaultyFiles()
         var limits = TailLimits()
         limits.lineByteCountMax = 20
         let bench = try TailBench(files, limits: limits)
@@ -19,7 +20,7 @@ struct TailFaultTests {
                 #expect(error.code == .diskError)
             }
         }
-        files.failCall(failingCall)
+        files.fail(call: failingCall, .error(Errno.inputOutput))
         files.append("/log/a.log", "one\ntw")
         files.append("/spool/\(Self.segment).ndjson", "event\nevent 2\nto")
         bench.run()
@@ -37,8 +38,8 @@ struct TailFaultTests {
         files.remove("/log/a.log")
         bench.settle()
         try checkpoint()
-        let hasFailed = files.hasFailed
-        files.failCall(.max)
+        let hasFailed = files.faultCount > 0
+        files.clearFaults()
         bench.settle()
         bench.settle()
         let long = String(repeating: "\0", count: 37)
@@ -52,7 +53,7 @@ struct TailFaultTests {
         #expect(bench.withTail { $0.fileCount } == 0, "call \(failingCall)")
         try bench.checkpoint()
         bench.kill()
-        #expect(files.openDescriptorCount == 0)
+        #expect(files.memory.openDescriptorCount == 0)
         return hasFailed
     }
 

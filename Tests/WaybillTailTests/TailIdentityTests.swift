@@ -1,6 +1,7 @@
 import Testing
 import WaybillSystem
 import WaybillTail
+import WaybillTestSupport
 
 struct TailIdentityTests {
     @Test(arguments: [true, false], ["a\n", "uno\n", "one\n", "another line\nand more\n"])
@@ -8,7 +9,7 @@ struct TailIdentityTests {
         // Without births a file that begins alike and is not shorter cannot be told apart after a restart.
         guard hasBirths || !text.hasPrefix("one\n") else { return }
         for isStopped in [true, false] {
-            let files = MemoryFileSystem(hasBirths: hasBirths)
+            let files = FaultyFiles(MemoryDisk(hasBirths: hasBirths))
             let bench = try TailBench(files)
             files.append("/log/a.log", "one\n")
             let inode = files.inode(of: "/log/a.log")
@@ -34,7 +35,7 @@ struct TailIdentityTests {
 
     @Test(arguments: [true, false])
     func `a segment in a log's inode, and a log in a segment's, are files of their own`(hasBirths: Bool) throws {
-        let files = MemoryFileSystem(hasBirths: hasBirths)
+        let files = FaultyFiles(MemoryDisk(hasBirths: hasBirths))
         var limits = TailLimits()
         limits.openFileCountMax = 1
         let bench = try TailBench(files, limits: limits)
@@ -63,16 +64,16 @@ struct TailIdentityTests {
     func `a segment in a shipped segment's inode is shipped before it is deleted`(
         hasBirths: Bool, text: String
     ) throws {
-        let files = MemoryFileSystem(hasBirths: hasBirths)
+        let files = FaultyFiles(MemoryDisk(hasBirths: hasBirths))
         let bench = try TailBench(files)
         let ids = (1...2).map { "019550fc-0000-7000-8000-00000000000\($0)-00000000000000000001" }
         let paths = ids.map { "/spool/\($0).ndjson" }
         files.append(paths[0], "three\n")
         let inode = files.inode(of: paths[0])
-        files.fail("unlink", paths[0], 5)
+        files.fail(.unlink, of: paths[0], .error(5))
         bench.settle()
         #expect(files.exists(paths[0]))
-        #expect(files.openDescriptorCount == 0)
+        #expect(files.memory.openDescriptorCount == 0)
         // Somebody else deletes it, and the next segment gets its inode.
         files.remove(paths[0])
         files.append(paths[1], text)
@@ -88,7 +89,7 @@ struct TailIdentityTests {
 
     @Test
     func `a thousand files with one head are a thousand streams`() throws {
-        let files = MemoryFileSystem()
+        let files = FaultyFiles()
         var limits = TailLimits()
         limits.openFileCountMax = 16
         let bench = try TailBench(files, limits: limits)
@@ -96,12 +97,12 @@ struct TailIdentityTests {
         for number in 0..<1000 { files.append("/log/\(number).log", head + "\(number)\n") }
         bench.run()
         #expect(bench.texts.sorted() == (0..<1000).map { head + "\($0)\n" }.sorted())
-        #expect(files.openDescriptorCount <= 16)
+        #expect(files.memory.openDescriptorCount <= 16)
     }
 
     @Test(arguments: [0, 1, 1023, 1024, 4095, 4096, 4097])
     func `files of any size arrive whole`(byteCount: Int) throws {
-        let files = MemoryFileSystem()
+        let files = FaultyFiles()
         let bench = try TailBench(files)
         let text = byteCount == 0 ? "" : String(repeating: "x", count: byteCount - 1) + "\n"
         files.append("/log/a.log", text)
@@ -114,31 +115,31 @@ struct TailIdentityTests {
 
     @Test
     func `a restart with the registry opens no idle file`() throws {
-        let files = MemoryFileSystem()
+        let files = FaultyFiles()
         let bench = try TailBench(files)
         for number in 0..<100 { files.append("/log/\(number).log", "\(number)\n") }
         bench.run()
         try bench.checkpoint()
         try bench.restart()
-        let openCount = files.openCount
+        let openCount = files.memory.openedCount
         bench.scan()
-        #expect(files.openCount == openCount)
+        #expect(files.memory.openedCount == openCount)
         #expect(bench.ship() == 0)
         files.append("/log/7.log", "news\n")
         bench.run()
         #expect(bench.received[bench.order[7]] != nil)
         #expect(bench.texts.filter { $0.hasSuffix("news\n") } == ["7\nnews\n"])
-        #expect(files.openCount == openCount + 1)
+        #expect(files.memory.openedCount == openCount + 1)
     }
 
     @Test
     func `devices that are numbered anew at a restart do not repeat a line`() throws {
-        let files = MemoryFileSystem()
+        let files = FaultyFiles()
         let bench = try TailBench(files)
         files.append("/log/a.log", "one\n")
         bench.run()
         try bench.checkpoint()
-        files.renumberDevice()
+        files.memory.renumberDevice()
         files.append("/log/a.log", "two\n")
         try bench.restart()
         bench.run()
@@ -147,7 +148,7 @@ struct TailIdentityTests {
 
     @Test
     func `the receiver's position wins over a lost registry and over one that is ahead`() throws {
-        let files = MemoryFileSystem()
+        let files = FaultyFiles()
         let bench = try TailBench(files)
         files.append("/log/a.log", "one\ntwo\nthree\n")
         bench.run()
@@ -168,7 +169,7 @@ struct TailIdentityTests {
 
     @Test
     func `a stream's id has the documented parts`() throws {
-        let files = MemoryFileSystem()
+        let files = FaultyFiles()
         let bench = try TailBench(files)
         files.append("/log/a.log", "one\n")
         bench.run()
@@ -180,12 +181,12 @@ struct TailIdentityTests {
 
     @Test
     func `unreadable files and directories are reported once and hold nobody up`() throws {
-        let files = MemoryFileSystem()
+        let files = FaultyFiles()
         let bench = try TailBench(files)
         files.append("/log/a.log", "one\n")
         files.append("/log/b.log", "two\n")
         files.makeDirectory("/log/c.log")
-        files.fail("open", "/log/a.log", 13)
+        files.fail(.open, of: "/log/a.log", .error(13))
         bench.settle()
         #expect(bench.texts == ["two\n"])
         let complaints = bench.notices.filter {
@@ -199,7 +200,7 @@ struct TailIdentityTests {
                 .unreadable(path: "/log/a.log", FileSystemError("open", path: "/log/a.log", errno: 13)),
                 .notRegular(path: "/log/c.log"),
             ])
-        files.fail("open", "/log/a.log", nil)
+        files.fail(.open, of: "/log/a.log", nil)
         bench.run()
         #expect(bench.texts == ["two\n", "one\n"])
     }

@@ -2,11 +2,12 @@ import Testing
 import WaybillProtocol
 import WaybillSystem
 import WaybillTail
+import WaybillTestSupport
 
 struct TailLineTests {
-    let files = MemoryFileSystem()
+    let files = FaultyFiles()
 
-    private func bench(lineByteCountMax: Int, perRead: Int = 64 << 20) throws -> TailBench<MemoryFileSystem> {
+    private func bench(lineByteCountMax: Int, perRead: Int = 64 << 20) throws -> TailBench<FaultyFiles> {
         var limits = TailLimits()
         limits.lineByteCountMax = lineByteCountMax
         limits.overlongByteCountPerRead = perRead
@@ -79,11 +80,11 @@ struct TailLineTests {
         files.append("/log/a.log", "0123456789abc\nnext\n")
         bench.scan()
         let id = bench.withTail { tail in tail.streams.map { tail.id(of: $0) } }[0]
-        files.fail("write", "/state/quarantine/\(id)-0.line.new", 28)
+        files.fail(.write, of: "/state/quarantine/\(id)-0.line.new", .error(28))
         bench.run()
         #expect(bench.skipped == [:])
         #expect(bench.notices.contains { if case .quarantineFailed = $0 { true } else { false } })
-        files.fail("write", "/state/quarantine/\(id)-0.line.new", nil)
+        files.fail(.write, of: "/state/quarantine/\(id)-0.line.new", nil)
         bench.run()
         #expect(bench.skipped[id.description] == ["0+14 too-long"])
         #expect(bench.received[id.description]?.suffix(5) == Array("next\n".utf8)[...])
@@ -97,7 +98,7 @@ struct TailLineTests {
         let id = bench.order[0]
         let path = "/state/quarantine/\(id)-0.line"
         #expect(files.bytes(of: path) == Array("0123456789abc\n".utf8))
-        files.fail("write", path + ".new", 28)
+        files.fail(.write, of: path + ".new", .error(28))
         bench.received[id] = []
         bench.withTail { $0.receiverChanged() }
         bench.run()
@@ -121,10 +122,10 @@ struct TailLineTests {
         files.append("/log/a.log", "one\n")
         bench.run()
         files.append("/log/a.log", "two\n")
-        files.fail("read", "/log/a.log", 5)
+        files.fail(.read, of: "/log/a.log", .error(5))
         bench.run()
         #expect(bench.texts == ["one\n"])
-        files.fail("read", "/log/a.log", nil)
+        files.fail(.read, of: "/log/a.log", nil)
         bench.run()
         #expect(bench.texts == ["one\ntwo\n"])
     }

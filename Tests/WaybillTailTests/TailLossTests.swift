@@ -2,6 +2,7 @@ import Testing
 import WaybillProtocol
 import WaybillSystem
 import WaybillTail
+import WaybillTestSupport
 
 /// Random lives of a log folder whose writers destroy what nobody has read yet.
 private struct LossyLife {
@@ -14,8 +15,8 @@ private struct LossyLife {
         var isSeen = false
     }
 
-    let files: MemoryFileSystem
-    let bench: TailBench<MemoryFileSystem>
+    let files: FaultyFiles
+    let bench: TailBench<FaultyFiles>
     var contents: [Content] = []
     /// Path → content.
     var living: [String: Int] = [:]
@@ -24,7 +25,7 @@ private struct LossyLife {
 
     init(seed: UInt64) throws {
         self.random = SeededGenerator(seed: seed)
-        self.files = MemoryFileSystem(hasBirths: seed % 4 != 0)
+        self.files = FaultyFiles(MemoryDisk(hasBirths: seed % 4 != 0))
         var limits = TailLimits()
         // Most runs have fewer descriptors than files.
         limits.openFileCountMax = 1 + Int(seed % 6)

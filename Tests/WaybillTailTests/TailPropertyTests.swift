@@ -1,6 +1,7 @@
 import Testing
 import WaybillSystem
 import WaybillTail
+import WaybillTestSupport
 
 /// Random lives of a log folder against a model that remembers every content a file ever had.
 private struct FolderModel {
@@ -40,14 +41,14 @@ private struct FolderModel {
 }
 
 private struct FolderLife {
-    let files: MemoryFileSystem
-    let bench: TailBench<MemoryFileSystem>
+    let files: FaultyFiles
+    let bench: TailBench<FaultyFiles>
     var model = FolderModel()
     var random: SeededGenerator
 
     init(seed: UInt64) throws {
         self.random = SeededGenerator(seed: seed)
-        self.files = MemoryFileSystem(hasBirths: seed % 4 != 0)
+        self.files = FaultyFiles(MemoryDisk(hasBirths: seed % 4 != 0))
         var limits = TailLimits()
         limits.lineByteCountMax = 4096
         let source = SourceConfiguration(name: "app", kind: .files(patterns: ["/log/a.*"]))

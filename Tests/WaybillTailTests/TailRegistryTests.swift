@@ -1,12 +1,13 @@
 import Testing
 import WaybillSystem
 import WaybillTail
+import WaybillTestSupport
 
 struct TailRegistryTests {
-    let files = MemoryFileSystem()
+    let files = FaultyFiles()
 
     /// A registry as it is after some work, and what the receiver holds then.
-    private func worked() throws -> (registry: [UInt8], bench: TailBench<MemoryFileSystem>) {
+    private func worked() throws -> (registry: [UInt8], bench: TailBench<FaultyFiles>) {
         let bench = try TailBench(files)
         files.append("/log/a.log", "one\n")
         files.append("/log/b b%.log", "uno\n")
@@ -97,7 +98,7 @@ struct TailRegistryTests {
     func `a registry that could not be written is written anew with what changed meanwhile`() throws {
         var failedCount = 0
         for call in 1...8 {
-            let files = MemoryFileSystem()
+            let files = FaultyFiles()
             let bench = try TailBench(files)
             files.append("/log/a.log", "one\n")
             bench.run()
@@ -109,7 +110,7 @@ struct TailRegistryTests {
                 bench.run()
                 if number < 399 { try bench.checkpoint() }
             }
-            files.failCall(call)
+            files.fail(call: call, .error(Errno.inputOutput))
             do { try bench.checkpoint() } catch { failedCount += 1 }
             files.append("/log/b.log", "dos\n")
             bench.run()

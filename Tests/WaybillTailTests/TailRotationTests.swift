@@ -1,9 +1,10 @@
 import Testing
 import WaybillSystem
 import WaybillTail
+import WaybillTestSupport
 
 struct TailRotationTests {
-    let files = MemoryFileSystem()
+    let files = FaultyFiles()
 
     @Test
     func `lines are shipped once as they come and half a line is held back`() throws {
@@ -133,7 +134,7 @@ struct TailRotationTests {
         bench.settle()
         #expect(bench.texts == expected)
         #expect(bench.sealed.count == 20)
-        #expect(files.openDescriptorCount == 0)
+        #expect(files.memory.openDescriptorCount == 0)
     }
 
     @Test
@@ -211,11 +212,11 @@ struct TailRotationTests {
         files.append("/log/a.log", "one\n")
         bench.run()
         try bench.checkpoint()
-        files.fail("list", "/log", 13)
+        files.fail(.list, of: "/log", .error(13))
         try bench.restart()
         bench.settle()
         #expect(bench.sealed.isEmpty)
-        files.fail("list", "/log", nil)
+        files.fail(.list, of: "/log", nil)
         files.append("/log/a.log", "two\n")
         bench.run()
         #expect(bench.texts == ["one\ntwo\n"])
@@ -225,7 +226,7 @@ struct TailRotationTests {
     func `a symbolic link and its target are one stream`() throws {
         let bench = try TailBench(files)
         files.append("/log/a.log", "one\n")
-        files.link("/log/current.log", to: "/log/a.log")
+        files.memory.link("/log/current.log", to: "/log/a.log")
         bench.run()
         files.append("/log/a.log", "two\n")
         bench.run()
@@ -235,5 +236,5 @@ struct TailRotationTests {
 }
 
 private enum StreamIDText {
-    static func first(of bench: TailBench<MemoryFileSystem>) -> String { bench.order.first ?? "" }
+    static func first(of bench: TailBench<FaultyFiles>) -> String { bench.order.first ?? "" }
 }

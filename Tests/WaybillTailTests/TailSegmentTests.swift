@@ -2,10 +2,11 @@ import Testing
 import WaybillSpool
 import WaybillSystem
 import WaybillTail
+import WaybillTestSupport
 
 struct TailSegmentTests {
     private static let writer = "0195505e-aaaa-7000-8000-0000000000aa"
-    let files = MemoryFileSystem()
+    let files = FaultyFiles()
 
     private func path(_ sequence: Int) -> String {
         let digits = String(sequence)
@@ -34,7 +35,7 @@ struct TailSegmentTests {
         #expect(files.unlinkedPaths == [path(1)])
         try bench.checkpoint()
         #expect(bench.withTail { $0.fileCount } == 0)
-        #expect(files.openDescriptorCount == 0)
+        #expect(files.memory.openDescriptorCount == 0)
     }
 
     @Test
@@ -50,7 +51,7 @@ struct TailSegmentTests {
         try files.unlink(path(1) + ".evicted")
         bench.settle()
         #expect(bench.texts == ["one\n"])
-        #expect(files.openDescriptorCount == 0)
+        #expect(files.memory.openDescriptorCount == 0)
     }
 
     @Test
@@ -74,7 +75,7 @@ struct TailSegmentTests {
     @Test
     func `a segment whose writer took back what nobody had read of it goes once the writer is gone`() throws {
         for kept in ["", "one\n"] {
-            let files = MemoryFileSystem()
+            let files = FaultyFiles()
             let bench = try TailBench(files)
             files.append(path(1), kept)
             let writer = try files.open(path(1), .append)
@@ -196,7 +197,7 @@ struct TailSegmentTests {
         #expect(files.unlinkedPaths == [left, path(2) + ".new"])
         for path in others { #expect(files.exists(path), "\(path)") }
         #expect(bench.order == [])
-        #expect(files.openDescriptorCount == 0)
+        #expect(files.memory.openDescriptorCount == 0)
     }
 
     @Test
@@ -231,11 +232,11 @@ struct TailSegmentTests {
         try bench.checkpoint()
         bench.kill()
         files.move(path(1), path(1) + ".new")
-        files.fail("rename", path(1) + ".new", 5)
+        files.fail(.rename, of: path(1) + ".new", .error(5))
         try bench.start()
         bench.settle()
         #expect(bench.sealed == [])
-        files.fail("rename", path(1) + ".new", nil)
+        files.fail(.rename, of: path(1) + ".new", nil)
         bench.advance(61_000)
         bench.settle()
         #expect(bench.texts == ["one\n"])
@@ -270,7 +271,7 @@ struct TailSegmentTests {
         bench.settle()
         #expect(bench.texts == ["one\n"])
         #expect(bench.sealed == ["0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001"])
-        #expect(files.openDescriptorCount == 0)
+        #expect(files.memory.openDescriptorCount == 0)
     }
 
     @Test
@@ -296,10 +297,10 @@ struct TailSegmentTests {
     func `an undeletable segment is reported once and deleted later`() throws {
         let bench = try TailBench(files)
         files.append(path(1), "one\n")
-        files.fail("unlink", path(1), 13)
+        files.fail(.unlink, of: path(1), .error(13))
         bench.settle()
         #expect(bench.notices.filter { if case .segmentUndeletable = $0 { true } else { false } }.count == 1)
-        files.fail("unlink", path(1), nil)
+        files.fail(.unlink, of: path(1), nil)
         bench.run()
         #expect(files.unlinkedPaths == [path(1)])
         #expect(bench.texts == ["one\n"])

@@ -1,9 +1,10 @@
 import Testing
 import WaybillSystem
 import WaybillTail
+import WaybillTestSupport
 
 struct TailTruncationTests {
-    let files = MemoryFileSystem()
+    let files = FaultyFiles()
 
     @Test(arguments: [true, false])
     func `copytruncate after everything was read begins a new stream`(hasSameHead: Bool) throws {

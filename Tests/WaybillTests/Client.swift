@@ -3,16 +3,17 @@ import Waybill
 import WaybillEvent
 import WaybillSpool
 import WaybillSystem
+import WaybillTestSupport
 import WaybillTesting
 
 /// A client over a disk in memory.
 struct Client {
-    let disk: FaultyFileSystem
+    let disk: FaultyFiles
     let clock: ManualClock
-    let core: ClientCore<FaultyFileSystem, ManualClock>
+    let core: ClientCore<FaultyFiles, ManualClock>
 
     init(
-        on disk: FaultyFileSystem = FaultyFileSystem(), providers: [ProviderSubscription] = [], seed: UInt64 = 1,
+        on disk: FaultyFiles = FaultyFiles(), providers: [ProviderSubscription] = [], seed: UInt64 = 1,
         segmentByteCountMax: Int = 1 << 20, clock: ManualClock = ManualClock(),
         zone: @escaping @Sendable (WallTime) -> Int = { _ in 540 },
         adjusting adjust: (inout WaybillClient.Configuration) -> Void = { _ in }
@@ -59,8 +60,8 @@ struct Client {
     /// Every whole line of the spool.
     var lines: [String] {
         var lines: [String] = []
-        for name in self.disk.names("/spool") where SegmentName(parsing: name) != nil {
-            let bytes = self.disk.bytes("/spool/\(name)") ?? []
+        for name in self.disk.names(in: "/spool") where SegmentName(parsing: name) != nil {
+            let bytes = self.disk.bytes(of: "/spool/\(name)") ?? []
             let draft = bytes.split(separator: 10, omittingEmptySubsequences: false).dropLast()
             lines += draft.map { String(decoding: $0, as: UTF8.self) + "\n" }
         }

@@ -4,9 +4,10 @@ import Testing
 import Waybill
 import WaybillEvent
 import WaybillSystem
+import WaybillTestSupport
 import WaybillTesting
 
-private typealias Fault = FaultyFileSystem.Fault
+private typealias Fault = FaultyFiles.Fault
 
 /// What a run on a faulty disk promised.
 private struct Run {
@@ -17,7 +18,7 @@ private struct Run {
 }
 
 /// 30 events with long silences between, a reset and a flush; then, on a sound disk, one more.
-private func run(on disk: FaultyFileSystem) throws -> Run {
+private func run(on disk: FaultyFiles) throws -> Run {
     var run = Run()
     let client: Client
     do {
@@ -59,28 +60,28 @@ private func check(_ run: Run, _ comment: Comment) {
 }
 
 @Test(arguments: [
-    Fault.half, .error(Errno.noSpace), .error(Errno.inputOutput),
-    .short(thenError: Errno.noSpace), .dirty(Errno.inputOutput),
+    Fault.short, .error(Errno.noSpace), .error(Errno.inputOutput),
+    .short(thenError: Errno.noSpace), .half(Errno.inputOutput),
 ])
 private func `a fault at any one call of a client is survived and told of`(fault: Fault) throws {
-    let sound = FaultyFileSystem()
+    let sound = FaultyFiles()
     check(try run(on: sound), "no fault")
     for faulty in 0..<sound.callCount {
-        let disk = FaultyFileSystem()
-        disk.setFaults { $0 == faulty ? fault : nil }
+        let disk = FaultyFiles()
+        disk.setFaults { $0.number == faulty ? fault : nil }
         check(try run(on: disk), "\(fault) at call \(faulty)")
     }
 }
 
 @Test(arguments: 0..<UInt64(100))
 func `a client on a disk that fails at random tells of every drop`(seed: UInt64) throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     var generator = SeededGenerator(seed: seed)
     disk.setFaults { _ in
         guard generator.next() % [2, 5, 20][Int(seed % 3)] == 0 else { return nil }
         let faults: [Fault] = [
-            .half, .error(Errno.noSpace), .short(thenError: Errno.noSpace),
-            .short(thenError: Errno.inputOutput), .dirty(Errno.inputOutput),
+            .short, .error(Errno.noSpace), .short(thenError: Errno.noSpace),
+            .short(thenError: Errno.inputOutput), .half(Errno.inputOutput),
         ]
         return faults[Int(generator.next() % 5)]
     }

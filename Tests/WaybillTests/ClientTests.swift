@@ -2,6 +2,7 @@ import Testing
 import Waybill
 import WaybillEvent
 import WaybillSystem
+import WaybillTestSupport
 import WaybillTesting
 
 private struct MomentLiked: ActionEvent {
@@ -81,12 +82,12 @@ private struct MomentsScreen: ScreenEvent {}
     #expect(sessions[0] == sessions[1])
     #expect(sessions[1] != sessions[2])
     #expect(
-        client.disk.bytes("/spool/install.json").map { String(decoding: $0, as: UTF8.self) }?
+        client.disk.bytes(of: "/spool/install.json").map { String(decoding: $0, as: UTF8.self) }?
             .hasSuffix("\"session_n\":2}\n") == true)
 }
 
 @Test func `the next process goes on with the install and numbers its own lines`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let first = try Client(on: disk)
     first.track("a")
     _ = first.core.setUser("u", traits: [:])
@@ -102,12 +103,12 @@ private struct MomentsScreen: ScreenEvent {}
 
 @Test(arguments: ["", "{}", "{\"v\":1,\"anon\":\"b5372db0-c21e-41e4-8dfc-aa07a5b093db\",\"session_n\":-1}\n", "\u{0}"])
 func `a damaged install file is set aside and the start goes on`(text: String) throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     try disk.createDirectory("/spool")
-    disk.put("/spool/install.json", Array(text.utf8))
+    disk.place("/spool/install.json", Array(text.utf8))
     let client = try Client(on: disk)
     #expect(client.core.installOrigin == .setAside(path: "/spool/install.json.bad"))
-    #expect(disk.bytes("/spool/install.json.bad") == Array(text.utf8))
+    #expect(disk.bytes(of: "/spool/install.json.bad") == Array(text.utf8))
     #expect(client.track("a") == .stored(seq: 1))
     #expect(try Client(on: disk).core.installOrigin == .continued)
 }
@@ -187,9 +188,9 @@ func `a damaged install file is set aside and the start goes on`(text: String) t
 }
 
 @Test func `an install that began on a full disk is saved as soon as there is room`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     // The folder is made, locked, and found without an install file in ten calls.
-    disk.setFaults { $0 >= 10 ? .error(Errno.noSpace) : nil }
+    disk.setFaults { $0.number >= 10 ? .error(Errno.noSpace) : nil }
     let client = try Client(on: disk)
     #expect(client.track("held") == .held)
     #expect(client.core.counters.installFailures == 1)

@@ -3,7 +3,7 @@ import Testing
 import Waybill
 import WaybillEvent
 import WaybillSystem
-import WaybillTesting
+import WaybillTestSupport
 
 /// Runs `body` on so many threads and waits for all.
 private func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
@@ -57,8 +57,8 @@ func `on a failing disk, calls on several threads are each told the outcome of t
     var generator = SeededGenerator(seed: seed)
     client.disk.setFaults { _ in
         guard generator.next() % 4 == 0 else { return nil }
-        let faults: [FaultyFileSystem.Fault] = [
-            .half, .error(Errno.noSpace), .short(thenError: Errno.noSpace),
+        let faults: [FaultyFiles.Fault] = [
+            .short, .error(Errno.noSpace), .short(thenError: Errno.noSpace),
             .short(thenError: Errno.inputOutput), .error(Errno.inputOutput),
         ]
         return faults[Int(generator.next() % 5)]

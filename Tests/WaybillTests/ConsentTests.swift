@@ -2,15 +2,16 @@ import Testing
 import Waybill
 import WaybillEvent
 import WaybillSystem
+import WaybillTestSupport
 import WaybillTesting
 
-private func isAllowed(on disk: FaultyFileSystem, clock: ManualClock = ManualClock()) throws -> Bool {
+private func isAllowed(on disk: FaultyFiles, clock: ManualClock = ManualClock()) throws -> Bool {
     let client = try Client(on: disk, seed: 99, clock: clock)
     return client.track("later") != .dropped(.optedOut)
 }
 
 @Test func `an answer is on the disk when it was given`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     var configuration = Client.configuration()
     configuration.device = .init(os: "Linux")
     // Nothing runs later: as if the process had died in this moment.
@@ -41,7 +42,7 @@ private func isAllowed(on disk: FaultyFileSystem, clock: ManualClock = ManualClo
 }
 
 @Test func `an answer is saved also where the install could not be read at the start`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let anonymous = try Client(on: disk).core.identity.anonymous
     disk.setFaults { _ in .error(Errno.inputOutput) }
     let client = try Client(on: disk, seed: 2)
@@ -54,7 +55,7 @@ private func isAllowed(on disk: FaultyFileSystem, clock: ManualClock = ManualClo
 
 @Test(arguments: [false, true])
 func `another process of the spool keeps what the user said here`(isReset: Bool) throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let clock = ManualClock()
     let app = try Client(on: disk, seed: 1, clock: clock)
     let widget = try Client(on: disk, seed: 2, clock: clock)
@@ -115,7 +116,7 @@ func `another process of the spool keeps what the user said here`(isReset: Bool)
 }
 
 @Test func `an answer that is tried again gives nothing back that was denied meanwhile`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let app = try Client(on: disk, seed: 1)
     let widget = try Client(on: disk, seed: 2)
     disk.setFaults { _ in .error(Errno.noSpace) }
@@ -130,7 +131,7 @@ func `another process of the spool keeps what the user said here`(isReset: Bool)
 }
 
 @Test func `an install of another environment is not written over`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     disk.setFaults { _ in .error(Errno.inputOutput) }
     let client = try Client(on: disk, adjusting: { $0.environment = .dev })
     disk.clearFaults()
@@ -141,7 +142,7 @@ func `another process of the spool keeps what the user said here`(isReset: Bool)
 }
 
 @Test func `a client that ends with lines that waited writes them and leaves nothing running`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     do {
         var configuration = Client.configuration()
         configuration.durability = .power(every: .seconds(3600))

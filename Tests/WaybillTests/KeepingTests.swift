@@ -4,14 +4,15 @@ import Waybill
 import WaybillEvent
 import WaybillSpool
 import WaybillSystem
+import WaybillTestSupport
 import WaybillTesting
 
 /// A client whose segments hold a few lines of 1 KB each.
 private func smallClient(
-    on disk: FaultyFileSystem = FaultyFileSystem(), seed: UInt64 = 1, clock: ManualClock = ManualClock(),
+    on disk: FaultyFiles = FaultyFiles(), seed: UInt64 = 1, clock: ManualClock = ManualClock(),
     byteCountMax: Int = 100_000, ageMax: Duration = .seconds(86_400), freeByteCountMin: Int = 1000
 ) throws -> Client {
-    disk.setTime(clock.wallTime().milliseconds * 1_000_000)
+    disk.memory.now = clock.wallTime().milliseconds * 1_000_000
     return try Client(
         on: disk, seed: seed, segmentByteCountMax: 10_000, clock: clock,
         adjusting: { configuration in
@@ -27,8 +28,8 @@ extension Client {
     }
 
     fileprivate var byteCount: Int {
-        self.disk.names("/spool").filter { $0.hasSuffix(".ndjson") }
-            .reduce(0) { $0 + (self.disk.bytes("/spool/\($1)")?.count ?? 0) }
+        self.disk.names(in: "/spool").filter { $0.hasSuffix(".ndjson") }
+            .reduce(0) { $0 + (self.disk.bytes(of: "/spool/\($1)")?.count ?? 0) }
     }
 
     fileprivate func names(_ prefix: String) -> [String] {
@@ -68,7 +69,7 @@ extension Client {
     client.fill(0..<300)
     let lines = client.lines
     #expect(spoken.allSatisfy { line in lines.count { $0 == line } == 1 })
-    let kept = client.disk.names("/spool").filter { $0.hasSuffix("-00009007199254740992.ndjson") }
+    let kept = client.disk.names(in: "/spool").filter { $0.hasSuffix("-00009007199254740992.ndjson") }
     #expect(!kept.isEmpty)
     let first = try #require(lines.first { $0.contains("\"first_seq\":1,") })
     #expect(member("kept", of: first) == "2")
@@ -104,7 +105,7 @@ extension Client {
 }
 
 @Test func `a segment that a living process writes is never evicted`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let living = try smallClient(on: disk)
     living.track("living")
     let other = try smallClient(on: disk, seed: 2)
@@ -117,12 +118,12 @@ extension Client {
 @Test func `below the floor of free space new events wait and stored ones stay`() throws {
     let client = try smallClient(byteCountMax: 1 << 20, freeByteCountMin: 5000)
     client.fill(0..<30)
-    client.disk.setFreeByteCount(4999)
+    client.disk.memory.setFreeByteCount(4999)
     client.fill(30..<60)
     let stored = client.names("e").count
     #expect(stored >= 30 && stored < 60)
     #expect(client.core.counters.heldCount == 60 - stored)
-    client.disk.setFreeByteCount(5000)
+    client.disk.memory.setFreeByteCount(5000)
     client.track("e60")
     #expect(client.names("e") == (0...60).map { "e\($0)" })
 }
@@ -137,13 +138,13 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
     let disk = first.disk
     let calls = disk.callCount
     // From the dead call on nothing works any more, as for a process that was killed.
-    disk.setFaults { $0 >= calls + deadCall ? .error(Errno.inputOutput) : nil }
+    disk.setFaults { $0.number >= calls + deadCall ? .error(Errno.inputOutput) : nil }
     if let dying = try? smallClient(on: disk, seed: 2, byteCountMax: 20_000) { dying.track("dying") }
     disk.clearFaults()
     let next = try smallClient(on: disk, seed: 3, byteCountMax: 20_000)
     next.track("alive")
     #expect(next.byteCount <= 32_000)
-    #expect(disk.names("/spool").allSatisfy { !$0.hasSuffix(".evicted") })
+    #expect(disk.names(in: "/spool").allSatisfy { !$0.hasSuffix(".evicted") })
     #expect(next.lines.count { $0 == spoken } >= 1)
     let left = next.names("e")
     #expect(left == (50 - left.count..<50).map { "e\($0)" })
@@ -186,8 +187,8 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
     let usage = try client.waybill.usage()
     #expect(usage.unacknowledgedCount == 40)
     #expect(usage.byteCount == client.byteCount)
-    #expect(usage.segmentCount == client.disk.names("/spool").count { $0.hasSuffix(".ndjson") })
-    let gone = try #require(client.disk.names("/spool").first { $0.hasSuffix(".ndjson") })
+    #expect(usage.segmentCount == client.disk.names(in: "/spool").count { $0.hasSuffix(".ndjson") })
+    let gone = try #require(client.disk.names(in: "/spool").first { $0.hasSuffix(".ndjson") })
     try client.disk.unlink("/spool/\(gone)")
     #expect(try client.waybill.usage().unacknowledgedCount < 40)
 }
@@ -213,7 +214,7 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
 }
 
 @Test func `a client that ends writes what it gathered`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     do {
         let client = try Client(on: disk, adjusting: { $0.durability = .memory })
         client.track("a")
@@ -225,16 +226,16 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
 @Test func `events survive a power cut an interval after they were stored`() throws {
     let client = try Client(adjusting: { $0.durability = .power(every: .milliseconds(1)) })
     client.track("a")
-    let name = try #require(client.disk.names("/spool").first { $0.hasSuffix(".ndjson") })
+    let name = try #require(client.disk.names(in: "/spool").first { $0.hasSuffix(".ndjson") })
     let patience = POSIXClock().monotonicTime() + .seconds(30)
-    while client.disk.durableByteCount("/spool/\(name)") == 0, POSIXClock().monotonicTime() < patience {}
-    #expect(client.disk.durableByteCount("/spool/\(name)") == client.disk.bytes("/spool/\(name)")?.count)
+    while client.disk.durableByteCount(of: "/spool/\(name)") == 0, POSIXClock().monotonicTime() < patience {}
+    #expect(client.disk.durableByteCount(of: "/spool/\(name)") == client.disk.bytes(of: "/spool/\(name)")?.count)
 }
 
 @Test func `in the background no segment is locked`() throws {
     let client = try Client()
     client.track("a")
-    let isLocked = { client.disk.names("/spool").contains { client.disk.isLocked("/spool/\($0)") } }
+    let isLocked = { client.disk.names(in: "/spool").contains { client.disk.isLocked("/spool/\($0)") } }
     #expect(isLocked())
     client.core.enter(.background)
     #expect(!isLocked())
@@ -244,7 +245,7 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
 }
 
 @Test func `processes that start at the same time share one install`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let anonymous = Mutex<[String]>([])
     let workers = (1...8).map { seed in
         Worker(name: "starter") {
@@ -274,14 +275,14 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
 }
 
 @Test func `segments grow old in a process that runs for long, too`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let clock = ManualClock()
     let old = try smallClient(on: disk, seed: 1, clock: clock, byteCountMax: .max)
     old.fill(0..<40)
     let runs = try smallClient(on: disk, seed: 2, clock: clock, byteCountMax: .max)
     for day in 1...3 {
         clock.advance(milliseconds: 86_400_000)
-        disk.setTime(clock.wallTime().milliseconds * 1_000_000)
+        disk.memory.now = clock.wallTime().milliseconds * 1_000_000
         // Another process bears out what time it is.
         old.fill(day * 1000..<day * 1000 + 1)
         runs.fill(day * 1000..<day * 1000 + 20)
@@ -305,7 +306,7 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
 }
 
 @Test func `what was written first goes first, whichever process wrote it`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let clock = ManualClock()
     // The server has the older name, the job the older lines.
     let server = try smallClient(on: disk, seed: 1, clock: clock, byteCountMax: .max)
@@ -313,7 +314,7 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
     let job = try smallClient(on: disk, seed: 2, clock: clock, byteCountMax: .max)
     job.fill(1000..<1020)
     clock.advance(milliseconds: 86_400_000)
-    disk.setTime(clock.wallTime().milliseconds * 1_000_000)
+    disk.memory.now = clock.wallTime().milliseconds * 1_000_000
     server.fill(0..<60)
     clock.advance(milliseconds: 1000)
     let next = try smallClient(on: disk, seed: 3, clock: clock, byteCountMax: 60_000, ageMax: .seconds(864_000))
@@ -324,12 +325,12 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
 }
 
 @Test func `a clock beyond any calendar ends nothing`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     try smallClient(on: disk, seed: 1).fill(0..<40)
     let clock = ManualClock()
     // The year 2269 is beyond what 64 bits of nanoseconds hold.
     clock.jump(milliseconds: 9_450_000_000_000 - clock.wallTime().milliseconds)
-    disk.setTime(.max)
+    disk.memory.now = .max
     let client = try Client(on: disk, seed: 2, clock: clock)
     #expect(client.track("a") == .stored(seq: 1))
 }

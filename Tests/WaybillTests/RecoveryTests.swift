@@ -4,6 +4,7 @@ import Waybill
 import WaybillEvent
 import WaybillSpool
 import WaybillSystem
+import WaybillTestSupport
 import WaybillTesting
 
 @Test func `consent may be said while drops are to be told of, and after a jump of the clock`() throws {
@@ -16,10 +17,10 @@ import WaybillTesting
 }
 
 @Test(arguments: [
-    FaultyFileSystem.Fault.half, .error(Errno.noSpace), .short(thenError: Errno.noSpace),
-    .short(thenError: Errno.inputOutput), .dirty(Errno.inputOutput),
+    FaultyFiles.Fault.short, .error(Errno.noSpace), .short(thenError: Errno.noSpace),
+    .short(thenError: Errno.inputOutput), .half(Errno.inputOutput),
 ])
-func `lines of any lengths that waited together survive a fault at any call`(fault: FaultyFileSystem.Fault) throws {
+func `lines of any lengths that waited together survive a fault at any call`(fault: FaultyFiles.Fault) throws {
     func run(_ faulty: Int?) throws -> (lines: [String], callCount: Int) {
         let client = try Client(segmentByteCountMax: 3000)
         client.track("first")
@@ -29,7 +30,7 @@ func `lines of any lengths that waited together survive a fault at any call`(fau
             client.track("e\(index)") { $0.put("x", String(repeating: "x", count: byteCount)) }
         }
         let before = client.disk.callCount
-        client.disk.setFaults { call in faulty.map { call == before + $0 } ?? false ? fault : nil }
+        client.disk.setFaults { call in faulty.map { call.number == before + $0 } ?? false ? fault : nil }
         client.track("last")
         let callCount = client.disk.callCount - before
         client.disk.clearFaults()
@@ -50,14 +51,16 @@ func `lines of any lengths that waited together survive a fault at any call`(fau
     // The first line tears, and the disk refuses from then on.
     let opened = client.disk.callCount
     client.disk.setFaults { call in
-        if call < opened + 3 { return nil }
-        return call == opened + 3 ? .short(thenError: Errno.inputOutput) : .error(Errno.inputOutput)
+        if call.number < opened + 3 { return nil }
+        return call.number == opened + 3
+            ? .short(thenError: Errno.inputOutput) : .error(Errno.inputOutput)
     }
     #expect(client.track("torn") == .held)
-    let torn = client.disk.names("/spool").filter { $0.hasSuffix(".ndjson") }
+    let torn = client.disk.names(in: "/spool").filter { $0.hasSuffix(".ndjson") }
     if let name = torn.first {
         client.core.enter(.background)
-        #expect(client.disk.isLocked("/spool/\(name)") == (client.disk.bytes("/spool/\(name)")?.contains(10) == false))
+        #expect(
+            client.disk.isLocked("/spool/\(name)") == (client.disk.bytes(of: "/spool/\(name)")?.contains(10) == false))
     }
     client.disk.clearFaults()
     client.core.enter(.foreground)
@@ -66,7 +69,7 @@ func `lines of any lengths that waited together survive a fault at any call`(fau
 }
 
 @Test func `a reset stands, whatever other processes of the spool save`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let first = try Client(on: disk)
     let second = try Client(on: disk, seed: 2)
     try first.core.reset()
@@ -82,7 +85,7 @@ func `lines of any lengths that waited together survive a fault at any call`(fau
 }
 
 @Test func `what the user allowed is remembered`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let first = try Client(on: disk)
     _ = first.core.setConsent(analytics: false, ads: false)
     let silent = try Client(on: disk, seed: 2, adjusting: { $0.lifecycle = .recorded })
@@ -95,25 +98,25 @@ func `lines of any lengths that waited together survive a fault at any call`(fau
 }
 
 @Test func `a start that cannot lock or write the install reads it nevertheless`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let first = try Client(on: disk)
     first.track("a")
     let calls = disk.callCount
     // Making the folder and listing it work; the lock file cannot be opened.
-    disk.setFaults { $0 == calls + 5 ? .error(Errno.noSpace) : nil }
+    disk.setFaults { $0.number == calls + 5 ? .error(Errno.noSpace) : nil }
     let second = try Client(on: disk, seed: 2)
     second.track("b")
     #expect(Set(second.members("anon")).count == 1)
 }
 
 @Test func `the last interval before the end survives a power cut too`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     do {
         let client = try Client(on: disk, adjusting: { $0.durability = .power(every: .seconds(3600)) })
         client.track("a")
     }
-    let name = try #require(disk.names("/spool").first { $0.hasSuffix(".ndjson") })
-    #expect(disk.durableByteCount("/spool/\(name)") == disk.bytes("/spool/\(name)")?.count)
+    let name = try #require(disk.names(in: "/spool").first { $0.hasSuffix(".ndjson") })
+    #expect(disk.durableByteCount(of: "/spool/\(name)") == disk.bytes(of: "/spool/\(name)")?.count)
 }
 
 @Test func `filters that drop hold for users and registered fields, and objects hide nothing from them`() throws {
@@ -174,37 +177,37 @@ func `a field of any length meets filters`(byteCount: Int) throws {
 }
 
 @Test func `a purge takes what an earlier one or an eviction left`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let first = try Client(on: disk)
     _ = first.core.setUser("u-1", traits: ["email": "a@example.com"])
-    let name = try #require(disk.names("/spool").first { $0.hasSuffix(".ndjson") })
+    let name = try #require(disk.names(in: "/spool").first { $0.hasSuffix(".ndjson") })
     first.core.enter(.background)
     for suffix in [".evicted", ".purged", ".new"] {
         try disk.rename("/spool/\(name)", to: "/spool/\(name)\(suffix)")
         try first.core.purge()
-        #expect(!disk.names("/spool").contains { $0.hasSuffix(suffix) })
-        let left = disk.names("/spool").flatMap { disk.bytes("/spool/\($0)") ?? [] }
+        #expect(!disk.names(in: "/spool").contains { $0.hasSuffix(suffix) })
+        let left = disk.names(in: "/spool").flatMap { disk.bytes(of: "/spool/\($0)") ?? [] }
         #expect(!String(decoding: left, as: UTF8.self).contains("example.com"))
-        disk.put("/spool/\(name)", Array(#"{"v":1,"seq":1,"kind":"user","email":"a@example.com"}"#.utf8) + [10])
+        disk.place("/spool/\(name)", Array(#"{"v":1,"seq":1,"kind":"user","email":"a@example.com"}"#.utf8) + [10])
     }
 }
 
 @Test(arguments: 0..<12)
 func `an interrupted purge is finished as one`(dead: Int) throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let first = try Client(on: disk)
     _ = first.core.setUser("u-1", traits: ["email": "a@example.com"])
     let calls = disk.callCount
-    disk.setFaults { $0 >= calls + dead ? .error(Errno.inputOutput) : nil }
+    disk.setFaults { $0.number >= calls + dead ? .error(Errno.inputOutput) : nil }
     // A purge that failed says so.
     let isDone = (try? first.core.purge()) != nil
     disk.clearFaults()
-    let isAside = disk.names("/spool").contains { $0.hasSuffix(".purged") }
+    let isAside = disk.names(in: "/spool").contains { $0.hasSuffix(".purged") }
     let next = try Client(on: disk, seed: 2)
-    let isLeft = disk.names("/spool").contains { disk.bytes("/spool/\($0)").map(holdsUser) ?? false }
+    let isLeft = disk.names(in: "/spool").contains { disk.bytes(of: "/spool/\($0)").map(holdsUser) ?? false }
     #expect(!isLeft || !isDone && !isAside)
     try next.core.purge()
-    #expect(!disk.names("/spool").contains { disk.bytes("/spool/\($0)").map(holdsUser) ?? false })
+    #expect(!disk.names(in: "/spool").contains { disk.bytes(of: "/spool/\($0)").map(holdsUser) ?? false })
 }
 
 private func holdsUser(_ bytes: [UInt8]) -> Bool {
@@ -214,12 +217,12 @@ private func holdsUser(_ bytes: [UInt8]) -> Bool {
 @Test func `one segment that fails keeps neither the others nor their records`() throws {
     let filler = String(repeating: "x", count: 500)
     for faulty in 0..<80 {
-        let disk = FaultyFileSystem()
+        let disk = FaultyFiles()
         let first = try Client(on: disk, segmentByteCountMax: 5000)
         for index in 0..<60 { first.track("e\(index)") { $0.put("filler", filler) } }
         first.core.enter(.background)
         let calls = disk.callCount
-        disk.setFaults { $0 == calls + faulty ? .error(Errno.inputOutput) : nil }
+        disk.setFaults { $0.number == calls + faulty ? .error(Errno.inputOutput) : nil }
         guard
             let next = try? Client(
                 on: disk, seed: 2, adjusting: { $0.quota = WaybillClient.Quota(byteCountMax: 10_000) })
@@ -239,7 +242,7 @@ private func holdsUser(_ bytes: [UInt8]) -> Bool {
 }
 
 @Test func `two processes that evict at the same time take nothing twice`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let filler = String(repeating: "x", count: 500)
     let first = try Client(on: disk, segmentByteCountMax: 5000)
     _ = first.core.setUser("u-1", traits: [:])
@@ -268,7 +271,7 @@ private func holdsUser(_ bytes: [UInt8]) -> Bool {
 }
 
 @Test func `kept segments bear no clock out`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let filler = String(repeating: "x", count: 500)
     let client = try Client(
         on: disk, segmentByteCountMax: 5000,
@@ -276,7 +279,7 @@ private func holdsUser(_ bytes: [UInt8]) -> Bool {
     _ = client.core.setUser("u", traits: [:])
     for index in 0..<60 { client.track("e\(index)") { $0.put("filler", filler) } }
     client.clock.jump(milliseconds: 365 * 86_400_000)
-    disk.setTime(client.clock.wallTime().milliseconds * 1_000_000)
+    disk.memory.now = client.clock.wallTime().milliseconds * 1_000_000
     for index in 60..<120 { client.track("e\(index)") { $0.put("filler", filler) } }
     #expect(!client.lines.contains { $0.contains("\"reason\":\"age\"") })
     #expect(try Client(on: disk, seed: 2, adjusting: { $0.quota.ageMax = .seconds(Int64.max) }).track("a") != .held)

@@ -2,6 +2,7 @@ import Testing
 import Waybill
 import WaybillEvent
 import WaybillSystem
+import WaybillTestSupport
 import WaybillTesting
 
 private struct Scrolled: ActionEvent { var name: String { "list_scrolled" } }
@@ -58,7 +59,7 @@ private struct Bought: ActionEvent { var name: String { "bought" } }
 }
 
 @Test func `hashes of one install are equal until a reset`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let client = try Client(on: disk)
     client.track("a") { $0.put("email", private: "a@example.com") }
     client.core.enter(.background)
@@ -195,7 +196,7 @@ func `a visitor that cannot be said is refused`(visitor: Visitor) throws {
 }
 
 @Test func `the app's life is recorded when it wants that`() throws {
-    let disk = FaultyFileSystem()
+    let disk = FaultyFiles()
     let first = try Client(on: disk, adjusting: { $0.lifecycle = .recorded })
     first.clock.advance(milliseconds: 5000)
     first.core.enter(.background)

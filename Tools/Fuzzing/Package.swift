@@ -24,6 +24,7 @@ let package = Package(
         .systemLibrary(name: "CLibcrypto", path: "Product/CLibcrypto", pkgConfig: "libcrypto"),
         .systemLibrary(name: "CZlib", path: "Product/CZlib", pkgConfig: "zlib"),
         module("WaybillSystem", ["CWaybillSystem"]),
+        module("WaybillTestSupport", ["WaybillSystem"]),
         module("WaybillJSON"),
         module("WaybillEvent", ["WaybillJSON"]),
         module("WaybillCompression", ["CZlib"]),
@@ -51,9 +52,9 @@ let package = Package(
             dependencies: [
                 "Waybill", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillInspect", "WaybillJSON",
                 "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
-                "WaybillTail",
+                "WaybillTail", "WaybillTestSupport",
             ],
-            path: "Sources", swiftSettings: settings,
+            path: "Sources", exclude: ["Targets/CorpusTests.swift"], swiftSettings: settings,
             // GNU gold stops at an error of its own in this program.
             linkerSettings: [.unsafeFlags(["-sanitize=fuzzer", "-use-ld=lld"])]),
     ]

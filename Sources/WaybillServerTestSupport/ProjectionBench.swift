@@ -1,0 +1,186 @@
+internal import Testing
+package import WaybillArchive
+internal import WaybillCompression
+package import WaybillJournal
+package import WaybillProjection
+package import WaybillProtocol
+internal import WaybillSystem
+package import WaybillTestSupport
+
+/// A data directory whose journal holds batches of known lines, on a disk that can be crashed.
+///
+/// `@unchecked Sendable` without a lock: it is written by the test that made it, and only copied after that.
+package final class ProjectionBench: @unchecked Sendable {
+    /// A batch as it was put into the journal.
+    package struct Batch {
+        package let description: StreamDescription
+        package let offset: UInt64
+        package let receivedAt: Int64
+        package let raw: [UInt8]
+    }
+
+    package let disk: FaultyFiles
+    package let data: DataDirectory<FaultyFiles>
+    package private(set) var batches: [Batch] = []
+    package private(set) var end = JournalPosition(0)
+    private var offsets: [StreamID: UInt64] = [:]
+
+    /// 2026-11-20T12:00:00Z.
+    package static let noon: Int64 = 1_795_176_000_000
+
+    package init(disk: FaultyFiles = FaultyFiles()) throws {
+        self.disk = disk
+        self.data = DataDirectory(root: "/data", files: disk)
+        try self.data.create()
+    }
+
+    /// The same bench again, on a copy of its disk as it is durable now.
+    package func copy() throws -> ProjectionBench {
+        let copy = try ProjectionBench(disk: FaultyFiles(self.disk.memory.copy()))
+        copy.batches = self.batches
+        copy.end = self.end
+        copy.offsets = self.offsets
+        return copy
+    }
+
+    package static func description(_ number: Int, format: StreamFormat = .waybill) -> StreamDescription {
+        guard let id = StreamID("stream-\(number)") else { preconditionFailure("a stream id") }
+        return StreamDescription(
+            id: id, source: "/var/log/\(number).ndjson", environment: "internal", bundle: "com.example.log\(number)",
+            format: format)
+    }
+
+    /// Puts batches into the journal, so many a group.
+    package func write(_ contents: [(description: StreamDescription, raw: [UInt8])], perGroup: Int = 3) throws {
+        var journal = try Journal(directory: self.data.journal, files: self.disk, segmentByteCountMax: 3_000)
+        var time = Self.noon + Int64(self.batches.count)
+        for (index, content) in contents.enumerated() {
+            let offset = self.offsets[content.description.id] ?? 0
+            #expect(
+                journal.stage(Self.entry(content.description, offset, content.raw), of: content.description) == .staged)
+            self.offsets[content.description.id] = offset + UInt64(content.raw.count)
+            self.batches.append(
+                Batch(description: content.description, offset: offset, receivedAt: time, raw: content.raw))
+            if index % perGroup == perGroup - 1 || index == contents.count - 1 {
+                _ = try journal.commit(at: WallTime(milliseconds: time))
+                time += 1000
+            }
+        }
+        self.end = journal.end
+    }
+
+    private static func entry(_ description: StreamDescription, _ offset: UInt64, _ raw: [UInt8]) -> JournalEntry {
+        let payload = self.deflate(raw)
+        var header = BatchHeader(
+            stream: StreamNumber(1), offset: StreamOffset(offset), rawByteCount: raw.count,
+            lineCount: raw.count { $0 == 0x0A } + (raw.last == 0x0A ? 0 : 1), wireByteCount: payload.count, checksum: 0)
+        header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: description.id), payload.bytes)
+        return .batch(description.id, header, payload: payload)
+    }
+
+    private static func deflate(_ raw: [UInt8]) -> SharedBytes {
+        var deflater = Deflater(level: 1)
+        return raw.withUnsafeBytes { raw in
+            SharedBytes(capacity: deflater.byteCountMax(of: raw.count)) { deflater.deflate(raw, into: $0) }
+        }
+    }
+
+    /// Every file below `folders` of the data directory.
+    package func tree(_ folders: String...) -> [String: String] {
+        var result: [String: String] = [:]
+        for folder in folders {
+            for (path, bytes) in self.disk.tree("/data/" + folder) {
+                result[String(path.dropFirst(6))] = String(decoding: bytes, as: UTF8.self)
+            }
+        }
+        return result
+    }
+}
+
+/// Runs a projection to the end of the journal, through whatever the disk does to it.
+package struct ProjectionDriver {
+    package let bench: ProjectionBench
+    /// Of a thousand calls; 0 for a disk that works.
+    package var failuresPerMille = 0
+    /// How often the power goes, one in so many steps; 0 for never.
+    package var stepsPerCrash = 0
+    /// Whether a checkpoint is due, one in so many steps.
+    package var stepsPerCheckpoint = 3
+    /// Whether a checkpoint seals every open day, one in so many; 0 for never.
+    package var checkpointsPerSeal = 0
+    /// Batches projected in one step, at most.
+    package var batchCountMax = 3
+
+    package init(
+        bench: ProjectionBench, failuresPerMille: Int = 0, stepsPerCrash: Int = 0, stepsPerCheckpoint: Int = 3,
+        checkpointsPerSeal: Int = 0, batchCountMax: Int = 3
+    ) {
+        self.bench = bench
+        self.failuresPerMille = failuresPerMille
+        self.stepsPerCrash = stepsPerCrash
+        self.stepsPerCheckpoint = stepsPerCheckpoint
+        self.checkpointsPerSeal = checkpointsPerSeal
+        self.batchCountMax = batchCountMax
+    }
+
+    /// - Returns: how often it recovered.
+    @discardableResult
+    package func run<P: Projection & ~Copyable>(seed: UInt64, _ make: () throws -> P) throws -> Int {
+        var generator = SeededGenerator(seed: seed)
+        let disk = self.bench.disk
+        var projection = try make()
+        var recoveryCount = 0
+        var run = ProjectionRun(journalDirectory: self.bench.data.journal, files: disk)
+        var position: JournalPosition?
+        var checkpointed = JournalPosition(-1)
+        var stepCount = 0
+        while checkpointed < self.bench.end {
+            stepCount += 1
+            try #require(stepCount < 2000, "it makes no progress")
+            disk.failAtRandom(seed: generator.next(), perMille: recoveryCount < 25 ? self.failuresPerMille : 0)
+            if self.stepsPerCrash > 0, recoveryCount < 25,
+                Int.random(in: 0..<self.stepsPerCrash, using: &generator) == 0
+            {
+                disk.stop(atCall: Int.random(in: 1...60, using: &generator))
+            }
+            do {
+                guard let start = position else {
+                    recoveryCount += 1
+                    position = try projection.recover().position
+                    continue
+                }
+                if start < self.bench.end {
+                    let count = Int.random(in: 1...self.batchCountMax, using: &generator)
+                    position = try run.advance(&projection, from: start, upTo: self.bench.end, batchCountMax: count)
+                    #expect(run.takeDamages() == [])
+                }
+                if let next = position,
+                    next == self.bench.end || Int.random(in: 0..<self.stepsPerCheckpoint, using: &generator) == 0
+                {
+                    let isSealing =
+                        self.checkpointsPerSeal > 0
+                        && Int.random(in: 0..<self.checkpointsPerSeal, using: &generator) == 0
+                    let now = WallTime(milliseconds: ProjectionBench.noon + Int64(stepCount))
+                    try projection.checkpoint(at: next, sealing: isSealing ? .everything(now: now) : nil)
+                    checkpointed = next
+                }
+                if projection.isSealing, Bool.random(using: &generator) {
+                    try projection.continueSealing()
+                }
+            } catch {
+                position = nil
+                checkpointed = JournalPosition(-1)
+                guard disk.isStopped else { continue }
+                if Bool.random(using: &generator), !disk.memory.hasDroppedPages {
+                    disk.kill()
+                } else {
+                    disk.crash(seed: generator.next())
+                }
+                projection = try make()
+                run = ProjectionRun(journalDirectory: self.bench.data.journal, files: disk)
+            }
+        }
+        disk.clearFaults()
+        return recoveryCount
+    }
+}

@@ -1,1 +1,0 @@
-../WaybillExportTests/ExportSupport.swift

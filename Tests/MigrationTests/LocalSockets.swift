@@ -1,1 +1,0 @@
-../WaybillSystemLogTests/LocalSockets.swift

@@ -1,1 +1,0 @@
-../WaybillDispatchTests/Place.swift

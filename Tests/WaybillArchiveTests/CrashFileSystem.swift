@@ -1,1 +1,0 @@
-../WaybillJournalTests/CrashFileSystem.swift

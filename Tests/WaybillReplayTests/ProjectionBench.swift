@@ -1,1 +1,0 @@
-../WaybillProjectionTests/ProjectionBench.swift

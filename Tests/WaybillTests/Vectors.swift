@@ -1,1 +1,0 @@
-../WaybillEventTests/Vectors.swift

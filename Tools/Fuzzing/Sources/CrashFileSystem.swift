@@ -1,1 +1,0 @@
-../../../Tests/WaybillJournalTests/CrashFileSystem.swift
