@@ -80,6 +80,7 @@ class Names:
                              for stem, path in self.python_files.items()}
         swift = [path for folder in ("Tests", "Sources") for path in (ROOT / folder).rglob("*.swift")]
         self.swift_files = {path.name for path in swift}
+        self.swift_suites = set(re.findall(r'"(\w+Tests)"', (ROOT / "Package.swift").read_text(encoding="utf-8")))
         self.commands = set(re.findall(
             r'commandName: "(?:waybill )?([\w-]+)"', "".join(
                 path.read_text(encoding="utf-8") for path in swift if "Command" in path.name)))
@@ -100,7 +101,7 @@ class Names:
             return None if any(
                 test == name or name.endswith("…") and test.startswith(name[:-1]) for test in known
             ) else f"no such test in {python_file}"
-        if re.fullmatch(r"\w+Tests", name) and not (ROOT / "Tests" / name).exists():
+        if re.fullmatch(r"\w+Tests", name) and name not in self.swift_suites and not (ROOT / "Tests" / name).exists():
             known = name in self.python_tests.get(python_file, set()) or f"{name}.swift" in self.swift_files
             return None if known else f"no Swift suite, and no class in {python_file}"
         if re.fullmatch(r"[\w+]+\.swift", name) and name not in self.swift_files:
