@@ -14,11 +14,8 @@ func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target 
     .target(name: name, dependencies: dependencies, swiftSettings: settings)
 }
 
-/// What is tested is built as it is shipped; to optimise the tests as well takes twice as long as to compile them.
 func tests(_ name: String, path: String? = nil, _ dependencies: [Target.Dependency]) -> Target {
-    .testTarget(
-        name: name, dependencies: dependencies, path: path,
-        swiftSettings: settings + [.unsafeFlags(["-Onone"], .when(configuration: .release))])
+    .testTarget(name: name, dependencies: dependencies, path: path, swiftSettings: settings)
 }
 
 let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Networking"]))
