@@ -75,10 +75,13 @@ class EventMaker:
 
     def segment(self, folder, lines, writer=None, first=1, ledger=None):
         """Writes one finished segment; it appears under its name with everything in it."""
-        path = os.path.join(folder, f"{writer or self.writer()}-{first:020d}.ndjson")
-        with open(path + ".new", "wb") as file:
+        name = f"{writer or self.writer()}-{first:020d}.ndjson"
+        path = os.path.join(folder, name)
+        # Outside the spool: in it, an agent takes a file that no writer locks for one that lost its name.
+        making = os.path.join(os.path.dirname(os.path.abspath(folder)), name + ".making")
+        with open(making, "wb") as file:
             file.write(b"".join(lines))
-        os.rename(path + ".new", path)
+        os.rename(making, path)
         if ledger is not None:
             ledger.add(lines)
         return path
