@@ -13,6 +13,8 @@ public enum DispatchResult: Hashable, Sendable {
 /// The reason why a round did not deliver everything.
 public struct DispatchFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The kind of failure, for handling it and for metrics; later versions may add more.
+    ///
+    /// Other errors of files have codes without a name here, such as "read-only".
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         /// The code's name in metrics and logs, such as "disk-full".
         public let description: String
@@ -41,20 +43,6 @@ public struct DispatchFailure: Error, Hashable, Sendable, CustomStringConvertibl
         public static let permission = Code(FileSystemError.Code.permission)
         /// The file system, or the user's quota, is full.
         public static let diskFull = Code(FileSystemError.Code.diskFull)
-        /// The disk failed to read or write.
-        public static let diskError = Code(FileSystemError.Code.diskError)
-        /// The file system is mounted read-only.
-        public static let readOnly = Code(FileSystemError.Code.readOnly)
-        /// A file or folder does not exist.
-        public static let missing = Code(FileSystemError.Code.missing)
-        /// A path leads to a file instead of a folder.
-        public static let notADirectory = Code(FileSystemError.Code.notADirectory)
-        /// A path leads to a folder instead of a file.
-        public static let isADirectory = Code(FileSystemError.Code.isADirectory)
-        /// The process or the system has too many open files.
-        public static let tooManyFiles = Code(FileSystemError.Code.tooManyFiles)
-        /// A file or folder already exists.
-        public static let exists = Code(FileSystemError.Code.exists)
         /// Another process uses the file or folder.
         public static let inUse = Code(FileSystemError.Code.inUse)
         /// Any other error of the system.
