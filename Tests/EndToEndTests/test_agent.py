@@ -423,7 +423,7 @@ class ForeignFileTests(AgentTest):
         self.assertEqual([summary["lines"], summary["skipped_bytes"]], [3, len(long)])
         kept = [path.read_bytes() for path in (self.site.state / "quarantine").rglob("*") if path.is_file()]
         self.assertEqual(kept, [long])
-        self.assertIn("an agent gave bytes up", receiver.log())
+        self.assertIn("an agent skipped bytes", receiver.log())
         self.assert_stored(receiver)
 
     def test_memory_stays_small_for_an_endless_line(self):
