@@ -52,7 +52,7 @@ package final class Agent: Service {
         try await group.shutdownGracefully()
     }
 
-    /// What connections are made with.
+    /// What is needed to connect.
     private struct Network {
         let group: MultiThreadedEventLoopGroup
         let attempts: ConnectionAttempts

@@ -74,7 +74,7 @@ package enum ConfigurationProbe {
         throw Failure(description: "it does not answer HELLO")
     }
 
-    /// The receiver's name, once its `READY` is whole.
+    /// The receiver's name, once its `READY` is complete.
     private static func answer(_ bytes: [UInt8]) throws -> String? {
         let decoded = try bytes.withUnsafeBytes { bytes in try Message.decode(prefixOf: bytes) }
         switch decoded?.message {

@@ -508,7 +508,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.perform(self.session.open(number, description))
     }
 
-    /// The end of a path, so that it fits into a message with every character escaped.
+    /// The end of a path, short enough for a message with every character escaped.
     private static func shortened(_ path: String) -> String {
         path.utf16.count <= 256 ? path : "…" + (String(path.utf16.suffix(255)) ?? "")
     }

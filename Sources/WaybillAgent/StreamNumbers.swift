@@ -38,7 +38,7 @@ struct StreamNumbers {
     private var slotsByStream = SlotIndex()
     private var slotsByNumber = SlotIndex()
     private(set) var openingCount = 0
-    /// Streams beyond what the receiver grants, in the order in which they came.
+    /// Streams that exceed the receiver's limit, in order of arrival.
     private var waiting = CircularBuffer<StreamKey>()
     private var isWaiting: Set<StreamKey> = []
     /// Refusals of a stream since it last advanced; kept across connections.
@@ -153,7 +153,7 @@ struct StreamNumbers {
         self.entries[slot]?.standing = standing
     }
 
-    /// - Returns: how often in a row the stream was refused.
+    /// - Returns: the number of consecutive refusals of the stream.
     mutating func failed(_ stream: StreamKey) -> Int {
         self.failures[stream, default: 0] += 1
         return self.failures[stream, default: 0]

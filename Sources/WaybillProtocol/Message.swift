@@ -167,7 +167,7 @@ package enum Message: Hashable, Sendable {
     case move([String])
     case err(ErrorCode, text: String)
     case bye
-    /// Only in the journal: its own position, the time of receipt, and the checksum of the lines before it.
+    /// Only in the journal: its own position, the time of receipt of what follows, and the checksum of what precedes.
     case mark(position: UInt64, milliseconds: UInt64, checksum: UInt32)
 }
 

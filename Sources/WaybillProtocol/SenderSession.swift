@@ -71,7 +71,7 @@ package struct SenderSession: ~Copyable {
         let rawByteCount: Int
     }
 
-    /// The largest window a receiver may grant, because everything in flight waits in memory while it does not read.
+    /// The largest window, whatever the receiver grants: everything in flight waits in memory while it does not read.
     package static let windowByteCountMax = 64 << 20
     /// The most streams open at once, whatever the receiver grants.
     package static let streamCountMax = 1 << 18

@@ -34,7 +34,7 @@ package final class AdmissionBudget: Sendable {
     /// - Returns: whether they were taken now.
     func reserve(_ byteCount: Int, otherwise resume: @escaping @Sendable () -> Void) -> Bool {
         self.state.withLock { state in
-            // A frame larger than the whole budget passes alone.
+            // A frame larger than the whole budget is admitted alone.
             if state.waiters.isEmpty, state.free >= min(byteCount, self.total) {
                 state.free -= byteCount
                 return true

@@ -73,7 +73,7 @@ package final class JournalFeed: Sendable {
         self.monitor.update { $0.isClosed = true }
     }
 
-    /// How far the journal is durable.
+    /// The position up to which the journal is durable.
     var end: JournalPosition {
         self.monitor.update { $0.end }
     }

@@ -22,7 +22,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         case next(after: JournalPosition, until: MonotonicTime?)
         /// Call ``recover()`` at that time.
         case recover(at: MonotonicTime)
-        /// Everything is projected and checkpointed, or it was given up.
+        /// Everything is projected and checkpointed, or the projection has given up.
         case finished
     }
 
@@ -71,7 +71,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     /// Whether the disk refused last time.
     var hasFailed: Bool { self.failureCount > 0 }
 
-    /// Projects the batch at ``position``, which then becomes `end`.
+    /// Projects the batch after ``position``, and moves ``position`` to `end`.
     mutating func take(_ batch: ProjectedBatch, end: JournalPosition) {
         self.attempt { (loop) throws(FileSystemError) in
             try loop.projection.project(batch)

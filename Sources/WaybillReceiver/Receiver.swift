@@ -56,7 +56,7 @@ package final class Receiver: Service {
     private let exports: RunningExports
     private let settings: LiveSettings
     private let retirement: JournalRetirement
-    /// What new connections get; `nil` without TLS, and before ``run()``.
+    /// The TLS of new connections; `nil` without TLS, and before ``run()``.
     private let tls = Mutex<TLSServer?>(nil)
     /// The configuration that was applied last.
     private let taken: Mutex<ReceiverConfiguration>

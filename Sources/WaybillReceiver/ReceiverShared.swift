@@ -59,7 +59,7 @@ package final class ReceiverShared: Sendable {
     }
 }
 
-/// Whether an agent may come in.
+/// Decides whether an agent's token admits it.
 struct TokenCheck: Sendable {
     let expected: Secret?
 

@@ -12,7 +12,7 @@ extension ReceiverTelemetry {
         self.addReceived(shared, to: &page)
         self.addTLS(to: &page)
         self.addJournal(journalEnd, to: &page)
-        // One copy, so that a projection's lines and its position are of the same checkpoint.
+        // One copy, so that a projection's lines and its position come from the same checkpoint.
         let projections = self.projections.withLock { $0 }.sorted { $0.key < $1.key }
         Self.addConservation(of: projections, journalEnd, to: &page)
         Self.addWork(of: projections, to: &page)
@@ -63,7 +63,7 @@ extension ReceiverTelemetry {
     }
 
     private func addJournal(_ end: JournalPosition, to page: inout MetricsPage) {
-        page.add("waybill_journal_end_bytes", .gauge, "How far the journal is durable.", end.rawValue)
+        page.add("waybill_journal_end_bytes", .gauge, "Position up to which the journal is durable.", end.rawValue)
         page.add(
             "waybill_journal_commits_total", .counter, "Groups that were written and synced.",
             self.groups.load(ordering: .relaxed))

@@ -144,7 +144,7 @@ package final class ReceiverTelemetry: Sendable {
         self.certificateExpiry.store(Int(expiry.milliseconds / 1000), ordering: .relaxed)
     }
 
-    /// - Parameter asksAgents: whether agents must show a certificate.
+    /// - Parameter asksAgents: whether agents must present a certificate.
     func tlsServed(until expiry: WallTime, now: WallTime, asksAgents: Bool) {
         self.certificateUsed(until: expiry)
         self.logger.log(

@@ -21,7 +21,7 @@ final class RunningExports: Sendable {
     private let names: Set<String>
     private let state = Mutex(State())
 
-    /// - Parameter names: of the exports that will be added.
+    /// - Parameter names: the exports that will be added.
     init(names: Set<String>) {
         self.names = names
     }

@@ -172,7 +172,7 @@ package struct TLSPeer: Sendable {
 
 /// Host names in certificates.
 ///
-/// - SeeAlso: RFC 6125, section 6.4; a `*` stands for the whole first label alone.
+/// - SeeAlso: RFC 6125, section 6.4; a `*` matches the whole first label only.
 enum HostName {
     static func matches(_ pattern: String, _ name: String) -> Bool {
         let pattern = Self.labels(pattern)
