@@ -23,7 +23,7 @@ package final class Agent: Service {
         self.telemetry = AgentTelemetry(logger: logger)
     }
 
-    /// How the run ended; `nil` before it has.
+    /// How the run ended; `nil` while it runs.
     package var outcome: AgentOutcome? {
         self.result.withLock { $0 }
     }
@@ -46,13 +46,13 @@ package final class Agent: Service {
         case .failed, .unsecurable, .unmeasurable: break
         }
         guard attempts.areOver else {
-            // A slow lookup keeps the event loop, and nobody else: its answer may take longer than there is time.
+            // A slow name lookup keeps only the event loop alive: its answer may come after the deadline.
             return attempts.whenOver { group.shutdownGracefully { _ in } }
         }
         try await group.shutdownGracefully()
     }
 
-    /// What connections are made with.
+    /// What is needed to connect.
     private struct Network {
         let group: MultiThreadedEventLoopGroup
         let attempts: ConnectionAttempts
@@ -61,7 +61,7 @@ package final class Agent: Service {
 
     private var quarantine: String { Path.join(self.configuration.stateDirectory, "quarantine") }
 
-    /// Makes the state directory and locks it.
+    /// Creates the state directory and locks it.
     private func prepareState() throws(FileSystemError) -> FileID {
         let files = POSIXFileSystem()
         try files.createDirectories(self.configuration.stateDirectory)
@@ -86,7 +86,7 @@ package final class Agent: Service {
         }
     }
 
-    /// Ships, and answers whoever asks for metrics meanwhile.
+    /// Ships, and serves metrics meanwhile.
     private func serve(_ inbox: PumpInbox, _ network: Network) async -> AgentOutcome {
         var server: MetricsServer?
         if let address = self.configuration.metrics {
@@ -119,9 +119,9 @@ package final class Agent: Service {
         }
     }
 
-    /// Longer than a checkpoint waits: nothing is on its way.
+    /// Longer than the checkpoint interval: after it, nothing is pending.
     private static let trimmedRest = Duration.seconds(2)
-    /// Fewer files and streams leave less behind than it takes to look.
+    /// With fewer files and streams, trimming costs more than it frees.
     private static let trimmedTurnoverCount = 1000
 
     /// The pump thread's body.
@@ -165,7 +165,7 @@ package final class Agent: Service {
                     Worker.sleep(for: restingTime)
                     continue
                 }
-                // What a start or a connection needed for many files is given back once they rest.
+                // Memory that a start or a connection needed for many files is released once they rest.
                 if restingTime > Self.trimmedRest,
                     abs(pump.turnoverCount - trimmedTurnoverCount) >= Self.trimmedTurnoverCount
                 {
@@ -181,7 +181,7 @@ package final class Agent: Service {
 }
 
 extension AgentSource {
-    /// What the registry calls the source: its place and its pattern, spaces escaped.
+    /// The source's name in the registry: its index and its pattern, with spaces escaped.
     package func registryName(_ index: Int) -> String {
         let text =
             switch self.files {

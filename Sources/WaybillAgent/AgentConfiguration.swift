@@ -3,12 +3,12 @@ package import WaybillSystem
 package import WaybillTLS
 package import WaybillTail
 
-/// Files that an agent ships, and what is said of their lines.
+/// Files that an agent ships, and the description of their lines.
 package struct AgentSource: Hashable, Sendable {
     package var files: SourceConfiguration.Kind
-    /// `dev`, `internal` or `prod`; Waybill's own events say it themselves.
+    /// `dev`, `internal` or `prod`; Waybill's own events carry it themselves.
     package var environment: String
-    /// The app; Waybill's own events say it themselves.
+    /// The app; Waybill's own events carry it themselves.
     package var bundle: String
     /// The member of a foreign line that holds its time.
     package var timeMember: String?
@@ -28,7 +28,7 @@ package struct AgentSource: Hashable, Sendable {
 }
 
 extension AgentSource {
-    /// The spool that it is; `nil` for files of others.
+    /// The spool's folder; `nil` for files that are not a spool.
     var spool: String? {
         switch self.files {
         case .spool(let directory): directory
@@ -37,16 +37,16 @@ extension AgentSource {
     }
 }
 
-/// When an agent is done.
+/// When a run ends.
 package enum AgentMode: Hashable, Sendable {
-    /// Never: it ships what comes until it is told to stop.
+    /// Never: it ships until it is asked to stop.
     case continuous
-    /// When everything there is has become durable; gives up when no receiver answers for so long.
+    /// When everything present is durable; gives up when no receiver answers for `patience`.
     case once(patience: Duration)
-    /// As with ``once(patience:)``, and without any connection where nothing waits for a receiver.
+    /// Like ``once(patience:)``, but without a connection when nothing waits for a receiver.
     case round(RoundExtent, patience: Duration)
 
-    /// How long a run that ends by itself looks for a receiver; `nil` for one that does not end.
+    /// How long a run that ends on its own tries to reach a receiver; `nil` for one that does not end.
     var patience: Duration? {
         switch self {
         case .continuous: nil
@@ -57,43 +57,44 @@ package enum AgentMode: Hashable, Sendable {
 
 /// What a round ships.
 package enum RoundExtent: Hashable, Sendable {
-    /// What its first scan found; what comes meanwhile waits for the next round, however fast it comes.
+    /// What its first scan found; whatever arrives meanwhile waits for the next round.
     case whatWasThere
-    /// Also what comes meanwhile, until nothing is left.
+    /// Also what arrives meanwhile, until nothing is left.
     case untilNothingIsLeft
 }
 
-/// What an agent is told.
+/// An agent's configuration.
 package struct AgentConfiguration: Sendable {
-    /// Tells this agent from others; must not change, foreign streams are named by it.
+    /// Identifies this agent; it must not change, because foreign streams are named after it.
     package var name: AgentName
-    /// Registry and quarantine.
+    /// The folder of the registry and the quarantine.
     package var stateDirectory: String
     /// Tried in turn.
     package var receivers: [NetworkAddress]
     package var sources: [AgentSource]
     package var mode = AgentMode.continuous
     package var token: Secret?
-    /// How receivers are spoken to by TLS; `nil`: they are not.
+    /// The TLS settings for receivers; `nil` without TLS.
     package var tls: TLSClientConfiguration?
     /// zlib's level, 0–9.
     package var compressionLevel = 1
-    /// Threads that compress; more than one where a single agent must fill a fast network.
+    /// Threads that compress; use more than one when a single agent must fill a fast network.
     package var compressionThreadCount = 1
-    /// Bytes of a source in one batch.
+    /// The most bytes of a source in one batch.
     package var batchByteCountMax = 256 << 10
-    /// A line longer than a batch is a batch.
+    /// A line longer than a batch is a batch by itself.
     package var rawByteCountMax: Int { max(self.batchByteCountMax, self.tailLimits.lineByteCountMax) }
     /// How long new lines may gather before they are sent.
     package var linger = Duration.milliseconds(5)
-    /// How long a stop may take to ship what is there.
+    /// How long a stop may take to ship what is left.
     package var drainPatience = Duration.seconds(10)
     package var tailLimits = TailLimits()
-    /// Where `GET /metrics` is answered; `nil`: nowhere.
+    /// The address that serves `GET /metrics`; `nil` for none.
     package var metrics: NetworkAddress?
-    /// Whether a run says how many lines became durable, and how many of its spools are not; that reads what is left.
+    /// Whether a run counts the lines that became durable, and those in its spools that are not; this reads what is
+    /// left.
     package var countsLines = false
-    /// Is told now and then, with `--once`, how many bytes were sent and how many there are.
+    /// Called now and then, with `--once`, with the bytes sent and the total bytes.
     package var progress: (@Sendable (_ done: Int, _ total: Int) -> Void)?
 
     package init(name: AgentName, stateDirectory: String, receivers: [NetworkAddress], sources: [AgentSource]) {
@@ -113,19 +114,19 @@ package struct AgentSummary: Hashable, Sendable {
     package var wireByteCount = 0
     package var skippedByteCount = 0
     package var sealedStreamCount = 0
-    /// Bytes that receivers said they hold, given up ones among them, and that this run did not know they held.
+    /// Bytes, skipped ones included, that receivers reported to hold and that this run did not know they held.
     package var ackedByteCount = 0
-    /// Lines that became durable, where they are counted.
+    /// Lines that became durable, when lines are counted.
     package var ackedLineCount = 0
-    /// Whole lines that are not durable, where they are counted.
+    /// Whole lines that are not durable, when lines are counted.
     package var remainingLineCount = 0
     package var connectionCount = 0
-    /// Bytes of last lines without LF that wait for their end.
+    /// Bytes of unfinished last lines, which wait for their LF.
     package var heldByteCount = 0
-    /// Bytes that had been seen and were cut away or deleted before they could be shipped.
+    /// Bytes that were seen, but truncated or deleted before they could be shipped.
     package var lostByteCount = 0
     package var duration = Duration.zero
-    /// Why the last attempt to ship came to nothing; `nil` while a receiver takes what it is given.
+    /// Why the last attempt to ship failed; `nil` while a receiver accepts what it is sent.
     package var lastFailure: String?
 
     package init() {}
@@ -142,24 +143,24 @@ package struct AgentSummary: Hashable, Sendable {
     }
 }
 
-/// Where a run stands.
+/// A run's current state.
 package struct AgentStanding: Hashable, Sendable {
     package var summary = AgentSummary()
     package var isConnected = false
-    /// Files that are followed.
+    /// The number of followed files.
     package var streamCount = 0
-    /// Bytes that were seen in files and are not acknowledged, those in flight among them.
+    /// Bytes that were seen in files and are not acknowledged, including those in flight.
     package var pendingByteCount = 0
     package var inFlightByteCount = 0
 }
 
 /// How a run ended.
 package enum AgentOutcome: Hashable, Sendable {
-    /// Everything there was is durable.
+    /// Everything present is durable.
     case drained(AgentSummary)
     /// Stopped with bytes that are not acknowledged; they are still on disk.
     case stopped(AgentSummary)
-    /// No receiver could be reached, or none took this agent.
+    /// No receiver could be reached, or none accepted this agent.
     case unreachable(String, AgentSummary)
     /// The state directory, the registry or a spool cannot be used.
     case failed(FileSystemError)

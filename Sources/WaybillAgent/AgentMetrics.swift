@@ -1,9 +1,9 @@
 internal import NIOCore
 internal import WaybillMetrics
 
-/// The agent's metrics; `Protocol/metrics.md` says what each means.
+/// The agent's metrics; `Protocol/metrics.md` describes each.
 extension Agent {
-    /// Nobody is told anything of an agent that has stopped.
+    /// An agent that has stopped has no metrics.
     private struct Stopped: Error, CustomStringConvertible {
         var description: String { "the agent has stopped" }
     }
@@ -17,13 +17,13 @@ extension AgentStanding {
     fileprivate var page: MetricsPage {
         var page = MetricsPage()
         page.add(
-            "waybill_agent_connected", .gauge, "Whether a receiver has taken this agent.", self.isConnected ? 1 : 0)
+            "waybill_agent_connected", .gauge, "Whether a receiver has accepted this agent.", self.isConnected ? 1 : 0)
         page.add(
-            "waybill_agent_connections_total", .counter, "Connections on which a receiver took this agent.",
+            "waybill_agent_connections_total", .counter, "Connections on which a receiver accepted this agent.",
             self.summary.connectionCount)
-        page.add("waybill_agent_streams", .gauge, "Files that are followed.", self.streamCount)
+        page.add("waybill_agent_streams", .gauge, "Followed files.", self.streamCount)
         page.add(
-            "waybill_agent_sealed_streams_total", .counter, "Files that a receiver holds to their end.",
+            "waybill_agent_sealed_streams_total", .counter, "Files that a receiver holds completely.",
             self.summary.sealedStreamCount)
         self.addBytes(to: &page)
         page.addProcess()
@@ -32,31 +32,31 @@ extension AgentStanding {
 
     private func addBytes(to page: inout MetricsPage) {
         page.add(
-            "waybill_agent_sent_batches_total", .counter, "Batches sent, those sent again among them.",
+            "waybill_agent_sent_batches_total", .counter, "Batches sent, including retransmissions.",
             self.summary.batchCount)
         page.add(
-            "waybill_agent_sent_lines_total", .counter, "Lines sent, those sent again among them.",
+            "waybill_agent_sent_lines_total", .counter, "Lines sent, including retransmissions.",
             self.summary.lineCount)
         page.add(
-            "waybill_agent_sent_bytes_total", .counter, "Bytes of lines sent, those sent again among them.",
+            "waybill_agent_sent_bytes_total", .counter, "Bytes of lines sent, including retransmissions.",
             self.summary.rawByteCount)
         page.add(
-            "waybill_agent_wire_bytes_total", .counter, "Bytes of payloads as they were compressed.",
+            "waybill_agent_wire_bytes_total", .counter, "Bytes of compressed payloads.",
             self.summary.wireByteCount)
         page.add(
-            "waybill_agent_acked_bytes_total", .counter, "Bytes of files that a receiver came to hold.",
+            "waybill_agent_acked_bytes_total", .counter, "Bytes of files that receivers acknowledged.",
             self.summary.ackedByteCount)
         page.add(
-            "waybill_agent_pending_bytes", .gauge, "Bytes seen in files and not acknowledged, those in flight too.",
+            "waybill_agent_pending_bytes", .gauge, "Bytes seen in files and not acknowledged, in flight or not.",
             self.pendingByteCount)
         page.add(
-            "waybill_agent_in_flight_bytes", .gauge, "Bytes sent that wait for their acknowledgement.",
+            "waybill_agent_in_flight_bytes", .gauge, "Bytes sent and not yet acknowledged.",
             self.inFlightByteCount)
         page.add(
-            "waybill_agent_skipped_bytes_total", .counter, "Bytes given up: lines too long, torn ends of segments.",
+            "waybill_agent_skipped_bytes_total", .counter, "Bytes skipped: lines too long, torn ends of segments.",
             self.summary.skippedByteCount)
         page.add(
-            "waybill_agent_lost_bytes_total", .counter, "Bytes that were seen and cut away or deleted unread.",
+            "waybill_agent_lost_bytes_total", .counter, "Bytes that were seen, but truncated or deleted unread.",
             self.summary.lostByteCount)
     }
 }

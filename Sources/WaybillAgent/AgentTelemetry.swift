@@ -11,7 +11,7 @@ package struct AgentTelemetry: Sendable {
         self.logger = logger
     }
 
-    /// - Parameter entryCount: of the registry.
+    /// - Parameter entryCount: the number of entries in the registry.
     func started(_ configuration: AgentConfiguration, entryCount: Int) {
         self.logger.info(
             "agent started",
@@ -22,16 +22,16 @@ package struct AgentTelemetry: Sendable {
             ])
     }
 
-    /// What opening the registry found amiss, in words.
+    /// Logs the damage that opening the registry found.
     func registryDamaged(_ notes: [String]) {
         for note in notes {
             self.logger.warning(
-                "registry: not all of it could be read; nothing is lost, the receiver knows every position",
+                "registry: parts of it could not be read; nothing is lost, the receiver knows every position",
                 metadata: ["found": "\(note)"])
         }
     }
 
-    /// Entries whose value says nothing; their files are met as if for the first time.
+    /// Entries whose value is unreadable; their files are treated as new.
     func registryEntriesUnreadable(_ streams: [String]) {
         guard !streams.isEmpty else { return }
         self.logger.warning(
@@ -54,26 +54,28 @@ package struct AgentTelemetry: Sendable {
     }
 
     func moved(_ receivers: [String]) {
-        self.logger.notice("the receiver names others", metadata: ["receivers": "\(receivers.joined(separator: ","))"])
+        self.logger.notice(
+            "the receiver redirected this agent",
+            metadata: ["receivers": "\(receivers.joined(separator: ","))"])
     }
 
     func spoolUnusable(_ directory: String, isThere: Bool) {
         self.logger.error(
             isThere
-                ? "a spool is no directory; name the folder that the app's library writes into"
-                : "a spool does not exist yet; correct the path if no app will make it",
+                ? "the spool path is not a directory; name the folder that the app's library writes to"
+                : "a spool does not exist yet; correct the path if no app will create it",
             metadata: ["path": "\(directory)"])
     }
 
     func nothingMatches(_ patterns: [String]) {
         self.logger.warning(
-            "no file with a whole line matches yet; correct the pattern if none will",
+            "no file with a whole line matches yet; correct the pattern if none is expected to",
             metadata: ["patterns": "\(patterns.joined(separator: " "))"])
     }
 
     func streamRefused(_ stream: String, _ code: ErrorCode, _ text: String, attempt: Int) {
         self.logger.warning(
-            "the receiver refused a stream; it is opened again",
+            "the receiver refused a stream; the agent opens it again",
             metadata: ["stream": "\(stream)", "code": "\(code.rawValue)", "reason": "\(text)", "attempt": "\(attempt)"])
     }
 
@@ -89,11 +91,11 @@ package struct AgentTelemetry: Sendable {
 
     func polls(unwatchedCount: Int) {
         self.logger.warning(
-            "folders cannot be watched and are looked at again and again; raise fs.inotify.max_user_watches",
+            "folders cannot be watched and are polled instead; raise fs.inotify.max_user_watches",
             metadata: ["unwatched_folders": "\(unwatchedCount)"])
     }
 
-    /// Where a stream ended too early; `lost_bytes` are those that had been seen.
+    /// Where a stream ended too early; `lost_bytes` counts the bytes that had been seen.
     private static func loss(
         _ stream: StreamID?, _ path: String, _ offset: Int, _ lostByteCount: Int
     ) -> Logger.Metadata {
@@ -112,25 +114,25 @@ package struct AgentTelemetry: Sendable {
         case .cut(let id, let path, let offset, let lostByteCount):
             self.logger.log(
                 level: lostByteCount > 0 ? .error : .warning,
-                "a file was cut; what it held from this offset on and nobody read is lost at the source (rotate by rename)",
+                "a file was cut; its unread content from this offset on is lost at the source (rotate by rename)",
                 metadata: Self.loss(id, path, offset, lostByteCount))
         case .receiverAhead(let id, let path, let offset, let byteCount):
             self.logger.warning(
-                "the receiver holds more of this file than there is: it was cut, and is read from its start again",
+                "the receiver holds more of this file than exists: it was cut, and is read from its start again",
                 metadata: [
                     "stream": "\(id)", "path": "\(path)", "receiver_offset": "\(offset)", "bytes": "\(byteCount)",
                 ])
         case .vanished(let id, let path, let offset, let lostByteCount):
             self.logger.log(
                 level: lostByteCount > 0 ? .error : .info,
-                "a file is gone; what it held from this offset on is lost",
+                "a file is gone; its content from this offset on is lost",
                 metadata: Self.loss(id, path, offset, lostByteCount))
         case .unreadable(let path, let error):
             self.logger.warning("a file cannot be read", metadata: ["path": "\(path)", "cause": "\(error)"])
         case .notRegular(let path):
-            self.logger.warning("this is no regular file and is not followed", metadata: ["path": "\(path)"])
+            self.logger.warning("this is not a regular file and is not followed", metadata: ["path": "\(path)"])
         case .notSegment(let path):
-            self.logger.warning("a spool holds a file that is no segment", metadata: ["path": "\(path)"])
+            self.logger.warning("a spool contains a file that is not a segment", metadata: ["path": "\(path)"])
         case .duplicateSegment(let id, let path):
             self.logger.warning("a segment exists twice", metadata: ["stream": "\(id)", "path": "\(path)"])
         case .tooLong(let id, let offset, let length, let path):
@@ -139,11 +141,11 @@ package struct AgentTelemetry: Sendable {
                 metadata: ["stream": "\(id)", "offset": "\(offset)", "bytes": "\(length)", "kept": "\(path)"])
         case .quarantineFailed(let id, let offset, let error):
             self.logger.error(
-                "a line that is too long could not be kept; the stream waits",
+                "a line that is too long could not be quarantined; the stream waits",
                 metadata: ["stream": "\(id)", "offset": "\(offset)", "cause": "\(error)"])
         case .tornTail(let id, let offset, let length):
             self.logger.info(
-                "a segment ends in a line that was never finished; it was never promised",
+                "a segment ends in an unfinished line, which the app never saw as stored",
                 metadata: ["stream": "\(id)", "offset": "\(offset)", "bytes": "\(length)"])
         case .segmentDeleted(let id):
             self.logger.debug("segment shipped and deleted", metadata: ["stream": "\(id)"])
@@ -151,7 +153,7 @@ package struct AgentTelemetry: Sendable {
             self.logger.debug("empty segment deleted", metadata: ["path": "\(path)"])
         case .segmentNamed(let id, let path):
             self.logger.notice(
-                "a segment had lost its name in a power cut and is shipped under it",
+                "a segment lost its name in a power failure; it is renamed and shipped",
                 metadata: ["stream": "\(id)", "path": "\(path)"])
         case .segmentUndeletable(let id, let path, let error):
             self.logger.warning(
@@ -159,7 +161,7 @@ package struct AgentTelemetry: Sendable {
                 metadata: ["stream": "\(id)", "path": "\(path)", "cause": "\(error)"])
         case .segmentGrewAfterSeal(let id, let path, let sealed, let byteCount):
             self.logger.error(
-                "a segment grew after its writer had let go of it; it is kept",
+                "a segment grew after its writer closed it; it is kept",
                 metadata: [
                     "stream": "\(id)", "path": "\(path)", "sealed_bytes": "\(sealed)", "bytes": "\(byteCount)",
                 ])

@@ -2,17 +2,18 @@ internal import NIOCore
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// Threads that compress, so that reading, compressing and sending go on at the same time.
+/// Threads that compress, so that reading, compressing and sending overlap.
 ///
 ///     Pump ─ buffer with lines ─▶ Link ─ job ─▶ thread ─ header + payload ─▶ Link, in the order of the batches ─▶ socket
 ///       ▲                                         │
 ///       └──────────────── buffer ─────────────────┘
 ///
-/// Two buffers more than threads: one is filled while one waits. Who finds none hears when one is back. A short batch
-/// that has nobody before it is compressed where it was read: that takes less than waking a thread for it.
+/// There are two buffers more than threads: one is filled while one waits. A caller that finds none free is notified
+/// when one returns. A short batch with no other batch before it is compressed on the reading thread, because that is
+/// cheaper than waking another one.
 ///
-/// Memory: each buffer and each encoder's room for the wire are as long as the longest batch; pages that no batch has
-/// needed are not in memory. Budget per batch: two hops between threads, one copy of the compressed bytes.
+/// Memory: each buffer, and each encoder's output, has room for the longest batch; pages that no batch has touched take
+/// no memory. Budget per batch: two hops between threads, one copy of the compressed bytes.
 final class BatchCompressor: BatchBuffers {
     private struct Job {
         let batch: RawBatch
@@ -20,7 +21,7 @@ final class BatchCompressor: BatchBuffers {
         let ticket: Int
     }
 
-    /// `@unchecked Sendable`: one thread at a time has it, and takes it under the lock of `state`.
+    /// `@unchecked Sendable`: one thread at a time owns it, and takes it under the lock of `state`.
     private final class Coder: @unchecked Sendable {
         var encoder: BatchEncoder
 
@@ -31,7 +32,7 @@ final class BatchCompressor: BatchBuffers {
 
     private struct State {
         var jobs = CircularBuffer<Job>()
-        /// Those that nobody compresses with.
+        /// Coders that are idle.
         var coders: [Coder]
         var free: [BatchBuffer] = []
         var bufferCount = 0
@@ -40,7 +41,7 @@ final class BatchCompressor: BatchBuffers {
         var isClosed = false
     }
 
-    /// Raw bytes that a batch may have to be compressed where it was read: a tenth of a millisecond's work.
+    /// The most raw bytes of a batch that is compressed on the reading thread: a tenth of a millisecond's work.
     private static let shortByteCountMax = 32 << 10
 
     private let state: Monitor<State>
@@ -48,7 +49,7 @@ final class BatchCompressor: BatchBuffers {
     private let rawByteCountMax: Int
     private let onBufferFreed: @Sendable () -> Void
 
-    /// - Parameter onBufferFreed: is called when a buffer is back after ``take()`` had none.
+    /// - Parameter onBufferFreed: called when a buffer returns after ``take()`` found none.
     init(threadCount: Int, level: Int, rawByteCountMax: Int, onBufferFreed: @escaping @Sendable () -> Void) {
         let coders = (0..<threadCount).map { _ in Coder(level: level, rawByteCountMax: rawByteCountMax) }
         self.state = Monitor(State(coders: coders))
@@ -84,7 +85,7 @@ final class BatchCompressor: BatchBuffers {
         }
     }
 
-    /// Compresses a batch and gives it back to the link under its ticket.
+    /// Compresses a batch and returns it to the link under its ticket.
     func compress(_ batch: RawBatch, for link: Link, ticket: Int) {
         let job = Job(batch: batch, link: link, ticket: ticket)
         let isShort = batch.header.rawByteCount <= Self.shortByteCountMax
@@ -109,11 +110,11 @@ final class BatchCompressor: BatchBuffers {
         if isAwaited { self.onBufferFreed() }
     }
 
-    /// `nil` at the end.
+    /// Waits for the next job; `nil` after ``close()``.
     private func nextJob() -> (Job, Coder)? {
         self.state.wait { state -> (Job, Coder)?? in
             if state.jobs.isEmpty, state.isClosed { return .some(nil) }
-            // Nothing wakes a thread whose coder is lent to a short batch: whoever lends it has no other job meanwhile.
+            // A coder lent to a short batch wakes no thread on return: the borrower adds no other job meanwhile.
             guard !state.jobs.isEmpty, let coder = state.coders.popLast() else { return nil }
             return .some((state.jobs.removeFirst(), coder))
         } ?? nil

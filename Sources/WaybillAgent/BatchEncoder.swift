@@ -1,14 +1,14 @@
 internal import WaybillCompression
 package import WaybillProtocol
 
-/// Makes of lines what goes over the wire: header and compressed payload.
+/// Encodes lines for the wire: a header and a compressed payload.
 ///
 /// One owner, one zlib state, reused.
 package struct BatchEncoder: ~Copyable {
     private var deflater: Deflater
     private let wire: UnsafeMutableRawBufferPointer
 
-    /// - Parameter rawByteCountMax: as many bytes as the longest batch has.
+    /// - Parameter rawByteCountMax: the raw bytes of the longest batch.
     package init(level: Int, rawByteCountMax: Int) {
         self.deflater = Deflater(level: level)
         self.wire = .allocate(byteCount: self.deflater.byteCountMax(of: rawByteCountMax), alignment: 4096)

@@ -4,9 +4,9 @@ internal import WaybillProtocol
 package import WaybillSystem
 internal import WaybillTLS
 
-/// Tries what a configuration names: a port to listen on, a receiver to ship to.
+/// Tries out what a configuration names: a port to listen on, a receiver to ship to.
 package enum ConfigurationProbe {
-    /// Why it cannot be used.
+    /// Why the address cannot be used.
     package struct Failure: Error, Hashable, CustomStringConvertible {
         package let description: String
     }
@@ -14,9 +14,9 @@ package enum ConfigurationProbe {
     /// How long a receiver has to answer.
     private static let patience = Duration.seconds(15)
 
-    /// Greets a receiver by the name `<agent>~probe`, and leaves without opening a stream.
+    /// Greets a receiver as `<agent>~probe`, and leaves without opening a stream.
     ///
-    /// No agent can have that name, so no connected agent is closed or kept out by it.
+    /// No agent can have that name, so the probe never disconnects or blocks a real agent.
     ///
     /// - Returns: the receiver's name.
     package static func greet(
@@ -74,7 +74,7 @@ package enum ConfigurationProbe {
         throw Failure(description: "it does not answer HELLO")
     }
 
-    /// The receiver's name, once its `READY` is whole.
+    /// The receiver's name, once its `READY` is complete.
     private static func answer(_ bytes: [UInt8]) throws -> String? {
         let decoded = try bytes.withUnsafeBytes { bytes in try Message.decode(prefixOf: bytes) }
         switch decoded?.message {
@@ -86,7 +86,7 @@ package enum ConfigurationProbe {
         }
     }
 
-    /// Listens on an address for a moment.
+    /// Listens on an address briefly.
     package static func bind(_ address: NetworkAddress) throws(Failure) {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         defer { group.shutdownGracefully { _ in } }

@@ -1,8 +1,8 @@
 internal import Synchronization
 
-/// Counts attempts to connect that are under way, so that the event loop outlives them.
+/// Counts connection attempts in progress, so that the event loop outlives them.
 ///
-/// The answer to a lookup of a name is delivered on the event loop, whenever it comes, and a lookup cannot be broken off.
+/// The answer to a name lookup is delivered on the event loop, whenever it comes, and a lookup cannot be cancelled.
 package final class ConnectionAttempts: Sendable {
     private struct State {
         var count = 0
@@ -28,9 +28,9 @@ package final class ConnectionAttempts: Sendable {
         body?()
     }
 
-    /// Runs `body` once no attempt is under way: at once, or on the thread on which the last one ends.
+    /// Runs `body` once no attempt is in progress: at once, or on the thread on which the last one ends.
     ///
-    /// Asked once, when no more attempts begin.
+    /// Call it once, when no more attempts will begin.
     package func whenOver(_ body: @escaping @Sendable () -> Void) {
         let isOver = self.state.withLock { state in
             if state.count > 0 { state.whenOver = body }

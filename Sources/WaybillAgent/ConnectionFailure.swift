@@ -2,9 +2,9 @@ internal import NIOCore
 internal import NIOPosix
 internal import WaybillSystem
 
-/// Why a connection could not be made, or ended, in the system's words.
+/// Describes why a connection failed or ended, using the system's messages.
 enum ConnectionFailure {
-    /// Host, port, and what became of each address of the host; what is the same for several is said once.
+    /// Host, port, and the error of each of the host's addresses; identical errors are listed once.
     static func text(of error: any Error, to address: NetworkAddress) -> String {
         var reasons: [String] = []
         for error in Self.causes(of: error) {
@@ -21,7 +21,7 @@ enum ConnectionFailure {
         return [lookup ?? error]
     }
 
-    /// What is said of one error.
+    /// The text for one error.
     static func reason(of error: any Error) -> String {
         switch error {
         case let error as IOError: Errno.message(error.errnoCode)

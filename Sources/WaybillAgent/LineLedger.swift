@@ -1,10 +1,10 @@
 internal import WaybillSystem
 internal import WaybillTail
 
-/// Which lines of a run became durable, batch by batch; nothing where nobody asks.
+/// Which lines of a run became durable, batch by batch; empty unless lines are counted.
 struct LineLedger {
     private struct Batch {
-        /// The offset behind it.
+        /// The offset after it.
         let end: Int
         let lineCount: Int
     }
@@ -29,13 +29,13 @@ struct LineLedger {
         self.batches[stream] = acked.count == batches.count ? nil : Array(batches.dropFirst(acked.count))
     }
 
-    /// A connection begins the stream at `offset`: what lies before it is durable, what lies behind is sent again.
+    /// A connection starts the stream at `offset`: everything before it is durable, everything after it is sent again.
     mutating func resumed(_ stream: StreamKey, at offset: Int) {
         self.acked(stream, upTo: offset)
         self.batches[stream] = nil
     }
 
-    /// Whole lines of a file from `offset` on.
+    /// The number of whole lines of a file from `offset` on.
     static func lineCount(of path: String, from offset: Int, on files: some FileSystem) -> Int {
         do throws(FileSystemError) {
             let file = try files.open(path, .read)
@@ -50,7 +50,7 @@ struct LineLedger {
                 position += filled
             }
         } catch {
-            // Gone or unreadable: the scan that follows says so.
+            // Gone or unreadable: the next scan reports it.
             return 0
         }
     }

@@ -7,7 +7,7 @@ internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTLS
 
-/// What wakes the pump: events in a queue and a pipe that `poll(2)` sees.
+/// What wakes the pump: a queue of events, and a pipe that `poll(2)` watches.
 final class PumpInbox: Sendable {
     private struct State {
         var events: [(generation: Int, event: LinkEvent)] = []
@@ -33,7 +33,7 @@ final class PumpInbox: Sendable {
         if !isTaken, case .measure(let reply) = event { reply(nil) }
     }
 
-    /// Takes no more: the pump has ended.
+    /// Accepts no more events: the pump has ended.
     func close() {
         let events = self.state.withLock { state in
             state.isClosed = true
@@ -55,54 +55,55 @@ final class PumpInbox: Sendable {
     }
 }
 
-/// One connection to a receiver: messages and batches in the order in which the pump gave them, bytes back.
+/// One connection to a receiver: sends messages and batches in the pump's order, and brings back bytes.
 ///
-/// A batch has its place in the order before it is compressed; what stands behind it waits.
+/// A batch takes its place in the order before it is compressed; whatever follows it waits.
 final class Link: AgentLink {
-    /// Something to be sent, at its place.
+    /// Something to send, at its place in the order.
     private struct Slot {
-        /// `nil` while it is compressed.
+        /// `nil` while it is being compressed.
         var bytes: ByteBuffer?
         var isPong = false
     }
 
     private struct State {
         var channel: (any Channel)?
-        /// Until there is a connection: those that may become it, one for each address that is tried.
+        /// Until there is a connection: the candidates for it, one for each address that is tried.
         var candidates: [any Channel] = []
         var isClosed = false
-        /// From the first batch on that is not compressed yet.
+        /// Everything from the first uncompressed batch on.
         var slots = CircularBuffer<Slot>()
         /// The ticket of the first slot.
         var firstTicket = 0
         var unwrittenPongCount = 0
-        /// Reads that the pump has not answered with ``Link/read()``.
+        /// Reads that the pump has not yet answered with ``Link/read()``.
         var untakenReadCount = 0
-        /// Whether the next read waits: for the pump to take the ones before, or for PONGs to be written.
+        /// Whether the next read waits, either for the pump to take earlier ones or for PONGs to be written.
         var isReadHeld = true
 
-        /// Whether a read that waited may begin.
+        /// Whether a waiting read may begin.
         mutating func resumeReading() -> Bool {
             guard self.isReadHeld, self.hasRoomToRead else { return false }
             self.isReadHeld = false
             return true
         }
 
-        /// A receiver that takes no more answers than these gets to ask nothing more.
+        /// False when the receiver stops reading our answers: then it is not read from either.
         var hasRoomToRead: Bool { self.untakenReadCount < 16 && self.unwrittenPongCount < 1024 }
     }
 
     private let compressor: BatchCompressor
     private let state = Mutex(State())
 
-    /// How long an address of a receiver has to answer.
+    /// How long one address of a receiver has to answer.
     private static let connectTimeout = TimeAmount.seconds(10)
-    /// Never comes first: an attempt to connect ends when its name has been looked up and its addresses have been tried.
+    /// Never reached: an attempt ends earlier, once the name is looked up and all its addresses have been tried.
     private static let attemptTimeout = TimeAmount.hours(1)
 
-    /// Connects in the background; what happens is posted with `generation`.
+    /// Connects in the background and posts events with `generation`.
     ///
-    /// With TLS it is connected once the receiver has proven its name: nothing of the protocol is said before.
+    /// With TLS the link is connected once the receiver has proven its name; nothing of the protocol is sent before
+    /// that.
     init(
         to address: NetworkAddress, group: any EventLoopGroup, attempts: ConnectionAttempts, tls: TLSClient?,
         compressor: BatchCompressor, inbox: PumpInbox, generation: Int
@@ -113,7 +114,7 @@ final class Link: AgentLink {
             .channelOption(.socketOption(.so_keepalive), value: 1)
             .channelOption(.connectTimeout, value: Self.connectTimeout)
             .connectTimeout(Self.attemptTimeout)
-            // No receiver fills the inbox: it is read from while the pump takes what it brings.
+            // A receiver cannot flood the inbox: reading continues only while the pump takes what arrived.
             .channelOption(.autoRead, value: false)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -133,7 +134,7 @@ final class Link: AgentLink {
                 } else if tls == nil {
                     inbox.post(.connected, generation: generation)
                 } else {
-                    // The handshake's first bytes; those behind them it asks for itself.
+                    // Reads the handshake's first bytes; the handshake reads the rest itself.
                     channel.read()
                 }
             case .failure(let error):
@@ -143,7 +144,7 @@ final class Link: AgentLink {
         }
     }
 
-    /// Whether a channel may begin to connect: nobody waits for one of a link that is closed.
+    /// Whether a channel may begin to connect: not once the link is closed.
     private func takes(_ candidate: any Channel) -> Bool {
         self.state.withLock { state in
             if !state.isClosed { state.candidates.append(candidate) }
@@ -151,7 +152,7 @@ final class Link: AgentLink {
         }
     }
 
-    /// What became of the link while it connected.
+    /// The link's state when a channel has connected.
     private enum Arrival {
         case awaited
         /// It was closed.
@@ -185,7 +186,7 @@ final class Link: AgentLink {
         self.compressor.compress(batch, for: self, ticket: ticket)
     }
 
-    /// Puts a compressed batch at its place.
+    /// Puts a compressed batch in its place.
     func compressed(_ header: BatchHeader, _ payload: UnsafeRawBufferPointer, ticket: Int) {
         let line = Message.batch(header).encoded
         var bytes = ByteBuffer()
@@ -199,9 +200,9 @@ final class Link: AgentLink {
         }
     }
 
-    /// Writes what is ready at the head of the order, with one flush behind it.
+    /// Writes what is ready at the head of the order, followed by one flush.
     ///
-    /// Under the lock, so that two threads keep the order: off its event loop a channel only takes note.
+    /// Called under the lock, so that two threads keep the order: off its event loop a channel only queues the write.
     private func write(_ state: inout State) {
         guard let channel = state.channel else { return }
         while let slot = state.slots.first, let bytes = slot.bytes {
@@ -233,7 +234,7 @@ final class Link: AgentLink {
         channel?.read()
     }
 
-    /// Counts what one read brought, on its way to the pump.
+    /// Counts one read that is passed to the pump.
     ///
     /// - Returns: whether the next read may begin.
     fileprivate func hasRead() -> Bool {
@@ -255,7 +256,7 @@ final class Link: AgentLink {
     }
 }
 
-/// Hands what arrives to the pump.
+/// Passes what arrives to the pump.
 private final class LinkHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
@@ -263,10 +264,10 @@ private final class LinkHandler: ChannelInboundHandler {
     private let inbox: PumpInbox
     private let generation: Int
     private var hasTaken = false
-    /// Who the receiver must prove to be; `nil` without TLS.
+    /// The identity that the receiver must prove; `nil` without TLS.
     private let peer: TLSPeer?
     private var isEstablished = false
-    /// What went wrong first.
+    /// The first error.
     private var reason: String?
 
     init(link: Link, inbox: PumpInbox, generation: Int, peer: TLSPeer?) {
@@ -320,12 +321,12 @@ private final class LinkHandler: ChannelInboundHandler {
         context.fireChannelInactive()
     }
 
-    /// What the receiver has shown, good or not.
+    /// The certificate that the receiver presented, valid or not.
     private static func certificate(_ context: ChannelHandlerContext) -> NIOSSLCertificate? {
         do {
             return try context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self).peerCertificate
         } catch {
-            // The handler has left the pipeline, and what it knew went with it.
+            // The TLS handler has left the pipeline, and the certificate with it.
             return nil
         }
     }

@@ -6,15 +6,15 @@ package import WaybillTail
 ///
 ///     inotify, scan ─▶ Tail.nextReady ─▶ OPEN … AT ─▶ Tail.nextBatch ─▶ AgentLink (zlib) ─▶ BATCH ─▶ ACK ─▶ registry
 ///
-/// Life of one line: its file is found by a hint or a scan → one large `pread` brings it into a batch buffer with its
-/// neighbours → the link has it compressed from there, framed and sent at its place among the messages → the receiver's
-/// ACK moves the registry. Nothing is read that the window or the buffers have no room for, so memory does not depend on
-/// the backlog.
+/// Life of one line: a hint or a scan finds its file → one large `pread` brings it into a batch buffer with its
+/// neighbours → the link compresses it from there, frames it and sends it in order with the messages → the receiver's
+/// ACK advances the registry. The pump reads only what the window and the buffers have room for, so memory does not
+/// depend on the backlog.
 ///
 /// Budget per batch (256 KiB): one `pread` of it, two small ones, one hop to the link.
 ///
-/// No socket, no wait: connections and hints about files come through seams, and whoever drives it calls ``step(_:)``
-/// when something happened or ``restingTime()`` has passed.
+/// It has no socket and never waits: connections and hints about files come through seams, and its driver calls
+/// ``step(_:)`` when something happened or ``restingTime()`` has passed.
 package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyable {
     private enum Phase: Equatable {
         case disconnected(retryAt: MonotonicTime)
@@ -34,7 +34,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     private var session = SenderSession()
     private var streams = StreamNumbers()
     private let buffers: any BatchBuffers
-    /// A buffer that was taken and holds no batch.
+    /// A buffer that was taken and does not hold a batch yet.
     private var buffer: BatchBuffer?
     private var received: [UInt8] = []
 
@@ -43,11 +43,11 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     private var phase: Phase
     private var backoff: Backoff
     private var receiverIndex = 0
-    /// What both sides allow.
+    /// The limit that both sides allow.
     private var batchByteCountMax: Int
-    /// The name of the receiver that last took this agent.
+    /// The name of the receiver that last accepted this agent.
     private var receiver: String?
-    /// Since a receiver last took this agent.
+    /// The last failure since a receiver accepted this agent.
     private var lastFailure: String?
     private var lastReceived: MonotonicTime
     private var lastSent: MonotonicTime
@@ -58,14 +58,14 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     private var retries: [(at: MonotonicTime, stream: StreamKey)] = []
     private var stopDeadline: MonotonicTime?
     private let started: MonotonicTime
-    /// Since when no receiver has taken this agent; `nil` while one has.
+    /// Since when no receiver has accepted this agent; `nil` while one has.
     private var unreadySince: MonotonicTime?
     private var summary = AgentSummary()
     private var lines: LineLedger
     private var claims: SpoolClaims<Files>
-    /// How long each stream was when the round began; `nil` where a run has no such bound.
+    /// How long each stream was when the round began; `nil` when the run has no such bound.
     private var roundEnds: [StreamKey: Int]?
-    /// Whether a scan that was asked for when all seemed settled has found nothing more.
+    /// Whether the scan requested when everything seemed settled has found nothing more.
     private var hasSettledScan = false
     private var isSettlingScanAsked = false
     private var lastScan: MonotonicTime
@@ -74,15 +74,15 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     private var lastProgress: MonotonicTime
     /// When a receiver last acknowledged something.
     private var lastAdvance: MonotonicTime
-    /// Why nothing more can be done.
+    /// The error that ends the run.
     private var failure: FileSystemError?
-    /// Whether the last step left something to do at once.
+    /// Whether the last step left more work to do at once.
     private var hasMore = false
-    /// Whether it left nothing that waits for an answer or a buffer.
+    /// Whether the last step left nothing that waits for an answer or a buffer.
     private var hasShippedAll = false
     private var openingCount = 0
 
-    /// Begins a connection in the background; what happens to it comes back as ``LinkEvent`` with `generation`.
+    /// Begins a connection in the background; its events come back as ``LinkEvent`` with `generation`.
     package typealias Connect = (_ address: NetworkAddress, _ generation: Int) -> any AgentLink
 
     package init(
@@ -119,9 +119,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         TailTime(monotonic: self.clock.monotonicTime(), wall: self.clock.wallTime())
     }
 
-    /// Does what is to do now.
+    /// Does the work that is due now.
     ///
-    /// - Returns: how the run ended; `nil` while it goes on.
+    /// - Returns: how the run ended; `nil` while it continues.
     package mutating func step(_ events: [(generation: Int, event: LinkEvent)]) -> AgentOutcome? {
         self.take(events)
         self.look()
@@ -134,22 +134,22 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         return self.outcome().map { self.finish($0) }
     }
 
-    /// What to sleep on beside the network; `nil` while hints are gathering, or when there are none.
+    /// What to wait on in addition to the network; `nil` while hints are gathering, or when there are none.
     var hintFile: FileID? {
         self.lingerUntil == nil ? self.hints.file : nil
     }
 
-    /// Whether there is nothing to do but wait for more lines, for milliseconds: no event need end that sooner.
+    /// Whether the pump only waits a few milliseconds for more lines: no event needs to end that sooner.
     var isGathering: Bool { self.lingerUntil != nil && self.hasShippedAll && self.stopDeadline == nil }
 
-    /// Something happened to the files; what it was is looked up once more of it may have gathered.
+    /// Notes that files changed; the hints are read later, when more may have gathered.
     package mutating func filesChanged() {
         self.lingerUntil = self.lingerUntil ?? self.clock.monotonicTime() + self.configuration.linger
     }
 
     // MARK: Files
 
-    /// Takes hints that have lingered, scans when it is time, and writes the registry.
+    /// Takes hints that have lingered, scans when a scan is due, and writes the registry.
     private mutating func look() {
         let now = self.now
         if let lingerUntil, lingerUntil <= now.monotonic {
@@ -191,7 +191,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.reportPolling()
         let end = self.clock.monotonicTime()
         self.scanTook = end - now.monotonic
-        // With hints a scan is only the safety net; it may cost half a per cent of a core, without them 5.
+        // With hints a scan is only a safety net and may cost 0.5% of a core; without them 5%.
         let factor = self.hints.isComplete ? 200 : 20
         let shortest: Duration = self.hints.isComplete ? .seconds(5) : .milliseconds(500)
         self.nextScan = end + min(.seconds(300), max(shortest, self.scanTook * factor))
@@ -204,16 +204,16 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.roundEnds = ends
     }
 
-    /// Whether all that a stream has left came after the round began.
+    /// Whether everything left of a stream arrived after the round began.
     ///
-    /// What the receiver holds of it was asked before: it may hold less than the registry knows.
+    /// False until the receiver's position is known, because the receiver may hold less than the registry says.
     private func isForNextRound(_ stream: StreamKey) -> Bool {
         guard let roundEnds, case .open = self.streams.state(of: stream) else { return false }
         let position = self.tail.position(of: stream)
         return position.cursor < position.byteCount && position.cursor >= roundEnds[stream, default: 0]
     }
 
-    /// Says once, each time it begins, that files are found by looking alone.
+    /// Logs once, each time it begins, that files are found by scanning alone.
     private mutating func reportPolling() {
         let isPolling = !self.hints.isComplete
         if isPolling, !self.isPolling {
@@ -223,7 +223,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.isPolling = isPolling
     }
 
-    /// Names every source that cannot be what was meant; it is looked for again at each scan.
+    /// Logs every source that is probably misconfigured; each scan looks for it again.
     private func checkSources() {
         let found = Set(self.tail.streams.map { self.tail.position(of: $0).source })
         for (index, source) in self.configuration.sources.enumerated() {
@@ -245,14 +245,14 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         do throws(FileSystemError) {
             try self.tail.checkpoint(now)
         } catch {
-            // The receiver knows where each stream stands; the registry only saves a start some work.
+            // The receiver knows each stream's position; the registry only saves some work at a start.
             self.telemetry.registryFailed(error)
         }
     }
 
     // MARK: Connection
 
-    /// Whether a round has looked and found nothing that a receiver must hear of: it ends without a connection.
+    /// Whether a round has scanned and found nothing to send: it ends without a connection.
     private var needsNoReceiver: Bool {
         guard case .round = self.configuration.mode, self.generation == 0 else { return false }
         return !self.tail.needsReceiver
@@ -317,12 +317,12 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
                 if let action = self.session.receive(message) { self.perform(action) }
             }
         } catch {
-            return self.disconnect("the receiver sent what is no message: \(error.text)")
+            return self.disconnect("the receiver sent an invalid message: \(error.text)")
         }
         if self.link != nil { self.received.removeFirst(consumed) }
     }
 
-    /// What a client library may write: a receiver that takes less would have every longer line given up.
+    /// The longest line a client library may write: with a lower limit, every longer line would be skipped.
     private static var grantedLineByteCountMin: Int { 32 << 10 }
 
     private mutating func perform(_ action: SenderSession.Action) {
@@ -332,7 +332,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         case .start(let ready):
             guard ready.limits.lineByteCountMax >= Self.grantedLineByteCountMin,
                 ready.limits.rawByteCountMax >= ready.limits.lineByteCountMax
-            else { return self.disconnect("the receiver grants limits that an event's line does not fit into") }
+            else { return self.disconnect("the receiver's limits are too low for an event's line") }
             self.phase = .ready
             self.unreadySince = nil
             self.lastFailure = nil
@@ -365,7 +365,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             self.pausedUntil = self.clock.monotonicTime() + .milliseconds(Int(min(milliseconds, 600_000)))
         case .move(let receivers):
             self.telemetry.moved(receivers)
-            self.disconnect("the receiver asked to go elsewhere")
+            self.disconnect("the receiver redirected this agent")
         case .close(let failure):
             self.disconnect(failure.text)
         }
@@ -379,7 +379,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.summary.ackedByteCount += self.tail.position(of: stream).acked - before
     }
 
-    /// A refused stream is opened again: at once the first time, later and later while it does not succeed.
+    /// Opens a refused stream again: at once the first time, then with growing delays until it succeeds.
     private mutating func reopen(_ number: StreamNumber, _ code: ErrorCode, _ text: String) {
         guard let stream = self.streams.refused(number), self.tail.contains(stream) else { return }
         let attempt = self.streams.failed(stream)
@@ -412,7 +412,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.link?.send(message)
     }
 
-    /// How long the receiver lets a connection say nothing; a day is as good as any more, and fits into every clock.
+    /// How long the receiver keeps a silent connection; capped at a day, which fits into every clock.
     private var idleLimit: Duration? {
         self.session.limits.map { .milliseconds(min($0.idleMilliseconds, 86_400_000)) }
     }
@@ -427,7 +427,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             if now - self.lastReceived > idle { self.disconnect("the receiver does not answer") }
         case .ready:
             if now - self.lastReceived > idle {
-                self.disconnect("the receiver has said nothing for \(idle)")
+                self.disconnect("the receiver has sent nothing for \(idle)")
             } else if now - self.lastSent > idle / 3 {
                 self.send(.ping(UInt64(self.generation)))
             }
@@ -436,7 +436,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     // MARK: Batches
 
-    /// Ships while there is something to ship and room for it.
+    /// Ships while there are lines and room for them.
     private mutating func ship() {
         self.hasMore = false
         self.hasShippedAll = false
@@ -445,7 +445,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             guard pausedUntil <= self.clock.monotonicTime() else { return }
             self.pausedUntil = nil
         }
-        // Answers are taken in between, so that a long backlog does not hold up the registry.
+        // Answers are taken in between, so that a long backlog does not delay the registry.
         for _ in 0..<16 {
             guard self.phase == .ready, self.session.admits(rawByteCount: self.batchByteCountMax),
                 self.streams.openingCount < StreamNumbers.openingCountMax, self.hasBuffer
@@ -465,7 +465,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.hasMore = true
     }
 
-    /// Whether a batch can be read; where not, an event comes when it can.
+    /// Whether a batch can be read; if not, an event comes when it can.
     private var hasBuffer: Bool {
         mutating get {
             if self.buffer == nil { self.buffer = self.buffers.take() }
@@ -473,7 +473,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         }
     }
 
-    /// Connects again when streams that never end keep others from being opened; numbers are free again then.
+    /// Reconnects when streams that never end keep others from being opened; a new connection frees the numbers.
     private mutating func makeRoomForStreams() {
         guard self.streams.hasWaiting, self.session.isSettled, self.retries.isEmpty else { return }
         self.disconnect("the receiver grants no more streams on a connection, and others have lines to send")
@@ -508,7 +508,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.perform(self.session.open(number, description))
     }
 
-    /// The end of a path, so that it fits into a message with every character escaped.
+    /// The end of a path, short enough for a message with every character escaped.
     private static func shortened(_ path: String) -> String {
         path.utf16.count <= 256 ? path : "…" + (String(path.utf16.suffix(255)) ?? "")
     }
@@ -563,12 +563,12 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         return isRefused || isUnready ? .unreachable(self.lastFailure ?? Self.silence, self.summary) : nil
     }
 
-    /// What there is to say where not even an attempt has failed.
+    /// The failure to report when not even an attempt has failed.
     private static var silence: String { "no receiver answered" }
 
-    /// Whether nothing is left to ship, a scan has looked for more, and everything sent was answered.
+    /// Whether nothing is left to ship, a scan has looked for more, and everything sent is acknowledged.
     ///
-    /// Asked by runs that end alone: it has everything looked at once more.
+    /// Called by runs that end on their own: it requests one more scan.
     private mutating func isSettled(_ now: MonotonicTime) -> Bool {
         guard self.phase == .ready, self.session.isSettled, self.retries.isEmpty, !self.streams.hasWaiting else {
             return false
@@ -582,7 +582,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         if self.hasSettledScan { return true }
         if !self.isSettlingScanAsked {
             self.isSettlingScanAsked = true
-            // What cannot be read now becomes ready with each scan.
+            // What cannot be read now is tried again with each scan.
             self.nextScan = min(self.nextScan, self.lastScan + .milliseconds(20))
         }
         return false
@@ -631,10 +631,10 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         }
     }
 
-    /// Grows with all that takes memory for a while only: files that are found, streams that are opened.
+    /// Grows with everything that takes memory only for a while: files found, streams opened.
     package var turnoverCount: Int { self.tail.fileCount + self.openingCount }
 
-    /// How long there is nothing to do but wait for the network or a file.
+    /// How long to wait for the network or a file before the next step.
     package func restingTime() -> Duration {
         if self.hasMore { return .zero }
         let now = self.clock.monotonicTime()

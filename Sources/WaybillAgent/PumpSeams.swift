@@ -1,39 +1,38 @@
 package import WaybillProtocol
 package import WaybillSystem
 
-/// What the network, and the process, tell the pump.
+/// Events from the network and the process to the pump.
 package enum LinkEvent: Sendable {
     case connected
     case received([UInt8])
     case closed(reason: String)
-    /// The process is told to stop.
+    /// The process was asked to stop.
     case stop
-    /// There is a buffer again for somebody who got none.
+    /// A buffer is free again after ``BatchBuffers/take()`` found none.
     case bufferFreed
-    /// Somebody wants to know where the agent stands; `nil` is the answer of one that has stopped.
+    /// A request for the agent's state; the answer is `nil` once the agent has stopped.
     case measure(reply: @Sendable (AgentStanding?) -> Void)
 }
 
-/// One connection to a receiver, as the pump sees it: messages out, in the order in which they are given; what comes in
-/// are ``LinkEvent``s.
+/// One connection to a receiver, as the pump sees it: messages go out in the order given, and ``LinkEvent``s come in.
 package protocol AgentLink: Sendable {
-    /// Sends a message that is no batch; nothing, once the connection is gone.
+    /// Sends a message other than a batch; does nothing once the connection is gone.
     func send(_ message: Message)
-    /// Compresses a batch and sends it; its buffer goes back to where it came from.
+    /// Compresses a batch and sends it; its buffer returns to its owner.
     func send(_ batch: RawBatch)
-    /// Lets the next bytes come; none come before the first call, and none in between.
+    /// Requests the next bytes; none arrive without a call.
     func read()
     func close()
 }
 
 extension AgentLink {
-    /// For a link that brings no more than the pump takes.
+    /// For a link that never brings more than the pump takes.
     package func read() {}
 }
 
-/// Hints about which files changed; a scan stays the truth.
+/// Hints about which files changed; a scan remains authoritative.
 package protocol ChangeHints: ~Copyable {
-    /// What becomes readable when there are hints; `nil` when there never are.
+    /// The file that becomes readable when there are hints; `nil` when there never are any.
     var file: FileID? { get }
     /// Whether every folder is watched, so that scans may be rare.
     var isComplete: Bool { get }
@@ -41,16 +40,16 @@ package protocol ChangeHints: ~Copyable {
     var unwatchedCount: Int { get }
     /// Watches these folders and no others.
     mutating func watch(_ directories: [String])
-    /// Takes what has gathered; `nil` when it is nothing.
+    /// Takes the gathered hints; `nil` when there are none.
     mutating func read() -> DirectoryWatcher.Hint?
 }
 
 extension DirectoryWatcher: ChangeHints {}
 
-/// Whole lines of one stream as they were read, on their way to be compressed.
+/// Whole lines of one stream as they were read, not yet compressed.
 package struct RawBatch: Sendable {
     package let id: StreamID
-    /// Without what compression tells: length on the wire and checksum.
+    /// Without the length on the wire and the checksum, which compression determines.
     package let header: BatchHeader
     /// The lines are its first `header.rawByteCount` bytes.
     package let buffer: BatchBuffer
@@ -58,7 +57,7 @@ package struct RawBatch: Sendable {
 
 /// Room for the lines of one batch.
 ///
-/// `@unchecked Sendable`: one at a time has it, the pump that fills it or the thread that compresses it.
+/// `@unchecked Sendable`: one thread at a time owns it, the pump that fills it or the thread that compresses it.
 package final class BatchBuffer: @unchecked Sendable {
     package let bytes: UnsafeMutableRawBufferPointer
 
@@ -71,9 +70,9 @@ package final class BatchBuffer: @unchecked Sendable {
     }
 }
 
-/// The buffers that there are: so many batches are read ahead of their compression.
+/// The pool of buffers: its size limits how many batches are read ahead of compression.
 package protocol BatchBuffers: Sendable {
-    /// `nil` while all of them are under way; ``LinkEvent/bufferFreed`` comes when one is back.
+    /// Takes a buffer; `nil` while all are in use, then ``LinkEvent/bufferFreed`` comes when one returns.
     func take() -> BatchBuffer?
     /// Compressed bytes so far.
     var wireByteCount: Int { get }

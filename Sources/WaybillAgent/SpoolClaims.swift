@@ -1,9 +1,9 @@
 package import WaybillSystem
 internal import WaybillTail
 
-/// The spools that this agent ships, each locked against others: two that ship one spool would send its lines twice.
+/// The spools that this agent ships, each locked: two agents that ship one spool would send its lines twice.
 ///
-/// A spool that is not there yet is claimed when it is. It is the folder itself that is locked, until the run ends.
+/// A spool that does not exist yet is claimed once it does. The folder itself is locked, until the run ends.
 package struct SpoolClaims<Files: FileSystem>: ~Copyable {
     private let files: Files
     private let spools: [GlobPattern]
@@ -19,10 +19,9 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
         for lock in self.locks.values { self.files.close(lock) }
     }
 
-    /// Claims what is there; a folder that several names lead to once.
+    /// Claims the spools that exist; a folder with several names is claimed once.
     ///
-    /// - Throws: when somebody else ships a spool. One that cannot be read is not claimed, and nothing in it is shipped
-    ///   either.
+    /// - Throws: when another agent ships a spool. A spool that cannot be read is neither claimed nor shipped.
     package mutating func claim() throws(FileSystemError) {
         for spool in self.spools {
             var expansion = GlobPattern.Expansion()

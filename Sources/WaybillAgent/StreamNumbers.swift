@@ -3,10 +3,10 @@ internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTail
 
-/// Which number each tailed stream has on the present connection, and where its opening stands.
+/// The number of each tailed stream on the current connection, and the state of its opening.
 struct StreamNumbers {
     enum State {
-        /// Not opened, or to be opened again.
+        /// Not opened yet, or to be opened again.
         case closed
         case opening
         case open(StreamNumber)
@@ -32,16 +32,16 @@ struct StreamNumbers {
         var standing: Standing
     }
 
-    /// A slot for each stream with a number; found by both.
+    /// A slot for each stream with a number; found by either.
     private var entries: [Entry?] = []
     private var free: [Int32] = []
     private var slotsByStream = SlotIndex()
     private var slotsByNumber = SlotIndex()
     private(set) var openingCount = 0
-    /// Streams beyond what the receiver grants, in the order in which they came.
+    /// Streams that exceed the receiver's limit, in order of arrival.
     private var waiting = CircularBuffer<StreamKey>()
     private var isWaiting: Set<StreamKey> = []
-    /// Refusals of a stream since it last moved on; kept over connections.
+    /// Refusals of a stream since it last advanced; kept across connections.
     private var failures: [StreamKey: Int] = [:]
     private var last: UInt64 = 0
 
@@ -99,7 +99,7 @@ struct StreamNumbers {
         self.slotsByNumber.insert(slot, Self.hash(entry.number))
     }
 
-    /// Whether it had a number on this connection, and keeps it.
+    /// Whether the stream already has a number on this connection.
     func hasNumber(_ stream: StreamKey) -> Bool {
         self.slot(of: stream) != nil
     }
@@ -111,7 +111,7 @@ struct StreamNumbers {
         if self.isWaiting.insert(stream).inserted { self.waiting.append(stream) }
     }
 
-    /// Takes out the stream that has waited longest.
+    /// Removes and returns the stream that has waited longest.
     mutating func nextWaiting() -> StreamKey? {
         guard let stream = self.waiting.popFirst() else { return nil }
         self.isWaiting.remove(stream)
@@ -153,7 +153,7 @@ struct StreamNumbers {
         self.entries[slot]?.standing = standing
     }
 
-    /// - Returns: how often in a row the stream was refused.
+    /// - Returns: the number of consecutive refusals of the stream.
     mutating func failed(_ stream: StreamKey) -> Int {
         self.failures[stream, default: 0] += 1
         return self.failures[stream, default: 0]

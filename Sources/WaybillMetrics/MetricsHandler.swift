@@ -2,7 +2,7 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import Synchronization
 
-/// One request, one answer, then the connection ends; it ends without an answer after ten seconds.
+/// Answers one request and ends the connection; it ends without an answer after ten seconds.
 final class MetricsHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
@@ -28,7 +28,7 @@ final class MetricsHandler: ChannelInboundHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        // A body says nothing here; what follows an answer is not read.
+        // A body is ignored, and whatever follows an answer is not read.
         guard case .head(let head) = self.unwrapInboundIn(data), !self.isAnswered else { return }
         self.isAnswered = true
         let path = head.uri.prefix { $0 != "?" }
@@ -49,7 +49,7 @@ final class MetricsHandler: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // What is no HTTP was answered with 400 by the pipeline.
+        // The pipeline has answered invalid HTTP with 400.
         context.close(promise: nil)
     }
 
@@ -72,7 +72,7 @@ final class MetricsHandler: ChannelInboundHandler {
     }
 }
 
-/// How many connections may be open at once.
+/// Limits how many connections are open at once.
 final class ConnectionPlaces: Sendable {
     private let count = Atomic(0)
     private let countMax: Int
@@ -81,7 +81,7 @@ final class ConnectionPlaces: Sendable {
         self.countMax = countMax
     }
 
-    /// - Returns: whether there was a place; the channel gives it back when it closes.
+    /// - Returns: whether a place was free; the channel releases it when it closes.
     func take(for channel: any Channel) -> Bool {
         guard self.count.wrappingAdd(1, ordering: .relaxed).newValue <= self.countMax else {
             self.count.wrappingSubtract(1, ordering: .relaxed)

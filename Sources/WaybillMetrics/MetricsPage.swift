@@ -1,15 +1,15 @@
-/// A page of metrics in Prometheus' text format, version 0.0.4, which OpenMetrics' readers take as well.
+/// A page of metrics in Prometheus' text format, version 0.0.4, which OpenMetrics readers accept as well.
 ///
 ///     # HELP waybill_received_lines_total Lines that are durable in the journal, since the start.
 ///     # TYPE waybill_received_lines_total counter
 ///     waybill_received_lines_total 1204
 ///
-/// Names, help and label names are the program's own; label values are escaped, and come from closed sets.
+/// Names, help and label names come from the program's source; label values are escaped, and come from closed sets.
 ///
 /// - SeeAlso: https://prometheus.io/docs/instrumenting/exposition_formats/
 package struct MetricsPage: Sendable {
     package enum Kind: String, Sendable {
-        /// Only grows, until the process starts anew.
+        /// Only grows until the process restarts.
         case counter
         case gauge
     }
@@ -56,7 +56,7 @@ package struct MetricsPage: Sendable {
 
     package init() {}
 
-    /// Adds a metric; without a sample it is left out.
+    /// Adds a metric, unless it has no sample.
     ///
     /// - Parameters:
     ///   - name: letters, digits and `_`; a counter's ends in `_total`.
@@ -70,7 +70,7 @@ package struct MetricsPage: Sendable {
         self.text += "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n\(family.text)"
     }
 
-    /// Adds a metric of one value without labels.
+    /// Adds a metric with one value and no labels.
     package mutating func add(_ name: StaticString, _ kind: Kind, _ help: StaticString, _ value: Int) {
         self.add(name, kind, help) { $0.sample(value) }
     }

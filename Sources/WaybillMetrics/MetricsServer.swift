@@ -3,12 +3,12 @@ internal import NIOHTTP1
 internal import NIOPosix
 package import WaybillSystem
 
-/// Answers `GET /metrics` with a page that is made when it is asked for.
+/// Answers `GET /metrics` with a page that is built for each request.
 ///
 ///     scraper ─▶ GET /metrics ─▶ page() on the connection's event loop ─▶ text ─▶ the connection ends
 ///
-/// Each connection is good for one request and ten seconds, and 16 may be open, so that whoever can reach the address
-/// holds little of the process. There is no access control: listen on a loopback or a management address.
+/// Each connection serves one request within ten seconds, and at most 16 are open, so that clients cannot tie up the
+/// process. There is no access control: listen on a loopback or a management address.
 package final class MetricsServer: Sendable {
     /// Why metrics cannot be served.
     package struct Failure: Error, Hashable, CustomStringConvertible {
@@ -20,12 +20,12 @@ package final class MetricsServer: Sendable {
         }
     }
 
-    /// Makes the page, now or once somebody has answered.
+    /// Builds the page, now or later on.
     package typealias Page = @Sendable (_ eventLoop: any EventLoop) -> EventLoopFuture<MetricsPage>
 
     private let channel: any Channel
 
-    /// Where it listens.
+    /// The address it listens on.
     package let address: String
 
     private init(channel: any Channel) {
@@ -54,7 +54,7 @@ package final class MetricsServer: Sendable {
         }
     }
 
-    /// Takes no more connections; those that are open end by themselves.
+    /// Accepts no more connections; open ones end on their own.
     package func stop() {
         self.channel.close(promise: nil)
     }

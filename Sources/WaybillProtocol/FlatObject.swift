@@ -1,6 +1,6 @@
 internal import WaybillJSON
 
-/// The JSON object of a `HELLO`, `READY`, `OPEN` or `MOVE`: members by name, the first of a name wins.
+/// The JSON object of a `HELLO`, `READY`, `OPEN` or `MOVE`: members by name; of duplicates the first wins.
 struct FlatObject {
     private let json: JSONValue
 
@@ -30,7 +30,7 @@ struct FlatObject {
         UInt64(try Self.needed(name, self.json[name]?.count))
     }
 
-    /// A positive integer that bounds something.
+    /// A positive integer that is a limit.
     func count(_ name: StaticString) throws(WireError) -> Int {
         try Self.needed(name, self.json[name]?.count.flatMap { $0 > 0 ? $0 : nil })
     }

@@ -1,10 +1,10 @@
-/// What the agent says of itself.
+/// The agent's greeting.
 package struct Hello: Hashable, Sendable {
-    /// Versions it speaks.
+    /// The protocol versions it speaks.
     package var versions: [UInt64]
     /// Its configured name; the same after a restart.
     package var agent: String
-    /// Random for each process: tells a restarted agent from a second one with the same name.
+    /// Random for each process, to distinguish a reconnecting agent from a second one with the same name.
     package var instance: String
     package var token: String?
     /// Encodings of batches it can send; `zlib` is always among them.
@@ -19,12 +19,12 @@ package struct Hello: Hashable, Sendable {
     }
 }
 
-/// What the receiver grants.
+/// The receiver's answer to the greeting, with what it grants.
 package struct Ready: Hashable, Sendable {
     package var version: UInt64
     package var receiver: String
     package var limits: ProtocolLimits
-    /// The receiver's clock in milliseconds since 1970; for diagnosis, never for order.
+    /// The receiver's clock in milliseconds since 1970; for diagnosis, never for ordering.
     package var milliseconds: Int64
 
     package init(version: UInt64, receiver: String, limits: ProtocolLimits, milliseconds: Int64) {
@@ -35,7 +35,7 @@ package struct Ready: Hashable, Sendable {
     }
 }
 
-/// How the lines of a stream are written.
+/// The format of a stream's lines.
 package enum StreamFormat: String, Hashable, Sendable {
     /// Waybill's own events.
     case waybill
@@ -43,22 +43,22 @@ package enum StreamFormat: String, Hashable, Sendable {
     case ndjson
 }
 
-/// What a stream is; the journal keeps it as it came.
+/// The description of a stream; the journal stores it as received.
 package struct StreamDescription: Hashable, Sendable {
     package var id: StreamID
-    /// Where the agent reads it; for people.
+    /// Where the agent reads the stream; for people.
     package var source: String
-    /// `dev`, `internal` or `prod`; applies to lines that do not say it themselves.
+    /// `dev`, `internal` or `prod`; applies to lines that do not carry it themselves.
     package var environment: String
-    /// The app; applies to lines that do not say it themselves.
+    /// The app; applies to lines that do not carry it themselves.
     package var bundle: String
     package var format: StreamFormat
-    /// Which member of a foreign line holds its time.
+    /// The member of a foreign line that holds its time.
     package var timeMember: String?
-    /// Which member of a foreign line holds its name.
+    /// The member of a foreign line that holds its name.
     package var nameMember: String?
 
-    /// What is left of a line for the object: `OPEN`, the largest number, two spaces and LF take the rest.
+    /// The bytes of a line that are left for the object: `OPEN`, the largest number, two spaces and LF take the rest.
     package static let jsonByteCountMax = ProtocolLimits.messageByteCountMax - 24
 
     package init(
@@ -80,11 +80,11 @@ package struct BatchHeader: Hashable, Sendable {
     package var stream: StreamNumber
     /// Where the batch begins in its stream.
     package var offset: StreamOffset
-    /// Bytes of the source.
+    /// Its bytes in the source.
     package var rawByteCount: Int
-    /// Lines in it; the last may lack its LF when the source ends so.
+    /// Its lines; the last may lack its LF when it ends the source.
     package var lineCount: Int
-    /// Bytes of the payload.
+    /// The payload's bytes.
     package var wireByteCount: Int
     /// CRC-32 of ``checksummedText(id:)`` and the payload.
     package var checksum: UInt32
@@ -111,9 +111,9 @@ package struct BatchHeader: Hashable, Sendable {
     }
 }
 
-/// Why an agent gives bytes up.
+/// Why an agent skips bytes.
 package enum SkipReason: String, CaseIterable, Hashable, Sendable {
-    /// A line over the limit; the agent keeps it in its quarantine folder.
+    /// A line that exceeds the limit; the agent keeps it in its quarantine folder.
     case tooLong = "too-long"
     /// The end of a segment whose writer died in the middle of a line.
     case tornTail = "torn-tail"
@@ -121,7 +121,7 @@ package enum SkipReason: String, CaseIterable, Hashable, Sendable {
     case truncated
 }
 
-/// A code of `NAK` or `ERR`; `Protocol/errors.json` says what each means and what the peer must do.
+/// A code of `NAK` or `ERR`; `Protocol/errors.json` defines what each means and what the peer must do.
 package enum ErrorCode: String, CaseIterable, Hashable, Sendable {
     // NAK: one stream.
     case gap
@@ -140,7 +140,7 @@ package enum ErrorCode: String, CaseIterable, Hashable, Sendable {
     case agentInUse = "agent-in-use"
     case unavailable
 
-    /// Whether it belongs to `NAK`, which is about one stream, or to `ERR`, which ends the connection.
+    /// Whether it belongs to `NAK`, which is about one stream, and not to `ERR`, which ends the connection.
     package var isOfStream: Bool {
         switch self {
         case .gap, .corrupt, .tooLarge, .retryAfter, .sealed, .inUse: true
@@ -167,19 +167,19 @@ package enum Message: Hashable, Sendable {
     case move([String])
     case err(ErrorCode, text: String)
     case bye
-    /// Journal only: what the lines before it add up to.
+    /// Only in the journal: its own position, the time of receipt of what follows, and the checksum of what precedes.
     case mark(position: UInt64, milliseconds: UInt64, checksum: UInt32)
 }
 
-/// What a peer can do wrong; `Protocol/errors.json` says what becomes of it.
+/// How a message can be invalid; `Protocol/errors.json` defines the consequence.
 package enum WireError: Error, Hashable, Sendable {
     case lineTooLong
     case emptyLine
     case notASCII(byteOffset: Int)
     case unknownMessage
-    /// A field is missing, there is one too many, or two spaces stand together.
+    /// There are too few or too many fields, or two adjacent spaces.
     case fieldCount(expected: Int)
-    /// An integer with a sign, a leading zero, a non-digit, or beyond 2^53 - 1.
+    /// An integer with a sign, a leading zero or a non-digit, or greater than 2^53 - 1.
     case badInteger(field: Int)
     case badChecksum
     case badReason
@@ -188,7 +188,7 @@ package enum WireError: Error, Hashable, Sendable {
     case badMember(String)
     case badStreamID
 
-    /// A bounded word for metrics and logs; holds no input.
+    /// One of a fixed set of words, for metrics and logs; contains no input.
     package var code: String {
         switch self {
         case .lineTooLong: "line-too-long"
@@ -206,7 +206,7 @@ package enum WireError: Error, Hashable, Sendable {
         }
     }
 
-    /// What went wrong where, for the peer's operator.
+    /// The error and its place, for the peer's operator.
     package var text: String {
         switch self {
         case .lineTooLong: "a message line has at most \(ProtocolLimits.messageByteCountMax) bytes"

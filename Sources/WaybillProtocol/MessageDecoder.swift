@@ -1,10 +1,10 @@
 internal import WaybillJSON
 
 extension Message {
-    /// Cuts the first message off `bytes`.
+    /// Decodes the message at the start of `bytes`.
     ///
-    /// - Returns: the message and the length of its line with the LF; `nil` when the line is not whole yet.
-    /// - Throws: ``WireError`` when the line is no message, or is longer than the limit.
+    /// - Returns: the message and the length of its line with the LF; `nil` when the line is not complete yet.
+    /// - Throws: ``WireError`` when the line is not a valid message, or exceeds the limit.
     package static func decode(
         prefixOf bytes: UnsafeRawBufferPointer
     ) throws(WireError) -> (message: Message, byteCount: Int)? {
@@ -57,7 +57,7 @@ extension Message {
 /// The space-separated fields of one line.
 private struct MessageFields {
     private let line: UnsafeRawBufferPointer
-    /// Where the next field begins; beyond the line's end when none is left.
+    /// Where the next field begins; past the line's end when none is left.
     private var position = 0
     private var count = 0
 
@@ -206,7 +206,7 @@ extension Ready {
 }
 
 extension StreamDescription {
-    /// Reads the JSON object of `OPEN`; members it does not know are ignored.
+    /// Reads the JSON object of `OPEN`; unknown members are ignored.
     package init(json: UnsafeRawBufferPointer) throws(WireError) {
         let object = try FlatObject(json)
         guard let id = StreamID(try object.string("stream")) else { throw .badStreamID }
@@ -217,7 +217,7 @@ extension StreamDescription {
             nameMember: try object.optionalString("name"))
         guard ["dev", "internal", "prod"].contains(self.environment) else { throw .badMember("env") }
         guard (1...255).contains(self.bundle.utf8.count) else { throw .badMember("bundle") }
-        // The journal writes the object anew, behind a number of its own.
+        // The journal encodes the object again, after its own stream number.
         guard self.json.utf8.count <= Self.jsonByteCountMax else { throw .badMember("source") }
     }
 }

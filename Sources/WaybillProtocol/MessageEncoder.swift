@@ -1,5 +1,5 @@
 extension Message {
-    /// The message's line with its LF, as `Protocol/protocol.md` section 4 shows it.
+    /// The message's line with its LF, as defined in `Protocol/protocol.md` section 4.
     package var encoded: [UInt8] {
         Array((self.text + "\n").utf8)
     }
@@ -63,7 +63,7 @@ extension Ready {
 }
 
 extension StreamDescription {
-    /// The JSON object of `OPEN`, in one fixed order of members.
+    /// The JSON object of `OPEN`, with its members in a fixed order.
     package var json: String {
         var members = [
             "\"stream\":\"\(self.id.text)\"",
@@ -78,7 +78,7 @@ extension StreamDescription {
     }
 }
 
-/// Text as the protocol's ASCII lines carry it.
+/// Text for the protocol's ASCII lines.
 package enum FreeText {
     /// A JSON string of printable ASCII; everything else is escaped.
     package static func quoted(_ text: String) -> String {
@@ -98,12 +98,12 @@ package enum FreeText {
         return result + "\""
     }
 
-    /// `text` with `?` for what is not printable ASCII, cut so that the line stays within its limit.
+    /// `text` with `?` for everything that is not printable ASCII, shortened to keep the line within its limit.
     static func printable(_ text: String) -> String {
         String(decoding: text.utf8.prefix(512).map { (0x20...0x7E).contains($0) ? $0 : 0x3F }, as: UTF8.self)
     }
 
-    /// 8 lower-case digits.
+    /// 8 lower-case hexadecimal digits.
     static func hexadecimal(_ value: UInt32) -> String {
         let digits = String(value, radix: 16)
         return String(repeating: "0", count: 8 - digits.utf8.count) + digits

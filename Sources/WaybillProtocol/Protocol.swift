@@ -13,22 +13,22 @@
 ///                                 ◀──────────────  SEALED 1             the agent may delete
 ///
 /// Life of one batch: the agent cuts a byte range of a source at a line end, deflates it, and frames it with a line
-/// that says where it belongs. The receiver reads the line, admits the payload to its memory budget, verifies
-/// checksum, inflated length and line count, appends the same bytes to its journal under the journal's own number
-/// for the stream, syncs, and answers with the offset it now holds. The checksum names the stream by its id and not
-/// by its number, so a frame moves from a connection to the journal (and to a replica) without being made anew.
+/// that names its stream and offset. The receiver reads the line, admits the payload to its memory budget, verifies
+/// checksum, inflated length and line count, appends the same bytes to its journal under the journal's own number for
+/// the stream, syncs, and answers with the offset it now holds. The checksum covers the stream's id and not its number,
+/// so a frame moves from a connection to the journal (and to a replica) without being encoded again.
 ///
 /// Budget per batch: one line formatted, one parsed, no copy of the payload in this module.
 ///
 /// - SeeAlso: `Protocol/protocol.md`; vectors in `Protocol/vectors/protocol/`.
 package enum LineProtocol {
-    /// The versions this code speaks, best first.
+    /// The versions this code speaks, preferred first.
     package static let versions: [UInt64] = [1]
-    /// Largest integer on the wire: what every JSON reader holds exactly.
+    /// The largest integer on the wire: every JSON reader represents it exactly.
     package static let integerMax: UInt64 = (1 << 53) - 1
 }
 
-/// Bounds of what a peer may send; `READY` tells the agent.
+/// Limits on what a peer may send; `READY` carries them to the agent.
 package struct ProtocolLimits: Hashable, Sendable {
     /// A message line with its LF.
     package static let messageByteCountMax = 4096
@@ -38,11 +38,11 @@ package struct ProtocolLimits: Hashable, Sendable {
     package var rawByteCountMax = 2 << 20
     /// The compressed bytes of one batch; incompressible input grows by less than 1 %.
     package var wireByteCountMax = (2 << 20) + (64 << 10)
-    /// Streams open on one connection.
+    /// Open streams on one connection.
     package var streamCountMax = 1 << 18
-    /// Sent and not yet acknowledged bytes of sources on one connection.
+    /// Bytes of sources sent and not yet acknowledged on one connection.
     package var windowByteCount = 8 << 20
-    /// How long a connection may say nothing.
+    /// How long a connection may be silent.
     package var idleMilliseconds = 90_000
 
     package init() {}
@@ -74,7 +74,7 @@ package struct StreamOffset: Hashable, Comparable, Sendable {
     }
 }
 
-/// The id of a stream, unique for all time: 1–128 bytes of letters, digits, `.`, `_`, `:` and `-`.
+/// The id of a stream, unique forever: 1–128 bytes of letters, digits, `.`, `_`, `:` and `-`.
 package struct StreamID: Hashable, Sendable, CustomStringConvertible {
     package let text: String
 
@@ -84,13 +84,13 @@ package struct StreamID: Hashable, Sendable, CustomStringConvertible {
         self.text = text
     }
 
-    /// Takes a text that its maker composed of allowed bytes alone.
+    /// Takes a text that the caller has built from allowed bytes only.
     package init(unchecked text: String) {
         assert(StreamID(text) != nil, "a stream id: \(text)")
         self.text = text
     }
 
-    /// Whether an id may hold this byte.
+    /// Whether an id may contain this byte.
     package static func isAllowed(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -1,20 +1,20 @@
-/// The receiver's side of one connection: which message may come when, and what becomes of it.
+/// The receiver's side of one connection: which messages are allowed when, and what to do with them.
 ///
 ///     awaitingHello ──HELLO──▶ admitting ──admit──▶ ready ──BYE, ERR──▶ closed
 ///
 /// A stream on it: opening ──opened──▶ open ──refuse──▶ refused ──OPEN──▶ opening; SEAL leaves it open until sealed.
-/// Where a stream stands is not kept here but by the one committer of the journal, which alone can tell.
+/// A stream's position is not kept here: only the journal's committer knows it.
 package struct ReceiverSession: ~Copyable {
     /// What the receiver must do now.
     package enum Action: Hashable, Sendable {
         case reply(Message)
-        /// Check name and token, then call ``admit(_:)`` or ``refuse(_:text:)``.
+        /// Check the name and the token, then call ``admit(_:)`` or ``refuse(_:text:)``.
         case admit(Hello)
-        /// Ask the committer where the stream stands.
+        /// Ask the committer for the stream's position.
         case open(StreamNumber, StreamDescription)
-        /// Read the payload, check it whole, and hand it to the committer.
+        /// Read the whole payload, check it, and pass it to the committer.
         case readBatch(BatchHeader, StreamID)
-        /// Read the payload and forget it: the stream was refused.
+        /// Read the payload and discard it: the stream was refused.
         case discardBatch(BatchHeader)
         case skip(StreamNumber, StreamID, StreamOffset, byteCount: UInt64, SkipReason)
         case seal(StreamNumber, StreamID, length: StreamOffset)
@@ -150,11 +150,11 @@ package struct ReceiverSession: ~Copyable {
         }
     }
 
-    /// The committer found where the stream stands.
+    /// The committer has found the stream's position.
     package mutating func opened(_ stream: StreamNumber, at offset: StreamOffset, isSealed: Bool) -> [Message] {
         guard case .opening(let id)? = self.streams[stream], !self.isClosed else { return [] }
         if isSealed {
-            // The agent may have more of the stream on the way; all of it is ignored.
+            // The agent may have sent more of the stream already; all of it is ignored.
             self.streams[stream] = .refused(id)
             return [.at(stream, offset), .sealed(stream)]
         }
@@ -175,7 +175,7 @@ package struct ReceiverSession: ~Copyable {
         return [.sealed(stream)]
     }
 
-    /// Something of the stream could not be taken; what follows is ignored until it is opened again.
+    /// A part of the stream was refused; whatever follows is ignored until the stream is opened again.
     package mutating func refused(
         _ stream: StreamNumber, at offset: StreamOffset, _ code: ErrorCode, text: String
     ) -> [Message] {
@@ -185,7 +185,7 @@ package struct ReceiverSession: ~Copyable {
             self.streams[stream] = .refused(id)
             return [.nak(stream, offset, code, text: text)]
         case .opening, .refused, nil:
-            // While it is being opened, an answer to something older.
+            // An answer to an older message, while the stream is being opened.
             return []
         }
     }

@@ -1,4 +1,4 @@
-/// The agent's side of one connection: what may be sent, what was answered, when to give up.
+/// The agent's side of one connection: what may be sent, what was answered, and when to disconnect.
 ///
 ///     connecting ──start──▶ awaitingReady ──READY──▶ ready ──BYE, ERR, violation──▶ closed
 ///
@@ -9,28 +9,28 @@ package struct SenderSession: ~Copyable {
         case send(Message)
         /// The handshake is over; streams may be opened.
         case start(Ready)
-        /// Seek there: the receiver holds the stream durably up to `offset`.
+        /// Seek to `offset`: the receiver holds the stream durably up to there.
         case seek(StreamNumber, to: StreamOffset)
-        /// Move the registry: everything up to here is durable.
+        /// Advance the registry: everything up to this offset is durable.
         case advance(StreamNumber, to: StreamOffset)
         /// The whole stream is durable and closed; its source may be deleted.
         case finish(StreamNumber)
         /// The receiver ignores the stream until it is opened again.
         case reopen(StreamNumber, ErrorCode, text: String)
-        /// Send no batch for so long.
+        /// Send no batch for this long.
         case pause(milliseconds: UInt64)
         /// Connect to one of these instead.
         case move([String])
         case close(Failure)
     }
 
-    /// Why a connection is given up.
+    /// Why the agent ends a connection.
     package enum Failure: Error, Hashable, Sendable {
-        /// The receiver said so.
+        /// The receiver refused with `ERR`.
         case refused(ErrorCode, text: String)
         /// The receiver is leaving; connect again.
         case receiverLeft
-        /// An ack that does not lie between what was acked and what was sent.
+        /// An ack outside the range between what was acked and what was sent.
         case ackOutOfRange(StreamNumber, StreamOffset)
         /// A message that this state does not allow.
         case unexpected(String)
@@ -53,7 +53,7 @@ package struct SenderSession: ~Copyable {
         case refused  // Leaves to opening.
     }
 
-    /// A phase and what was acknowledged, in 8 bytes: there may be 100,000 streams that rest.
+    /// A phase and the acknowledged offset, in 8 bytes: there may be 100,000 idle streams.
     private struct StreamState {
         private let bits: UInt64
 
@@ -61,7 +61,7 @@ package struct SenderSession: ~Copyable {
             self.bits = acked.rawValue << 2 | phase.rawValue
         }
 
-        /// Two bits have four values, and each is a phase.
+        /// Each of the four values of two bits is a phase.
         var phase: StreamPhase { StreamPhase(rawValue: self.bits & 3) ?? .refused }
         var acked: StreamOffset { StreamOffset(self.bits >> 2) }
     }
@@ -71,40 +71,40 @@ package struct SenderSession: ~Copyable {
         let rawByteCount: Int
     }
 
-    /// What is in flight waits in memory while the receiver does not read; more than this it may not grant.
+    /// The largest window, whatever the receiver grants: everything in flight waits in memory while it does not read.
     package static let windowByteCountMax = 64 << 20
-    /// Streams open at once, whatever the receiver grants.
+    /// The most streams open at once, whatever the receiver grants.
     package static let streamCountMax = 1 << 18
 
     private var state = State.connecting
     private var streams: [StreamNumber: StreamState] = [:]
-    /// What was sent, where it is more than what was acknowledged.
+    /// The sent offset of each stream that has sent more than was acknowledged.
     private var sent: [StreamNumber: StreamOffset] = [:]
     private var flights: [StreamNumber: [Flight]] = [:]
-    /// Raw bytes of batches sent and not yet answered.
+    /// Raw bytes of batches that are not answered yet.
     package private(set) var inFlightByteCount = 0
 
     package init() {}
 
-    /// Bounds of the receiver, and of this agent where it grants more; `nil` before `READY`.
+    /// The receiver's limits, capped by this agent's own; `nil` before `READY`.
     package var limits: ProtocolLimits? {
         if case .ready(let limits) = self.state { return limits }
         return nil
     }
 
-    /// Whether the window has room for a batch of so many raw bytes; one batch always fits an empty window.
+    /// Whether the window has room for a batch of `rawByteCount` bytes; one batch always fits an empty window.
     package func admits(rawByteCount: Int) -> Bool {
         guard case .ready(let limits) = self.state else { return false }
         return self.inFlightByteCount == 0 || self.inFlightByteCount + rawByteCount <= limits.windowByteCount
     }
 
-    /// Whether the receiver grants one more stream.
+    /// Whether the receiver allows one more stream.
     package var hasRoomForStream: Bool {
         guard case .ready(let limits) = self.state else { return false }
         return self.streams.count < limits.streamCountMax
     }
 
-    /// Whether nothing that was sent waits for its answer.
+    /// Whether everything sent has been answered.
     package var isSettled: Bool {
         self.inFlightByteCount == 0 && self.sent.isEmpty
             && self.streams.values.allSatisfy { state in
@@ -120,7 +120,7 @@ package struct SenderSession: ~Copyable {
         return .send(.hello(hello))
     }
 
-    /// Begins a stream, or begins it again after a refusal.
+    /// Opens a stream, or opens it again after a refusal.
     package mutating func open(_ stream: StreamNumber, _ description: StreamDescription) -> Action {
         self.streams[stream] = StreamState(.opening)
         self.dropFlights(of: stream)
@@ -156,7 +156,7 @@ package struct SenderSession: ~Copyable {
         return .send(.seal(stream, length: length))
     }
 
-    /// How far an open stream was sent; `nil` for one that is not open.
+    /// How far an open stream was sent; `nil` when it is not open.
     private func sentOnOpen(_ stream: StreamNumber) -> StreamOffset? {
         guard let state = self.streams[stream], state.phase == .open else { return nil }
         return self.sent[stream] ?? state.acked
@@ -233,7 +233,7 @@ package struct SenderSession: ~Copyable {
             self.streams[stream] = StreamState(state.phase, acked: offset)
             if offset == sent { self.sent[stream] = nil }
         case .opening, .refused:
-            return nil  // Of what was sent before the stream was refused or opened again.
+            return nil  // An answer to something sent before the stream was refused or opened again.
         }
         self.landFlights(of: stream, upTo: offset)
         return .advance(stream, to: offset)
@@ -242,7 +242,7 @@ package struct SenderSession: ~Copyable {
     private mutating func receiveSealed(_ stream: StreamNumber) -> Action {
         switch self.streams[stream]?.phase {
         case .open, .sealing:
-            // `open`: the receiver sealed it in an earlier connection and says so after AT.
+            // `open`: the receiver sealed it on an earlier connection and reports that after AT.
             self.streams[stream] = nil
             self.dropFlights(of: stream)
             return .finish(stream)

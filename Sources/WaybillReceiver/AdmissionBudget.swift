@@ -2,10 +2,11 @@ internal import NIOCore
 internal import Synchronization
 internal import WaybillProtocol
 
-/// How many bytes of messages and their payloads, compressed and inflated, may be in memory before they are answered.
+/// Limits the bytes of unanswered messages and their payloads, compressed and inflated, that may be in memory.
 ///
-/// A connection asks before it reads a payload, and before it hands over a message that the committer answers; when
-/// there is no room it stops reading and is called back, first come first served, so one peer cannot starve the others.
+/// A connection reserves bytes before it reads a payload, and before it hands over a message that the committer
+/// answers. When there is no room it stops reading and is called back, first come first served, so one peer cannot
+/// starve the others.
 package final class AdmissionBudget: Sendable {
     private struct Waiter: Sendable {
         let byteCount: Int
@@ -17,7 +18,7 @@ package final class AdmissionBudget: Sendable {
         var waiters = CircularBuffer<Waiter>()
     }
 
-    /// What a message counts for beside its payload: as much as the longest has.
+    /// What a message counts in addition to its payload: the length of the longest message.
     static let messageByteCount = ProtocolLimits.messageByteCountMax
 
     private let state: Mutex<State>
@@ -28,12 +29,12 @@ package final class AdmissionBudget: Sendable {
         self.state = Mutex(State(free: byteCount))
     }
 
-    /// Takes `byteCount` bytes now, or calls `resume` on some thread once they have been taken for it.
+    /// Takes `byteCount` bytes now, or later calls `resume` on some thread once they are taken.
     ///
     /// - Returns: whether they were taken now.
     func reserve(_ byteCount: Int, otherwise resume: @escaping @Sendable () -> Void) -> Bool {
         self.state.withLock { state in
-            // A frame larger than the whole budget passes alone.
+            // A frame larger than the whole budget is admitted alone.
             if state.waiters.isEmpty, state.free >= min(byteCount, self.total) {
                 state.free -= byteCount
                 return true
@@ -48,12 +49,12 @@ package final class AdmissionBudget: Sendable {
         self.state.withLock { !$0.waiters.isEmpty }
     }
 
-    /// What nobody has taken; below 0 while a frame larger than the whole budget is in memory.
+    /// The bytes that are not taken; negative while a frame larger than the whole budget is in memory.
     package var freeByteCount: Int {
         self.state.withLock { $0.free }
     }
 
-    /// Gives bytes back.
+    /// Returns bytes to the budget and resumes connections that now have room.
     package func release(_ byteCount: Int) {
         let resumed = self.state.withLock { state in
             state.free += byteCount

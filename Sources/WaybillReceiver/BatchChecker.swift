@@ -4,16 +4,16 @@ internal import WaybillCompression
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// Why a batch was not taken.
+/// Why a batch was refused.
 struct BatchRefusal: Error, Hashable, Sendable {
     let code: ErrorCode
     let text: String
 }
 
-/// Checks batches whole before anything of them is stored: long ones on threads of their own, short ones at once, as
-/// that takes less than two hops between threads.
+/// Checks a whole batch before any of it is stored: long ones on separate threads, short ones at once, because that is
+/// cheaper than two hops between threads.
 package final class BatchChecker: Sendable {
-    /// zlib's state may not be shared; one per running check, kept for the next.
+    /// zlib's state cannot be shared: one per running check, kept for the next.
     private final class Worker {
         var inflater = Inflater()
     }
@@ -28,18 +28,19 @@ package final class BatchChecker: Sendable {
         let worker: Worker
     }
 
-    /// Runs a check, somewhere, some time.
+    /// Runs a check on any thread, now or later.
     package typealias Submit = @Sendable (_ check: @escaping @Sendable () -> Void) -> Void
 
-    /// - Parameter shortByteCountMax: raw bytes that a batch may have to be checked on its event loop: 32 KiB are some
-    ///   50 µs' work.
+    /// - Parameter shortByteCountMax: batches of at most so many raw bytes are checked on their event loop: 32 KiB take
+    ///   about 50 µs.
     package init(lineByteCountMax: Int, shortByteCountMax: Int = 32 << 10, submit: @escaping Submit) {
         self.submit = submit
         self.lineByteCountMax = lineByteCountMax
         self.shortByteCountMax = shortByteCountMax
     }
 
-    /// Has one batch checked and calls `done` on `eventLoop`, from where it is called; before it returns for a short one.
+    /// Checks one batch and calls `done` on `eventLoop`, which must also be the caller's; for a short batch before it
+    /// returns.
     func check(
         _ header: BatchHeader, of id: StreamID, wire: SharedBytes, on eventLoop: any EventLoop,
         done: @escaping @Sendable (Result<SharedBytes, BatchRefusal>) -> Void
@@ -66,7 +67,7 @@ package final class BatchChecker: Sendable {
         guard checksum == header.checksum else {
             throw BatchRefusal(code: .corrupt, text: "the checksum does not hold")
         }
-        // zlib cannot do better than 1032 : 1; whoever declares more lies.
+        // zlib cannot do better than 1032 : 1; a header that declares more is false.
         guard header.rawByteCount <= header.wireByteCount * 1032 + 1032 else {
             throw BatchRefusal(code: .corrupt, text: "the payload cannot hold so many bytes")
         }

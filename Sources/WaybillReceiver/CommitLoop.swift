@@ -2,14 +2,14 @@ package import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
 
-/// What the committer's thread does: appends what the connections checked as a group, syncs once, publishes it to the
-/// projections and answers everybody.
+/// What the committer's thread does: appends checked requests as a group, syncs once, publishes the group to the
+/// projections and answers all its connections.
 ///
 ///     requests ─▶ staged in the journal, replies held ─▶ commit (write, fdatasync) ─▶ feed ─▶ replies
 ///                                                        └─ error: all of it kept, tried again a second later
 ///
-/// When the disk refuses, the group is kept, nothing is acknowledged, and nothing more is taken: the admission budget
-/// stops the readers.
+/// When the disk refuses a write, the group is kept, nothing is acknowledged, and nothing more is taken: the admission
+/// budget stops the readers.
 package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var journal: Journal<Files>
     private let feed: JournalFeed
@@ -21,10 +21,10 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var group = Group()
     private var owners = Owners()
     private var skips = Skips()
-    /// Works not taken yet, in order, from ``next`` on.
+    /// Requests not taken yet, in order, from ``next`` on.
     private var requests: [CommitRequest] = []
     private var next = 0
-    /// Commits of the present group that failed.
+    /// Failed commits of the current group.
     private var failureCount = 0
 
     package init(
@@ -39,7 +39,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.telemetry = telemetry
     }
 
-    /// Takes requests, and makes everything taken durable.
+    /// Takes requests and makes them durable.
     ///
     /// - Returns: when to call again because the disk refused; `nil` once everything is answered.
     package mutating func step(_ requests: [CommitRequest]) -> MonotonicTime? {
@@ -47,7 +47,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         while self.next < self.requests.count {
             let request = self.requests[self.next]
             if case .open(_, _, let description) = request, self.group.holds(description.id) {
-                // Where the stream stands is known only once what is staged of it is durable.
+                // The stream's position is known only once everything staged of it is durable.
                 if let retryAt = self.commit() { return retryAt }
             }
             self.take(request)
@@ -126,7 +126,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         return false
     }
 
-    /// - Returns: when to try again; `nil` once nothing waits.
+    /// - Returns: when to try again; `nil` once everything is committed.
     private mutating func commit() -> MonotonicTime? {
         if self.journal.hasStaged {
             let start = self.clock.monotonicTime()
@@ -165,7 +165,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     }
 }
 
-/// What is staged and who waits for it.
+/// What is staged, and the connections that wait for it.
 private struct Group {
     struct Batch {
         let description: StreamDescription
@@ -178,7 +178,7 @@ private struct Group {
     private(set) var rawByteCount = 0
     private(set) var budgetByteCount = 0
     private var streams: Set<StreamID> = []
-    /// Every answer waits for the group, so that none overtakes another of its connection.
+    /// Every answer waits for the group, so that the answers of a connection stay in order.
     private var replies: [ObjectIdentifier: (connection: ConnectionHandle, replies: [Reply])] = [:]
 
     /// Whether anything of the stream is staged.
@@ -190,7 +190,7 @@ private struct Group {
         self.streams.insert(id)
     }
 
-    /// Keeps so many bytes of the admission budget until the group is answered.
+    /// Holds `byteCount` bytes of the admission budget until the group is answered.
     mutating func hold(_ byteCount: Int) {
         self.budgetByteCount += byteCount
     }
@@ -217,7 +217,7 @@ private struct Group {
 
     mutating func reply(to connection: ConnectionHandle, _ reply: Reply) {
         var replies = self.replies[ObjectIdentifier(connection)]?.replies ?? []
-        // Acks are cumulative: the last of a run says it all.
+        // Acks are cumulative: the last of a run is enough.
         if case .durable(let number, _) = reply, case .durable(number, _)? = replies.last { replies.removeLast() }
         replies.append(reply)
         self.replies[ObjectIdentifier(connection)] = (connection, replies)
@@ -242,11 +242,11 @@ private struct Group {
     }
 }
 
-/// Which connection ships which stream: the last that opened it.
+/// Which connection owns each stream: the last one that opened it.
 private struct Owners {
     private var owners: [StreamID: ConnectionHandle] = [:]
     private var streams: [ObjectIdentifier: Set<StreamID>] = [:]
-    /// Streams whose last line had no LF; nothing can follow it but their seal.
+    /// Streams whose last line had no LF; only their seal can follow.
     private var ended: Set<StreamID> = []
 
     func hasEnded(_ id: StreamID) -> Bool {
@@ -282,7 +282,8 @@ private struct Owners {
     }
 }
 
-/// What each connection gave up: the first so often is told by itself, the rest as a sum when the connection ends.
+/// The bytes that each connection skipped: the first few skips are logged one by one, the rest as a sum when the
+/// connection ends.
 private struct Skips {
     struct Sum {
         var count = 0
@@ -294,7 +295,7 @@ private struct Skips {
     private var told: [ObjectIdentifier: Int] = [:]
     private var untold: [ObjectIdentifier: Sum] = [:]
 
-    /// - Returns: whether it is to be told by itself.
+    /// - Returns: whether to log this skip by itself.
     mutating func note(_ connection: ConnectionHandle, byteCount: UInt64) -> Bool {
         let key = ObjectIdentifier(connection)
         let told = self.told[key, default: 0]
@@ -309,7 +310,7 @@ private struct Skips {
         return false
     }
 
-    /// - Returns: what was not told; `nil` when that is nothing.
+    /// - Returns: the sum of the skips not logged yet; `nil` when there are none.
     mutating func close(_ connection: ConnectionHandle) -> Sum? {
         self.told[ObjectIdentifier(connection)] = nil
         return self.untold.removeValue(forKey: ObjectIdentifier(connection))

@@ -11,7 +11,7 @@ package enum CommitRequest: Sendable {
 }
 
 extension CommitRequest {
-    /// What it holds of the admission budget from before it is read until it is answered.
+    /// The bytes it holds of the admission budget, from before it is read until it is answered.
     var admissionByteCount: Int {
         switch self {
         case .open, .skip, .seal: AdmissionBudget.messageByteCount
@@ -35,9 +35,9 @@ enum Reply: Sendable {
     case refused(StreamNumber, at: StreamOffset, ErrorCode, text: String)
 }
 
-/// The thread that writes the journal, and the queue before it.
+/// The thread that writes the journal, and the queue in front of it.
 ///
-/// Groups form by themselves: while one sync runs, the next group gathers.
+/// Groups form on their own: the next group gathers while a sync runs.
 package final class Committer: Sendable {
     private struct Inbox {
         var requests: [CommitRequest] = []
@@ -52,12 +52,12 @@ package final class Committer: Sendable {
         self.inbox.update { $0.requests.append(contentsOf: requests) }
     }
 
-    /// Lets ``run(_:)`` return once everything submitted before is durable, or cannot be.
+    /// Lets ``run(_:)`` return once everything submitted so far is durable, or cannot become durable.
     func close() {
         self.inbox.update { $0.isClosed = true }
     }
 
-    /// What was submitted since the last call; for whoever has no thread to run.
+    /// What was submitted since the last call; for callers that run no thread.
     package func takeSubmitted() -> [CommitRequest] {
         self.inbox.update { inbox in
             defer { inbox.requests = [] }

@@ -1,6 +1,6 @@
 internal import NIOCore
 
-/// How the committer reaches a connection: answers cross to its event loop once per group.
+/// How the committer reaches a connection: answers hop to its event loop once per group.
 package final class ConnectionHandle: Sendable {
     let agent: String
 
@@ -17,7 +17,7 @@ package final class ConnectionHandle: Sendable {
         self.eventLoop.execute { self.handler.value.receive(replies) }
     }
 
-    /// Closes the connection because its agent has come back on another.
+    /// Closes the connection because its agent has reconnected.
     func supersede() {
         self.eventLoop.execute { self.handler.value.supersede() }
     }

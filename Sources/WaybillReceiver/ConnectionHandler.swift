@@ -6,7 +6,8 @@ internal import WaybillTLS
 
 /// One connection: bytes in, messages to the session, batches to the checker, requests to the committer, answers out.
 ///
-/// Confined to its event loop. Reads stop while the admission budget has no room, or the peer does not read its answers.
+/// Confined to its event loop. It stops reading while the admission budget has no room, or while the peer does not read
+/// its answers.
 package final class ConnectionHandler: ChannelInboundHandler {
     package typealias InboundIn = ByteBuffer
     package typealias OutboundOut = ByteBuffer
@@ -16,22 +17,22 @@ package final class ConnectionHandler: ChannelInboundHandler {
         /// The budget will call back.
         case awaitingAdmission(Admission)
         case payload(BatchHeader, StreamID, SharedBytesBuilder)
-        /// So many bytes of a refused stream's batch are still to come.
+        /// `byteCount` bytes of a refused stream's batch are still to come.
         case discarding(byteCount: Int)
         case closed
     }
 
-    /// What the budget has no room for yet.
+    /// What waits for room in the budget.
     private enum Admission {
         case payload(BatchHeader, StreamID)
         indirect case message(CommitRequest)
     }
 
-    /// Works wait here for the ones before them, so that a stream's order survives parallel checks.
+    /// A request waits here for the ones before it, so that parallel checks keep a stream's order.
     private enum Slot {
         case checking(Int)
         case ready(CommitRequest)
-        /// A check failed: nothing is handed over.
+        /// The check failed: nothing is handed over.
         case void
     }
 
@@ -39,7 +40,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     private var session: ReceiverSession
     private var mode: Mode = .lines
     private var buffer: ByteBuffer?
-    /// Room for one: by itself a buffer has room for sixteen, which a connection that idles keeps for nothing.
+    /// Starts with room for one: the default of sixteen would waste memory on idle connections.
     private var slots = CircularBuffer<Slot>(initialCapacity: 1)
     private var nextCheck = 0
     private var descriptions: [StreamNumber: StreamDescription] = [:]
@@ -49,7 +50,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     private var peer = "unknown"
     private var deadline: NIODeadline = .distantFuture
     private var isDeadlineScheduled = false
-    /// Of the payload that comes or came last.
+    /// The number of the current or last payload.
     private var payloadNumber = 0
     private var payloadStart = NIODeadline.distantPast
     private var isPayloadWatched = false
@@ -108,7 +109,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         }
     }
 
-    /// The connection is gone: what was checked but not handed over is forgotten; the agent sends it again.
+    /// The connection is gone: drops what was checked but not handed over; the agent sends it again.
     private func end() {
         if let connection {
             for case .ready(let request) in self.slots { self.shared.budget.release(request.admissionByteCount) }
@@ -130,7 +131,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         self.context = nil
     }
 
-    /// Gives back what was reserved for a payload that will not be read to its end.
+    /// Releases what was reserved for a payload that will not be read to its end.
     private func releasePayload() {
         if case .payload(let header, _, _) = self.mode {
             self.shared.budget.release(header.admissionByteCount)
@@ -144,7 +145,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         if self.buffer?.readableBytes == 0 { self.buffer = nil }
     }
 
-    /// - Returns: whether there may be more to do with the bytes at hand.
+    /// - Returns: whether the bytes at hand may hold more to do.
     private func step(_ context: ChannelHandlerContext) -> Bool {
         switch self.mode {
         case .closed:
@@ -226,9 +227,9 @@ package final class ConnectionHandler: ChannelInboundHandler {
         }
     }
 
-    /// Keeps what `OPEN` said of a stream while it is open.
+    /// Keeps a stream's description from `OPEN` while the stream is open.
     ///
-    /// - Returns: whether there is room for it; the session is over otherwise.
+    /// - Returns: whether there is room for it; without room the session ends.
     private func keep(
         _ description: StreamDescription, of number: StreamNumber, _ context: ChannelHandlerContext
     ) -> Bool {
@@ -247,15 +248,15 @@ package final class ConnectionHandler: ChannelInboundHandler {
         return false
     }
 
-    /// - Returns: what the descriptions of all connections take.
+    /// - Returns: how many bytes the descriptions of all connections take.
     @discardableResult private func resizeDescriptions(by byteCount: Int) -> Int {
         self.descriptionByteCount += byteCount
         return self.shared.descriptionByteCount.wrappingAdd(byteCount, ordering: .relaxed).newValue
     }
 
-    /// Closes our side, and the rest once the peer has had time to read why.
+    /// Closes our side, and the connection once the peer has had time to read the reason.
     ///
-    /// Closing at once, with bytes of the peer's unread, would make the kernel throw our last message away.
+    /// If we closed at once with unread bytes from the peer, the kernel would discard our last message.
     private func linger(_ context: ChannelHandlerContext) {
         self.releasePayload()
         self.mode = .closed
@@ -303,7 +304,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         if isAdmitted { self.admitted(admission, context) } else { self.deadline = .distantFuture }
     }
 
-    /// - Returns: whether the reservation is still wanted.
+    /// - Returns: whether the reservation is still needed.
     private func admissionGranted() -> Bool {
         guard let context, case .awaitingAdmission(let admission) = self.mode else { return false }
         self.setDeadline(after: self.shared.timeouts.idle, context)
@@ -333,9 +334,10 @@ package final class ConnectionHandler: ChannelInboundHandler {
         if !self.isPayloadWatched { self.watch(builder, context) }
     }
 
-    /// Closes the connection when its payload stands still, or trickles in, while others wait for the memory it holds.
+    /// Closes the connection when its payload stalls or trickles in while others wait for the memory it holds.
     ///
-    /// One timer at a time, however many payloads pass under it; the one that it meets is looked at the next time.
+    /// There is one timer at a time, however many payloads pass meanwhile; the payload that it finds is compared at the
+    /// next check.
     private func watch(_ builder: SharedBytesBuilder, _ context: ChannelHandlerContext) {
         self.isPayloadWatched = true
         let (number, before) = (self.payloadNumber, builder.count)
@@ -431,7 +433,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
                     self.session.refused(number, at: offset, code, text: text)
                 }
             for message in messages {
-                // A stream that was sealed before it was opened is still known here: the agent may have more on the way.
+                // A stream that was already sealed when it was opened is still known here: the agent may have more on
+                // the way.
                 if case .sealed(let number) = reply, let closed = self.descriptions.removeValue(forKey: number) {
                     self.resizeDescriptions(by: -closed.byteCount)
                 }
@@ -454,7 +457,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: Deadlines
 
-    /// Moves the deadline; the one timer that is running looks at it when it fires.
+    /// Moves the deadline; the single running timer checks it when it fires.
     private func setDeadline(after amount: TimeAmount, _ context: ChannelHandlerContext) {
         self.deadline = context.eventLoop.now + amount
         self.scheduleDeadline(context)
@@ -485,7 +488,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
 }
 
 extension StreamDescription {
-    /// What it takes in memory, about.
+    /// Its approximate size in memory.
     fileprivate var byteCount: Int {
         256 + self.id.text.utf8.count + self.source.utf8.count + self.bundle.utf8.count
             + (self.timeMember?.utf8.count ?? 0) + (self.nameMember?.utf8.count ?? 0)

@@ -2,7 +2,7 @@ package import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
 
-/// A batch that is durable, inflated, on its way to the projections.
+/// A durable, inflated batch on its way to the projections.
 package struct FeedEntry: Sendable {
     let position: JournalPosition
     let end: JournalPosition
@@ -12,26 +12,26 @@ package struct FeedEntry: Sendable {
     let lineCount: Int
     let raw: SharedBytes
 
-    /// What it takes in memory, about: an empty batch has a description and a place as well.
+    /// Its approximate size in memory: even an empty batch has a description and a position.
     fileprivate var byteCount: Int { 1024 + self.raw.count }
 }
 
-/// The newest batches in memory, so that projections which keep up neither read nor inflate a second time.
+/// The newest batches in memory, so that projections that keep up neither read nor inflate them again.
 ///
-/// Bounded by bytes: the oldest entries go, whoever still wanted them reads the journal instead.
+/// Bounded by bytes: the oldest entries are dropped, and projections that still need them read the journal instead.
 package final class JournalFeed: Sendable {
-    /// What a projection finds behind its position.
+    /// What a projection finds after its position.
     package enum Next: Sendable {
         case entry(FeedEntry)
-        /// It was here and is gone: read the journal up to there.
+        /// The entry was dropped: read the journal up to there.
         case behind(upTo: JournalPosition)
-        /// The receiver stops; everything up to the end was handed out.
+        /// The receiver is stopping; everything up to the end was handed out.
         case closed
     }
 
     private struct State {
         var entries: [FeedEntry?] = []
-        /// Where the oldest entry stands in ``entries``.
+        /// The index of the oldest entry in ``entries``.
         var first = 0
         var byteCount = 0
         /// Positions from here on are in ``entries``.
@@ -48,7 +48,7 @@ package final class JournalFeed: Sendable {
         self.byteCountMax = byteCountMax
     }
 
-    /// Adds a group that has become durable; `end` is where the journal ends now.
+    /// Adds a durable group; `end` is the journal's new end.
     func publish(_ group: [FeedEntry], end: JournalPosition) {
         self.monitor.update { state in
             for entry in group {
@@ -73,12 +73,12 @@ package final class JournalFeed: Sendable {
         self.monitor.update { $0.isClosed = true }
     }
 
-    /// How far the journal is durable.
+    /// The position up to which the journal is durable.
     var end: JournalPosition {
         self.monitor.update { $0.end }
     }
 
-    /// Waits for what comes at or behind `position`; `nil` when the deadline passes first.
+    /// Waits for what comes at or after `position`; `nil` when the deadline passes first.
     package func next(after position: JournalPosition, until deadline: MonotonicTime?) -> Next? {
         self.monitor.wait(until: deadline) { state in
             if position < state.start { return .behind(upTo: state.end) }
@@ -97,7 +97,7 @@ package final class JournalFeed: Sendable {
         return low < state.entries.count ? state.entries[low] : nil
     }
 
-    /// Sleeps until `deadline`; returns at once, with `true`, when the receiver stops.
+    /// Sleeps until `deadline`; returns `true` at once when the receiver stops.
     func waitForClose(until deadline: MonotonicTime) -> Bool {
         self.monitor.wait(until: deadline) { $0.isClosed ? true : nil } ?? false
     }

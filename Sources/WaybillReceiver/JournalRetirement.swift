@@ -2,7 +2,7 @@ internal import Synchronization
 internal import WaybillJournal
 internal import WaybillSystem
 
-/// How far each projection has come for good, so that the journal can let go of what is behind them all.
+/// Each projection's last checkpoint, so that the journal can delete what all of them have passed.
 package final class JournalRetirement: Sendable {
     private struct State {
         var positions: [String: JournalPosition] = [:]
@@ -13,13 +13,13 @@ package final class JournalRetirement: Sendable {
     let names: Set<String>
     private let state: Mutex<State>
 
-    /// Prepares for these projections: nothing is let go before each of them has said where it stands.
+    /// Prepares for these projections: nothing is deleted before each of them has reported a position.
     package init(names: Set<String>, retention: Duration) {
         self.names = names
         self.state = Mutex(State(retention: retention))
     }
 
-    /// How long the journal stays after every projection is past it; a reload may change it.
+    /// How long the journal is kept after every projection has passed it; a reload may change it.
     package var retention: Duration {
         get { self.state.withLock { $0.retention } }
         set { self.state.withLock { $0.retention = newValue } }
@@ -29,8 +29,8 @@ package final class JournalRetirement: Sendable {
         self.state.withLock { $0.positions[name] = position }
     }
 
-    /// What every projection is past; `nil` when one has not recovered yet, or when this was asked for less than ten
-    /// seconds ago.
+    /// The position that every projection has passed; `nil` when one has not recovered yet, or when this was called
+    /// less than ten seconds ago.
     func duePosition(now: MonotonicTime) -> JournalPosition? {
         self.state.withLock { state in
             if let last = state.lastAsked, now - last < .seconds(10) { return nil }

@@ -2,7 +2,7 @@ internal import Synchronization
 internal import WaybillExport
 internal import WaybillProjection
 
-/// What a reload changes for projections that run; each looks at it once a minute.
+/// What a reload changes for running projections; each reads it once a minute.
 package final class LiveSettings: Sendable {
     private struct State {
         var retention: RetentionPolicy
@@ -24,7 +24,7 @@ package final class LiveSettings: Sendable {
         self.state = Mutex(State(configuration))
     }
 
-    /// Takes over a reloaded configuration; a projection that it no longer names keeps its cut-off.
+    /// Applies a reloaded configuration; a projection that it no longer names keeps its cut-off.
     package func update(_ configuration: ReceiverConfiguration) {
         let new = State(configuration)
         self.state.withLock { state in

@@ -2,19 +2,20 @@ package import WaybillJournal
 package import WaybillProjection
 package import WaybillSystem
 
-/// Projections that follow the journal on one thread: what stands at one place is read, inflated and parsed once for all.
+/// Projections that follow the journal on one thread: each batch is read, inflated and parsed once for all of them.
 ///
 ///     feed ──▶ batch ──▶ parse ──▶ ga4 ──▶ mixpanel ──▶ …          those in front
 ///     journal ──▶ batch ──▶ parse ──▶ csv                          one that was behind, in turn with them
 ///
-/// Each has its own place, checkpoints and failures (``ProjectionLoop``). Whoever falls behind (a disk that refused, a
-/// new export) reads the journal for itself, a batch in turn with those in front, until it has come up to them.
+/// Each has its own position, checkpoints and failures (``ProjectionLoop``). A projection that falls behind (a disk
+/// that refused, a new export) reads the journal by itself, alternating batches with those in front, until it has
+/// caught up.
 package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable>: ~Copyable {
     /// What to do next.
     package enum Need: Hashable, Sendable {
-        /// Call ``take(_:)`` with what the feed has behind `position`, or with `nil` at `deadline`.
+        /// Call ``take(_:)`` with what the feed has after `position`, or with `nil` at `deadline`.
         case next(after: JournalPosition, until: MonotonicTime?)
-        /// Call ``recover(dueBy:)`` then.
+        /// Call ``recover(dueBy:)`` at that time.
         case recover(at: MonotonicTime)
         /// All have ended.
         case finished
@@ -27,7 +28,7 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
             self.loop = loop
         }
 
-        /// Where it goes on; `nil` when it does not.
+        /// Where it continues; `nil` when it does not.
         var place: JournalPosition? {
             if case .next(let place, _) = self.loop.need { place } else { nil }
         }
@@ -40,11 +41,12 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     package private(set) var need = Need.finished
 
     private var members: [Member] = []
-    /// Read where memory no longer has the batch: for those in front and for those behind, the one used last first.
+    /// Readers for batches that are no longer in memory, one for those in front and one for those behind; the last used
+    /// is first.
     private var reader: BatchReader<Files>
     private var otherReader: BatchReader<Files>
     private let parse = SharedParse()
-    /// Whether they stand at different places.
+    /// Whether the members are at different positions.
     private var isBehind = false
     private var readsRearNext = false
     private let retirement: JournalRetirement
@@ -75,7 +77,7 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         self.plan()
     }
 
-    /// Begins, or begins again, at their last checkpoints, those whose time has come.
+    /// Starts or restarts, at their last checkpoints, the members whose time has come.
     package mutating func recover(dueBy time: MonotonicTime) {
         for member in self.members {
             if case .recover(let at) = member.loop.need, at <= time { member.loop.recover() }
@@ -83,7 +85,7 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         self.plan()
     }
 
-    /// Ends those that wait for their next attempt, as their last checkpoints left them.
+    /// Ends the members that wait for their next attempt, at their last checkpoints.
     package mutating func giveUp() {
         for member in self.members {
             if case .recover = member.loop.need { member.loop.giveUp() }
@@ -91,19 +93,19 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         self.plan()
     }
 
-    /// Whether one that the disk refused waits for its next attempt.
+    /// Whether a member that the disk refused waits for its next attempt.
     private var hasFailed: Bool {
         self.members.contains { member in
             if case .recover = member.loop.need { member.loop.hasFailed } else { false }
         }
     }
 
-    /// Whether everything is projected, checkpointed and sealed, as far as it is due.
+    /// Whether everything due is projected, checkpointed and sealed.
     package var isSettled: Bool {
         !self.isBehind && self.members.allSatisfy { $0.loop.isSettled }
     }
 
-    /// Projects what came for those that stand where ``need`` said.
+    /// Projects what came, for the members at the position that ``need`` named.
     package mutating func take(_ next: JournalFeed.Next?) {
         guard case .next(let place, _) = self.need else { return }
         var here: [Member] = []
@@ -138,9 +140,9 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         for member in members { member.loop.take(batch, end: end) }
     }
 
-    /// Projects the next batch that the journal's files have.
+    /// Projects the next batch from the journal's files.
     private mutating func read(from place: JournalPosition, upTo end: JournalPosition, for members: [Member]) {
-        // Who must go elsewhere begins at a segment's head: the one that was used longer ago, where neither is here.
+        // A reader that must seek starts at a segment's head; if neither is at `place`, the one used longer ago seeks.
         if self.reader.position != place { swap(&self.reader, &self.otherReader) }
         do throws(FileSystemError) {
             self.reader.seek(to: place)
@@ -155,7 +157,7 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         for damage in self.reader.takeDamages() { self.telemetry.damaged(damage) }
     }
 
-    /// Decides what is next: those whose attempt is due, else a place to go on at.
+    /// Decides what is next: members whose attempt is due, else a position to continue at.
     private mutating func plan() {
         var recovery: MonotonicTime?
         var wake: MonotonicTime?
@@ -186,7 +188,7 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
 }
 
 extension ProjectionGroup where Output: ~Copyable {
-    /// A thread's body: returns once the feed is closed and everything is checkpointed, or cannot be.
+    /// The thread's body: returns once the feed is closed and everything is checkpointed, or cannot be.
     mutating func run(on feed: JournalFeed) {
         while true {
             switch self.need {

@@ -2,27 +2,27 @@ internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// One projection following the journal, batch after batch; a ``ProjectionGroup`` reads them.
+/// One projection that follows the journal batch by batch; a ``ProjectionGroup`` reads the batches.
 ///
 ///     recover ─▶ follow ◀──▶ checkpoint        every so many bytes, every so many seconds, and at the end
-///        ▲          │  ▲ └──▶ seal, in steps     when days are over, by a clock that can be trusted; looked at every minute
+///        ▲          │  ▲ └──▶ seal, in steps     when days are over, by a clock that can be trusted; checked every minute
 ///        └─ 1 s ◀───┴──┘ the disk refuses
 ///
-/// A day is sealed once its cut-off is past and everything received before it is projected: the last batch came behind
-/// it, or nothing waits. Steps of sealing fall into pauses, or come twice a second when there are none.
+/// A day is sealed once its cut-off has passed and everything received before it is projected: the last batch came
+/// after it, or nothing is waiting. Sealing runs in steps during pauses, or twice a second when there are none.
 ///
-/// What a reload changed (``LiveSettings``) is looked at with the clock, every minute.
+/// Settings that a reload changed (``LiveSettings``) are read together with the clock, every minute.
 ///
-/// When the disk refuses, the projection goes back to its checkpoint and tries again every second: output that was
-/// half written is cut off by that, and nothing is lost, since the journal keeps what no checkpoint has passed.
+/// When the disk refuses, the projection goes back to its checkpoint and tries again every second. That cuts off
+/// half-written output, and nothing is lost, since the journal keeps what no checkpoint has passed.
 struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     /// What to do next.
     enum Need: Hashable, Sendable {
-        /// Give it what stands behind `position`, and let it rest at `deadline` when nothing does.
+        /// Give it what follows `position`, or wake it at `deadline` when nothing does.
         case next(after: JournalPosition, until: MonotonicTime?)
-        /// Call ``recover()`` then.
+        /// Call ``recover()`` at that time.
         case recover(at: MonotonicTime)
-        /// Everything is projected and checkpointed, or it was given up.
+        /// Everything is projected and checkpointed, or the projection has given up.
         case finished
     }
 
@@ -54,7 +54,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         self.need = .recover(at: clock.monotonicTime())
     }
 
-    /// Begins, or begins again, at the last checkpoint.
+    /// Starts or restarts at the last checkpoint.
     mutating func recover() {
         do throws(FileSystemError) {
             let recovery = try self.projection.recover()
@@ -71,7 +71,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     /// Whether the disk refused last time.
     var hasFailed: Bool { self.failureCount > 0 }
 
-    /// Projects the batch behind ``position``, which is `end` from now on.
+    /// Projects the batch after ``position``, and moves ``position`` to `end`.
     mutating func take(_ batch: ProjectedBatch, end: JournalPosition) {
         self.attempt { (loop) throws(FileSystemError) in
             try loop.projection.project(batch)
@@ -82,7 +82,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
-    /// Goes on at `end`: there is no batch before it.
+    /// Continues at `end`: there is no batch before it.
     mutating func pass(to end: JournalPosition) {
         self.attempt { (loop) throws(FileSystemError) in
             loop.checkpoint.add(end.rawValue - loop.position.rawValue, now: loop.clock.monotonicTime())
@@ -91,14 +91,14 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
-    /// Does what is due without a batch.
+    /// Does the work that is due without a batch.
     ///
     /// - Parameter isCaughtUp: everything received so far is projected.
     mutating func wake(isCaughtUp: Bool) {
         self.attempt { (loop) throws(FileSystemError) in try loop.rest(isCaughtUp: isCaughtUp) }
     }
 
-    /// Ends, with a checkpoint.
+    /// Ends with a checkpoint.
     mutating func close() {
         self.attempt { (loop) throws(FileSystemError) in
             try loop.commit()
@@ -107,7 +107,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
-    /// Ends as the last checkpoint left it.
+    /// Ends at the last checkpoint.
     mutating func giveUp() {
         self.need = .finished
     }
@@ -120,7 +120,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
-    /// Checkpoints and seals when it is time.
+    /// Checkpoints and seals what is due.
     private mutating func rest(isCaughtUp: Bool) throws(FileSystemError) {
         let moment = self.sealMoment(isCaughtUp: isCaughtUp)
         if moment != nil || self.checkpoint.isDue(now: self.clock.monotonicTime()) {
@@ -139,7 +139,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         self.retirement.checkpointed(self.projection.name, at: self.position)
     }
 
-    /// Whether everything is projected, checkpointed and sealed, as far as it is due.
+    /// Whether everything due is projected, checkpointed and sealed.
     var isSettled: Bool {
         guard case .next = self.need else { return false }
         return self.checkpoint.deadline == nil && !self.projection.isSealing
@@ -159,19 +159,19 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         self.need = .next(after: self.position, until: deadline)
     }
 
-    /// The leave to seal, when it is time to look and something is due.
+    /// Permission to seal, when it is time to check and something is due.
     private mutating func sealMoment(isCaughtUp: Bool) -> SealMoment? {
         guard !self.projection.isSealing, self.sealing.isLookDue(self.clock) else { return nil }
         self.applySettings()
         guard let now = self.sealing.look(self.clock), let nextDue = self.projection.nextDue else { return nil }
         self.projection.correctDueTimes(now: now)
-        // What is on its way through a commit when the clock strikes still belongs to the day.
+        // What is being committed when the day ends still belongs to that day.
         var through = WallTime(milliseconds: now.milliseconds - SealTimer.graceMilliseconds)
         if !isCaughtUp { through = min(through, self.sealing.lastReceivedAt) }
         return nextDue <= through ? SealMoment(now: now, through: through) : nil
     }
 
-    /// Takes over what a reload changed.
+    /// Applies what a reload changed.
     private mutating func applySettings() {
         self.projection.useCutOff(self.settings.cutOffSecond(of: self.projection.name))
         guard self.settings.retention != self.retention else { return }
@@ -179,7 +179,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         self.sealing.retireSoon()
     }
 
-    /// Seals on in a pause, or when there was none for a while.
+    /// Continues sealing in a pause, or when there was none for a while.
     private mutating func sealOn(isIdle: Bool) throws(FileSystemError) {
         guard self.projection.isSealing, self.sealing.isStepDue(self.clock.monotonicTime(), isIdle: isIdle) else {
             return self.report()
@@ -187,7 +187,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         do throws(FileSystemError) {
             try self.projection.continueSealing()
         } catch {
-            // One file that cannot be sealed keeps no line from its checkpoint.
+            // A file that cannot be sealed must not hold up checkpoints.
             self.sealing.failed(self.clock.monotonicTime())
             throw error
         }
@@ -201,7 +201,8 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
-    /// Lets sealed days go: after some were sealed, and every hour; every minute where room is to be kept free.
+    /// Deletes sealed days that are due: after some were sealed, and every hour; every minute when disk space must be
+    /// kept free.
     private mutating func retire() throws(FileSystemError) {
         guard !self.retention.keepsAll, self.checkpoint.deadline == nil, !self.projection.isSealing,
             let now = self.sealing.retireTime(
@@ -213,7 +214,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
-    /// Goes back to the checkpoint, in a second: the disk has refused something that it needs.
+    /// Goes back to the checkpoint in a second: the disk has refused something that the projection needs.
     mutating func failed(_ error: FileSystemError) {
         self.failureCount += 1
         self.telemetry.projectionFailed(self.projection.name, error, attempt: self.failureCount)
@@ -221,16 +222,16 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     }
 }
 
-/// When to look whether days are over, and when to go on sealing them.
+/// When to check whether days are over, and when to continue sealing them.
 private struct SealTimer {
     static var graceMilliseconds: Int64 { 60_000 }
 
     private var clock: SealClock
     /// When the last projected batch was received.
     var lastReceivedAt = WallTime(milliseconds: .min)
-    /// Whether a day was sealed since days were last let go.
+    /// Whether a day was sealed since days were last deleted.
     var hasSealed = false
-    /// What the clock said when it was last looked at; `nil` when it was not believed.
+    /// The time at the last look; `nil` when the clock was not trusted.
     private var now: WallTime?
     private var nextRetirement = MonotonicTime(nanoseconds: 0)
     private(set) var nextLook = MonotonicTime(nanoseconds: 0)
@@ -246,14 +247,14 @@ private struct SealTimer {
         self.nextLook <= system.monotonicTime()
     }
 
-    /// Lets days be deleted at the next opportunity: another policy holds.
+    /// Makes days be deleted at the next opportunity, because the policy has changed.
     mutating func retireSoon() {
         self.nextRetirement = MonotonicTime(nanoseconds: 0)
     }
 
     /// Reads the clocks.
     ///
-    /// - Returns: the time, when it can be believed.
+    /// - Returns: the time, when it can be trusted.
     mutating func look(_ system: any SystemClock) -> WallTime? {
         let now = system.monotonicTime()
         self.nextLook = now + .seconds(60)
@@ -261,7 +262,7 @@ private struct SealTimer {
         return self.now
     }
 
-    /// When it is time to let days go: what time it is, not older than a minute.
+    /// The current time, at most a minute old, when it is time to delete days; else `nil`.
     mutating func retireTime(_ monotonic: MonotonicTime, every interval: Duration) -> WallTime? {
         guard let now, monotonic < self.nextLook, self.hasSealed || self.nextRetirement <= monotonic else { return nil }
         self.hasSealed = false
@@ -269,7 +270,7 @@ private struct SealTimer {
         return now
     }
 
-    /// A step failed: the next is tried a minute later.
+    /// A step failed: try the next one a minute later.
     mutating func failed(_ now: MonotonicTime) {
         self.nextAttempt = now + .seconds(60)
     }
@@ -281,7 +282,7 @@ private struct SealTimer {
     }
 }
 
-/// When a projection owes its next checkpoint.
+/// When a projection's next checkpoint is due.
 private struct PendingCheckpoint {
     private let byteCountMax: Int
     private let interval: Duration

@@ -13,19 +13,19 @@ package import WaybillMetrics
 internal import WaybillProjection
 internal import WaybillProtocol
 
-/// The receiver as a service: connections, one committer, one thread for each projection.
+/// The receiver as a service: connections, one committer, and threads for projections.
 ///
 ///     connection ─▶ ReceiverSession ─▶ AdmissionBudget ─▶ BatchChecker ─▶ Committer ─▶ journal, fdatasync ─▶ ACK
 ///     (event loops, no blocking call)      (thread pool)     │ (one thread)
 ///                                                            └─▶ JournalFeed ─▶ ProjectionGroup ─▶ files
 ///
-/// Life of one batch: its line is decoded and answered by the session → the budget admits the payload → it is read
-/// into one allocation → a pool thread verifies and inflates it → the committer appends the bytes as they came,
-/// syncs once for the whole group, answers → projections take the inflated bytes from memory.
+/// Life of one batch: the session decodes its line and answers it → the budget admits the payload → it is read into one
+/// allocation → a pool thread verifies and inflates it → the committer appends the bytes as they came, syncs once for
+/// the whole group, answers → projections take the inflated bytes from memory.
 ///
-/// Memory: admission budget, which holds every message until it is answered + feed + one inflate state for each pool
-/// thread + a message line for each connection, with TLS 20 KiB more + the descriptions of open streams, which have a
-/// limit of their own. The tables of streams and partitions grow with their number.
+/// Memory: admission budget, which covers every message until it is answered + feed + one inflate state for each pool
+/// thread + a message line for each connection, with TLS 20 KiB more + the descriptions of open streams, which have
+/// their own limit. The tables of streams and partitions grow with their number.
 package final class Receiver: Service {
     /// Why a receiver cannot start.
     package enum Failure: Error, CustomStringConvertible {
@@ -34,7 +34,7 @@ package final class Receiver: Service {
         case tls(TLSSetupError)
         case listen(address: String, cause: String)
         case metrics(MetricsServer.Failure)
-        /// Exports that cannot go on with their options.
+        /// Exports that cannot continue with their options.
         case exports([String])
 
         package var description: String {
@@ -56,9 +56,9 @@ package final class Receiver: Service {
     private let exports: RunningExports
     private let settings: LiveSettings
     private let retirement: JournalRetirement
-    /// What new connections get; `nil` without TLS, and before ``run()``.
+    /// The TLS of new connections; `nil` without TLS, and before ``run()``.
     private let tls = Mutex<TLSServer?>(nil)
-    /// The configuration that was taken last.
+    /// The configuration that was applied last.
     private let taken: Mutex<ReceiverConfiguration>
 
     package init(configuration: ReceiverConfiguration, logger: Logger) {
@@ -72,17 +72,17 @@ package final class Receiver: Service {
         self.telemetry = ReceiverTelemetry(logger: logger)
     }
 
-    /// The port it listens on, once it does; interesting when port 0 was asked for.
+    /// The port it listens on, once it does; useful when port 0 was requested.
     package var boundPort: Int? {
         self.port.withLock { $0 }
     }
 
-    /// Takes over what can change while it runs; all or nothing.
+    /// Applies what can change while the receiver runs; all or nothing.
     ///
-    /// Options of exports apply from each one's next batch, retention and cut-offs within a minute, certificates to new
+    /// Export options apply from each export's next batch, retention and cut-offs within a minute, certificates to new
     /// connections. When an export cannot continue with its options, or a certificate cannot be used, nothing changes.
     ///
-    /// - Parameter changes: compares the new configuration with that of the start and with the one taken last.
+    /// - Parameter changes: compares the new configuration with the one at the start and the one applied last.
     package func reload(
         _ configuration: ReceiverConfiguration,
         changes: (_ started: ReceiverConfiguration, _ taken: ReceiverConfiguration) -> [ConfigurationChange]
@@ -106,7 +106,7 @@ package final class Receiver: Service {
         self.telemetry.reloaded(changed)
     }
 
-    /// Reads the certificate's files again, and adds to the changes when it is another certificate.
+    /// Reads the certificate's files again, and adds a change when the certificate is different.
     private func renewed(
         _ configuration: TLSServerConfiguration, _ changes: inout [ConfigurationChange]
     ) throws(TLSSetupError) -> TLSServer {
@@ -125,7 +125,7 @@ package final class Receiver: Service {
         return server
     }
 
-    /// Counts a configuration that could not be read, and says why.
+    /// Counts a configuration that could not be read, and logs why.
     package func refuseReload(_ problems: [String]) {
         self.telemetry.reloadRefused(problems)
     }
@@ -178,7 +178,7 @@ package final class Receiver: Service {
         } catch {
             result = .failure(error)
         }
-        // Checks first, then the journal: both answer on the event loops, which go last.
+        // Stop checks first, then the journal: both answer on the event loops, which stop last.
         try await pool.shutdownGracefully()
         committer.close()
         committing.join()
@@ -228,7 +228,8 @@ package final class Receiver: Service {
         }
     }
 
-    /// Accepts connections until the service is asked to stop, then closes them; agents send again what has no ack.
+    /// Accepts connections until the service is asked to stop, then closes them; agents resend what was not
+    /// acknowledged.
     private func serve(
         _ shared: ReceiverShared, _ group: MultiThreadedEventLoopGroup, _ recovery: JournalRecovery
     ) async throws {
@@ -288,7 +289,7 @@ package final class Receiver: Service {
             archives.add(archive)
             workers.append(Self.follow("waybill-archive", archives, feed))
             let exports = Array(zip(self.configuration.exports, histories))
-            // The exports of one thread read and parse each batch once; what arrives goes before them.
+            // The exports on one thread read and parse each batch once; receiving has priority over them.
             let threadCount = min(exports.count, max(1, System.coreCount / 4))
             for thread in 0..<threadCount {
                 var group = self.group(of: ExportProjection<POSIXFileSystem>.self, data)
@@ -305,7 +306,8 @@ package final class Receiver: Service {
         return workers
     }
 
-    /// What each export was written with so far; an export that cannot go on with its options stops the start.
+    /// The options each export was written with so far; an export that cannot continue with its options stops the
+    /// start.
     private func exportHistories(_ data: DataDirectory<POSIXFileSystem>) throws(Failure) -> [ExportHistory] {
         var histories: [ExportHistory] = []
         var conflicts: [String] = []
@@ -355,7 +357,7 @@ package final class Receiver: Service {
     }
 }
 
-/// Carries a value that is no copy to the thread that will own it.
+/// Carries a noncopyable value to the thread that will own it.
 ///
 /// `@unchecked Sendable`: the value is put in before the thread starts and taken out once, by that thread.
 private final class Handover<Value: ~Copyable>: @unchecked Sendable {
@@ -370,7 +372,8 @@ private final class Handover<Value: ~Copyable>: @unchecked Sendable {
     }
 }
 
-/// Tells one agent too many to come back later; over TLS it would take a handshake to say so, and it only closes.
+/// Tells an agent that exceeds the connection limit to come back later; with TLS that would take a handshake, so it
+/// only closes.
 private final class ConnectionLimitHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -390,7 +393,7 @@ private final class ConnectionLimitHandler: ChannelInboundHandler {
     }
 }
 
-/// The connections that are open, so that a stop can end them.
+/// The open connections, so that a stop can close them.
 private final class OpenConnections: Sendable {
     private let channels = Mutex<[ObjectIdentifier: any Channel]>([:])
 
@@ -410,7 +413,7 @@ private final class OpenConnections: Sendable {
         return isAdmitted
     }
 
-    /// Says `BYE` to all and waits until they are gone.
+    /// Sends `BYE` to all and waits until they are gone.
     func closeAll() async {
         let channels = self.channels.withLock { Array($0.values) }
         for channel in channels {

@@ -4,24 +4,24 @@ package import WaybillProtocol
 package import WaybillSystem
 package import WaybillTLS
 
-/// What a receiver is told.
+/// A receiver's configuration.
 package struct ReceiverConfiguration: Sendable {
     package var dataDirectory: String
     package var host = "127.0.0.1"
     package var port = 4390
-    /// Where `GET /metrics` is answered; `nil`: nowhere.
+    /// The address that serves `GET /metrics`; `nil` for none.
     package var metrics: NetworkAddress?
-    /// Its name in `READY`; agents that find another name ask again where their streams stand.
+    /// Its name in `READY`; agents that find another name ask for their streams' positions again.
     package var name = ProcessID.hostName
-    /// What agents must show; `nil` lets every agent in.
+    /// The token that agents must send; `nil` admits every agent.
     package var token: Secret?
-    /// How agents are spoken to by TLS; `nil`: they are not.
+    /// The TLS settings for agents; `nil` without TLS.
     package var tls: TLSServerConfiguration?
-    /// The zone whose days the archive's folders are.
+    /// The time zone that defines the days of the archive's folders.
     package var archiveZone = TimeZoneRules.utc
-    /// When its days are over, in seconds after midnight of the next day.
+    /// When the archive's days end, in seconds after midnight of the next day.
     package var archiveCutOffSecond = CutOff.usualSecondOfDay
-    /// How long after a start or a jump of the clock no day is sealed.
+    /// How long no day is sealed after a start or a clock jump.
     package var sealPatience = Duration.seconds(600)
     /// How long sealed days are kept.
     package var retention = RetentionPolicy()
@@ -32,14 +32,14 @@ package struct ReceiverConfiguration: Sendable {
     package var admissionByteCount = 16 << 20
     /// Bytes of inflated batches kept for projections that keep up.
     package var feedByteCount = 8 << 20
-    /// How long the journal stays after every projection is past it.
+    /// How long the journal is kept after every projection has passed it.
     package var journalRetention = Duration.seconds(24 * 3600)
-    /// A projection makes its output durable after so many bytes.
+    /// A projection makes its output durable after this many bytes.
     package var checkpointByteCount = 64 << 20
-    /// A projection makes its output durable so long after the first byte that is not.
+    /// A projection makes its output durable this long after the first byte that is not durable.
     package var checkpointInterval = Duration.seconds(5)
     package var connectionCountMax = 10_000
-    /// By the path of a key: what the file says where it names environment variables, to be shown in place of the value.
+    /// By a key's path: the text in the file when it names environment variables, shown instead of the value.
     package var writtenTexts: [String: String] = [:]
 
     package init(dataDirectory: String) {
@@ -47,12 +47,12 @@ package struct ReceiverConfiguration: Sendable {
     }
 }
 
-/// A key of the configuration file that a reload found changed.
+/// A configuration key whose value a reload found changed.
 package struct ConfigurationChange: Hashable, Sendable, CustomStringConvertible {
     package let key: String
     package let old: String
     package let new: String
-    /// Whether the new value has to wait for a restart.
+    /// Whether the new value needs a restart.
     package let needsRestart: Bool
 
     package init(key: String, old: String, new: String, needsRestart: Bool) {

@@ -5,18 +5,18 @@ package import WaybillSystem
 
 /// What all connections of a receiver share.
 package final class ReceiverShared: Sendable {
-    /// Absolute: what is not whole by then closes the connection.
+    /// Absolute limits: a message that is incomplete by then closes the connection.
     struct Timeouts: Sendable {
         var handshake = TimeAmount.seconds(10)
         var payload = TimeAmount.seconds(60)
         var idle: TimeAmount
-        /// How often a payload that is arriving is looked at.
+        /// How often an arriving payload is checked.
         var payloadCheck = TimeAmount.seconds(2)
-        /// Bytes a second that a payload must bring while others wait for the memory it holds.
+        /// The minimum bytes per second of a payload while others wait for the memory it holds.
         var payloadByteRateMin = 64 << 10
         /// How long a peer may read the reason before its connection is closed for good.
         var linger = TimeAmount.seconds(1)
-        /// After so long without an answer the receiver sends `PING`, so that agents see it is alive.
+        /// After this long without an answer the receiver sends `PING`, so that agents see it is alive.
         var keepalive: TimeAmount
     }
 
@@ -32,11 +32,11 @@ package final class ReceiverShared: Sendable {
     let clock: any SystemClock
     package let telemetry: ReceiverTelemetry
     let connectionCountMax: Int
-    /// Of the open streams of one connection; as many streams as it may have, with paths of usual length, take it.
+    /// For the open streams of one connection; enough for the maximum number of streams with paths of usual length.
     let connectionDescriptionByteCountMax = 96 << 20
-    /// Of the open streams of all connections.
+    /// For the open streams of all connections.
     let descriptionByteCountMax = 112 << 20
-    /// What is taken of ``descriptionByteCountMax``.
+    /// How much of ``descriptionByteCountMax`` is in use.
     let descriptionByteCount = Atomic(0)
     let connectionCount = Atomic(0)
 
@@ -59,7 +59,7 @@ package final class ReceiverShared: Sendable {
     }
 }
 
-/// Whether an agent may come in.
+/// Decides whether an agent's token admits it.
 struct TokenCheck: Sendable {
     let expected: Secret?
 
@@ -69,7 +69,7 @@ struct TokenCheck: Sendable {
     }
 }
 
-/// Which agents are connected: a second one with the same name is kept out, the same one coming back is let in.
+/// Which agents are connected: a second one with the same name is rejected, the same one reconnecting is admitted.
 final class ConnectedAgents: Sendable {
     private struct Entry {
         let instance: String

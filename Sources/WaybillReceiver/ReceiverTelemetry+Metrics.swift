@@ -5,14 +5,14 @@ internal import WaybillMetrics
 internal import WaybillProjection
 internal import WaybillTLS
 
-/// The receiver's metrics; `Protocol/metrics.md` says what each means.
+/// The receiver's metrics; `Protocol/metrics.md` describes each.
 extension ReceiverTelemetry {
     func page(_ shared: ReceiverShared, journalEnd: JournalPosition) -> MetricsPage {
         var page = MetricsPage()
         self.addReceived(shared, to: &page)
         self.addTLS(to: &page)
         self.addJournal(journalEnd, to: &page)
-        // One copy, so that a projection's lines and its position are of the same checkpoint.
+        // One copy, so that a projection's lines and its position come from the same checkpoint.
         let projections = self.projections.withLock { $0 }.sorted { $0.key < $1.key }
         Self.addConservation(of: projections, journalEnd, to: &page)
         Self.addWork(of: projections, to: &page)
@@ -31,10 +31,10 @@ extension ReceiverTelemetry {
             "waybill_received_bytes_total", .counter, "Bytes of lines that are durable in the journal.",
             self.rawBytes.load(ordering: .relaxed))
         page.add(
-            "waybill_refused_batches_total", .counter, "Batches that were damaged or out of order; they come again.",
+            "waybill_refused_batches_total", .counter, "Batches that were damaged or out of order; agents resend them.",
             self.refusedBatches.load(ordering: .relaxed))
         page.add(
-            "waybill_skipped_bytes_total", .counter, "Bytes that agents gave up, each place in the journal.",
+            "waybill_skipped_bytes_total", .counter, "Bytes that agents skipped; the journal records each range.",
             self.skippedBytes.load(ordering: .relaxed))
         page.add("waybill_agents", .gauge, "Agents that are connected.", shared.agents.count)
         page.add(
@@ -51,7 +51,7 @@ extension ReceiverTelemetry {
         let expiry = self.certificateExpiry.load(ordering: .relaxed)
         guard expiry != 0 else { return }
         page.add(
-            "waybill_tls_certificate_expiry_seconds", .gauge, "When the receiver's certificate ends, since 1970.",
+            "waybill_tls_certificate_expiry_seconds", .gauge, "When the receiver's certificate expires, since 1970.",
             expiry)
         let refusals = self.tlsRefusals.withLock { $0 }
         page.add("waybill_tls_refused_connections_total", .counter, "Connections that ended before TLS was set up.") {
@@ -63,7 +63,7 @@ extension ReceiverTelemetry {
     }
 
     private func addJournal(_ end: JournalPosition, to page: inout MetricsPage) {
-        page.add("waybill_journal_end_bytes", .gauge, "How far the journal is durable.", end.rawValue)
+        page.add("waybill_journal_end_bytes", .gauge, "Position up to which the journal is durable.", end.rawValue)
         page.add(
             "waybill_journal_commits_total", .counter, "Groups that were written and synced.",
             self.groups.load(ordering: .relaxed))
@@ -74,7 +74,7 @@ extension ReceiverTelemetry {
             "waybill_journal_damages_total", .counter, "Ranges of the journal that could not be read.",
             self.damages.load(ordering: .relaxed))
         page.add(
-            "waybill_journal_retired_segments_total", .counter, "Segments let go after the retention.",
+            "waybill_journal_retired_segments_total", .counter, "Journal segments deleted by retention.",
             self.retiredSegments.load(ordering: .relaxed))
     }
 
@@ -86,7 +86,7 @@ extension ReceiverTelemetry {
             for: projections
         ) { $0.tally.lineCount }
         page.add(
-            "waybill_projection_lines_total", .counter, "What became of them; held ones have a metric of their own."
+            "waybill_projection_lines_total", .counter, "Lines read, by outcome; held ones have their own metric."
         ) { family in
             for (name, standing) in projections { Self.addOutcomes(standing.tally, of: name, to: &family) }
         }
@@ -95,11 +95,11 @@ extension ReceiverTelemetry {
             for: projections.filter { $0.key != "archive" }
         ) { $0.tally.held }
         page.add(
-            "waybill_projection_unaccounted_lines", .gauge, "Lines read, less what became of them; 0, or a defect.",
+            "waybill_projection_unaccounted_lines", .gauge, "Lines read without an outcome; not 0 is a defect.",
             for: projections
         ) { $0.tally.unaccountedLineCount }
         page.add(
-            "waybill_projection_pending_bytes", .gauge, "Bytes of the journal behind a projection's last checkpoint.",
+            "waybill_projection_pending_bytes", .gauge, "Bytes of the journal after a projection's last checkpoint.",
             for: projections
         ) { max(0, end.rawValue - $0.position.rawValue) }
     }
@@ -124,10 +124,10 @@ extension ReceiverTelemetry {
         page.add(
             "waybill_projection_failures_total", .counter, "Times the disk refused a projection.", for: projections
         ) { $0.failureCount }
-        page.add("waybill_sealed_days_total", .counter, "Days sealed, each revision by itself.", for: projections) {
+        page.add("waybill_sealed_days_total", .counter, "Days sealed, counting each revision.", for: projections) {
             $0.sealedDayCount
         }
-        page.add("waybill_deleted_days_total", .counter, "Sealed days that the retention let go.", for: projections) {
+        page.add("waybill_deleted_days_total", .counter, "Sealed days deleted by retention.", for: projections) {
             $0.deletedDayCount
         }
     }

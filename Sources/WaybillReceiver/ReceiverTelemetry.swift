@@ -6,11 +6,12 @@ internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTLS
 
-/// Everything noteworthy that a receiver does: each occurrence is logged and counted in one place, per batch at most.
+/// Everything noteworthy that a receiver does: each occurrence is logged and counted in one place, at most once per
+/// batch.
 package final class ReceiverTelemetry: Sendable {
-    /// What one projection has come to.
+    /// The state of one projection.
     struct ProjectionStanding: Sendable {
-        /// Of its last checkpoint.
+        /// At its last checkpoint.
         var position = JournalPosition(0)
         var tally = ProjectionTally()
         var failureCount = 0
@@ -29,11 +30,11 @@ package final class ReceiverTelemetry: Sendable {
     let damages = Atomic(0)
     let retiredSegments = Atomic(0)
     let reloads = Atomic(0)
-    /// Those of which some changes need a restart.
+    /// Reloads in which some changes need a restart.
     let partialReloads = Atomic(0)
     let refusedReloads = Atomic(0)
     let tlsRefusals = Mutex<[TLSRefusal: Int]>([:])
-    /// When the receiver's certificate ends, in seconds since 1970; 0 without TLS.
+    /// When the receiver's certificate expires, in seconds since 1970; 0 without TLS.
     let certificateExpiry = Atomic(0)
     let projections = Mutex<[String: ProjectionStanding]>([:])
 
@@ -41,12 +42,12 @@ package final class ReceiverTelemetry: Sendable {
         self.logger = logger
     }
 
-    /// Metrics name these from now on, also before they have started.
+    /// Metrics include these from now on, even before they have started.
     func willProject(_ names: Set<String>) {
         for name in names { self.update(name) { _ in } }
     }
 
-    /// A projection that cannot say of every line it read where it went; only a defect makes one.
+    /// The name of a projection that cannot account for every line it read; only a defect causes one.
     package var unaccountable: String? {
         self.projections.withLock { $0.first { $0.value.tally.unaccountedLineCount != 0 }?.key }
     }
@@ -64,7 +65,7 @@ package final class ReceiverTelemetry: Sendable {
             ])
         if recovery.tornByteCount > 0 {
             self.logger.notice(
-                "journal: bytes behind the last whole group are left out, as a crash leaves them",
+                "journal: an incomplete group at the end, as a crash leaves it, is left out",
                 metadata: [
                     "bytes": "\(recovery.tornByteCount)",
                     "kept": "\(recovery.tornPath ?? "nowhere: the disk has no room for a copy")",
@@ -72,7 +73,7 @@ package final class ReceiverTelemetry: Sendable {
         }
         if recovery.rewrittenByteCount > 0 {
             self.logger.info(
-                "journal: its last group was written to the disk again before anything is answered from it",
+                "journal: the last group was written to disk again before the first answer",
                 metadata: ["bytes": "\(recovery.rewrittenByteCount)"])
         }
         for damage in recovery.damages { self.damaged(damage) }
@@ -84,7 +85,7 @@ package final class ReceiverTelemetry: Sendable {
     func damaged(_ damage: JournalDamage) {
         self.damages.wrappingAdd(1, ordering: .relaxed)
         self.logger.error(
-            "journal: a range cannot be read and is stepped over; check the disk",
+            "journal: a range cannot be read and is skipped; check the disk",
             metadata: [
                 "segment": "\(damage.segment)", "from": "\(damage.start)", "to": "\(damage.end)",
                 "reason": "\(damage.reason)",
@@ -131,7 +132,7 @@ package final class ReceiverTelemetry: Sendable {
 
     func exportGoesOn(_ name: String, mappingVersion: Int, _ report: String) {
         self.logger.notice(
-            "an export goes on with other options",
+            "an export continues with other options",
             metadata: ["projection": "\(name)", "mapping": "\(mappingVersion)", "report": "\(report)"])
     }
 
@@ -143,23 +144,23 @@ package final class ReceiverTelemetry: Sendable {
         self.certificateExpiry.store(Int(expiry.milliseconds / 1000), ordering: .relaxed)
     }
 
-    /// - Parameter asksAgents: whether agents must show a certificate.
+    /// - Parameter asksAgents: whether agents must present a certificate.
     func tlsServed(until expiry: WallTime, now: WallTime, asksAgents: Bool) {
         self.certificateUsed(until: expiry)
         self.logger.log(
             level: expiry <= now ? .error : .info,
             expiry <= now
                 ? "the certificate has expired and agents will refuse it; renew it and send SIGHUP to the receiver"
-                : "agents are spoken to by TLS",
+                : "TLS enabled",
             metadata: ["valid_until": "\(expiry.text)", "client_certificates": "\(asksAgents ? "required" : "none")"])
     }
 
-    /// - Parameter detail: the library's own words.
+    /// - Parameter detail: the TLS library's message.
     func tlsRefused(_ refusal: TLSRefusal, detail: String, peer: String) {
         self.tlsRefusals.withLock { $0[refusal, default: 0] += 1 }
-        // Whoever only looks whether the port is open does this all day.
+        // Port checks do this all day.
         self.logger.log(
-            level: refusal == .closed ? .debug : .warning, "a connection has no TLS and is closed",
+            level: refusal == .closed ? .debug : .warning, "a connection without valid TLS is closed",
             metadata: [
                 "peer": "\(peer)", "code": "\(refusal.rawValue)", "cause": "\(refusal.description)",
                 "detail": "\(detail)",
@@ -178,15 +179,15 @@ package final class ReceiverTelemetry: Sendable {
 
     func commitFailed(_ error: FileSystemError, attempt: Int) {
         self.commitFailures.wrappingAdd(1, ordering: .relaxed)
-        // Once, then every minute: the disk may stay full for hours.
+        // Logged once, then every minute: the disk may stay full for hours.
         guard attempt == 1 || attempt % 60 == 0 else { return }
         self.logger.error(
-            "journal: a group could not be written; acks are withheld and it is tried again every second",
+            "journal: a group could not be written; acks are withheld, and writing is retried every second",
             metadata: ["cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)"])
     }
 
     func commitRecovered(afterAttempts attempts: Int) {
-        self.logger.notice("journal: writing goes on", metadata: ["failed_attempts": "\(attempts)"])
+        self.logger.notice("journal: writing resumed", metadata: ["failed_attempts": "\(attempts)"])
     }
 
     func segmentsRetired(_ count: Int) {
@@ -201,18 +202,18 @@ package final class ReceiverTelemetry: Sendable {
     func skipped(_ description: StreamDescription, _ offset: StreamOffset, byteCount: UInt64, _ reason: SkipReason) {
         self.skippedBytes.wrappingAdd(Int(truncatingIfNeeded: byteCount), ordering: .relaxed)
         self.logger.notice(
-            "an agent gave bytes up",
+            "an agent skipped bytes",
             metadata: [
                 "stream": "\(description.id)", "source": "\(description.source)", "offset": "\(offset.rawValue)",
                 "bytes": "\(byteCount)", "reason": "\(reason.rawValue)",
             ])
     }
 
-    /// An agent whose connection has ended gave up more than was told of each by itself.
+    /// An agent whose connection has ended skipped more ranges than were logged one by one.
     func skippedMore(agent: String, count: Int, byteCount: UInt64) {
         self.skippedBytes.wrappingAdd(Int(truncatingIfNeeded: byteCount), ordering: .relaxed)
         self.logger.notice(
-            "an agent gave more bytes up; the journal has every place",
+            "an agent skipped more bytes; the journal records each range",
             metadata: ["agent": "\(agent)", "skips": "\(count)", "bytes": "\(byteCount)"])
     }
 
@@ -243,7 +244,7 @@ package final class ReceiverTelemetry: Sendable {
             metadata: ["projection": "\(name)", "position": "\(position)", "recovery": "\(report)"])
     }
 
-    /// Everything up to `position` is durable in its files.
+    /// Everything up to `position` is durable in the projection's files.
     func projectionCheckpointed(_ name: String, at position: JournalPosition, _ tally: ProjectionTally) {
         self.update(name) { standing in
             standing.position = position

@@ -2,9 +2,9 @@ internal import Synchronization
 internal import WaybillExport
 internal import WaybillProjection
 
-/// The exports of a running receiver, and the options that each goes on with.
+/// The exports of a running receiver, and the options that each continues with.
 ///
-/// All or nothing: when one export cannot go on with what it is given, all keep what they have.
+/// All or nothing: when one export cannot continue with its new options, all keep their old ones.
 final class RunningExports: Sendable {
     private struct Export {
         var options: ExportOptions
@@ -14,21 +14,21 @@ final class RunningExports: Sendable {
 
     private struct State {
         var exports: [String: Export] = [:]
-        /// Given to exports that had not started.
+        /// Options for exports that had not started yet.
         var early: [String: ExportOptions] = [:]
     }
 
     private let names: Set<String>
     private let state = Mutex(State())
 
-    /// - Parameter names: of the exports that will be added.
+    /// - Parameter names: the exports that will be added.
     init(names: Set<String>) {
         self.names = names
     }
 
     /// Adds an export that is about to start.
     ///
-    /// - Returns: why it cannot go on with options that it was given before, if it cannot.
+    /// - Returns: why it cannot continue with the options of an earlier reload, if it cannot.
     func add(_ options: ExportOptions, _ history: ExportHistory, _ pending: PendingOptions) -> String? {
         self.state.withLock { state in
             let name = options.provider.rawValue
@@ -44,9 +44,9 @@ final class RunningExports: Sendable {
         }
     }
 
-    /// Gives each running export the options of its name.
+    /// Gives each running export its new options.
     ///
-    /// - Returns: why exports cannot continue with theirs; then nothing changed.
+    /// - Returns: why exports cannot continue with theirs; if there is any reason, nothing changed.
     func reload(_ options: [ExportOptions]) -> [String] {
         self.state.withLock { state in
             let conflicts = options.compactMap { state.exports[$0.provider.rawValue]?.history.conflict(with: $0) }

@@ -1,5 +1,5 @@
-/// How long to wait after failures in a row: anything up to a bound that doubles with each ("full jitter"), so that a
-/// thousand agents do not come back together.
+/// How long to wait after consecutive failures: a random time up to a bound that doubles with each ("full jitter"), so
+/// that a thousand agents do not reconnect together.
 ///
 /// - SeeAlso: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 package struct Backoff: Sendable {
@@ -12,7 +12,7 @@ package struct Backoff: Sendable {
 
     /// - Parameters:
     ///   - shortest: the bound of the first wait.
-    ///   - longest: the bound of every later one at most.
+    ///   - longest: the limit of every later bound.
     package init(from shortest: Duration, to longest: Duration, _ generator: SeededGenerator) {
         self.shortest = shortest
         self.longest = longest
@@ -21,7 +21,7 @@ package struct Backoff: Sendable {
 
     /// How long to wait after one more failure.
     package mutating func fail() -> Duration {
-        // 2^10 times the shortest is more than every longest wait that may be chosen.
+        // 2^10 times the shortest wait exceeds every longest wait in use.
         let bound = min(self.longest, self.shortest * (1 << min(self.failureCount, 10))).nanoseconds / 1_000_000
         self.failureCount += 1
         return .milliseconds(Int64.random(in: min(Self.waitMillisecondsMin, bound)...bound, using: &self.generator))

@@ -5,7 +5,7 @@
 #endif
 
 extension UnsafeRawBufferPointer {
-    /// Where the next LF stands (`memchr(3)`: 32 GB/s where a loop does 2).
+    /// The position of the next LF (`memchr(3)`: 32 GB/s, a loop 2).
     package func firstNewline(from position: Int) -> Int? {
         guard position < self.count, let start = self.baseAddress else { return nil }
         guard let found = memchr(start + position, 0x0A, self.count - position) else { return nil }
@@ -13,7 +13,7 @@ extension UnsafeRawBufferPointer {
     }
 }
 
-/// The standard library's `withUnsafeBytes` for closures of typed errors.
+/// The standard library's `withUnsafeBytes` for closures with typed errors.
 extension Array where Element == UInt8 {
     @inlinable
     @inline(__always)

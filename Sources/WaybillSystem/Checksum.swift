@@ -29,7 +29,7 @@ package struct CRC32: Sendable {
     }
 }
 
-/// FNV-1a, 64 bits: a fingerprint of short byte runs, for identity and never against an adversary.
+/// FNV-1a, 64 bits: a fingerprint of short byte runs, for identity and not safe against an adversary.
 package enum FNV1a {
     package static func hash(_ bytes: some Sequence<UInt8>) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325

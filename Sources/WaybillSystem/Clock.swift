@@ -8,7 +8,7 @@ internal import CWaybillSystem
 
 /// A time of day in milliseconds since 1970-01-01T00:00:00Z.
 ///
-/// May jump; never used for order or time-outs.
+/// It may jump; never used for ordering or time-outs.
 package struct WallTime: Hashable, Comparable, Sendable {
     package let milliseconds: Int64
 
@@ -78,15 +78,15 @@ extension Duration {
     }
 }
 
-/// For times that a file or a clock claims, and that may be absurd.
+/// For times from a file or a clock, which may be absurd.
 extension Int64 {
-    /// The product, or the limit that it is beyond.
+    /// The product, or the limit that it exceeds.
     package func saturatingProduct(_ factor: Int64) -> Int64 {
         let (product, overflow) = self.multipliedReportingOverflow(by: factor)
         return overflow ? ((self < 0) == (factor < 0) ? .max : .min) : product
     }
 
-    /// The sum, or the limit that it is beyond.
+    /// The sum, or the limit that it exceeds.
     package func saturatingSum(_ other: Int64) -> Int64 {
         let (sum, overflow) = self.addingReportingOverflow(other)
         return overflow ? (other < 0 ? .min : .max) : sum
@@ -121,7 +121,7 @@ package enum SystemRandom {
     /// A seed that no other process has.
     package static func seed() -> UInt64 {
         var seed: UInt64 = 0
-        // Fails only where the kernel has no random device at all; the clock still tells processes apart.
+        // Fails only when the kernel has no random device at all; the clock still distinguishes processes.
         if waybill_random(&seed, 8) != 0 {
             seed = UInt64(truncatingIfNeeded: POSIXClock().monotonicTime().nanoseconds) ^ UInt64(getpid()) << 32
         }
@@ -146,13 +146,13 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
     }
 }
 
-/// This process, as others see it.
+/// Names that identify this process and its machine.
 package enum ProcessID {
     package static var current: Int {
         Int(getpid())
     }
 
-    /// What this machine calls itself.
+    /// The machine's host name.
     package static var hostName: String {
         var name = [CChar](repeating: 0, count: 256)
         guard gethostname(&name, 255) == 0 else { return "unknown" }

@@ -2,15 +2,15 @@
     internal import Glibc
 #endif
 
-/// Hints about what changed in folders (`inotify(7)`): never the truth, which is a scan.
+/// Hints about what changed in folders (`inotify(7)`); only a scan is authoritative.
 ///
-/// Where the system has no inotify, or no watch to spare, there are no hints and scans come more often.
+/// Without inotify, or without a free watch, there are no hints and scans are more frequent.
 package struct DirectoryWatcher: ~Copyable {
-    /// What was heard.
+    /// What the system reported.
     package enum Hint: Hashable, Sendable {
         /// Something happened at these paths.
         case paths([String])
-        /// The queue overflowed, or a watched folder itself went: look at everything.
+        /// The queue overflowed, or a watched folder itself is gone: look at everything.
         case everything
     }
 
@@ -20,7 +20,7 @@ package struct DirectoryWatcher: ~Copyable {
         private var watches: [String: Int32] = [:]
         private var buffer = [UInt8](repeating: 0, count: 64 << 10)
     #endif
-    /// Folders that could not be watched: the limit of watches is reached, or they are gone.
+    /// Folders that could not be watched, because the limit of watches is reached or they are gone.
     package private(set) var unwatchedCount = 0
 
     package init() {
@@ -35,7 +35,7 @@ package struct DirectoryWatcher: ~Copyable {
         }
     #endif
 
-    /// What to sleep on; `nil` when there are no hints.
+    /// The file to wait on; `nil` when there are no hints.
     package var file: FileID? {
         #if canImport(Glibc)
             self.descriptor >= 0 ? FileID(rawValue: self.descriptor) : nil
@@ -74,7 +74,7 @@ package struct DirectoryWatcher: ~Copyable {
         #endif
     }
 
-    /// Reads what has gathered; `nil` when it is nothing.
+    /// Reads the gathered hints; `nil` when there are none.
     package mutating func read() -> Hint? {
         #if canImport(Glibc)
             var paths: Set<String> = []

@@ -4,7 +4,7 @@
     internal import Darwin
 #endif
 
-/// The system's error numbers that are told apart, and what each means.
+/// The system's error numbers that Waybill distinguishes, and what each means.
 package enum Errno {
     package static let noSpace = ENOSPC
     package static let inputOutput = EIO
@@ -21,7 +21,7 @@ package enum Errno {
 }
 
 extension FileSystemError {
-    /// A bounded word for metrics and logs; holds no input.
+    /// One of a fixed set of words, for metrics and logs; contains no input.
     package enum Code: String, Hashable, Sendable, CaseIterable, CustomStringConvertible {
         case diskFull = "disk-full"
         case diskError = "disk-error"
@@ -57,7 +57,7 @@ extension FileSystemError {
         }
     }
 
-    /// What the operator can do about it.
+    /// What the operator can do.
     package var remedy: String {
         switch self.code {
         case .diskFull: "free space on this file system; writing resumes automatically"
@@ -74,7 +74,7 @@ extension FileSystemError {
         }
     }
 
-    /// Whether waiting can help; otherwise an operator must do what ``remedy`` says.
+    /// Whether waiting can help; otherwise an operator must follow the ``remedy``.
     package var isTransient: Bool {
         switch self.code {
         case .diskFull, .diskError, .tooManyFiles, .system: true

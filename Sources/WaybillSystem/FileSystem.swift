@@ -1,8 +1,8 @@
 /// The seam between Waybill and the disk, the clock and randomness.
 ///
 /// Every file call of every module goes through ``FileSystem``: the real one is ``POSIXFileSystem``, tests and the
-/// simulator supply others that fail, tear and forget. One verb is one system call, so that a fault can be put
-/// between any two of them. Nothing here retries, buffers or logs; `EINTR` alone is hidden.
+/// simulator supply others that fail, tear and lose writes. One verb is one system call, so that a fault can be
+/// injected between any two of them. Nothing here retries, buffers or logs; only `EINTR` is hidden.
 ///
 ///     write → synchronize → (new name: synchronizeDirectory)      how bytes become durable
 ///     write temporary → synchronize → rename → synchronizeDirectory   how a file is replaced
@@ -16,7 +16,7 @@ package struct FileID: Hashable, Sendable {
     }
 }
 
-/// What tells two files of one machine apart for as long as both exist.
+/// Distinguishes two files on one machine for as long as both exist.
 package struct FileIdentity: Hashable, Sendable {
     package let device: UInt64
     package let inode: UInt64
@@ -27,7 +27,7 @@ package struct FileIdentity: Hashable, Sendable {
     }
 }
 
-/// What a path leads to.
+/// The kind of file at a path.
 package enum FileKind: Hashable, Sendable {
     case regular
     case directory
@@ -35,7 +35,7 @@ package enum FileKind: Hashable, Sendable {
     case other
 }
 
-/// The facts about a file at one instant.
+/// A file's attributes at one instant.
 package struct FileStatus: Hashable, Sendable {
     package let identity: FileIdentity
     package let kind: FileKind
@@ -44,9 +44,9 @@ package struct FileStatus: Hashable, Sendable {
     package let modified: Int64
     /// Nanoseconds since 1970 at which the file was created.
     ///
-    /// 0 where unknown; filled for open files only.
+    /// 0 if unknown; known for open files only.
     package let birth: Int64
-    /// Who may do what: the nine lowest bits of its mode; 0 where unknown.
+    /// The permission bits, which are the nine lowest bits of its mode; 0 if unknown.
     package let permissions: UInt16
 
     package init(
@@ -67,9 +67,9 @@ package enum OpenMode: Hashable, Sendable {
     case read
     /// For reading at any offset and writing at the end; created when missing.
     case append
-    /// As ``append``, and it must not exist yet.
+    /// Like ``append``, but it must not exist yet.
     case appendNew
-    /// As ``append``, and what was there is gone.
+    /// Like ``append``, but existing content is deleted.
     case replace
 }
 
@@ -79,7 +79,7 @@ package enum LockMode: Hashable, Sendable {
     case exclusive
 }
 
-/// Room on the file system that holds a path.
+/// The space on the file system that holds a path.
 package struct DiskSpace: Hashable, Sendable {
     package let freeByteCount: Int
     package let totalByteCount: Int
@@ -90,7 +90,7 @@ package struct DiskSpace: Hashable, Sendable {
     }
 }
 
-/// The file calls that Waybill makes, one verb each.
+/// The file calls that Waybill makes, one verb for each.
 package protocol FileSystem: Sendable {
     func open(_ path: String, _ mode: OpenMode) throws(FileSystemError) -> FileID
     func close(_ file: FileID)
@@ -106,14 +106,14 @@ package protocol FileSystem: Sendable {
     func synchronize(_ file: FileID) throws(FileSystemError)
     func truncate(_ file: FileID, to byteCount: Int) throws(FileSystemError)
     func status(_ file: FileID) throws(FileSystemError) -> FileStatus
-    /// Follows symbolic links; `nil` when nothing is there.
+    /// Follows symbolic links; `nil` when nothing exists at the path.
     func status(at path: String) throws(FileSystemError) -> FileStatus?
     func lock(_ file: FileID, _ mode: LockMode) throws(FileSystemError) -> Bool
     func rename(_ path: String, to newPath: String) throws(FileSystemError)
-    /// Swaps what two paths lead to, atomically.
+    /// Swaps the files at two paths atomically.
     func exchange(_ path: String, with otherPath: String) throws(FileSystemError)
     func unlink(_ path: String) throws(FileSystemError)
-    /// Makes one directory; does nothing when it is there.
+    /// Creates one directory; does nothing when it exists.
     func createDirectory(_ path: String) throws(FileSystemError)
     func removeDirectory(_ path: String) throws(FileSystemError)
     /// The names in a directory, without `.` and `..`, sorted by their bytes.
@@ -123,9 +123,9 @@ package protocol FileSystem: Sendable {
     func space(at path: String) throws(FileSystemError) -> DiskSpace
 }
 
-/// A file call that failed: which, on what, and why.
+/// A failed file call: the operation, the path and the cause.
 package struct FileSystemError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The verb as ``FileSystem`` calls it.
+    /// The verb's name in ``FileSystem``.
     package let operation: String
     package let path: String
     package let errno: Int32
@@ -136,12 +136,12 @@ package struct FileSystemError: Error, Hashable, Sendable, CustomStringConvertib
         self.errno = errno
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     package var code: Code {
         Code(errno: self.errno)
     }
 
-    /// Whether there is no room: on the file system, or in this user's quota.
+    /// Whether there is no space left on the file system or in this user's quota.
     package var isDiskFull: Bool {
         self.code == .diskFull
     }
@@ -167,7 +167,7 @@ extension FileSystem {
         while true {
             while let first = rest.first, first.isEmpty { rest.removeFirst() }
             guard !rest.isEmpty else { return }
-            // IOV_MAX is 1024 on every platform we run on.
+            // IOV_MAX is 1024 on every supported platform.
             var count = try self.write(file, vector: Array(rest.prefix(1024)))
             while let first = rest.first, count >= first.count {
                 count -= first.count
@@ -179,7 +179,7 @@ extension FileSystem {
         }
     }
 
-    /// Fills `buffer` from `offset` on; returns fewer bytes than asked for only at the end of the file.
+    /// Fills `buffer` from `offset` on; returns fewer bytes than requested only at the end of the file.
     package func readFully(
         _ file: FileID, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
     ) throws(FileSystemError) -> Int {
@@ -193,7 +193,7 @@ extension FileSystem {
         return filled
     }
 
-    /// Fills an array from `offset` on; returns fewer bytes than it has only at the end of the file.
+    /// Fills an array from `offset` on; returns fewer bytes than its count only at the end of the file.
     package func readFully(
         _ file: FileID, at offset: Int, into bytes: inout [UInt8]
     ) throws(FileSystemError) -> Int {
@@ -202,9 +202,9 @@ extension FileSystem {
         }
     }
 
-    /// The whole of a small file; `nil` when nothing is there.
+    /// The content of a small file; `nil` when it does not exist.
     ///
-    /// - Parameter byteCountMax: longer files are cut to it.
+    /// - Parameter byteCountMax: of a longer file, only this many bytes are read.
     package func contents(of path: String, byteCountMax: Int = 64 << 20) throws(FileSystemError) -> [UInt8]? {
         guard let status = try self.status(at: path), status.kind == .regular else { return nil }
         let file = try self.open(path, .read)
@@ -227,7 +227,7 @@ extension FileSystem {
         try self.synchronizeDirectory(Path.parent(of: path))
     }
 
-    /// Deletes a folder and all in it; does nothing when it is not there.
+    /// Deletes a folder and everything in it; does nothing when it does not exist.
     package func removeTree(_ path: String) throws(FileSystemError) {
         guard let status = try self.status(at: path) else { return }
         guard status.kind == .directory else { return try self.unlink(path) }
@@ -235,8 +235,8 @@ extension FileSystem {
         try self.removeDirectory(path)
     }
 
-    /// Makes a directory and what is missing above it; their names are durable when this returns, that of a directory
-    /// that was there included.
+    /// Creates a directory and its missing parents; all their names are durable when this returns, even if the
+    /// directory existed before.
     package func createDirectories(_ path: String) throws(FileSystemError) {
         if let status = try self.status(at: path) {
             guard status.kind == .directory else {
@@ -250,16 +250,17 @@ extension FileSystem {
         try self.synchronizeDirectory(parent)
     }
 
-    /// Makes the name of a directory that was there durable.
+    /// Makes the name of an existing directory durable.
     ///
-    /// Whoever made it may have died before that; the names above it were durable before it was made.
+    /// The process that created it may have died before the sync; the names above it were durable before it was
+    /// created.
     private func settleName(of path: String) throws(FileSystemError) {
         let parent = Path.parent(of: path)
         guard parent != path else { return }
         do throws(FileSystemError) {
             try self.synchronizeDirectory(parent)
         } catch {
-            // A folder that this user may not open, or that knows no sync, is none in which we made a name.
+            // We cannot have created a name in a folder that this user may not open, or that does not support sync.
             if error.errno == Errno.inputOutput || error.isDiskFull { throw error }
         }
     }
@@ -267,7 +268,7 @@ extension FileSystem {
 
 /// Paths as text: no normalisation, no disk.
 package enum Path {
-    /// Everything before the last component; `/` and `.` where nothing is left.
+    /// Everything before the last component; `/` or `.` when nothing is left.
     package static func parent(of path: String) -> String {
         guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])

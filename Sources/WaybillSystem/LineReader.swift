@@ -1,9 +1,9 @@
-/// Reads a file line by line; memory is one line, and long ones are cut.
+/// Reads a file line by line; it holds one line in memory and truncates long ones.
 package struct LineReader<Files: FileSystem>: ~Copyable {
     package struct Line {
-        /// Without its LF; at most the limit of it.
+        /// Without its LF; at most as long as the limit.
         package let bytes: [UInt8]
-        /// Where it stands, its LF included.
+        /// Its range in the file, including the LF.
         package let range: Range<Int>
         package let isTerminated: Bool
     }
@@ -25,7 +25,7 @@ package struct LineReader<Files: FileSystem>: ~Copyable {
 
     /// Opens a file.
     ///
-    /// - Parameter byteCount: how much of it counts.
+    /// - Parameter byteCount: how many bytes of it to read.
     package init(
         path: String, from start: Int = 0, byteCount: Int = .max, lineByteCountMax: Int = 2 << 20, files: Files
     ) throws(FileSystemError) {
@@ -38,7 +38,7 @@ package struct LineReader<Files: FileSystem>: ~Copyable {
         self.buffer = .allocate(byteCount: Self.bufferByteCount, alignment: 16)
     }
 
-    /// Reads a file that stays open after it; lines are as long as they are.
+    /// Reads a file that stays open afterwards; no line is truncated.
     package init(_ file: FileID, files: Files) {
         self.file = file
         self.files = files

@@ -172,7 +172,7 @@ package struct POSIXFileSystem: FileSystem {
         }
     }
 
-    /// - Parameter errno: read before the file's path is, which takes calls of its own.
+    /// - Parameter errno: read before the file's path, because finding the path makes further calls.
     @inline(never)
     private func failure(_ operation: String, _ file: FileID, _ errno: Int32) -> FileSystemError {
         FileSystemError(operation, path: self.path(of: file), errno: errno)

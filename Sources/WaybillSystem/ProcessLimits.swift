@@ -4,20 +4,20 @@
     internal import Darwin
 #endif
 
-/// What the system lets this process have.
+/// The limits that the system sets for this process.
 package enum ProcessLimits {
-    /// Raises how many files may be open at once, and says how many of them each projection may keep.
+    /// Raises the limit of open files, and returns how many of them each projection may keep.
     ///
     /// - Parameters:
-    ///   - wanted: for the whole process.
-    ///   - needed: with fewer than these for the whole process, each projection has few.
+    ///   - wanted: the limit for the whole process.
+    ///   - needed: with a lower limit for the whole process, each projection has few.
     package static func projectionFileCount(ofOpenFiles wanted: Int, needed: Int) -> Int {
         self.raiseOpenFileCount(to: wanted) >= needed ? 512 : 64
     }
 
-    /// Goes as far as it can without privileges.
+    /// Raises the limit as far as possible without privileges.
     ///
-    /// - Returns: how many may be open now.
+    /// - Returns: how many files may be open now.
     private static func raiseOpenFileCount(to wanted: Int) -> Int {
         var limit = rlimit()
         #if canImport(Glibc)

@@ -6,7 +6,7 @@ internal import CWaybillSystem
     internal import Darwin
 #endif
 
-/// What this process uses of the machine.
+/// The resources that this process uses.
 package enum ProcessUsage {
     /// User and system time since the process began.
     package static var processorTime: Duration {
@@ -15,10 +15,10 @@ package enum ProcessUsage {
         return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 
-    /// Bytes in RAM, pages of files among them; `nil` where there is no `/proc`.
+    /// Resident bytes, including pages of files; `nil` without `/proc`.
     package static var residentByteCount: Int? {
         let files = POSIXFileSystem()
-        // A platform without this file has no figure.
+        // Without this file there is no value.
         guard let file = try? files.open("/proc/self/statm", .read) else { return nil }
         defer { files.close(file) }
         let text = withUnsafeTemporaryAllocation(byteCount: 256, alignment: 1) { buffer in
@@ -29,12 +29,12 @@ package enum ProcessUsage {
         return fields.count > 1 ? Int(fields[1]).map { $0 * Int(getpagesize()) } : nil
     }
 
-    /// Gives memory that was freed back to the system; takes milliseconds for each 100 MB that there are.
+    /// Returns freed memory to the system; takes milliseconds for each 100 MB in use.
     package static func trimMemory() {
         waybill_trim_memory()
     }
 
-    /// Descriptors that are open; `nil` where there is no `/proc`.
+    /// Open descriptors; `nil` without `/proc`.
     package static var openFileCount: Int? {
         (try? POSIXFileSystem().list("/proc/self/fd"))?.count
     }

@@ -1,4 +1,4 @@
-/// A text that never prints.
+/// A text that is never printed.
 package struct Secret: Hashable, Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     private let text: String
 
@@ -13,7 +13,7 @@ package struct Secret: Hashable, Sendable, CustomStringConvertible, CustomDebugS
         self.text
     }
 
-    /// Whether `other` is the same, in a time that does not depend on where they differ.
+    /// Whether `other` is the same, in constant time wherever they differ.
     package func isEqual(to other: String) -> Bool {
         let own = Array(self.text.utf8)
         let others = Array(other.utf8)

@@ -6,7 +6,7 @@ package final class SharedBytes: @unchecked Sendable {
 
     package let count: Int
 
-    /// Allocates `capacity` bytes and keeps the first of them, as many as `fill` says it wrote.
+    /// Allocates `capacity` bytes and keeps as many of the first ones as `fill` returns.
     package init<Failure: Error>(
         capacity: Int, fill: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
     ) throws(Failure) {
@@ -72,7 +72,7 @@ package final class SharedBytesBuilder {
         self.count += bytes.count
     }
 
-    /// Hands the bytes over without a copy; nothing can be appended after it.
+    /// Hands over the bytes without a copy; nothing can be appended afterwards.
     package func finish() -> SharedBytes {
         guard let storage else { preconditionFailure("the bytes were handed over") }
         self.storage = nil

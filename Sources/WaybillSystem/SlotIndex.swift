@@ -1,12 +1,12 @@
-/// Finds slots of an array by the hash of what is in them: 8 bytes a slot, and room, where a dictionary has the keys
-/// too.
+/// Finds slots of an array by the hash of their content: 8 bytes per slot plus free room, while a dictionary also holds
+/// the keys.
 ///
-/// Open addressing with linear probing, at most four fifths full. Whoever owns the slots tells equal ones apart, and
-/// takes a slot out before what its hash was made of changes.
+/// Open addressing with linear probing, at most four fifths full. The owner of the slots compares them for equality,
+/// and removes a slot before its hashed content changes.
 package struct SlotIndex: Sendable {
     private struct Entry {
         var hash: UInt32
-        /// Below 0 where there is none.
+        /// Negative when the entry is free.
         var slot: Int32
     }
 
@@ -18,14 +18,14 @@ package struct SlotIndex: Sendable {
 
     package init() {}
 
-    /// The hash that goes into an index; differs from process to process.
+    /// A hash for the index; differs from process to process.
     package static func hash(_ combine: (inout Hasher) -> Void) -> UInt32 {
         var hasher = Hasher()
         combine(&hasher)
         return UInt32(truncatingIfNeeded: hasher.finalize())
     }
 
-    /// The slot with this hash that is the one looked for.
+    /// The slot with this hash for which `isWanted` returns true.
     package func slot(_ hash: UInt32, where isWanted: (_ slot: Int) -> Bool) -> Int? {
         self.position(hash, where: isWanted).map { Int(self.entries[$0].slot) }
     }
@@ -41,14 +41,14 @@ package struct SlotIndex: Sendable {
         return nil
     }
 
-    /// Adds a slot that is not in the index, and equals none that is.
+    /// Adds a slot that is not in the index and does not equal any slot in it.
     package mutating func insert(_ slot: Int, _ hash: UInt32) {
         if (self.count + 1) * 5 > self.entries.count * 4 { self.grow() }
         self.place(Entry(hash: hash, slot: Int32(slot)))
         self.count += 1
     }
 
-    /// Takes a slot out; does nothing where it is not in the index.
+    /// Removes a slot; does nothing when it is not in the index.
     package mutating func remove(_ slot: Int, _ hash: UInt32) {
         guard var hole = self.position(hash, where: { $0 == slot }) else { return }
         var position = self.next(hole)

@@ -1,18 +1,17 @@
-/// The state that a file's whole commits add up to.
+/// The state after all complete commits in a file.
 package struct StateImage: Sendable {
     package private(set) var entries: [String: String] = [:]
-    /// How far the whole commits reach.
+    /// The length of the complete commits.
     package private(set) var validByteCount = 0
 
-    /// What a state's file may be called, the one that serves first in front: a process may have died while it wrote
-    /// the state anew.
+    /// The suffixes that a state's file may have, in order of preference: a process may have died during a rewrite.
     package static let suffixes = ["", ".tmp", ".previous"]
 
     package static func paths(_ path: String) -> [String] {
         self.suffixes.map { path + $0 }
     }
 
-    /// Reads the state at `path` as a ``StateStore`` would, and changes nothing; `nil` where there is none.
+    /// Reads the state at `path` like a ``StateStore``, but changes nothing; `nil` when there is none.
     package static func read(_ path: String, files: some FileSystem) throws(FileSystemError) -> StateImage? {
         for candidate in self.paths(path) {
             guard let bytes = try files.contents(of: candidate, byteCountMax: 1 << 30) else { continue }
@@ -21,7 +20,7 @@ package struct StateImage: Sendable {
         return nil
     }
 
-    /// Reads whole commits up to the first torn or damaged one; `nil` when the head or the first commit is none.
+    /// Reads complete commits up to the first torn or damaged one; `nil` when the head or the first commit is invalid.
     package init?(bytes: [UInt8], head: String = "waybill-state 1\n") {
         guard bytes.starts(with: head.utf8) else { return nil }
         var start = head.utf8.count

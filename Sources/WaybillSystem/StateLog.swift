@@ -1,23 +1,22 @@
-/// A durable map from text to text that only its file holds: the agent's registry, and what is below a ``StateStore``.
+/// A durable map from text to text, held only in its file: the agent's registry, and the base of a ``StateStore``.
 ///
 ///     waybill-state 1 LF                  once, at the head of the file
 ///     "+" SP key SP value LF              sets one entry
 ///     "-" SP key LF                       removes one entry
 ///     "=" SP count SP crc LF              commits the `count` lines before it; CRC-32 of their bytes, 8 hex digits
 ///
-/// A commit is all or nothing: recovery takes whole commits up to the first that is torn or damaged and stops there,
-/// so what it returns is a state that once was. The log is rewritten as one commit when it has grown to four times
-/// what it holds; the file before that stays beside it as `.previous` and serves when the new one cannot be read.
-/// A commit that failed may be on the disk all the same, and what opening finds may not be: the next commit writes the
-/// whole state anew.
+/// A commit is all or nothing: recovery reads complete commits up to the first torn or damaged one, so it always
+/// returns an earlier state. The log is rewritten as one commit when it has grown to four times its content; the old
+/// file is kept next to it as `.previous` and is used when the new one cannot be read. A failed commit may still be on
+/// the disk, and what opening finds may not be durable: the next commit rewrites the whole state.
 ///
-/// What opening found is handed out once, and whoever commits knows the whole state, so that it is in memory in one
-/// place at most. A rewrite is given in parts, which are on the disk before the next is made.
+/// The entries found by opening are returned once, and the caller keeps the whole state, so that it is in memory in one
+/// place at most. A rewrite is passed in parts, each written before the next is made.
 ///
 /// - SeeAlso: `Protocol/formats/state.md`.
 package struct StateLog<Files: FileSystem>: ~Copyable {
     package let recovery: StateRecovery
-    /// Whether the disk may hold another state than was committed last.
+    /// Whether the disk may hold a state other than the last committed one.
     package private(set) var isUncertain = false
 
     private let path: String
@@ -26,10 +25,10 @@ package struct StateLog<Files: FileSystem>: ~Copyable {
     private var log: FileID?
     private var logByteCount = 0
 
-    /// A whole state on its way to the disk; ends with ``StateLog/finish(_:)`` or the first error.
+    /// A whole state being written; ends with ``StateLog/finish(_:)`` or the first error.
     package struct Rewrite {
         fileprivate let file: FileID
-        /// What is not written yet.
+        /// Bytes that are not written yet.
         fileprivate var bytes: [UInt8]
         fileprivate var byteCount = 0
         fileprivate var lineCount = 0
@@ -37,10 +36,10 @@ package struct StateLog<Files: FileSystem>: ~Copyable {
     }
 
     private static var head: String { "waybill-state 1\n" }
-    /// Below this the log is not rewritten, whatever it holds.
+    /// Below this size the log is never rewritten.
     private static var rewriteByteCountMin: Int { 64 << 10 }
 
-    /// Opens or begins the state at `path`; its directory must exist.
+    /// Opens or creates the state at `path`; its directory must exist.
     package init(path: String, files: Files) throws(FileSystemError) {
         self.path = path
         self.files = files
@@ -49,7 +48,7 @@ package struct StateLog<Files: FileSystem>: ~Copyable {
         for candidate in StateImage.paths(path) {
             guard let bytes = try files.contents(of: candidate, byteCountMax: 1 << 30), !bytes.isEmpty else { continue }
             guard let image = StateImage(bytes: bytes, head: Self.head) else {
-                // With no other file a process died in the first commit; the next one writes over what it left.
+                // If there is no other file, a process died in the first commit; the next commit overwrites the file.
                 if candidate == path + ".tmp", try files.status(at: path + ".previous") == nil,
                     recovery.damagedPaths.isEmpty
                 {
@@ -63,7 +62,7 @@ package struct StateLog<Files: FileSystem>: ~Copyable {
             recovery.entryCount = entries.count
             recovery.tornByteCount = bytes.count - image.validByteCount
             recovery.isPrevious = candidate != path
-            // A process that died may have left what it wrote to the kernel alone.
+            // A process that died may have written it to the kernel without a sync.
             self.isUncertain = true
             break
         }
@@ -75,29 +74,28 @@ package struct StateLog<Files: FileSystem>: ~Copyable {
         if let log { self.files.close(log) }
     }
 
-    /// What opening found; empty from the second call on.
+    /// The entries that opening found; empty from the second call on.
     package mutating func takeEntries() -> [String: String] {
         let entries = self.found
         self.found = [:]
         return entries
     }
 
-    /// Whether the file holds what was committed last, so that a commit can be appended; after any error it may not.
+    /// Whether the file holds the last committed state, so that a commit can be appended; false after any error.
     package var isAppended: Bool { self.log != nil }
 
-    /// Whether `lines` are to be appended, to a state that has `liveByteCount` with them; where not, the whole state
-    /// is to be written anew.
+    /// Whether to append `lines`, to a state that has `liveByteCount` bytes with them; if not, rewrite the whole state.
     package func takes(_ lines: StateLines, liveByteCount: Int) -> Bool {
-        // The line that commits is no longer than this.
+        // The commit line is at most this long.
         let byteCount = self.logByteCount + lines.bytes.count + Self.commitByteCountMax
         return self.isAppended && byteCount <= max(Self.rewriteByteCountMin, 4 * liveByteCount)
     }
 
     private static var commitByteCountMax: Int { 32 }
 
-    /// Makes changes durable together, behind what is there.
+    /// Appends changes and makes them durable together.
     package mutating func append(_ lines: consuming StateLines) throws(FileSystemError) {
-        guard let log else { preconditionFailure("a log that is not open is written anew") }
+        guard let log else { preconditionFailure("a log that is not open must be rewritten") }
         let commitLine = Self.commitLine(count: lines.count, CRC32.checksum(of: lines.bytes))
         lines.bytes.append(contentsOf: commitLine)
         do throws(FileSystemError) {
@@ -124,14 +122,14 @@ package struct StateLog<Files: FileSystem>: ~Copyable {
 
     /// Writes a part of the whole state.
     package mutating func write(_ lines: StateLines, to rewrite: inout Rewrite) throws(FileSystemError) {
-        // The last part goes with the line that commits.
+        // The last part is written together with the commit line.
         if rewrite.lineCount > 0 { try self.flush(&rewrite) }
         rewrite.checksum.update(lines.bytes)
         rewrite.lineCount += lines.count
         rewrite.bytes.append(contentsOf: lines.bytes)
     }
 
-    /// Makes the state that was written durable in place of what was there.
+    /// Makes the written state durable in place of the old one.
     package mutating func finish(_ rewrite: Rewrite) throws(FileSystemError) {
         var rewrite = rewrite
         rewrite.bytes += Self.commitLine(count: rewrite.lineCount, rewrite.checksum.value)
@@ -164,13 +162,13 @@ package struct StateLog<Files: FileSystem>: ~Copyable {
         }
     }
 
-    /// The open log may be `.previous` by now, which serves last.
+    /// The open log may already be `.previous`, which is used last.
     private mutating func abandon(_ rewrite: Rewrite) {
         self.files.close(rewrite.file)
         self.distrustLog()
     }
 
-    /// What reached the disk is unknown; a new file is the way to be sure again.
+    /// It is unknown what reached the disk; only a new file makes it certain again.
     private mutating func distrustLog() {
         if let log { self.files.close(log) }
         self.log = nil
@@ -190,18 +188,18 @@ package struct StateLog<Files: FileSystem>: ~Copyable {
     }
 }
 
-/// What opening a state found.
+/// The result of opening a state.
 package struct StateRecovery: Hashable, Sendable {
     /// Entries read.
     package var entryCount = 0
-    /// Bytes behind the last whole commit that were left out; a crash during a commit leaves some.
+    /// Bytes after the last complete commit that were left out; a crash during a commit leaves some.
     package var tornByteCount = 0
-    /// Where a file that held no usable state was set aside.
+    /// Where files without a usable state were set aside.
     package var damagedPaths: [String] = []
     /// Whether the state comes from the file before the last rewrite.
     package var isPrevious = false
 
-    /// What was found damaged, for logs; empty when all was well.
+    /// The damage found, for logs; empty when there is none.
     package var notes: [String] {
         var notes: [String] = []
         if self.tornByteCount > 0 {
@@ -213,14 +211,14 @@ package struct StateRecovery: Hashable, Sendable {
     }
 }
 
-/// Lines of one commit.
+/// The lines of one commit.
 package struct StateLines: Sendable {
     package fileprivate(set) var bytes: [UInt8] = []
     package private(set) var count = 0
 
     package init() {}
 
-    /// How much of the file an entry has.
+    /// The bytes of an entry in the file.
     package static func byteCount(of key: String, _ value: String) -> Int {
         key.utf8.count + value.utf8.count + 4
     }

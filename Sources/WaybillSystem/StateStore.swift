@@ -1,18 +1,18 @@
-/// A small durable map from text to text, in memory too: the projections' checkpoints.
+/// A small durable map from text to text, also held in memory: the projections' checkpoints.
 ///
-/// A ``StateLog`` with what is committed beside it. Keys hold no space and no LF, values no LF. Everything is in
+/// A ``StateLog`` together with its committed entries. Keys contain no space and no LF, values no LF. Everything is in
 /// memory: tens of thousands of entries, not millions.
 ///
 /// - SeeAlso: `Protocol/formats/state.md`.
 package struct StateStore<Files: FileSystem>: ~Copyable {
-    /// What is committed.
+    /// The committed entries.
     package private(set) var entries: [String: String]
     private var log: StateLog<Files>
     private var liveByteCount = 0
 
     package var recovery: StateRecovery { self.log.recovery }
 
-    /// Opens or begins the state at `path`; its directory must exist.
+    /// Opens or creates the state at `path`; its directory must exist.
     package init(path: String, files: Files) throws(FileSystemError) {
         self.log = try StateLog(path: path, files: files)
         self.entries = self.log.takeEntries()
@@ -21,8 +21,8 @@ package struct StateStore<Files: FileSystem>: ~Copyable {
 
     /// Makes `changes` durable together (`nil` removes), then visible in ``entries``.
     ///
-    /// After an error nothing has changed in ``entries``, while the disk may hold either state; the next commit writes
-    /// the whole state anew.
+    /// After an error ``entries`` are unchanged, but the disk may hold either state; the next commit rewrites the whole
+    /// state.
     package mutating func commit(_ changes: [String: String?]) throws(FileSystemError) {
         guard !changes.isEmpty else { return }
         var lines = StateLines()
@@ -53,10 +53,10 @@ package struct StateStore<Files: FileSystem>: ~Copyable {
         self.liveByteCount = liveByteCount
     }
 
-    /// Makes ``entries`` durable where they may not be: after opening and after a commit that failed.
+    /// Makes ``entries`` durable when they may not be: after opening and after a failed commit.
     ///
-    /// Whoever acts on what opening found, or undoes what belonged to a commit that failed, calls this first: after a
-    /// crash the one could be gone and the other there.
+    /// Call it before acting on what opening found, and before undoing the effects of a failed commit: a crash could
+    /// remove the found state, or leave the failed commit in place.
     package mutating func settle() throws(FileSystemError) {
         if self.log.isUncertain { try self.rewrite() }
     }

@@ -7,7 +7,7 @@ package struct CalendarDay: Hashable, Comparable, Sendable, CustomStringConverti
         self.daysSince1970 = daysSince1970
     }
 
-    /// The day of that date; `nil` when there is none, such as February 30.
+    /// The day of a date; `nil` when it does not exist, such as February 30.
     ///
     /// - Parameter year: 0 to 9999.
     package init?(year: Int, month: Int, day: Int) {
@@ -89,7 +89,7 @@ package enum TimeZoneError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The file is not TZif as RFC 9636 defines it.
     case corrupt(name: String, cause: String, offset: Int)
 
-    /// A bounded word for metrics and logs; holds no input.
+    /// One of a fixed set of words, for metrics and logs; contains no input.
     package var code: String {
         switch self {
         case .badName: "zone-name"
@@ -113,12 +113,12 @@ package enum TimeZoneError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What clocks show in one zone: for every instant the offset from UTC.
+/// The rules of one time zone: the offset from UTC for every instant.
 ///
 /// Read from the compiled IANA files of the system (TZif, RFC 9636): the 64-bit list of transitions, then the rule in
-/// the footer for every later time. Leap seconds do not count, as in `WallTime`.
+/// the footer for every later time. Leap seconds are not counted, as in `WallTime`.
 package struct TimeZoneRules: Sendable {
-    /// A stretch of time with one offset; seconds since 1970.
+    /// A period with one offset; seconds since 1970.
     package struct Period: Hashable, Sendable {
         package let start: Int64
         package let end: Int64
@@ -133,10 +133,10 @@ package struct TimeZoneRules: Sendable {
     let offsets: [Int]
     /// Before the first transition.
     let first: Int
-    /// After the last transition; `nil`: the last offset stays.
+    /// After the last transition; if `nil`, the last offset stays.
     let rule: POSIXTimeZone?
 
-    /// Reads a zone of that name.
+    /// Reads the zone with this name.
     package init(
         named name: String, from files: some FileSystem, directory: String = "/usr/share/zoneinfo"
     ) throws(TimeZoneError) {
@@ -165,7 +165,7 @@ package struct TimeZoneRules: Sendable {
         self.rule = rule
     }
 
-    /// Whether the name can be a path below the zone directory and cannot leave it.
+    /// Whether the name can be a path inside the zone directory and cannot leave it.
     private static func isValid(_ name: String) -> Bool {
         guard 1...64 ~= name.utf8.count else { return false }
         return name.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).allSatisfy { part in
@@ -185,7 +185,7 @@ package struct TimeZoneRules: Sendable {
         self.period(at: epochSeconds).offsetSeconds
     }
 
-    /// The stretch of constant offset around an instant; where a rule holds, at most a year of it.
+    /// The period of constant offset around an instant; under a rule, at most a year of it.
     package func period(at epochSeconds: Int64) -> Period {
         // The number of transitions at or before the instant.
         var low = 0
@@ -213,19 +213,19 @@ package struct TimeZoneRules: Sendable {
         return cursor.day(of: time)
     }
 
-    /// The first instant, in seconds since 1970, at which local clocks show that day or a later one.
+    /// The first instant, in seconds since 1970, at which local clocks show `day` or a later one.
     ///
-    /// Usually midnight; where clocks jump over midnight or the whole day, the instant of the jump.
+    /// Usually midnight; when clocks jump over midnight or the whole day, the instant of the jump.
     package func startOfDay(_ day: CalendarDay) -> Int64 {
         self.firstInstant(of: day, secondOfDay: 0)
     }
 
-    /// The first instant, in seconds since 1970, at which local clocks show that time of that day or a later one.
+    /// The first instant, in seconds since 1970, at which local clocks show this time of `day` or a later one.
     ///
-    /// Where clocks jump over it, the instant of the jump; where they show it twice, the first time.
+    /// When clocks jump over it, the instant of the jump; when they show it twice, the first time.
     package func firstInstant(of day: CalendarDay, secondOfDay: Int) -> Int64 {
         let local = Int64(day.daysSince1970) * 86_400 + Int64(secondOfDay)
-        // No offset exceeds 26 hours (RFC 9636, section 3.2), so that local time is nowhere before this.
+        // No offset exceeds 26 hours (RFC 9636, section 3.2), so the instant cannot be before this.
         var period = self.period(at: local - 2 * 86_400)
         while true {
             let candidate = max(period.start, local - Int64(period.offsetSeconds))
@@ -235,7 +235,7 @@ package struct TimeZoneRules: Sendable {
     }
 }
 
-/// Local days of times that mostly lie close together: one comparison as long as the day stays the same.
+/// Local days of times that are mostly close together: one comparison as long as the day stays the same.
 package struct DayCursor: Sendable {
     package let rules: TimeZoneRules
     /// Milliseconds since 1970 between which `day` and `offsetSeconds` hold; empty at first.
@@ -272,7 +272,7 @@ package struct DayCursor: Sendable {
 }
 
 extension Int64 {
-    /// Division that rounds down.
+    /// The quotient, rounded down.
     func flooredQuotient(_ divisor: Int64) -> Int64 {
         let quotient = self / divisor
         return self % divisor < 0 ? quotient - 1 : quotient
@@ -375,7 +375,7 @@ private struct TZifReader {
     }
 }
 
-/// A rule for every year, as the variable TZ has it (POSIX, section 8.3; extensions of RFC 9636, section 3.3.2).
+/// A rule for every year, in the format of the variable TZ (POSIX, section 8.3; extensions of RFC 9636, section 3.3.2).
 ///
 ///     EST5EDT,M3.2.0,M11.1.0        <-03>3        IST-2IDT,M3.4.4/26,M10.5.0
 struct POSIXTimeZone: Hashable, Sendable {
@@ -384,7 +384,7 @@ struct POSIXTimeZone: Hashable, Sendable {
         enum Date: Hashable, Sendable {
             /// `Mm.w.d`: the w-th weekday d of month m; week 5 is the last one.
             case weekday(month: Int, week: Int, weekday: Int)
-            /// `Jn`: day 1 to 365, February 29 never counted.
+            /// `Jn`: day 1 to 365, never counting February 29.
             case dayWithoutLeap(Int)
             /// `n`: day 0 to 365.
             case day(Int)
@@ -394,7 +394,7 @@ struct POSIXTimeZone: Hashable, Sendable {
 
         /// Local seconds since 1970 of the change.
         func localSeconds(in year: Int) -> Int64 {
-            // The year comes from a `CalendarDay` or next to one, so it has a January 1.
+            // The year is that of a `CalendarDay` or close to it, so it has a January 1.
             let newYear = CalendarDay(year: min(max(year, 0), 9999), month: 1, day: 1)
             var day = Int(newYear?.daysSince1970 ?? 0)
             switch self.date {
@@ -422,7 +422,7 @@ struct POSIXTimeZone: Hashable, Sendable {
 
     let standardOffset: Int
     let daylightOffset: Int
-    /// `nil`: standard time all year.
+    /// `nil` for standard time all year.
     let changes: Changes?
 
     init?(_ text: some Collection<UInt8>) {
@@ -447,7 +447,7 @@ struct POSIXTimeZone: Hashable, Sendable {
         self.changes = Changes(toDaylight: toDaylight, toStandard: toStandard)
     }
 
-    /// Hours up to 167 are for the time of a change; an offset stays within what RFC 9636, section 3.2, allows.
+    /// Hours up to 167 are only for the time of a change; RFC 9636, section 3.2, limits an offset.
     private static func isOffset(_ seconds: Int) -> Bool {
         abs(seconds) < 26 * 3600
     }
@@ -460,7 +460,8 @@ struct POSIXTimeZone: Hashable, Sendable {
         let year = CalendarDay(daysSince1970: Int32(clamping: localDay)).components.year
         var best: (start: Int64, offset: Int)?
         var end = Int64.max
-        // A change may come a week before or after its year: two years to each side hold one before and one behind.
+        // A change may come a week before or after its year: with two years on each side there is one before and one
+        // after.
         for year in (year - 2)...(year + 2) {
             let toDaylight = changes.toDaylight.localSeconds(in: year) - Int64(self.standardOffset)
             let toStandard = changes.toStandard.localSeconds(in: year) - Int64(self.daylightOffset)
@@ -477,7 +478,7 @@ struct POSIXTimeZone: Hashable, Sendable {
     }
 }
 
-/// Moves over the parts of a POSIX rule.
+/// Parses the parts of a POSIX rule.
 private struct POSIXTimeZoneParser {
     let text: [UInt8]
     var position = 0
@@ -495,7 +496,7 @@ private struct POSIXTimeZoneParser {
         return true
     }
 
-    /// Moves over `EST` or `<-03>`.
+    /// Skips `EST` or `<-03>`.
     mutating func skipName() -> Bool {
         if self.take("<") {
             guard let end = self.text[self.position...].firstIndex(of: UInt8(ascii: ">")) else { return false }
@@ -524,7 +525,7 @@ private struct POSIXTimeZoneParser {
         return isNegative ? -seconds : seconds
     }
 
-    /// `,date[/time]`; the time is 02:00 where it is left out.
+    /// `,date[/time]`; the time defaults to 02:00.
     mutating func change() -> POSIXTimeZone.Change? {
         guard self.take(",") else { return nil }
         let date: POSIXTimeZone.Change.Date

@@ -6,9 +6,9 @@ internal import CWaybillSystem
     internal import Darwin
 #endif
 
-/// A mutex with one condition, for the few places where a thread of ours waits for another.
+/// A mutex with one condition, for the few places where one of our threads waits for another.
 ///
-/// `@unchecked Sendable`: `state` is touched only between `pthread_mutex_lock` and `pthread_mutex_unlock`.
+/// `@unchecked Sendable`: `state` is accessed only between `pthread_mutex_lock` and `pthread_mutex_unlock`.
 package final class Monitor<State>: @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
@@ -37,23 +37,23 @@ package final class Monitor<State>: @unchecked Sendable {
         self.mutex.deallocate()
     }
 
-    /// Runs `body` alone, then wakes whoever waits.
+    /// Runs `body` under the lock, then wakes all waiting threads.
     package func update<Result>(_ body: (inout State) -> Result) -> Result {
-        // Behind the lock, or who wakes up would wait for it.
+        // After unlocking, or the woken threads would wait for the lock.
         defer { pthread_cond_broadcast(self.condition) }
         return self.withLock(body)
     }
 
-    /// Runs `body` alone and wakes nobody: for what nobody waits for.
+    /// Runs `body` under the lock and wakes no thread: for changes that no thread waits for.
     package func withLock<Result>(_ body: (inout State) -> Result) -> Result {
         pthread_mutex_lock(self.mutex)
         defer { pthread_mutex_unlock(self.mutex) }
         return body(&self.state)
     }
 
-    /// Runs `body` alone until it returns a value; in between it sleeps until the next update.
+    /// Runs `body` under the lock until it returns a value; in between it sleeps until the next update.
     ///
-    /// - Parameter deadline: when to give up and return `nil`; for ever when `nil`.
+    /// - Parameter deadline: when to give up and return `nil`; never when `nil`.
     package func wait<Result>(until deadline: MonotonicTime? = nil, _ body: (inout State) -> Result?) -> Result? {
         pthread_mutex_lock(self.mutex)
         defer { pthread_mutex_unlock(self.mutex) }
@@ -82,7 +82,7 @@ package final class Monitor<State>: @unchecked Sendable {
     }
 }
 
-/// A thread with a name that does one thing until it returns.
+/// A named thread that runs one closure.
 package final class Worker: Sendable {
     private final class Start {
         let name: String
@@ -96,17 +96,17 @@ package final class Worker: Sendable {
 
     private let isDone = Monitor(false)
 
-    /// Has the thread that calls it go behind others where there are not cores enough for all.
+    /// Lowers the calling thread's priority, so that others run first when there are too few cores.
     package static func giveWay() {
         #if canImport(Glibc)
-            // Linux takes it for the calling thread alone. It cannot be refused: nobody may be forbidden to be nice.
+            // Linux applies it to the calling thread only. It cannot fail: any process may lower its priority.
             setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 5)
         #else
             pthread_set_qos_class_self_np(QOS_CLASS_UTILITY, 0)
         #endif
     }
 
-    /// Has the thread that calls it sleep, whatever signals come.
+    /// Makes the calling thread sleep, despite any signals.
     package static func sleep(for duration: Duration) {
         let end = POSIXClock().monotonicTime() + duration
         while true {
@@ -117,7 +117,7 @@ package final class Worker: Sendable {
         }
     }
 
-    /// Starts the thread; ends the program when the system refuses one.
+    /// Starts the thread; ends the program when the system refuses.
     ///
     /// - Parameter name: at most 15 bytes; `top -H` and `perf` show it.
     package convenience init(name: String, _ body: @escaping @Sendable () -> Void) {
@@ -126,7 +126,7 @@ package final class Worker: Sendable {
         precondition(status == 0, "no thread could be started: \(Errno.message(status))")
     }
 
-    /// Starts a thread; `nil` when the system refuses one.
+    /// Starts a thread; `nil` when the system refuses.
     package static func attempt(name: String, _ body: @escaping @Sendable () -> Void) -> Worker? {
         let worker = Worker()
         return worker.start(name, body) == 0 ? worker : nil
@@ -171,15 +171,15 @@ package final class Worker: Sendable {
         _ = self.isDone.wait { $0 ? true : nil }
     }
 
-    /// Whether the calling thread is a worker of this name.
+    /// Whether the calling thread is a worker with this name.
     package static func isCurrent(named name: String) -> Bool {
         waybill_is_thread_named(name) != 0
     }
 }
 
-/// What the calling thread is in the middle of; tells a call that came back to where it started.
+/// Marks the calling thread, to detect reentrant calls.
 package enum ThreadMark {
-    /// Runs `body` with the thread marked; `nil`, with nothing run, when it is marked already.
+    /// Runs `body` with the thread marked; returns `nil` without running it when the thread is already marked.
     package static func once<Result>(_ body: () -> Result) -> Result? {
         guard waybill_mark_thread(1) == 0 else { return nil }
         defer { _ = waybill_mark_thread(0) }

@@ -1,12 +1,12 @@
 internal import NIOSSL
 
-/// BoringSSL's own words for an error, such as `CERTIFICATE_VERIFY_FAILED`.
+/// BoringSSL's name for an error, such as `CERTIFICATE_VERIFY_FAILED`.
 ///
 ///     "Error: 268435581 error:1000007d:SSL routines:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED at <file>:<line>"
 ///
-/// NIOSSL keeps the number to itself; the rest of the text is of no use to an operator.
+/// NIOSSL does not expose the number; the rest of the text does not help an operator.
 enum BoringSSLReason {
-    /// The words, separated by commas; empty for another error.
+    /// The names, separated by commas; empty for an error from elsewhere.
     static func list(of error: any Error) -> String {
         switch error {
         case NIOSSLError.handshakeFailed(let error), NIOSSLError.shutdownFailed(let error): Self.list(error)

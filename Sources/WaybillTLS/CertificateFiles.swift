@@ -1,8 +1,8 @@
 internal import WaybillSystem
 
-/// The files by which one side of a TLS connection shows who it is; PEM.
+/// The PEM files with which one side of a TLS connection proves its identity.
 package struct CertificateFiles: Hashable, Sendable {
-    /// The certificate, followed by those that lead to its authority.
+    /// The certificate, followed by the chain to its authority.
     package var chain: String
     /// The private key of the certificate, without a passphrase.
     package var key: String
@@ -15,7 +15,7 @@ package struct CertificateFiles: Hashable, Sendable {
 
 /// Why TLS cannot be set up.
 package struct TLSSetupError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The cause and what to do; never what a file holds.
+    /// The cause and what to do; never the content of a file.
     package let description: String
 
     package init(_ description: String) {
@@ -24,9 +24,9 @@ package struct TLSSetupError: Error, Hashable, Sendable, CustomStringConvertible
 }
 
 extension CertificateFiles {
-    /// The bytes of a PEM file; one of more than 1 MiB is cut to it.
+    /// The bytes of a PEM file, at most the first 1 MiB.
     ///
-    /// - Parameter content: what it is to hold, for errors.
+    /// - Parameter content: what the file should contain, for errors.
     static func read(_ path: String, _ content: String) throws(TLSSetupError) -> [UInt8] {
         let bytes: [UInt8]?
         do throws(FileSystemError) {

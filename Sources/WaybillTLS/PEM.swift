@@ -1,11 +1,11 @@
 internal import NIOSSL
 internal import WaybillSystem
 
-/// What PEM files hold, for both ends of a connection.
+/// Reads PEM files, for both ends of a connection.
 enum PEM {
     /// The certificates in a file's bytes; at least one.
     ///
-    /// - Parameter path: of the file, for errors.
+    /// - Parameter path: the file's path, for errors.
     static func certificates(
         _ bytes: [UInt8], _ path: String
     ) throws(TLSSetupError) -> [NIOSSLCertificate] {
@@ -19,7 +19,7 @@ enum PEM {
         throw TLSSetupError("TLS: \(path) holds no PEM certificate; correct it")
     }
 
-    /// When a certificate is valid.
+    /// The period in which a certificate is valid.
     static func validity(of certificate: NIOSSLCertificate) -> ClosedRange<WallTime> {
         let start = WallTime(milliseconds: Int64(certificate.notValidBefore) * 1000)
         return start...max(start, WallTime(milliseconds: Int64(certificate.notValidAfter) * 1000))

@@ -2,24 +2,25 @@ internal import NIOCore
 package import NIOSSL
 package import WaybillSystem
 
-/// How an agent speaks TLS.
+/// An agent's TLS settings.
 ///
-/// The files are PEM and read once, when the agent starts. The receiver's certificate and its name are always verified; TLS 1.2 is the least.
+/// The files are PEM and read once, when the agent starts. The receiver's certificate and its name are always verified;
+/// the minimum is TLS 1.2.
 package struct TLSClientConfiguration: Hashable, Sendable {
-    /// A file of the authorities that are trusted, and no others; `nil`: those of the system.
+    /// A file with the only authorities that are trusted; `nil` for those of the system.
     package var authorities: String?
-    /// What the agent shows a receiver that asks for a certificate.
+    /// The agent's certificate, for a receiver that asks for one.
     package var identity: CertificateFiles?
-    /// The name that the receiver's certificate must have; `nil`: the host that the agent connects to.
+    /// The name that the receiver's certificate must have; `nil` for the host that the agent connects to.
     package var serverName: String?
-    /// Who reads why a connection failed.
+    /// The readers of error messages.
     package var audience: Audience
 
-    /// Who is told what to do, in words that are theirs.
+    /// For whom error messages say what to do.
     package enum Audience: Hashable, Sendable {
-        /// Whoever runs `waybill agent`, with its options.
+        /// Operators of `waybill agent`, who set its options.
         case commandLine
-        /// Whoever builds an app with a dispatcher.
+        /// Developers of an app with a dispatcher.
         case app
     }
 
@@ -33,9 +34,9 @@ package struct TLSClientConfiguration: Hashable, Sendable {
         self.audience = audience
     }
 
-    /// Reads the files as a start does.
+    /// Reads the files as at a start.
     ///
-    /// - Returns: when the agent's certificate is valid; `nil` where it has none.
+    /// - Returns: when the agent's certificate is valid; `nil` without one.
     package func validity() throws(TLSSetupError) -> ClosedRange<WallTime>? {
         _ = try TLSClient(self)
         guard let chain = self.identity?.chain else { return nil }
@@ -43,7 +44,7 @@ package struct TLSClientConfiguration: Hashable, Sendable {
         return PEM.validity(of: try PEM.certificates(bytes, chain)[0])
     }
 
-    /// Whether a certificate can be asked for by this name: that of a host, not an address.
+    /// Whether this can be the server name in a handshake: a host name, not an address.
     package static func isServerName(_ name: String) -> Bool {
         1...253 ~= name.utf8.count && !TLSClient.isAddress(name)
             && name.utf8.allSatisfy { byte in
@@ -57,7 +58,7 @@ package struct TLSClientConfiguration: Hashable, Sendable {
     }
 }
 
-/// What all connections of an agent over TLS share.
+/// What all TLS connections of an agent share.
 package struct TLSClient: Sendable {
     private let context: NIOSSLContext
     private let serverName: String?
@@ -67,7 +68,7 @@ package struct TLSClient: Sendable {
         var tls = TLSConfiguration.makeClientConfiguration()
         tls.minimumTLSVersion = .tlsv12
         tls.certificateVerification = .fullVerification
-        // Whoever does not answer the end of a connection is not waited for.
+        // A peer that does not answer the end of a connection is not waited for.
         tls.shutdownTimeout = .seconds(1)
         do {
             if let authorities = configuration.authorities {
@@ -92,7 +93,7 @@ package struct TLSClient: Sendable {
         self.audience = configuration.audience
     }
 
-    /// What a failure means, with what to do.
+    /// The text for a failure, with its remedy.
     func text(of failure: TLSFailure, _ detail: String) -> String {
         failure.text(detail, for: self.audience)
     }
@@ -106,18 +107,18 @@ package struct TLSClient: Sendable {
         }
     }
 
-    /// The name that a receiver's certificate must have; `nil` where it is the address that was connected to.
+    /// The name that a receiver's certificate must have; `nil` when it must have the connected address.
     func name(of address: NetworkAddress) -> String? {
         self.serverName ?? (Self.isAddress(address.host) ? nil : address.host)
     }
 
-    /// A connection's handler.
+    /// The TLS handler for a connection.
     package func handler(for address: NetworkAddress) throws -> NIOSSLClientHandler {
         try NIOSSLClientHandler(context: self.context, serverHostname: self.name(of: address))
     }
 }
 
-/// One connection's view of TLS: whether the receiver is the one that was asked for, and why it failed.
+/// TLS of one connection: whether the receiver is the expected one, and why the connection failed.
 package struct TLSPeer: Sendable {
     package let client: TLSClient
     package let address: NetworkAddress
@@ -127,10 +128,10 @@ package struct TLSPeer: Sendable {
         self.address = address
     }
 
-    /// Whether the certificate has the name that was asked for.
+    /// Whether the certificate has the expected name.
     ///
-    /// NIOSSL takes a certificate for the connected address also where a name was asked for; whoever forges the name's
-    /// address could show one for an address of their own.
+    /// NIOSSL accepts a certificate for the connected address even when a name was given; an attacker who forges the
+    /// name's address could present one for their own address.
     package func isNamed(by certificate: NIOSSLCertificate?) -> Bool {
         guard let name = self.client.name(of: self.address) else { return true }
         guard let certificate else { return false }
@@ -140,11 +141,12 @@ package struct TLSPeer: Sendable {
         }
     }
 
-    /// What an error means, with what to do; `nil` where it is only the end of a connection.
+    /// The text for an error, with its remedy; `nil` when the error is only the end of a connection.
     ///
-    /// A connection that ends without TLS's goodbye is none: everything that counts is acknowledged by itself.
+    /// A connection that ends without TLS's close alert is not a failure: the line protocol has its own
+    /// acknowledgements.
     ///
-    /// - Parameter reason: the system's text for an error that TLS knows nothing of.
+    /// - Parameter reason: the system's text for an error outside of TLS.
     package func reason(
         of error: any Error, certificate: NIOSSLCertificate?, isEstablished: Bool, otherwise reason: String
     ) -> String? {
@@ -162,15 +164,15 @@ package struct TLSPeer: Sendable {
         return self.client.text(of: TLSFailure(causes, isValidNow: validity?.contains(now) ?? true), causes)
     }
 
-    /// What it means that the certificate has another name.
+    /// The text for a certificate with the wrong name.
     package var wrongHost: String {
         self.client.text(of: .wrongHost, self.client.name(of: self.address) ?? self.address.host)
     }
 }
 
-/// Names of hosts in certificates.
+/// Host names in certificates.
 ///
-/// - SeeAlso: RFC 6125, section 6.4; a `*` stands for the whole first label alone.
+/// - SeeAlso: RFC 6125, section 6.4; a `*` matches the whole first label only.
 enum HostName {
     static func matches(_ pattern: String, _ name: String) -> Bool {
         let pattern = Self.labels(pattern)
@@ -179,7 +181,7 @@ enum HostName {
         return pattern[0] == name[0] || pattern[0] == "*" && pattern.count > 2
     }
 
-    /// In lower case, without the dot of the root.
+    /// The labels in lower case, without the root's dot.
     private static func labels(_ name: String) -> [Substring] {
         let name = name.lowercased()
         return (name.hasSuffix(".") ? name.dropLast() : name[...]).split(

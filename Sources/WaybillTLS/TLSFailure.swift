@@ -10,8 +10,8 @@ enum TLSFailure: String {
     case other = "tls-failed"
 
     /// - Parameters:
-    ///   - causes: BoringSSL's words.
-    ///   - isValidNow: whether now lies in the time of the receiver's certificate.
+    ///   - causes: BoringSSL's names for the error.
+    ///   - isValidNow: whether the receiver's certificate is valid now.
     init(_ causes: String, isValidNow: Bool) {
         func has(_ words: String...) -> Bool { words.contains { causes.contains($0) } }
         self =
@@ -34,7 +34,7 @@ enum TLSFailure: String {
 
     /// Cause and remedy.
     ///
-    /// - Parameter detail: the name that was asked for, or BoringSSL's words.
+    /// - Parameter detail: the expected name, or BoringSSL's names for the error.
     func text(_ detail: String, for audience: TLSClientConfiguration.Audience) -> String {
         let text =
             switch audience {
@@ -47,26 +47,26 @@ enum TLSFailure: String {
     private func commandLineText(_ detail: String) -> String {
         switch self {
         case .untrusted:
-            "the receiver's certificate leads to no authority that this agent trusts; name its authority with "
-                + "--tls-ca, or mend the receiver's --tls-certificate"
+            "the receiver's certificate was not issued by an authority that this agent trusts; name its authority with "
+                + "--tls-ca, or correct the receiver's --tls-certificate"
         case .expired:
             "the receiver's certificate is not valid at this time; renew it and reload the receiver (SIGHUP), or set "
                 + "this host's clock"
         case .wrongHost:
-            "the receiver's certificate is not for \(detail); connect by a name that its subjectAltName has, or "
-                + "say which with --tls-server-name"
+            "the receiver's certificate is not for \(detail); connect by a name in its subjectAltName, or "
+                + "set one with --tls-server-name"
         case .plaintext:
-            "the receiver does not answer by TLS; start it with --tls-certificate and --tls-key, or this agent "
+            "the receiver does not speak TLS; start it with --tls-certificate and --tls-key, or this agent "
                 + "without TLS"
         case .clientCertificate:
-            "the receiver does not take this agent's certificate, or the lack of one (\(detail)); give "
+            "the receiver rejected this agent's certificate, or requires one (\(detail)); give "
                 + "--tls-certificate and --tls-key of an authority in the receiver's --tls-client-ca"
         case .noCommonVersion:
-            "the receiver has no version or cipher of TLS in common with this agent, or wants a certificate "
-                + "(\(detail)); TLS 1.2 is the least"
+            "the receiver and this agent have no TLS version or cipher in common, or the receiver wants a certificate "
+                + "(\(detail)); the minimum is TLS 1.2"
         case .closed:
-            "the connection ended during the TLS handshake (\(detail)); see the receiver's log, and whether it "
-                + "speaks TLS on this port and has connections left"
+            "the connection ended during the TLS handshake (\(detail)); see the receiver's log, and check that it "
+                + "speaks TLS on this port and has not reached its connection limit"
         case .other:
             "TLS failed (\(detail)); see the receiver's log"
         }
@@ -75,23 +75,23 @@ enum TLSFailure: String {
     private func appText(_ detail: String) -> String {
         switch self {
         case .untrusted:
-            "the receiver's certificate leads to no authority that this app trusts; name its authority by "
+            "the receiver's certificate was not issued by an authority that this app trusts; name its authority with "
                 + "`security: .tls(authorities:)`, or give the receiver a certificate that devices trust"
         case .expired:
             "the receiver's certificate is not valid at this time; renew it and reload the receiver (SIGHUP), or set "
                 + "this device's clock"
         case .wrongHost:
-            "the receiver's certificate is not for \(detail); name the receiver in `receivers` as the certificate's "
-                + "subjectAltName does"
+            "the receiver's certificate is not for \(detail); name the receiver in `receivers` as in the certificate's "
+                + "subjectAltName"
         case .plaintext:
-            "the receiver does not answer by TLS; start it with --tls-certificate and --tls-key, or make the "
+            "the receiver does not speak TLS; start it with --tls-certificate and --tls-key, or make the "
                 + "dispatcher with `security: .plain`"
         case .clientCertificate:
-            "the receiver asks for a certificate, and a dispatcher has none (\(detail)); start the receiver without "
-                + "--tls-client-ca, and tell apps by their `token`"
+            "the receiver requires a certificate, and a dispatcher has none (\(detail)); start the receiver without "
+                + "--tls-client-ca, and identify apps by their `token`"
         case .noCommonVersion:
-            "the receiver has no version or cipher of TLS in common with this app, or wants a certificate "
-                + "(\(detail)); TLS 1.2 is the least"
+            "the receiver and this app have no TLS version or cipher in common, or the receiver wants a certificate "
+                + "(\(detail)); the minimum is TLS 1.2"
         case .closed, .other: self.commandLineText(detail)
         }
     }

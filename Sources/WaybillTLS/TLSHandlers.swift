@@ -4,8 +4,8 @@ internal import NIOTLS
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// Stands between a connection's socket and its TLS: answers whoever speaks none, and lets a peer that is refused read
-/// why.
+/// The handler between a connection's socket and its TLS: answers peers that do not speak TLS, and gives a refused peer
+/// time to read why.
 final class TLSEntrance: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -15,7 +15,7 @@ final class TLSEntrance: ChannelDuplexHandler {
     private enum Phase {
         case awaitingFirstByte
         case open
-        /// Our side is closed; what comes is thrown away until the peer closes or its time is over.
+        /// Our side is closed; what arrives is discarded until the peer closes or its time is over.
         case lingering
     }
 
@@ -59,7 +59,7 @@ final class TLSEntrance: ChannelDuplexHandler {
         }
     }
 
-    /// Closing at once, with bytes of the peer's unread, would make the kernel throw our last message away.
+    /// If we closed at once with unread bytes from the peer, the kernel would discard our last message.
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         guard self.isRefused, mode == .all else { return context.close(mode: mode, promise: promise) }
         context.channel.closeFuture.cascade(to: promise)
@@ -77,7 +77,7 @@ final class TLSEntrance: ChannelDuplexHandler {
     }
 }
 
-/// Stands behind a connection's TLS: says once, in words of a closed set, why it could not be set up.
+/// The handler after a connection's TLS: reports once, as a ``TLSRefusal``, why TLS could not be set up.
 final class TLSWatch: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
@@ -106,7 +106,7 @@ final class TLSWatch: ChannelDuplexHandler {
         switch self.phase {
         case .handshaking: self.refuse(error, context)
         case .established:
-            // A peer that goes without TLS's goodbye has gone; everything that counts is acknowledged by itself.
+            // A peer may leave without TLS's close alert: the line protocol has its own acknowledgements.
             if case NIOSSLError.uncleanShutdown = error { return }
             let causes = BoringSSLReason.list(of: error)
             context.fireErrorCaught(causes.isEmpty ? error : TLSBreach(causes: causes))
@@ -114,7 +114,7 @@ final class TLSWatch: ChannelDuplexHandler {
         }
     }
 
-    /// The handler behind has run out of patience: while the handshake is under way no message reaches the peer.
+    /// The next handler has timed out: during the handshake no message can reach the peer.
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         guard case .handshaking = self.phase, mode == .output else {
             return context.close(mode: mode, promise: promise)
@@ -137,7 +137,7 @@ final class TLSWatch: ChannelDuplexHandler {
         context.remoteAddress?.description ?? "unknown"
     }
 
-    /// Whether now lies in the time of the peer's certificate, if it has shown one.
+    /// Whether the peer's certificate is valid now, if it has presented one.
     private static func isPeerValidNow(_ context: ChannelHandlerContext) -> Bool {
         do {
             let handler = try context.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
@@ -145,23 +145,24 @@ final class TLSWatch: ChannelDuplexHandler {
             let now = POSIXClock().wallTime().milliseconds / 1000
             return Int64(certificate.notValidBefore) <= now && now <= Int64(certificate.notValidAfter)
         } catch {
-            // The handler has left the pipeline, and what it knew went with it.
+            // The TLS handler has left the pipeline, and the certificate with it.
             return true
         }
     }
 }
 
-/// What came over an established TLS connection is no TLS.
+/// Something other than TLS came over an established TLS connection.
 private struct TLSBreach: Error, CustomStringConvertible {
     let causes: String
 
     var description: String { "TLS failed: \(self.causes)" }
 }
 
-/// Records of TLS.
+/// TLS records.
 ///
 /// - SeeAlso: RFC 8446, section 5.1.
 package enum TLSRecord {
-    /// The type of the record that begins a connection, its first byte; no message of the line protocol begins so.
+    /// The type of a connection's first record, which is its first byte; no message of the line protocol begins with
+    /// it.
     package static let handshake: UInt8 = 0x16
 }

@@ -11,8 +11,8 @@ package enum TLSRefusal: String, Error, CaseIterable, CustomStringConvertible {
     case malformed
 
     /// - Parameters:
-    ///   - causes: BoringSSL's words; empty when the connection broke.
-    ///   - isValidNow: whether now lies in the time of the peer's certificate.
+    ///   - causes: BoringSSL's names for the error; empty when the connection broke.
+    ///   - isValidNow: whether the peer's certificate is valid now.
     init(_ causes: String, isValidNow: Bool) {
         func has(_ words: String...) -> Bool { words.contains { causes.contains($0) } }
         self =
@@ -38,16 +38,16 @@ package enum TLSRefusal: String, Error, CaseIterable, CustomStringConvertible {
         switch self {
         case .plaintext: "the peer does not speak TLS; start the agent with --tls or --tls-ca"
         case .clientCertificateMissing:
-            "the agent shows no certificate; give it --tls-certificate and --tls-key of an authority in --tls-client-ca"
+            "the agent has no certificate; give it --tls-certificate and --tls-key of an authority in --tls-client-ca"
         case .clientCertificateExpired: "the agent's certificate is not valid at this time; renew it"
         case .clientCertificateUntrusted:
-            "the agent's certificate leads to no authority in --tls-client-ca; give it one that does"
+            "the agent's certificate was not issued by an authority in --tls-client-ca; give it one that was"
         case .refusedByPeer:
-            "the peer does not take this receiver's certificate, or its TLS; give the agent its authority by --tls-ca"
-        case .noCommonVersion: "the peer has no version or cipher of TLS in common; TLS 1.2 is the least"
-        case .timeout: "the TLS handshake was not over in time"
-        case .closed: "the peer closed before the TLS handshake was over"
-        case .malformed: "the peer sent what is no TLS handshake"
+            "the peer rejected this receiver's certificate or its TLS; give the agent its authority with --tls-ca"
+        case .noCommonVersion: "the peer has no TLS version or cipher in common; the minimum is TLS 1.2"
+        case .timeout: "the TLS handshake took too long"
+        case .closed: "the peer closed during the TLS handshake"
+        case .malformed: "the peer sent an invalid TLS handshake"
         }
     }
 }

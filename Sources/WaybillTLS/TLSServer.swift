@@ -2,13 +2,13 @@ package import NIOCore
 internal import NIOSSL
 package import WaybillSystem
 
-/// How a receiver speaks TLS.
+/// A receiver's TLS settings.
 ///
-/// The files are PEM and read when the receiver starts and when it reloads its configuration; TLS 1.2 is the least.
+/// The files are PEM and read when the receiver starts and when it reloads its configuration; the minimum is TLS 1.2.
 package struct TLSServerConfiguration: Hashable, Sendable {
-    /// What the receiver shows its agents.
+    /// The receiver's certificate.
     package var identity: CertificateFiles
-    /// A file of the authorities of which every agent must show a certificate; `nil`: agents need none.
+    /// A file with the authorities that issue agents' certificates; `nil` if agents need no certificate.
     package var clientAuthorities: String?
 
     package init(identity: CertificateFiles, clientAuthorities: String? = nil) {
@@ -16,7 +16,7 @@ package struct TLSServerConfiguration: Hashable, Sendable {
         self.clientAuthorities = clientAuthorities
     }
 
-    /// Reads the files as a start does.
+    /// Reads the files as at a start.
     ///
     /// - Returns: when the certificate is valid.
     package func validity() throws(TLSSetupError) -> ClosedRange<WallTime> {
@@ -24,9 +24,9 @@ package struct TLSServerConfiguration: Hashable, Sendable {
     }
 }
 
-/// What all connections of a receiver over TLS share.
+/// What all TLS connections of a receiver share.
 package struct TLSServer: Sendable {
-    /// When the receiver's certificate ends.
+    /// When the receiver's certificate expires.
     package var expiry: WallTime { PEM.validity(of: self.certificate).upperBound }
     fileprivate let certificate: NIOSSLCertificate
     package let asksAgents: Bool
@@ -42,13 +42,13 @@ package struct TLSServer: Sendable {
             certificateChain: certificates.map { .certificate($0) },
             privateKey: .privateKey(try PEM.key(key, identity.key)))
         tls.minimumTLSVersion = .tlsv12
-        // Whoever does not answer the end of a connection is not waited for.
+        // A peer that does not answer the end of a connection is not waited for.
         tls.shutdownTimeout = .seconds(1)
         self.asksAgents = configuration.clientAuthorities != nil
         if let authorities = configuration.clientAuthorities {
             let bytes = try CertificateFiles.read(authorities, "certificates of the agents' authorities")
             tls.trustRoots = .certificates(try PEM.certificates(bytes, authorities))
-            // Agents have no host names; their authority is what lets them in.
+            // Agents have no host names; their authority admits them.
             tls.certificateVerification = .noHostnameVerification
         }
         do {
@@ -60,7 +60,7 @@ package struct TLSServer: Sendable {
         }
     }
 
-    /// Whether both show agents the same certificate.
+    /// Whether both present the same certificate to agents.
     package func hasCertificate(of other: TLSServer) -> Bool {
         self.certificate == other.certificate
     }
@@ -70,8 +70,8 @@ package struct TLSServer: Sendable {
     ///     socket ── TLSEntrance ── NIOSSLServerHandler ── TLSWatch ── ConnectionHandler
     ///
     /// - Parameters:
-    ///   - linger: how long a refused peer has to read why.
-    ///   - refused: called once when TLS cannot be set up, with BoringSSL's words and the peer's address.
+    ///   - linger: how long a refused peer has to read the reason.
+    ///   - refused: called once when TLS cannot be set up, with BoringSSL's names for the error and the peer's address.
     package func addHandlers(
         to channel: any Channel, linger: TimeAmount,
         refused: @escaping @Sendable (TLSRefusal, _ causes: String, _ peer: String) -> Void

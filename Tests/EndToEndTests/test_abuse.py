@@ -203,8 +203,8 @@ class GreedyPeerTests(AbuseTest):
         until(lambda: peer.last.endswith(b"ACK 1 1000000\n"), 60, "the last ACK")
         self.assertLess(peak_mebibytes(receiver.child.pid), self.MEMORY_MEBIBYTES)
         peer.socket.shutdown(socket.SHUT_RDWR)
-        receiver.until_logged("an agent gave more bytes up")
-        logged = [json.loads(line) for line in receiver.log().splitlines() if "an agent gave" in line]
+        receiver.until_logged("an agent skipped more bytes")
+        logged = [json.loads(line) for line in receiver.log().splitlines() if "an agent skipped" in line]
         self.assertEqual(len(logged), 11, "ten SKIPs, and the sum of the others")
         self.assertEqual((logged[-1]["skips"], logged[-1]["bytes"]), ("999990", "999990"))
         self.assertEqual(receiver.stop(), 0)

@@ -104,7 +104,7 @@ class OnceTests(AgentTest):
         self.assertEqual((result.returncode, json.loads(result.stdout)["bytes"]), (0, 0))
         told = {entry["message"].split(";")[0]: entry for entry in map(json.loads, result.stderr.splitlines())}
         self.assertEqual(told["agent started"]["registry_entries"], "2")
-        self.assertEqual(told["registry: not all of it could be read"]["found"],
+        self.assertEqual(told["registry: parts of it could not be read"]["found"],
                          "6 bytes of the checkpoint hold no whole commit and are left out")
         unread = told["registry: entries that cannot be read are left out"]
         self.assertEqual((unread["entries"], unread["first"]), ("1", "a-stream"))
@@ -423,7 +423,7 @@ class ForeignFileTests(AgentTest):
         self.assertEqual([summary["lines"], summary["skipped_bytes"]], [3, len(long)])
         kept = [path.read_bytes() for path in (self.site.state / "quarantine").rglob("*") if path.is_file()]
         self.assertEqual(kept, [long])
-        self.assertIn("an agent gave bytes up", receiver.log())
+        self.assertIn("an agent skipped bytes", receiver.log())
         self.assert_stored(receiver)
 
     def test_memory_stays_small_for_an_endless_line(self):
