@@ -174,7 +174,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         self.openIndexes.remove(oldest)
     }
 
-    /// Removes a file from the set at once; nothing was appended to it since the last checkpoint.
+    /// Removes a file that is recorded elsewhere by now; nothing was appended to it since the last checkpoint.
     package mutating func forget(_ path: String) {
         if let index = self.indexes[path] { self.forget(index) }
     }

@@ -6,8 +6,8 @@ package import WaybillSystem
 ///
 /// Waybill's own lines have `ts`, `name`, `env` and `bundle`. For a foreign line the source sets `env` and `bundle`;
 /// its time is the member that the source names, otherwise the first present of `ts`, `time`, `timestamp`,
-/// `@timestamp`, `__REALTIME_TIMESTAMP`; its name is found likewise, otherwise it is `name`, then `event`, then the
-/// constant "log".
+/// `@timestamp`, `__REALTIME_TIMESTAMP`; its name is likewise the member that the source names, otherwise `name`,
+/// `event`, or the constant "log".
 package struct EventReader: Sendable {
     /// 2000-01-01T00:00:00Z: an earlier time means that the clock was not set.
     private static let earliest: Int64 = 946_684_800_000

@@ -8,7 +8,7 @@ package import WaybillSystem
 ///
 ///     archive/env=prod/app=com.example.shop/date=2026-11-20/part-00001.ndjson     the lines
 ///                                                           part-00001.sources    where they came from
-///     quarantine/date=2026-11-20/<reason>.ndjson, <reason>.sources                what is no event
+///     quarantine/date=2026-11-20/<reason>.ndjson, <reason>.sources                lines that are not events
 ///
 /// A run introduces each stream again at its first lines, numbered from 1: a number in a sources file refers to the
 /// last `OPEN` before it. Apart from that, the output depends on the journal alone.
@@ -34,7 +34,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     var state: StateStore<Files>
     var set: FileSet<Files>
     var router: ArchiveRouter
-    /// By the index of the route; `nil` until a batch uses it, and again while its file is being sealed.
+    /// By the index of the route; `nil` until a batch uses it, and again once its file starts to be sealed.
     private var partitions: [Partition?] = []
     /// Folders whose open file has lines.
     var openDays: OpenDays<String>

@@ -180,7 +180,7 @@ extension ExportProjection {
         try self.files.synchronizeDirectory(Path.parent(of: source))
     }
 
-    /// Moves the replaced partition to where an operator finds it; overwrites one that was replaced earlier.
+    /// Moves the replaced partition to where an operator finds it, and removes one replaced earlier.
     private func keepPrevious(_ replaced: String, of partition: String) throws(FileSystemError) {
         let previous = Path.join(
             self.root, self.previousDirectory + partition.dropFirst(self.directory.utf8.count))
