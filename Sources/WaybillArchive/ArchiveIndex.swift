@@ -2,17 +2,17 @@ package import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
 
-/// The archive as a reader sees it: which files there are, how much of each is certain, and where their lines came from.
+/// A reader's view of the archive: its files, how much of each is committed, and the origin of their lines.
 package struct ArchiveIndex<Files: FileSystem> {
     /// One file of lines, open or sealed; ``PartReader`` reads both.
     package struct Part: Hashable, Sendable {
-        /// Below the data directory, as the file is called before it is sealed: `….ndjson`.
+        /// The path below the data directory, with the file's name before it is sealed: `….ndjson`.
         package let path: String
         package let folder: DayFolder
-        /// Of its lines, inflated: what the archive's checkpoint stands for, or its day's manifest; a file may be longer.
+        /// The size of its lines, inflated, from the archive's checkpoint or its day's manifest; a file may be longer.
         package let byteCount: Int
         package let sourcesByteCount: Int
-        /// What the manifest says of it; `nil` while it is open.
+        /// Its entry in the manifest; `nil` while it is open.
         package let sealed: DayManifest.File?
 
         package init(
@@ -26,30 +26,30 @@ package struct ArchiveIndex<Files: FileSystem> {
         }
 
         package var environment: String { self.folder.environment }
-        /// As a component of the path.
+        /// The app as a component of the path.
         package var app: String { self.folder.app }
         package var day: CalendarDay { self.folder.day }
     }
 
-    /// Neighbouring lines of a part that arrived in one batch.
+    /// Adjacent lines of a part that arrived in one batch.
     package typealias Run = SourceRun
 
-    /// The parts, ordered by their days' folders; those of a day in the order in which their lines came.
+    /// The parts, ordered by their days' folders, and within a day in the order of arrival of their lines.
     package let parts: [Part]
-    /// What checkpoint and manifests stand for, by path below the data directory: of lines their bytes when inflated.
+    /// The sizes in the checkpoint and the manifests, by path below the data directory; inflated sizes for lines.
     package let lengths: [String: Int]
     /// Whether there is a checkpoint.
     private let isCheckpointed: Bool
     private let data: DataDirectory<Files>
 
-    /// Reads the archive's checkpoint, then the manifests of its sealed days; a running receiver does not mind.
+    /// Reads the archive's checkpoint, then the manifests of its sealed days; safe while a receiver runs.
     package init(data: DataDirectory<Files>) throws(FileSystemError) {
         self.data = data
         let entries = try StateImage.read(data.statePath("archive"), files: data.files)?.entries ?? [:]
         var lengths = FileSet<Files>.lengths(in: entries)
         self.isCheckpointed = !lengths.isEmpty
         var sealed: [String: (DayFolder, DayManifest.File)] = [:]
-        // A day that is sealed meanwhile is in the checkpoint or among the manifests, or in both.
+        // A day that is sealed in the meantime is in the checkpoint, among the manifests, or both.
         try data.visitDays { folder throws(FileSystemError) in
             guard let manifest = try DayManifest.read(in: Path.join(data.root, folder.path), files: data.files) else {
                 return
@@ -70,16 +70,17 @@ package struct ArchiveIndex<Files: FileSystem> {
         }.sorted { $0.order.utf8.lexicographicallyPrecedes($1.order.utf8) }
     }
 
-    /// The runs of a part, in order; the caller sees which bytes none of them explains.
+    /// The runs of a part, in order; the caller detects bytes that no run covers.
     package func runs(of part: Part) throws(FileSystemError) -> [Run] {
         try SourceRuns.runs(
             of: Path.join(self.data.root, part.sourcesPath), byteCount: part.sourcesByteCount,
             linesByteCount: part.byteCount, files: self.data.files)
     }
 
-    /// How far the archive and the quarantine hold each stream, up to the last checkpoint.
+    /// The extent of each stream in the archive and the quarantine, up to the last checkpoint.
     ///
-    /// Without a checkpoint the files count as they are: beside a damaged journal it is made again from them.
+    /// Without a checkpoint, the files count in full: if the journal is damaged too, the checkpoint is rebuilt from
+    /// them.
     package func standings() throws(FileSystemError) -> [StreamStanding] {
         var lengths = self.lengths
         if !self.isCheckpointed {
@@ -93,7 +94,7 @@ package struct ArchiveIndex<Files: FileSystem> {
                 of: Path.join(self.data.root, sources), byteCount: sourcesByteCount,
                 linesByteCount: byteCount, files: self.data.files)
             for run in runs {
-                // A batch is spread over the files of its lines: their lengths add up to its own.
+                // A batch is spread over the files of its lines: the lengths add up to its own.
                 let known = ends[run.description.id]
                 if let known, known.offset > run.offset { continue }
                 let before = known.map { $0.offset == run.offset ? $0.byteCount : 0 } ?? 0
@@ -123,7 +124,7 @@ extension ArchiveIndex.Part {
         self.path.dropLast(7) + ".sources"
     }
 
-    /// What sorts late files behind the first.
+    /// A sort key that orders late files after the first.
     fileprivate var order: String {
         let name = Path.name(of: self.path)
         return "\(self.folder.path)/\(PartitionPath.lateNumber(of: name) == nil ? 0 : 1)/\(name)"
@@ -131,7 +132,7 @@ extension ArchiveIndex.Part {
 }
 
 extension DataDirectory {
-    /// Calls `body` for every day's folder of the archive, in the order of their paths; passes over other names.
+    /// Calls `body` for every day's folder of the archive, in the order of their paths; skips other names.
     package func visitDays(
         _ body: (DayFolder) throws(FileSystemError) -> Void
     ) throws(FileSystemError) {
@@ -144,7 +145,7 @@ extension DataDirectory {
         }
     }
 
-    /// The names of the apps' folders, with their paths' escapes.
+    /// The names of the apps' folders, escaped as in paths.
     package func archivedApps() throws(FileSystemError) -> Set<String> {
         var apps: Set<String> = []
         for environment in try self.folders(in: "archive", prefix: "env=") {

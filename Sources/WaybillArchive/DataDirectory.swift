@@ -41,22 +41,22 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         Path.join(self.state, projection + ".state")
     }
 
-    /// Makes the folders that are missing.
+    /// Creates missing folders.
     package func create() throws(FileSystemError) {
         try self.files.createDirectories(self.root)
         for path in [self.journal, self.archive, self.exports, self.state] {
             if try self.files.status(at: path)?.kind != .directory { try self.files.createDirectories(path) }
         }
-        // A folder that was there may not be durable yet: whoever made it may have died before this.
+        // An existing folder may not be durable yet: the process that created it may have died before this step.
         try self.files.synchronizeDirectory(self.root)
     }
 
-    /// Opens the journal; it never goes on below what a projection's checkpoint has passed.
+    /// Opens the journal, which never continues before a projection's checkpoint.
     ///
-    /// When a part of it is damaged or gone, streams stand at least where the archive holds them.
+    /// If part of it is damaged or missing, each stream's position is at least its end in the archive.
     package func openJournal(segmentByteCountMax: Int = 256 << 20) throws(FileSystemError) -> Journal<Files> {
         var endMin = 0
-        // Any of a checkpoint's files may be the one that serves.
+        // Any of a checkpoint's files may be the one in use.
         for name in try self.files.list(self.state)
         where StateImage.suffixes.contains(where: { name.hasSuffix(".state" + $0) }) {
             guard let bytes = try self.files.contents(of: Path.join(self.state, name), byteCountMax: 1 << 30),
@@ -71,9 +71,9 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         return journal
     }
 
-    /// Takes the lock and writes this process's id into it.
+    /// Takes the lock and writes this process's id to it.
     ///
-    /// - Returns: the lock, which holds until it is closed or the process dies.
+    /// - Returns: the lock, which is held until it is closed or the process dies.
     package func lock(processID: Int) throws(DataDirectoryError) -> FileID {
         let path = Path.join(self.state, "lock")
         let owner: [UInt8]

@@ -6,14 +6,14 @@ package import WaybillSystem
 ///
 ///     archive/env=prod/app=com.example.shop/date=2026-11-20
 package struct DayFolder: Hashable, Sendable {
-    /// Below the data directory.
+    /// The path below the data directory.
     package let path: String
     package let environment: String
-    /// As the folder's name says it.
+    /// The app as in the folder's name.
     package let app: String
     package let day: CalendarDay
 
-    /// Reads a folder's path; `nil` for other paths.
+    /// Parses a folder's path; `nil` for other paths.
     package init?(path: some StringProtocol) {
         let components = path.split(separator: "/")
         guard components.count == 4, components[0] == "archive", components[1].hasPrefix("env="),
@@ -29,13 +29,13 @@ package struct DayFolder: Hashable, Sendable {
     package static var manifestName: String { "manifest.json" }
     package static var successName: String { "_SUCCESS" }
 
-    /// The stem of the file that takes a day's lines once it was sealed so often.
+    /// The stem of the file that gets a day's lines after `revision` seals.
     package static func openPart(revision: Int) -> String {
         revision == 0 ? PartitionPath.part(1) : PartitionPath.late(revision)
     }
 }
 
-/// What a sealed day holds, as its `manifest.json` says it.
+/// The contents of a sealed day, as in its `manifest.json`.
 ///
 /// - SeeAlso: `Protocol/formats/archive.md`, section 5.
 package struct DayManifest: Hashable, Sendable {
@@ -44,37 +44,37 @@ package struct DayManifest: Hashable, Sendable {
         /// Such as `part-00001.ndjson.gz` or `late-00001.ndjson.gz`.
         package var name: String
         package var lineCount = 0
-        /// Inflated.
+        /// The inflated size.
         package var byteCount = 0
         package var gzipByteCount = 0
-        /// Of the file as it is, 64 hexadecimal digits.
+        /// The digest of the compressed file, 64 hexadecimal digits.
         package var sha256 = ""
-        /// Of its bytes, inflated.
+        /// The digest of its inflated bytes.
         package var rawSHA256 = ""
         package var sourcesByteCount = 0
-        /// The earliest and the latest time of an event; `nil` without one that can be read.
+        /// The earliest and the latest time of an event; `nil` if no event can be read.
         package var first: WallTime?
         package var last: WallTime?
-        /// Lines of every batch before it, and of none behind it, are in this file or in one before it.
+        /// Lines of all batches before it, and of none after it, are in this file or in an earlier one.
         package var position = JournalPosition(0)
 
         package init(name: String) {
             self.name = name
         }
 
-        /// The name of the file of lines before it was sealed, without `.ndjson`.
+        /// The name of the unsealed file of lines, without `.ndjson`.
         package var stem: String {
             String(self.name.dropLast(".ndjson.gz".utf8.count))
         }
     }
 
-    /// What came of one stream.
+    /// The lines of one stream.
     package struct Source: Hashable, Sendable {
         package let stream: String
         package let source: String
         /// Where the first of its batches begins.
         package var from: UInt64
-        /// Where the last of its batches begins, and the bytes of it that are here.
+        /// Where the last of its batches begins, plus the bytes of that batch in this day.
         package var to: UInt64
         package var lineCount: Int
 
@@ -94,15 +94,15 @@ package struct DayManifest: Hashable, Sendable {
     package var day: CalendarDay
     package var zone: String
     package var sealedAt: WallTime
-    /// In the order in which they were sealed.
+    /// The files in the order in which they were sealed.
     package var files: [File] = []
-    /// At most ``sourceCountMax``, in the order in which they were met.
+    /// At most ``sourceCountMax``, in the order of their first lines.
     package var sources: [Source] = []
-    /// Lines that none of ``sources`` speaks of.
+    /// Lines not counted in ``sources``.
     package var otherLineCount = 0
 
     package static var sourceCountMax: Int { 1000 }
-    /// Longer ones are none.
+    /// Longer files are not manifests.
     private static var byteCountMax: Int { 32 << 20 }
 
     package init(folder: DayFolder, revision: Int, zone: String, sealedAt: WallTime) {
@@ -117,10 +117,10 @@ package struct DayManifest: Hashable, Sendable {
     package var lineCount: Int { self.files.reduce(0) { $0 + $1.lineCount } }
     package var byteCount: Int { self.files.reduce(0) { $0 + $1.byteCount } }
     package var gzipByteCount: Int { self.files.reduce(0) { $0 + $1.gzipByteCount } }
-    /// Lines of the day that arrived in a batch before it are sealed.
+    /// The day's lines in batches before it are sealed.
     package var position: JournalPosition { self.files.map(\.position).max() ?? JournalPosition(0) }
 
-    /// Reads the manifest of a folder; `nil` when there is none that can be read.
+    /// Reads the manifest of a folder; `nil` if there is none or it cannot be read.
     ///
     /// - Parameter folder: an absolute path.
     package static func read(
@@ -153,7 +153,7 @@ extension DayManifest {
         } + [0x0A]
     }
 
-    /// Reads ``json``; `nil` for anything else.
+    /// Parses ``json``; `nil` if it is invalid.
     package init?(json bytes: [UInt8]) {
         guard let json = JSONValue(bytes), let revision = json["revision"]?.count, revision > 0,
             let environment = json["env"]?.string, let app = json["app"]?.string,

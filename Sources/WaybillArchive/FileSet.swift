@@ -1,35 +1,35 @@
 package import WaybillSystem
 
-/// Append-only files under one root whose lengths a checkpoint fixes: what makes a projection exactly-once.
+/// Append-only files under one root whose lengths are in a checkpoint, which makes a projection exactly-once.
 ///
 ///     append … append … ──▶ synchronize() ──▶ changes ──▶ StateStore.commit      nothing before is ever cut again
 ///                │
 ///              crash ──▶ recover(): each file is cut to its length in the checkpoint, unknown files are removed,
 ///                        and the journal is projected again from the checkpoint's position
 ///
-/// Life of one run of lines: the projection names a file by its index and hands over pointers into the batch →
-/// one `writev` per file and batch → the length moves in memory → at the checkpoint the file is synced, and its
-/// length is committed together with the journal's position.
+/// Life of one run of lines: the projection passes a file's index and pointers into the batch → one `writev` per file
+/// and batch → the length in memory increases → at the checkpoint the file is synced, and its length is committed
+/// together with the journal's position.
 ///
-/// Open descriptors are bounded: the least recently used is closed. Lengths of all files that can still grow are in
-/// memory: about 200 bytes for each.
+/// Open descriptors are bounded: the least recently used is closed. The lengths of all files that can still grow are in
+/// memory, about 200 bytes each.
 package struct FileSet<Files: FileSystem>: ~Copyable {
-    /// A file of the set; valid until the set is recovered again.
+    /// Identifies a file of the set; valid until the set is recovered again.
     package struct Index: Hashable, Sendable {
         fileprivate let rawValue: Int
     }
 
-    /// What recovery did to files that were ahead of the checkpoint.
+    /// The result of recovering the files to the checkpoint.
     package struct Recovery: Hashable, Sendable {
         package var cutFileCount = 0
         package var cutByteCount = 0
         package var removedFileCount = 0
-        /// Files that hold less than the checkpoint says: damage from outside, with what is missing.
+        /// Files shorter than in the checkpoint (external damage), with the number of missing bytes.
         package var shortFiles: [String: Int] = [:]
-        /// What was ahead of the checkpoint and cannot be made again, by where it is kept now.
+        /// Where bytes after the checkpoint that cannot be written again are kept now.
         package var keptPaths: [String] = []
 
-        /// One line for logs; empty when nothing was ahead and nothing is missing.
+        /// One line for logs; empty if nothing was cut or is missing.
         package var summary: String {
             var parts: [String] = []
             if self.cutFileCount > 0 { parts.append("cut \(self.cutFileCount) files by \(self.cutByteCount) bytes") }
@@ -49,7 +49,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         var lastUse = 0
         var isDirty = false
         var isNew = false
-        /// Finished at the next checkpoint: the set no longer answers for it.
+        /// Whether the file leaves the set at the next checkpoint.
         var isReleased = false
     }
 
@@ -58,7 +58,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
     private let openFileCountMax: Int
     private var entries: [Entry] = []
     private var indexes: [String: Index] = [:]
-    /// Places in ``entries`` that released files left.
+    /// Slots in ``entries`` of released files.
     private var freeIndexes: [Index] = []
     private var openIndexes: Set<Index> = []
     private var dirtyIndexes: [Index] = []
@@ -94,7 +94,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         self.indexes.count
     }
 
-    /// The file's index; the file is made by its first append.
+    /// The file's index; the first append creates the file.
     package mutating func index(of path: String) -> Index {
         if let index = self.indexes[path] { return index }
         let index = self.freeIndexes.popLast() ?? Index(rawValue: self.entries.count)
@@ -108,7 +108,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         return index
     }
 
-    /// Whether the set holds this file.
+    /// Whether the set has this file.
     package func contains(_ path: String) -> Bool {
         self.indexes[path] != nil
     }
@@ -121,7 +121,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         Path.join(self.root, self.entries[index.rawValue].path)
     }
 
-    /// Appends; not durable before ``synchronize()``.
+    /// Appends bytes, which are not durable before ``synchronize()``.
     package mutating func append(_ vector: [UnsafeRawBufferPointer], to index: Index) throws(FileSystemError) {
         let file = try self.openFile(index)
         try self.files.writeAll(file, vector: vector)
@@ -145,7 +145,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         let path = self.path(of: index)
         if self.entries[index.rawValue].isNew {
             let directory = Path.parent(of: path)
-            // Names are made durable by the checkpoint, once for all files of a folder.
+            // The checkpoint makes names durable, once for all files of a folder.
             if try self.files.status(at: directory) == nil { try self.files.createDirectories(directory) }
             self.markDirectories(above: self.entries[index.rawValue].path)
         }
@@ -155,7 +155,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         return file
     }
 
-    /// A folder that is there may not be durable yet: whoever made it may have died before it synced the one above.
+    /// Marks the parent folders for syncing: even an existing one may not be durable after a crash.
     private mutating func markDirectories(above path: String) {
         var directory = path
         repeat {
@@ -167,24 +167,23 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
     private mutating func closeOldest() throws(FileSystemError) {
         let oldest = self.openIndexes.min { self.entries[$0.rawValue].lastUse < self.entries[$1.rawValue].lastUse }
         guard let oldest, let file = self.entries[oldest.rawValue].file else { return }
-        // A closed file cannot be synced by the descriptor that wrote it: an error would go unseen.
+        // Once closed, it cannot be synced by the descriptor that wrote it, and an error would go unnoticed.
         if self.entries[oldest.rawValue].isDirty { try self.files.synchronize(file) }
         self.files.close(file)
         self.entries[oldest.rawValue].file = nil
         self.openIndexes.remove(oldest)
     }
 
-    /// Takes a file out of the set at once, because something else answers for it: nothing was appended to it since the
-    /// last checkpoint.
+    /// Removes a file that is recorded elsewhere by now; nothing was appended to it since the last checkpoint.
     package mutating func forget(_ path: String) {
         if let index = self.indexes[path] { self.forget(index) }
     }
 
-    /// Takes a file out of the set at once; nothing was appended to it since the last checkpoint.
+    /// Removes a file from the set at once; nothing was appended to it since the last checkpoint.
     package mutating func forget(_ index: Index) {
         let path = self.entries[index.rawValue].path
         self.indexes[path] = nil
-        precondition(!self.entries[index.rawValue].isDirty, "a checkpoint still owes \(path) its length")
+        precondition(!self.entries[index.rawValue].isDirty, "the length of \(path) is not committed yet")
         if let file = self.entries[index.rawValue].file { self.files.close(file) }
         self.entries[index.rawValue].file = nil
         self.openIndexes.remove(index)
@@ -196,7 +195,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         self.indexes.keys
     }
 
-    /// Takes a file out of the set with the next checkpoint; it must not be appended to again.
+    /// Removes a file from the set with the next checkpoint; it must not be appended to again.
     package mutating func release(_ index: Index) {
         self.entries[index.rawValue].isReleased = true
         if !self.entries[index.rawValue].isDirty {
@@ -207,7 +206,8 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
 
     /// Makes every append so far durable.
     ///
-    /// - Returns: what the checkpoint must say: the length of each file touched since the last, `nil` for released ones.
+    /// - Returns: the changes to commit: the length of each file written since the last checkpoint, `nil` for released
+    ///   files.
     package mutating func synchronize() throws(FileSystemError) -> [String: String?] {
         for index in self.dirtyIndexes {
             if let file = self.entries[index.rawValue].file { try self.files.synchronize(file) }
@@ -221,7 +221,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         return changes
     }
 
-    /// Forgets what ``synchronize()`` returned once it is committed.
+    /// Forgets the changes that ``synchronize()`` returned, once they are committed.
     package mutating func checkpointCommitted() {
         for index in self.dirtyIndexes {
             self.entries[index.rawValue].isDirty = false
@@ -243,9 +243,9 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
     /// - Parameters:
     ///   - state: the checkpoint's entries.
     ///   - roots: the folders under the root whose files are this set's alone.
-    ///   - isRebuilt: whether what is cut off will be written again; asked when there is something to cut, and if not,
-    ///     it is set aside.
-    ///   - isKept: whether a file that the checkpoint does not know stays, because something else answers for it.
+    ///   - isRebuilt: whether bytes that are cut off will be written again; called only if there are any. If false,
+    ///     they are set aside.
+    ///   - isKept: whether a file that is not in the checkpoint is kept, because it is recorded elsewhere.
     package mutating func recover(
         from state: [String: String], roots: [String], isRebuilt: () throws(FileSystemError) -> Bool = { true },
         isKept: (_ path: String) throws(FileSystemError) -> Bool

@@ -1,7 +1,7 @@
 package import WaybillSystem
 
 extension FileSystem {
-    /// Reads a range of a file piece by piece; ends early where the file does.
+    /// Reads a range of a file piece by piece; stops early at the end of the file.
     package func visit(
         _ file: FileID, _ range: Range<Int>, _ body: (UnsafeRawBufferPointer) throws(FileSystemError) -> Void
     ) throws(FileSystemError) {
@@ -18,7 +18,7 @@ extension FileSystem {
         }
     }
 
-    /// Where the last whole line ends among a file's first `end` bytes.
+    /// The end of the last whole line in a file's first `end` bytes.
     package func lineEnd(of path: String, upTo end: Int) throws(FileSystemError) -> Int {
         guard end > 0, try self.status(at: path) != nil else { return 0 }
         let file = try self.open(path, .read)

@@ -4,20 +4,20 @@ package import WaybillSystem
 /// Why a part cannot be read to its end.
 package enum PartReadError: Error, Hashable, Sendable, CustomStringConvertible {
     case disk(FileSystemError)
-    /// The compressed file is not what was written; `offset` is where in it the reader stood.
+    /// The compressed file is damaged; `offset` is the reader's position in it.
     case damaged(path: String, offset: Int, InflateError)
 
     package var description: String {
         switch self {
         case .disk(let error): error.description
         case .damaged(let path, let offset, let error):
-            "\(path) is damaged near byte \(offset) (\(error.code)); bring it back from a backup, and see what "
-                + "waybill inspect --verify says of its folder"
+            "\(path) is damaged near byte \(offset) (\(error.code)); restore it from a backup, and run "
+                + "waybill inspect --verify on its folder"
         }
     }
 }
 
-/// The bytes of an archive's file of lines from the front on, whether it is open or sealed: they are the same.
+/// The bytes of an archive's file of lines from its start on, which are the same whether it is open or sealed.
 ///
 /// Memory: one inflate state and 64 KiB.
 package struct PartBytes<Files: FileSystem>: ~Copyable {
@@ -27,7 +27,7 @@ package struct PartBytes<Files: FileSystem>: ~Copyable {
     private var inflater: GzipInflater?
     private let input: UnsafeMutableRawBufferPointer
     private var inputRange = 0..<0
-    /// Bytes taken from the compressed file.
+    /// The number of bytes read from the compressed file.
     private var inputEnd = 0
     /// How many bytes were read or skipped.
     package private(set) var position = 0
@@ -35,8 +35,8 @@ package struct PartBytes<Files: FileSystem>: ~Copyable {
     /// Opens a file.
     ///
     /// - Parameters:
-    ///   - path: absolute, without `.gz`. Where nothing is there, the sealed file is read.
-    ///   - isSealed: whether the sealed file is read at once.
+    ///   - path: an absolute path without `.gz`. If that file does not exist, the sealed file is read.
+    ///   - isSealed: whether to read the sealed file directly.
     package init(path: String, isSealed: Bool, files: Files) throws(FileSystemError) {
         let (file, isCompressed) = try Self.open(path, isSealed, files)
         self.files = files
@@ -53,7 +53,7 @@ package struct PartBytes<Files: FileSystem>: ~Copyable {
             do throws(FileSystemError) {
                 return (try files.open(path, .read), false)
             } catch {
-                // Sealed in between.
+                // The file was sealed in the meantime.
                 guard error.errno == Errno.noEntry else { throw error }
             }
         }
@@ -65,7 +65,7 @@ package struct PartBytes<Files: FileSystem>: ~Copyable {
         self.files.close(self.file)
     }
 
-    /// Fills `buffer`; with fewer bytes only at the end.
+    /// Fills `buffer`, completely except at the end.
     package mutating func read(into buffer: UnsafeMutableRawBufferPointer) throws(PartReadError) -> Int {
         guard self.inflater != nil else {
             do throws(FileSystemError) {
@@ -85,9 +85,9 @@ package struct PartBytes<Files: FileSystem>: ~Copyable {
         return filled
     }
 
-    /// Goes forward to `offset`; a sealed file is inflated up to there.
+    /// Skips to `offset`; a sealed file is inflated up to there.
     package mutating func skip(to offset: Int) throws(PartReadError) {
-        precondition(offset >= self.position, "a part is read forward: \(offset) lies before \(self.position)")
+        precondition(offset >= self.position, "a part is read forward: \(offset) is before \(self.position)")
         guard self.inflater != nil else {
             self.position = offset
             return
@@ -100,7 +100,7 @@ package struct PartBytes<Files: FileSystem>: ~Copyable {
         }
     }
 
-    /// - Returns: whether there is more of the compressed file.
+    /// - Returns: whether the compressed file has more bytes.
     private mutating func fill() throws(PartReadError) -> Bool {
         let count: Int
         do throws(FileSystemError) {
@@ -128,24 +128,24 @@ package struct PartBytes<Files: FileSystem>: ~Copyable {
     }
 }
 
-/// Reads a part run by run, whether it is open or sealed, and whether or not it is sealed meanwhile.
+/// Reads a part run by run, whether it is open, sealed, or sealed while it is read.
 ///
 ///     var reader = try PartReader(part, data: data)
-///     while let (run, bytes) = try reader.next() { … }        `bytes` are good until the next call
+///     while let (run, bytes) = try reader.next() { … }        `bytes` are valid until the next call
 ///
-/// Bytes that no run explains are passed over and counted. Memory: one run, which is at most one batch.
+/// Bytes that no run covers are skipped and counted. Memory: one run, which is at most one batch.
 package struct PartReader<Files: FileSystem>: ~Copyable {
     private var runs: SourceRuns<Files>?
     private var bytes: PartBytes<Files>
     private var buffer: UnsafeMutableRawBufferPointer
     private let byteCount: Int
     private let start: Int
-    /// Bytes of the runs so far.
+    /// The number of bytes in the runs so far.
     package private(set) var explainedByteCount = 0
 
     /// Opens a part.
     ///
-    /// - Parameter start: runs that begin before it are passed over.
+    /// - Parameter start: runs that begin before it are skipped.
     package init(
         _ part: ArchiveIndex<Files>.Part, data: DataDirectory<Files>, from start: Int = 0
     ) throws(FileSystemError) {
@@ -172,7 +172,7 @@ package struct PartReader<Files: FileSystem>: ~Copyable {
         self.buffer.deallocate()
     }
 
-    /// The next run and its lines; `nil` behind the last.
+    /// The next run and its lines; `nil` after the last.
     package mutating func next() throws(PartReadError) -> (run: SourceRun, bytes: UnsafeRawBufferPointer)? {
         while let run = try self.nextRun() {
             guard run.range.lowerBound >= self.start else { continue }
@@ -183,7 +183,7 @@ package struct PartReader<Files: FileSystem>: ~Copyable {
             try self.bytes.skip(to: run.range.lowerBound)
             let count = try self.bytes.read(
                 into: UnsafeMutableRawBufferPointer(rebasing: self.buffer[..<run.range.count]))
-            // Somebody has cut the file.
+            // The file was cut.
             guard count == run.range.count else { return nil }
             self.explainedByteCount += count
             return (run, UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self.buffer)[..<count]))

@@ -6,13 +6,13 @@ internal import WaybillSystem
 ///     exports/ga4/env=prod/date=2026-11-20/part-00000.ndjson
 ///     quarantine/date=2026-11-20/not-json.ndjson
 package enum PartitionPath {
-    /// Where apps go beyond the limit of distinct partitions.
+    /// The folder for apps that exceed the limit of distinct partitions.
     package static let overflowApp = "_overflow"
 
     /// A value as one component of a path.
     ///
-    /// Letters, digits, `.`, `-` and `_` stay, except a `.` or `_` at the front; every other byte becomes `%XX`. What is
-    /// longer than 100 bytes is cut there and followed by `%~` and a fingerprint of the whole.
+    /// Letters, digits, `.`, `-` and `_` are kept, except a `.` or `_` at the start; every other byte becomes `%XX`. A
+    /// value longer than 100 bytes is cut there and followed by `%~` and a fingerprint of the whole value.
     package static func component(_ value: String) -> String {
         var result = ""
         for (index, byte) in value.utf8.enumerated() {
@@ -42,7 +42,7 @@ package enum PartitionPath {
         "part-" + self.digits(number)
     }
 
-    /// `late-00001`: what came for a day after it was sealed.
+    /// `late-00001`: lines that arrived for a day after it was sealed.
     package static func late(_ number: Int) -> String {
         "late-" + self.digits(number)
     }

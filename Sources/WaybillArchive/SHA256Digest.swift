@@ -1,7 +1,7 @@
 internal import CLibcrypto
 package import WaybillSystem
 
-/// SHA-256 with OpenSSL's code, which uses the processor's instructions for it.
+/// SHA-256 by OpenSSL, which uses the processor's SHA instructions.
 package struct SHA256Digest: ~Copyable {
     private let context: OpaquePointer
 
@@ -20,7 +20,7 @@ package struct SHA256Digest: ~Copyable {
         EVP_DigestUpdate(self.context, bytes.baseAddress, bytes.count)
     }
 
-    /// Of a whole file.
+    /// The digest of a whole file.
     package static func ofFile(_ path: String, _ files: some FileSystem) throws(FileSystemError) -> String {
         let file = try files.open(path, .read)
         defer { files.close(file) }
@@ -29,12 +29,12 @@ package struct SHA256Digest: ~Copyable {
         return digest.finish()
     }
 
-    /// Whether this is what ``finish()`` returns of something.
+    /// Whether text has the format that ``finish()`` returns.
     package static func isText(_ text: String) -> Bool {
         text.utf8.count == 64 && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
     }
 
-    /// 64 hexadecimal digits; nothing can be added after it.
+    /// Returns 64 hexadecimal digits; nothing can be added after it.
     package mutating func finish() -> String {
         var digest = [UInt8](repeating: 0, count: 32)
         EVP_DigestFinal_ex(self.context, &digest, nil)

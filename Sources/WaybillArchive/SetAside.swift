@@ -1,9 +1,9 @@
 package import WaybillSystem
 
-/// Where a start puts what it cannot use: nothing that was found is deleted.
+/// Keeps the files that a start cannot use, instead of deleting them.
 ///
 ///     data/set-aside/archive/env=prod/app=…/date=…/part-00001.ndjson.1         a whole file or folder
-///                                                 part-00001.ndjson@4096.1     what a file held from that offset on
+///                                                 part-00001.ndjson@4096.1     a file's content from that offset on
 package struct SetAside<Files: FileSystem> {
     private let root: String
     private let files: Files
@@ -19,7 +19,7 @@ package struct SetAside<Files: FileSystem> {
     /// Moves a file or folder.
     ///
     /// - Parameter path: below the root.
-    /// - Returns: where it is now, below the root.
+    /// - Returns: its new path below the root.
     package func move(_ path: String) throws(FileSystemError) -> String {
         let target = try self.unused(path)
         try self.files.rename(Path.join(self.root, path), to: Path.join(self.root, target))
@@ -27,9 +27,9 @@ package struct SetAside<Files: FileSystem> {
         return target
     }
 
-    /// Copies what a file holds from `offset` on.
+    /// Copies a file's content from `offset` on.
     ///
-    /// - Returns: where it is now, below the root.
+    /// - Returns: its new path below the root.
     package func copyTail(of path: String, from offset: Int) throws(FileSystemError) -> String {
         let target = try self.unused("\(path)@\(offset)")
         let source = try self.files.open(Path.join(self.root, path), .read)

@@ -1,7 +1,7 @@
 package import WaybillProtocol
 package import WaybillSystem
 
-/// Neighbouring lines of an archive or quarantine file that arrived in one batch.
+/// Adjacent lines of an archive or quarantine file that arrived in one batch.
 package struct SourceRun: Hashable, Sendable {
     package let description: StreamDescription
     /// Where the batch begins in its stream.
@@ -23,17 +23,17 @@ package struct SourceRun: Hashable, Sendable {
 
 /// Reads a `.sources` file line by line, in bounded memory.
 ///
-/// Of a damaged file those runs count that follow each other: one counts when it begins where the last one ended, or
-/// when the next one begins where it ends.
+/// In a damaged file, only consecutive runs count: a run counts if it begins where the last one ended, or if the next
+/// one begins where it ends.
 ///
 /// - SeeAlso: `Protocol/formats/archive.md`, section 3.
 package struct SourceRuns<Files: FileSystem>: ~Copyable {
     /// One line.
     package enum Item {
-        /// The run, and where its line ends in the file.
+        /// A run, and where its line ends in the file.
         case run(SourceRun, end: Int)
         case open(StreamDescription, end: Int)
-        /// A line that says nothing, or a run that does not join.
+        /// An invalid line, or a run that does not join the others.
         case damaged(Range<Int>, String)
     }
 
@@ -48,14 +48,14 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
     /// Opens a file.
     ///
     /// - Parameters:
-    ///   - byteCount: how much of it counts.
-    ///   - linesByteCount: the length of the file of lines; no run reaches beyond it.
+    ///   - byteCount: how many of its bytes are valid.
+    ///   - linesByteCount: the length of the file of lines; no run extends beyond it.
     package init(path: String, byteCount: Int, linesByteCount: Int, files: Files) throws(FileSystemError) {
         self.lines = try LineReader(path: path, byteCount: byteCount, files: files)
         self.linesByteCount = linesByteCount
     }
 
-    /// The next line's meaning; `nil` at the end.
+    /// The next line's content; `nil` at the end.
     package mutating func next() throws(FileSystemError) -> Item? {
         while true {
             if !self.queue.isEmpty { return self.queue.removeFirst() }
@@ -79,7 +79,7 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
             var json = String(fields[2])
             let description = json.withUTF8 { try? StreamDescription(json: UnsafeRawBufferPointer($0)) }
             self.descriptions[number] = description
-            // A stream that cannot be read leaves its runs out; what follows says so.
+            // The runs of an unreadable stream are omitted; the following lines report that.
             self.queue.append(
                 description.map { .open($0, end: line.range.upperBound) }
                     ?? .damaged(line.range, "the stream's description cannot be read"))
@@ -132,7 +132,7 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
         self.queue.append(.run(run, end: line.upperBound))
     }
 
-    /// All runs of a file that hold.
+    /// All valid runs of a file.
     package static func runs(
         of path: String, byteCount: Int, linesByteCount: Int, files: Files
     ) throws(FileSystemError) -> [SourceRun] {

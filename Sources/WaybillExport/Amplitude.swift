@@ -2,13 +2,13 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// What an operator may choose for Amplitude.
+/// An operator's options for Amplitude.
 package struct AmplitudeOptions: Hashable, Sendable {
-    /// Where the uploader posts a part.
+    /// The endpoint that the uploader posts parts to.
     package enum Mode: String, Hashable, Sendable, CaseIterable {
         /// `/batch`: large requests, for exports.
         case batch
-        /// `/2/httpapi`: small ones, for what is wanted soon.
+        /// `/2/httpapi`: small requests, for events that are needed soon.
         case httpAPI = "httpapi"
     }
 
@@ -49,11 +49,11 @@ struct Amplitude: Provider {
 
     func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         guard let id = event.identifier else {
-            return .refused(RefusalCause(.amplitudeNoInsertID, "id is missing or cannot stand as one", field: "id"))
+            return .refused(RefusalCause(.amplitudeNoInsertID, "id is missing or invalid", field: "id"))
         }
         let screen = event.kind == .user ? nil : event.text(.screen)
         if event.kind != .screen, let screen {
-            // It stands behind the fields; they are dropped first.
+            // It comes after the fields, which are dropped first.
             draft.member("screen", screen, limit: Limits.Amplitude.stringCharacterCountMax)
             draft.moveToTail()
         }
@@ -81,7 +81,7 @@ struct Amplitude: Provider {
         return .written
     }
 
-    /// Names that Amplitude's own events have.
+    /// Names that Amplitude uses for its own events.
     private static func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
         let own: StaticString = "[Amplitude]"
         return name.first == UInt8(ascii: "$")
@@ -92,14 +92,14 @@ struct Amplitude: Provider {
 
     // MARK: Identity
 
-    /// Ids that Amplitude refuses (http-v2-api, "Device IDs and User IDs").
+    /// Ids that Amplitude rejects (http-v2-api, "Device IDs and User IDs").
     private static let placeholders: [StaticString] = [
         "anonymous", "nil", "none", "null", "n/a", "na", "undefined", "unknown", "",
         "00000000-0000-0000-0000-000000000000", "{}", "lmy47d", "0", "-1",
     ]
 
     private static func isUsable(_ id: TextSlice, _ draft: inout Draft) -> Bool {
-        // The longest placeholder but the one of zeros has nine bytes.
+        // The longest placeholder, apart from the one of zeros, has nine bytes.
         if !id.isEscaped, id.body.count > 9, id.body[0] != UInt8(ascii: "0") {
             return TextLimit.utf16Count(id.body) >= Limits.Amplitude.idCharacterCountMin
         }
@@ -124,7 +124,7 @@ struct Amplitude: Provider {
         guard user != nil || anon != nil else {
             return RefusalCause(.amplitudeBadID, "neither user nor anon is known", field: "anon")
         }
-        // Cut, they could be another person's.
+        // If cut, they could match another person's id.
         if let user, !user.fits(limit, in: &draft) {
             return RefusalCause(.amplitudeBadID, "the id is too long", field: "user", limit: limit)
         }
@@ -175,7 +175,7 @@ struct Amplitude: Provider {
             }
             self.writeProperty(key, value, of: event, room: &room, into: &draft)
         }
-        // A comma before the tail, two braces, the line feed.
+        // For a comma before the tail, two braces and the line feed.
         draft.dropFields(toFit: self.recordByteCountMax - draft.tail.output.count - 4)
         draft.appendTail()
         draft.json.endObject()
@@ -191,7 +191,7 @@ struct Amplitude: Provider {
             depthMax: Limits.Amplitude.depthMax - 1)
     }
 
-    /// Writes a property's name; false where it is there already or beyond what an event may have.
+    /// Writes a property's name; false if it was already written or the event has too many properties.
     @inline(__always)
     private func beginProperty(
         _ key: Int, of event: borrowing MappedEvent, room: inout Int, into draft: inout Draft
@@ -209,7 +209,7 @@ struct Amplitude: Provider {
         return true
     }
 
-    /// Writes what a `user` event sets, and the names of what it removes.
+    /// Writes the properties that a `user` event sets, and the names of those it removes.
     private func writeUserProperties(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.json.key("user_properties")
         draft.json.beginObject()

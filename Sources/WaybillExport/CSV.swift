@@ -2,18 +2,18 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// What an operator may choose for CSV files.
+/// An operator's options for CSV files.
 package struct CSVOptions: Hashable, Sendable {
     package enum Zone: String, Hashable, Sendable, CaseIterable {
         case report
-        /// The zone the device was in.
+        /// The device's time zone.
         case event
     }
 
     package enum Others: String, Hashable, Sendable, CaseIterable {
         /// All fields in one cell.
         case cell
-        /// Each field in a cell of its own; lines then differ in their number of cells.
+        /// Each field in a cell of its own; the number of cells then differs between lines.
         case columns
     }
 
@@ -21,22 +21,22 @@ package struct CSVOptions: Hashable, Sendable {
     package var hasMilliseconds = false
     package var zone = Zone.report
     package var others = Others.cell
-    /// `user` events are written too.
+    /// Whether `user` events are written too.
     package var includesUsers = false
-    /// Off for machine readers only: spreadsheets calculate what begins with `=`.
+    /// Turn off only for files that no spreadsheet opens: spreadsheets evaluate text that begins with `=`.
     package var isGuarded = true
-    /// An eighth column holds the event's id.
+    /// Whether an eighth column has the event's id.
     package var hasID = false
 
     package init() {}
 }
 
-/// CSV after the logging scheme: one row an event, RFC 4180, CRLF at the end of every line.
+/// CSV after the logging scheme: one row per event, RFC 4180, CRLF at the end of every line.
 ///
 ///     Time,AppVersion,OS,LogVersion,Event,View,Others
 ///     2025-03-01 18:14:15,118,17.0.1,1.0,screen_view,로그인 화면,method=email
 ///
-/// A cell that a spreadsheet would calculate gets `'` in front (OWASP, "CSV Injection"); a reader takes one `'` away.
+/// A cell that a spreadsheet would evaluate is prefixed with `'` (OWASP, "CSV Injection"); a reader removes one `'`.
 struct CSV: Provider {
     private let options: CSVOptions
 
@@ -113,7 +113,7 @@ struct CSV: Provider {
         event.kind == .user ? event.members(of: event.object(.traits)) : event.fields()
     }
 
-    /// Writes `k=v;k=v`, cut where a pair ends.
+    /// Writes `k=v;k=v`, cut at the end of a pair.
     private func writeOthersCell(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.cell.removeAll()
         var fields = self.fields(of: event)
@@ -122,7 +122,7 @@ struct CSV: Provider {
             let start = draft.cell.count
             if start > 0 { draft.cell.append(UInt8(ascii: ";")) }
             guard draft.appendPair(key, value, of: event, start: start) else { continue }
-            // One character is left for the guard.
+            // One character is reserved for the guard.
             if length.exceeds(Limits.CSV.cellCharacterCountMax - 1, draft.cell.bytes) {
                 draft.cell.truncate(to: start)
                 draft.fixes.count(.truncateValue)

@@ -1,8 +1,8 @@
 internal import WaybillJSON
 
-/// Text of cells.
+/// Escapes and quotes the text of cells.
 enum CSVText {
-    /// UTF-16 units of a cell that grows, counted only once its bytes alone no longer prove that it fits.
+    /// The UTF-16 length of a growing cell, counted only when its byte count no longer proves that it fits.
     struct Length {
         private var counted = 0
         private var units = 0
@@ -15,7 +15,7 @@ enum CSVText {
         }
     }
 
-    /// Whether a cell is written as it is: no guard, no quotes, no NUL.
+    /// Whether a cell is written unchanged: no guard, no quotes, no NUL.
     @inline(__always)
     static func isPlain(_ text: UnsafeRawBufferPointer) -> Bool {
         guard text.count > 0 else { return true }
@@ -28,15 +28,15 @@ enum CSVText {
         var found: UInt8 = 0
         while at < text.count {
             let byte = text[at]
-            // Control characters, `"` and `,`; TAB and others need no quotes, but go the long way all the same.
+            // Control characters, `"` and `,`; TAB and others need no quotes but take the slow path too.
             found |= (byte < 0x20 ? 1 : 0) | (byte == 0x22 ? 1 : 0) | (byte == 0x2C ? 1 : 0)
             at &+= 1
         }
         return found == 0
     }
 
-    /// Whether a spreadsheet calculates text, or a reader would take its quote away: it begins with `=` `+` `-` `@`
-    /// TAB CR, with a full-width `＝` `＋` `－` `＠`, or with `'`.
+    /// Whether a spreadsheet would evaluate text, or a reader would remove its quote: it begins with `=` `+` `-` `@`
+    /// TAB CR, a full-width `＝` `＋` `－` `＠`, or `'`.
     static func isTrigger(_ text: UnsafeRawBufferPointer) -> Bool {
         guard let first = text.first else { return false }
         switch first {
@@ -51,7 +51,7 @@ enum CSVText {
         }
     }
 
-    /// Appends a cell, in quotes where RFC 4180 asks for them or a space would be lost.
+    /// Appends a cell, in quotes if RFC 4180 requires them or a space would be lost.
     static func append(_ text: UnsafeRawBufferPointer, isGuarded: Bool, to output: inout ByteBuilder) {
         let needsQuotes =
             text.contains { $0 == 0x22 || $0 == 0x2C || $0 == 0x0D || $0 == 0x0A }
@@ -65,7 +65,7 @@ enum CSVText {
         if needsQuotes { output.append(0x22) }
     }
 
-    /// Appends text of a pair: `\` `;` `=` CR LF escaped.
+    /// Appends text of a pair; escapes `\`, `;`, `=`, CR and LF.
     static func appendPart(_ text: UnsafeRawBufferPointer, to output: inout ByteBuilder) {
         guard let base = text.baseAddress else { return }
         var copied = 0
@@ -88,7 +88,7 @@ enum CSVText {
 }
 
 extension Draft {
-    /// Writes a comma and a cell; an empty one for what is absent.
+    /// Writes a comma and a cell, which is empty if the text is absent.
     @inline(__always)
     mutating func appendCell(
         _ slice: TextSlice?, isGuarded: Bool, characterCountMax: Int = Limits.CSV.cellCharacterCountMax
@@ -111,7 +111,7 @@ extension Draft {
         self.finishCell(isGuarded: isGuarded, characterCountMax: characterCountMax)
     }
 
-    /// Writes a comma and ``cell``, guarded, cut and quoted as it must be.
+    /// Writes a comma and ``cell``, guarded, cut and quoted as needed.
     mutating func finishCell(isGuarded: Bool, characterCountMax: Int = Limits.CSV.cellCharacterCountMax) {
         if self.cell.bytes.contains(0) {
             let kept = self.cell.bytes.filter { $0 != 0 }
@@ -131,7 +131,7 @@ extension Draft {
         CSVText.append(self.cell.bytes, isGuarded: isTrigger, to: &self.json.output)
     }
 
-    /// Appends `key=value` to the cell; false, and the cell cut back to `start`, when it is left out.
+    /// Appends `key=value` to the cell; if the pair is left out, truncates the cell to `start` and returns false.
     mutating func appendPair(_ key: Int, _ value: Int, of event: borrowing MappedEvent, start: Int) -> Bool {
         guard event.tape[value].kind != .null else {
             self.cell.truncate(to: start)

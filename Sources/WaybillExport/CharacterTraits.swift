@@ -1,15 +1,15 @@
-/// What an ASCII character may stand in; other bytes may stand in nothing.
+/// The kinds of text in which an ASCII character is allowed; other bytes are allowed in none.
 struct CharacterTraits: OptionSet {
     let rawValue: UInt8
 
     /// An event's id: letters, digits, `-`, `_`, `.` and `:`.
     static let identifier = CharacterTraits(rawValue: 1)
-    /// What Mixpanel takes in `$insert_id`: letters, digits and `-`.
+    /// Mixpanel's `$insert_id`: letters, digits and `-`.
     static let insertID = CharacterTraits(rawValue: 2)
     /// A UUID: hexadecimal digits and `-`.
     static let uuid = CharacterTraits(rawValue: 4)
 
-    /// What all of a text's characters may stand in: one look-up each, no branch.
+    /// The kinds in which all of a text's characters are allowed: one look-up each, no branch.
     @inline(__always)
     init(commonTo text: UnsafeRawBufferPointer) {
         let table = Self.table.utf8Start
@@ -22,7 +22,7 @@ struct CharacterTraits: OptionSet {
         self.rawValue = rawValue
     }
 
-    /// The traits of each byte as a digit, 32 bytes a line: a constant, which costs no check whether it is made yet.
+    /// The traits of each byte as a digit, 32 bytes a line: a constant needs no check for its initialization.
     private static let table: StaticString = """
         00000000000000000000000000000000\
         00000000000007107777777777100000\

@@ -1,8 +1,8 @@
 internal import WaybillJSON
 
-/// Writes values of a line again, without white space, in the same order, numbers as they were.
+/// Rewrites values of a line without white space, in the same order and with unchanged numbers.
 struct CompactJSON {
-    /// Strings and names inside are cut to this; `nil` leaves them.
+    /// The limit to which strings and names inside are cut; `nil` for none.
     let limit: Int?
     let unit: LengthUnit
     /// How many strings were cut.
@@ -13,7 +13,7 @@ struct CompactJSON {
         self.unit = unit
     }
 
-    /// Writes the value at a tape index; nests as deep as the scanner allows, 64.
+    /// Writes the value at a tape index; recurses as deep as the scanner allows, 64 levels.
     mutating func write(
         _ index: Int, of event: borrowing MappedEvent, into json: inout JSONWriter, text: inout ByteBuilder
     ) {

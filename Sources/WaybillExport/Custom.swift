@@ -2,19 +2,19 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// A destination that an operator describes: which columns a record has and where each comes from.
+/// A destination that an operator describes: the columns of a record and the source of each.
 package struct CustomOptions: Hashable, Sendable {
     package enum Format: String, Hashable, Sendable, CaseIterable {
-        /// One JSON object a line; a column without a value is left out.
+        /// One JSON object per line; a column without a value is left out.
         case ndjson
         /// RFC 4180 with a header; a column without a value is an empty cell.
         case csv
     }
 
-    /// What a column holds; what is something else is converted where that loses nothing, and dropped where not.
+    /// A column's type; a value of another type is converted if that loses nothing, otherwise dropped.
     package enum ColumnType: String, Hashable, Sendable, CaseIterable {
         case string
-        /// The digits stay as they are.
+        /// The digits are kept unchanged.
         case number
         case boolean
         /// Any value, as compact JSON.
@@ -25,14 +25,14 @@ package struct CustomOptions: Hashable, Sendable {
 
     package struct Column: Hashable, Sendable {
         package var name: String
-        /// A member of the event, with the members inside it behind dots: `name`, `data.price`, `ids.ga4`.
+        /// A member of the event, with nested members after dots: `name`, `data.price`, `ids.ga4`.
         package var from: String
         package var type = ColumnType.string
-        /// UTF-16 units of a string; longer ones are cut, and longer JSON is dropped.
+        /// The limit in UTF-16 units; longer strings are cut and longer JSON is dropped.
         package var characterCountMax: Int?
-        /// An event without a value for it is refused.
+        /// Whether an event without a value for it is refused.
         package var isRequired = false
-        /// What stands where the event has no value: text for strings and times, JSON for others.
+        /// The value if the event has none: text for strings and times, JSON for other types.
         package var defaultValue: String?
 
         package init(name: String, from: String) {
@@ -47,7 +47,7 @@ package struct CustomOptions: Hashable, Sendable {
     package var recordsPerPartMax = Limits.Custom.recordsPerPartMax
     package var partByteCountMax = Limits.Custom.partByteCountMax
     package var recordByteCountMax = Limits.Custom.recordByteCountMax
-    /// CSV: spreadsheets calculate what begins with `=`.
+    /// For CSV: whether text that a spreadsheet would evaluate, such as text that begins with `=`, is guarded.
     package var isGuarded = true
 
     package init(format: Format, columns: [Column]) {
@@ -55,12 +55,12 @@ package struct CustomOptions: Hashable, Sendable {
         self.columns = columns
     }
 
-    /// Whether `from` names something that an event can have.
+    /// Whether `from` names a member that an event can have.
     package static func isSource(_ from: String) -> Bool {
         CustomSource(from) != nil
     }
 
-    /// One text for one meaning, the same for ever.
+    /// A text that depends only on the options' meaning and never changes between versions.
     package var canonicalText: String {
         var lines = [
             "\(self.format.rawValue) \(self.kinds.kinds.map(\.rawValue)) \(self.recordsPerPartMax) "
@@ -75,7 +75,7 @@ package struct CustomOptions: Hashable, Sendable {
     }
 }
 
-/// Where a column's value comes from.
+/// The source of a column's value.
 private struct CustomSource: Sendable {
     enum Place: Sendable {
         case time
@@ -89,7 +89,7 @@ private struct CustomSource: Sendable {
     }
 
     let place: Place
-    /// Names of members inside the place.
+    /// Names of the nested members that lead to the value.
     let path: [[UInt8]]
 
     init?(_ from: String) {
@@ -119,7 +119,7 @@ private struct CustomSource: Sendable {
     }
 }
 
-/// What an event has for a column.
+/// An event's value for a column.
 private enum CustomValue {
     case none
     case text(TextSlice)
@@ -129,14 +129,14 @@ private enum CustomValue {
     case node(Int)
 }
 
-/// A value on its way into a record; its bytes are in the draft's cell.
+/// The rendered value of a column; its bytes are in the draft's cell.
 private enum CustomRendering {
     case none
     case text
     case json
 }
 
-/// Records of an operator's columns, as NDJSON or CSV.
+/// Writes records of an operator's columns, as NDJSON or CSV.
 ///
 ///     {"at":"2025-03-01T09:14:19.003Z","event":"purchase","price":39900}
 ///     2025-03-01T09:14:19.003Z,purchase,39900
@@ -151,14 +151,14 @@ struct Custom: Provider {
     private let options: CustomOptions
     private let columns: [Column]
 
-    /// - Parameter options: checked before; a custom provider without columns is a mistake of the caller.
+    /// - Parameter options: already checked; a custom provider without columns is a programming error.
     init(_ name: String, _ options: CustomOptions?) {
         guard let options, !options.columns.isEmpty else { preconditionFailure("the provider \(name) has no columns") }
         self.id = .custom(name)
         self.options = options
         self.columns = options.columns.map { column in
             guard let source = CustomSource(column.from) else {
-                preconditionFailure("no event has \(column.from), of which \(name) has a column")
+                preconditionFailure("no event has \(column.from), the source of a column of \(name)")
             }
             return Column(column: column, source: source, name: GivenName(column.name))
         }
@@ -211,7 +211,7 @@ struct Custom: Provider {
         case .ndjson: draft.json.endObject()
         case .csv: Self.dropFirstComma(of: &draft)
         }
-        // The line's end.
+        // For the line's end.
         guard draft.json.output.count + 2 <= self.options.recordByteCountMax else {
             return .refused(
                 RefusalCause(
@@ -242,7 +242,7 @@ struct Custom: Provider {
         draft.finishCell(isGuarded: self.options.isGuarded, characterCountMax: .max)
     }
 
-    /// Cells are written with a comma in front.
+    /// Removes the comma in front of the first cell.
     private static func dropFirstComma(of draft: inout Draft) {
         draft.moveToTail()
         draft.json.output.append(UnsafeRawBufferPointer(rebasing: draft.tail.output.bytes.dropFirst()))
@@ -288,7 +288,7 @@ struct Custom: Provider {
         return .node(index)
     }
 
-    /// Puts a column's value into the draft's cell, as its type has it.
+    /// Puts a column's value into the draft's cell, in the column's type.
     private func render(
         _ column: Column, of event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft
     ) -> CustomRendering {
@@ -346,7 +346,7 @@ struct Custom: Provider {
         return rendering
     }
 
-    /// What is in the cell, cut to the column's length.
+    /// Cuts the cell's text to the column's length.
     private static func cutText(_ column: CustomOptions.Column, _ draft: inout Draft) -> CustomRendering {
         if let limit = column.characterCountMax {
             let kept = TextLimit.keptByteCount(of: draft.cell.bytes, limit: limit, unit: .utf16)
@@ -446,7 +446,7 @@ struct Custom: Provider {
         }
     }
 
-    /// For a list or an object, which the cell holds as compact JSON.
+    /// Renders a list or an object, which is in the cell as compact JSON.
     private static func renderNested(as column: CustomOptions.Column, into draft: inout Draft) -> CustomRendering {
         switch column.type {
         case .json: return Self.limitJSON(column, &draft)
@@ -455,7 +455,7 @@ struct Custom: Provider {
         }
     }
 
-    /// JSON that is too long is dropped: cut, it would be none.
+    /// Drops JSON that is too long: cut, it would be invalid.
     private static func limitJSON(_ column: CustomOptions.Column, _ draft: inout Draft) -> CustomRendering {
         if let limit = column.characterCountMax, TextLimit.utf16Count(draft.cell.bytes) > limit {
             return Self.dropped(&draft)
@@ -474,7 +474,7 @@ struct Custom: Provider {
         }
     }
 
-    /// Years 1 to 9999, which four digits can say.
+    /// Whether the year is 1 to 9999, which fits four digits.
     private static func isTime(_ milliseconds: Int64) -> Bool {
         -62_135_596_800_000...253_402_300_799_999 ~= milliseconds
     }

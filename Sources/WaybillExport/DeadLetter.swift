@@ -1,7 +1,7 @@
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// Writes the line that remembers a refusal; its `event` is the original, ready for another try.
+/// Writes the line that records a refusal; its `event` is the original and can be exported again.
 ///
 ///     {"provider":…,"reason":…,"detail":…,"field":…,"limit":…,"id":…,"writer":…,"seq":…,"at":…,"mapping":…,"event":{…}}
 struct DeadLetter: ~Copyable {
@@ -9,7 +9,7 @@ struct DeadLetter: ~Copyable {
 
     var bytes: UnsafeRawBufferPointer { self.json.output.bytes }
 
-    /// - Parameter event: `nil` where the reason forbids to keep it, or the line is no JSON.
+    /// - Parameter event: `nil` if the reason forbids keeping it or the line is not JSON.
     mutating func write(
         _ cause: RefusalCause, provider: Destination, of event: borrowing MappedEvent, line: UnsafeRawBufferPointer?,
         at time: WallTime, mappingVersion: Int
@@ -22,7 +22,7 @@ struct DeadLetter: ~Copyable {
         self.end(line: line, at: time, mappingVersion: mappingVersion)
     }
 
-    /// For a line that could not be read at all.
+    /// Writes the dead letter of a line that could not be read at all.
     mutating func writeUnreadable(provider: Destination, at time: WallTime, mappingVersion: Int) {
         self.begin(RefusalCause(.unreadable, "the line is not one JSON object"), provider: provider)
         self.text("id", nil)
@@ -48,7 +48,7 @@ struct DeadLetter: ~Copyable {
 
     private mutating func end(line: UnsafeRawBufferPointer?, at time: WallTime, mappingVersion: Int) {
         self.json.key("at")
-        // A time needs no escapes: written between quotes.
+        // A time needs no escapes.
         self.json.verbatim("\"")
         TimeText.append(time, to: &self.json.output)
         self.json.output.append(UInt8(ascii: "\""))

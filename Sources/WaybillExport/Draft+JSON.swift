@@ -1,9 +1,9 @@
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// For providers whose records are JSON of any shape.
+/// Writes JSON of any shape.
 extension Draft {
-    /// Writes a value as JSON: strings cut, what nests deeper than `depthMax` as a string of JSON.
+    /// Writes a value as JSON: cuts strings and writes anything nested deeper than `depthMax` as a string of JSON.
     mutating func value(
         _ index: Int, of event: borrowing MappedEvent, limit: Int? = nil, unit: LengthUnit = .utf16,
         depthMax: Int = .max
@@ -23,7 +23,7 @@ extension Draft {
         }
     }
 
-    /// Writes text as a string, cut where there is a limit.
+    /// Writes text as a string, cut if there is a limit.
     @inline(__always)
     mutating func text(_ slice: TextSlice, limit: Int? = nil, unit: LengthUnit = .utf16) {
         if let limit {
@@ -33,7 +33,7 @@ extension Draft {
         }
     }
 
-    /// Writes a member for text that is there.
+    /// Writes a member for text if it is present.
     @inline(__always)
     mutating func member(_ key: StaticString, _ slice: TextSlice?, limit: Int? = nil, unit: LengthUnit = .utf16) {
         guard let slice else { return }
@@ -41,12 +41,12 @@ extension Draft {
         self.text(slice, limit: limit, unit: unit)
     }
 
-    /// Writes a member for text that is there, its letters A to Z in lower case.
+    /// Writes a member for text if it is present, with the letters A to Z in lower case.
     mutating func lowercaseMember(
         _ key: StaticString, _ slice: TextSlice?, limit: Int = .max, unit: LengthUnit = .utf16
     ) {
         guard let slice else { return }
-        // The original was counted where it was written.
+        // The fixes were counted when the original was written.
         let fixes = self.fixes
         self.unescape(slice, limit: limit, unit: unit)
         self.fixes = fixes
@@ -56,7 +56,7 @@ extension Draft {
         self.json.string(self.cell.bytes)
     }
 
-    /// Writes an event's name as a string, behind `x_` where the provider keeps such names for itself.
+    /// Writes an event's name as a string, prefixed with `x_` if the provider reserves it.
     @inline(__always)
     mutating func eventName(
         _ name: TextSlice, limit: Int, unit: LengthUnit, isReserved: (UnsafeRawBufferPointer) -> Bool
@@ -68,8 +68,8 @@ extension Draft {
         }
     }
 
-    /// Writes a field's name, behind `x_` where it is empty or the provider keeps such names for itself; false, and
-    /// nothing written, when it is there already.
+    /// Writes a field's name, prefixed with `x_` if it is empty or the provider reserves it; returns false and writes
+    /// nothing if the name was already written.
     @inline(__always)
     mutating func beginField(
         _ key: Int, of event: borrowing MappedEvent, limit: Int, unit: LengthUnit,
@@ -83,7 +83,7 @@ extension Draft {
                 TextSlice(body: body, isEscaped: isEscaped), limit: limit, unit: unit, isReserved: isReserved))
     }
 
-    /// A name as the provider takes it, good until the next one.
+    /// A name in the form that the provider accepts, valid until the next call.
     private mutating func changedName(
         _ name: TextSlice, limit: Int, unit: LengthUnit, isReserved: (UnsafeRawBufferPointer) -> Bool
     ) -> UnsafeRawBufferPointer {
@@ -98,27 +98,27 @@ extension Draft {
 
     /// Writes a time as a string, in RFC 3339 with milliseconds.
     mutating func time(_ time: WallTime) {
-        // It needs no escapes: written between quotes.
+        // It needs no escapes.
         self.json.verbatim("\"")
         TimeText.append(time, to: &self.json.output)
         self.json.output.append(UInt8(ascii: "\""))
     }
 
-    /// Puts the members written so far aside, for the end of the record; ``appendTail()`` writes them there.
+    /// Sets the members written so far aside for the end of the record, where ``appendTail()`` writes them.
     mutating func moveToTail() {
         self.tail.removeAll()
         self.tail.output.append(self.json.output.bytes)
         self.restartRecord()
     }
 
-    /// Writes the members that were put aside.
+    /// Writes the members that were set aside.
     mutating func appendTail() {
         if !self.tail.output.isEmpty { self.json.verbatim(self.tail.output.bytes) }
     }
 }
 
 extension TextSlice {
-    /// Whether the text is at most so long, without unescaping what is short enough as it stands.
+    /// Whether the text is within the limit; unescapes it only if its escaped form is longer.
     func fits(_ limit: Int, in draft: inout Draft) -> Bool {
         if !self.isEscaped, self.body.count <= limit { return true }
         draft.unescape(self)

@@ -1,31 +1,31 @@
 internal import WaybillEvent
 internal import WaybillJSON
 
-/// The record of one event while it is written, and everything a provider needs to write it.
+/// The record of one event while it is being written, and everything a provider needs to write it.
 ///
-/// All buffers keep their room from event to event. One owner.
+/// All buffers keep their capacity from event to event. One owner.
 struct Draft: ~Copyable {
-    /// What events must share to share a request; empty for providers without requests of several events.
+    /// The part that events in one request have in common; empty for providers with one event per request.
     var head = JSONWriter(capacity: 512)
     /// The record, or the event's part of the request.
     var json = JSONWriter()
-    /// What closes the request that this event starts.
+    /// The text that closes the request that this event starts.
     var tail = JSONWriter(capacity: 512)
-    /// The event must not be added to an open request.
+    /// Whether the event must not be added to an open request.
     var startsGroup = false
     var fixes = FixCounts()
     private var names = NameSet()
-    /// Names inside the list item that is being written.
+    /// Names in the list item that is being written.
     var itemNames = NameSet()
-    /// Event names seen so far; not emptied from event to event.
+    /// Event names seen so far; kept from event to event.
     var eventNames = NameCensus()
-    /// Where each droppable piece begins in a record that is no JSON.
+    /// Where each droppable piece begins in a record that is not JSON.
     var pieceOffsets: [Int] = []
     /// Where each droppable field begins in `json`.
     private(set) var fieldMarks: [JSONWriter.Mark] = []
     /// A cell of a table, before it is quoted.
     var cell = ByteBuilder()
-    /// Names of the pairs in cells, one behind the other.
+    /// Names of the pairs in cells, concatenated.
     private var pairNames = ByteBuilder()
     /// Unescaped text.
     private(set) var text = ByteBuilder()
@@ -51,7 +51,7 @@ struct Draft: ~Copyable {
         self.cell.removeAll()
     }
 
-    /// Empties the record but neither the fixes nor what surrounds it.
+    /// Empties the record but keeps the fixes, head and tail.
     mutating func restartRecord() {
         self.json.removeAll()
         self.names.removeAll()
@@ -64,7 +64,7 @@ struct Draft: ~Copyable {
 
     // MARK: Values
 
-    /// Writes text that fits, or as many whole characters of it as do.
+    /// Writes as many whole characters of the text as fit.
     @inline(__always)
     mutating func string(_ slice: TextSlice, limit: Int, unit: LengthUnit) {
         if !slice.isEscaped, slice.body.count <= limit {
@@ -95,7 +95,7 @@ struct Draft: ~Copyable {
         }
     }
 
-    /// Writes ``text`` as a string, cut where it must be.
+    /// Writes ``text`` as a string, cut if needed.
     private mutating func cutString(limit: Int, unit: LengthUnit) {
         let kept = TextLimit.keptByteCount(of: self.text.bytes, limit: limit, unit: unit)
         if kept < self.text.count { self.fixes.count(.truncateValue) }
@@ -109,7 +109,7 @@ struct Draft: ~Copyable {
         self.cutString(limit: limit, unit: unit)
     }
 
-    /// Writes a nested value as compact JSON, its strings cut where they must be.
+    /// Writes a nested value as compact JSON, with strings cut if needed.
     mutating func compact(_ index: Int, of event: borrowing MappedEvent, limit: Int?, unit: LengthUnit) {
         var compact = CompactJSON(limit: limit, unit: unit)
         compact.write(index, of: event, into: &self.json, text: &self.text)
@@ -125,7 +125,7 @@ struct Draft: ~Copyable {
         self.text.append(self.nested.output.bytes)
     }
 
-    /// Writes a scalar as a provider with strings and numbers takes it; false for null, which is not written.
+    /// Writes a scalar for a provider that accepts strings and numbers; false for null, which is not written.
     ///
     /// The caller has written the key.
     @inline(__always)
@@ -155,14 +155,14 @@ struct Draft: ~Copyable {
 
     // MARK: Names
 
-    /// The key at a tape index as a provider's rule maps it; the fix is counted.
+    /// The key at a tape index, mapped by a provider's rule; counts the fix.
     @inline(__always)
     mutating func key(_ index: Int, of event: borrowing MappedEvent, rule: NameRule) -> UnsafeRawBufferPointer {
         let isEscaped = event.tape[index].traits.contains(.hasEscapes)
         return self.mappedName(TextSlice(body: event.tape.bytes(of: index), isEscaped: isEscaped), rule: rule)
     }
 
-    /// A name as a provider's rule maps it, good until the next one; the fix is counted.
+    /// A name mapped by a provider's rule, valid until the next call; counts the fix.
     @inline(__always)
     mutating func mappedName(_ name: TextSlice, rule: NameRule) -> UnsafeRawBufferPointer {
         if !name.isEscaped, rule.isKept(name.body) { return name.body }
@@ -181,7 +181,7 @@ struct Draft: ~Copyable {
         return self.mapped.bytes
     }
 
-    /// ``text`` behind a prefix, good until the next name.
+    /// ``text`` after a prefix, valid until the next name.
     mutating func prefixed(_ prefix: StaticString) -> UnsafeRawBufferPointer {
         self.mapped.removeAll()
         self.mapped.append(prefix)
@@ -189,12 +189,12 @@ struct Draft: ~Copyable {
         return self.mapped.bytes
     }
 
-    /// Writes the key of a field, which needs no escapes; false, and nothing written, when it is there already.
+    /// Writes the key of a field, which needs no escapes; returns false and writes nothing if it was already written.
     @inline(__always)
     mutating func beginField(_ name: UnsafeRawBufferPointer) -> Bool {
         let mark = self.json.mark
         self.json.key(plain: name)
-        // The key ends in quote and colon.
+        // The key ends with a quote and a colon.
         let end = self.json.output.count - 2
         guard self.names.insert((end - name.count)..<end, in: self.json.output.bytes) else {
             self.json.rewind(to: mark)
@@ -205,7 +205,7 @@ struct Draft: ~Copyable {
         return true
     }
 
-    /// As ``beginField(_:)`` inside a list item: neither counted nor dropped alone.
+    /// Like ``beginField(_:)``, inside a list item: the field is neither counted nor dropped alone.
     mutating func beginItemField(_ name: UnsafeRawBufferPointer) -> Bool {
         let mark = self.json.mark
         self.json.key(plain: name)
@@ -218,7 +218,7 @@ struct Draft: ~Copyable {
         return true
     }
 
-    /// As ``beginField(_:)`` for a field that is never dropped and comes before all others.
+    /// Like ``beginField(_:)``, for a field that is never dropped and comes before all others.
     @inline(__always)
     mutating func beginContextField(_ name: StaticString) {
         self.json.key(name)
@@ -226,7 +226,7 @@ struct Draft: ~Copyable {
         _ = self.names.insert((end - name.utf8CodeUnitCount)..<end, in: self.json.output.bytes)
     }
 
-    /// As ``beginField(_:)`` for a key that may need escapes.
+    /// Like ``beginField(_:)``, for a key that may need escapes.
     mutating func beginEscapedField(_ name: UnsafeRawBufferPointer) -> Bool {
         let mark = self.json.mark
         self.json.key(name)
@@ -240,14 +240,14 @@ struct Draft: ~Copyable {
         return true
     }
 
-    /// Notes the name that the cell ends with, from `start` on; false when a pair of that name was there before.
+    /// Records the name at the end of the cell, from `start` on; false if the cell already has a pair of that name.
     mutating func insertPairName(_ start: Int) -> Bool {
         let noted = self.pairNames.count
         self.pairNames.append(UnsafeRawBufferPointer(rebasing: self.cell.bytes[start...]))
         return self.names.insert(noted..<self.pairNames.count, in: self.pairNames.bytes)
     }
 
-    /// Notes a name at a range of the record's bytes; false when an equal one was noted before.
+    /// Records a name at a range of the record's bytes; false if an equal one was recorded before.
     mutating func insertName(_ range: Range<Int>) -> Bool {
         self.names.insert(range, in: self.json.output.bytes)
     }
@@ -259,18 +259,18 @@ struct Draft: ~Copyable {
             self.json.rewind(to: mark)
             self.fixes.count(.dropField)
         }
-        // The set holds positions, and some are gone.
+        // The set refers to positions, some of which are gone.
         self.names.removeAll()
     }
 
-    /// Keeps the fields written so far, whatever else is dropped.
+    /// Protects the fields written so far from being dropped.
     mutating func keepFields() {
         self.fieldMarks.removeAll(keepingCapacity: true)
     }
 }
 
 extension EventFields {
-    /// The next field that has a value and that there is room for; the others are counted as dropped.
+    /// The next field that has a value, if the count limit allows; the others are counted as dropped.
     @inline(__always)
     mutating func next(
         in event: borrowing MappedEvent, room: Int = .max, droppedTo fixes: inout FixCounts

@@ -2,15 +2,15 @@ package import WaybillEvent
 internal import WaybillJSON
 package import WaybillSystem
 
-/// What the agent's configuration says about the source of a line.
+/// The agent's configuration of the source of a line.
 package struct SourceDescription: Hashable, Sendable {
     package var env: DeploymentEnvironment
     package var bundle: String
-    /// The lines were written by something else than the Waybill library: any NDJSON.
+    /// Whether the lines were not written by the Waybill library: any NDJSON.
     package var isForeign: Bool
-    /// The top-level member that holds the time of a foreign line.
+    /// The top-level member that has the time of a foreign line.
     package var timeMember: String?
-    /// The top-level member that holds the name of a foreign line.
+    /// The top-level member that has the name of a foreign line.
     package var nameMember: String?
 
     package init(
@@ -43,17 +43,17 @@ package enum QuarantineReason: String, Hashable, Sendable, CaseIterable {
     case noBundle = "no-bundle"
 }
 
-/// What is known about an event after one look; ranges are byte ranges of its line, inside the quotes.
+/// What one scan of an event's line finds; ranges are byte ranges of the line, inside the quotes.
 package struct EventFacts: Hashable, Sendable {
     package var time: WallTime
     package var env: DeploymentEnvironment
-    /// The app's identifier, which may hold escapes; `nil`: the source's.
+    /// The app's identifier, which may contain escapes; `nil`: the source's.
     package var bundle: Range<Int>?
     /// `nil`: "log".
     package var name: Range<Int>?
-    /// `nil`: a kind of a later version, treated as ``EventKind/event``.
+    /// `nil`: a kind of a later version, handled as ``EventKind/event``.
     package var kind: EventKind?
-    /// Where the value begins from which `time` was read.
+    /// Where the value of `time` begins.
     package var timeOffset: Int
 
     package init(
@@ -75,7 +75,7 @@ package struct EventFacts: Hashable, Sendable {
     }
 }
 
-/// The judgement on one line.
+/// The result of reading one line.
 package enum EventReading: Hashable, Sendable {
     case event(EventFacts)
     case quarantine(QuarantineReason)

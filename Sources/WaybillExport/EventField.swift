@@ -46,7 +46,7 @@ enum EventField: UInt8, CaseIterable {
         }
     }
 
-    /// The field of that name, which holds no escapes: length and first byte leave one or two candidates.
+    /// The field of that name, which has no escapes: length and first byte leave one or two candidates.
     @inline(__always)
     static func named(_ key: UnsafeRawBufferPointer) -> EventField? {
         guard let start = key.baseAddress, key.count > 0 else { return nil }
@@ -118,7 +118,7 @@ enum EventField: UInt8, CaseIterable {
         }
     }
 
-    /// The field whose name an escaped key spells.
+    /// The field that an escaped key names.
     static func named(escaped key: UnsafeRawBufferPointer) -> EventField? {
         Self.allCases.first { JSONText.equals(key, isEscaped: true, $0.name) }
     }

@@ -2,15 +2,16 @@ internal import WaybillEvent
 internal import WaybillJSON
 package import WaybillSystem
 
-/// Decides what is an event, for the archive and for every export: one scan of the line, no allocation.
+/// Decides whether a line is an event, for the archive and for every export: one scan, no allocation.
 ///
-/// Waybill's own lines name `ts`, `name`, `env` and `bundle` themselves. For a foreign line the source names `env` and
-/// `bundle`; its time is the member the source names, else the first present of `ts`, `time`, `timestamp`,
-/// `@timestamp`, `__REALTIME_TIMESTAMP`; its name likewise, else `name`, else `event`, else the constant "log".
+/// Waybill's own lines have `ts`, `name`, `env` and `bundle`. For a foreign line the source sets `env` and `bundle`;
+/// its time is the member that the source names, otherwise the first present of `ts`, `time`, `timestamp`,
+/// `@timestamp`, `__REALTIME_TIMESTAMP`; its name is likewise the member that the source names, otherwise `name`,
+/// `event`, or the constant "log".
 package struct EventReader: Sendable {
-    /// 2000-01-01T00:00:00Z: before it, a clock was not set.
+    /// 2000-01-01T00:00:00Z: an earlier time means that the clock was not set.
     private static let earliest: Int64 = 946_684_800_000
-    /// How far a clock may be ahead: 30 days.
+    /// How far a clock may be ahead, 30 days.
     private static let aheadMillisecondsMax: Int64 = 30 * 86_400_000
 
     package let source: SourceDescription
@@ -23,7 +24,7 @@ package struct EventReader: Sendable {
         self.nameMember = source.nameMember.map { Array($0.utf8) }
     }
 
-    /// Judges one line, without its line feed.
+    /// Reads one line, without its line feed.
     package func read(_ line: UnsafeRawBufferPointer, receivedAt: WallTime) -> EventReading {
         guard line.count <= Limits.lineByteCountMax else { return .quarantine(.tooLong) }
         do throws(JSONError) {
@@ -38,7 +39,7 @@ package struct EventReader: Sendable {
         var members = OwnMembers()
         let start = JSONText.byteOrderMarkByteCount(line)
         try JSONScanner.scanMembers(line, from: start) { key, traits, value, valueKind in
-            // Only these six keys are looked at; their lengths tell most others apart.
+            // Only these six keys matter; most others differ in length.
             let body = UnsafeRawBufferPointer(rebasing: line[key])
             if traits.contains(.hasEscapes) {
                 switch EventField.named(escaped: body) {
@@ -69,7 +70,7 @@ package struct EventReader: Sendable {
         return self.judge(members, of: line, receivedAt: receivedAt)
     }
 
-    /// Judges a line of Waybill's own by the members that decide.
+    /// Decides about one of Waybill's own lines by the members that matter.
     @inline(__always)
     func judge(_ members: OwnMembers, of line: UnsafeRawBufferPointer, receivedAt: WallTime) -> EventReading {
         let (version, time, env) = (members.version, members.time, members.env)
@@ -115,7 +116,7 @@ package struct EventReader: Sendable {
                 timeOffset: time.member.start))
     }
 
-    /// How far up a member stands among those that may hold the time; 0 is the one the source names.
+    /// A member's rank among those that may have the time; 0 is the one that the source names.
     @inline(__always)
     private func timeRank(_ key: UnsafeRawBufferPointer, _ isEscaped: Bool) -> Int? {
         if let named = self.timeMember, Self.equals(key, isEscaped, named) { return 0 }
@@ -151,7 +152,7 @@ package struct EventReader: Sendable {
         }
     }
 
-    /// The time in a foreign line: text as RFC 3339 has it, or a count since 1970 as a number or in a string.
+    /// The time in a foreign line: RFC 3339 text, or a count since 1970 as a number or in a string.
     private static func foreignTime(_ member: Member, in line: UnsafeRawBufferPointer) -> Int64? {
         switch member.kind {
         case .number:
@@ -190,7 +191,7 @@ package struct EventReader: Sendable {
         return JSONText.hasEscapes(body) ? EventKind(rawValue: JSONText.string(body)) : nil
     }
 
-    /// The reason for the quarantine; the same wherever in the line the scan gave up.
+    /// The reason for the quarantine; it does not depend on where in the line the scan stopped.
     static func reason(for error: JSONError, in line: UnsafeRawBufferPointer) -> QuarantineReason {
         if line.contains(0) { return .nul }
         if UTF8Text.firstInvalidOffset(in: line) != nil { return .badUTF8 }
@@ -205,7 +206,7 @@ package struct EventReader: Sendable {
     }
 }
 
-/// The members that decide whether a line of Waybill's own is an event.
+/// The members that decide whether one of Waybill's own lines is an event.
 struct OwnMembers {
     var version = Member()
     var time = Member()
@@ -240,7 +241,7 @@ struct Member {
     }
 }
 
-/// The member that stands highest among several that would do.
+/// The highest-ranked of several possible members.
 private struct RankedMember {
     static let none = Int.max
 

@@ -1,7 +1,7 @@
 internal import WaybillEvent
 
 extension DeploymentEnvironment {
-    /// The raw value, as text that writing allocates nothing for.
+    /// The raw value, as text that is written without an allocation.
     var staticName: StaticString {
         switch self {
         case .dev: "dev"
@@ -12,7 +12,7 @@ extension DeploymentEnvironment {
 }
 
 extension EventKind {
-    /// The raw value, as text that writing allocates nothing for.
+    /// The raw value, as text that is written without an allocation.
     var staticName: StaticString {
         switch self {
         case .screen: "screen"

@@ -1,43 +1,43 @@
 package import WaybillEvent
 
-/// What an event is, and what each provider gets of it.
+/// Defines what an event is and what each provider gets from it.
 ///
 /// Constraints, in numbers:
-/// - ``EventReader`` sees every line before it is archived: one scan, no allocation, goal 1 GB/s a core;
+/// - ``EventReader`` sees every line before it is archived: one scan, no allocation, goal 1 GB/s per core;
 /// - ``Exporter`` sees every line once more for each provider: one parse, one write, no allocation on the common path,
-///   goal 250 MB/s of raw lines a core; text beyond ASCII that must be cut may cost a `String`;
-/// - limits of providers stand in one table, ``Limits``, with the day they were last checked.
+///   goal 250 MB/s of raw lines per core; non-ASCII text that must be cut may cost a `String`;
+/// - limits of providers are in one table, ``Limits``, with the day they were last checked.
 ///
-/// The module is pure: no file, no clock, no socket. The time a line was received comes in as an argument, what comes
-/// out goes to an ``ExportSink``. The same lines and the same options give the same bytes.
+/// The module is pure: no file, no clock, no socket. The time at which a line was received is an argument, and the
+/// output goes to an ``ExportSink``. The same lines and options give the same bytes.
 ///
-/// The life of one line for one provider (`Protocol/` and the provider pages hold the rules):
+/// The life of one line for one provider (`Protocol/` and the provider pages have the rules):
 ///
 ///     select → override → operator's mapping → provider's rules → write
 ///        └ skip                                   └ refuse, hold, fix
 ///
-/// A *fix* changes a value so that the provider takes it, and is counted; a *refusal* goes to the dead letters with the
-/// whole event; a *hold* is tried again later; a *skip* was asked for. Nothing else can happen to a line, so lines in =
-/// exported + refused + held + skipped.
+/// A *fix* changes a value so that the provider accepts it, and is counted; a *refusal* goes to the dead letters with
+/// the whole event; a *hold* is tried again later; a *skip* was requested. Every line has exactly one outcome: lines in
+/// = exported + refused + held + skipped.
 ///
-/// Why providers write text and not values: a value in between would lose member order, digits of numbers and time.
+/// Providers write text, not values: an intermediate value would lose member order, digits of numbers, and time.
 
-/// A destination that this version can write for.
+/// A destination that this version supports.
 package enum Destination: Hashable, Sendable {
     case ga4
     case mixpanel
-    /// Mixpanel's user profiles, which go to another endpoint than its events.
+    /// Mixpanel's user profiles, which go to a different endpoint than its events.
     case mixpanelProfiles
     case amplitude
     case segment
     case posthog
     case snowplow
-    /// Switched off in 2024; an archive in the shape of its raw-data download.
+    /// Shut down in 2024; an archive in the format of its raw-data download.
     case flurry
     case csv
     case syslog
     case journald
-    /// One that an operator describes by its columns, and names.
+    /// A destination that an operator names and describes by its columns.
     case custom(String)
 
     /// The built-in provider of that name.
@@ -48,9 +48,9 @@ package enum Destination: Hashable, Sendable {
         self = provider
     }
 
-    /// The provider of an operator's name: a letter a to z, then up to 31 of a to z, 0 to 9 and `-`.
+    /// The provider with an operator's name: a letter a to z, then up to 31 of a to z, 0 to 9 and `-`.
     ///
-    /// - Returns: `nil` for any other name, and for those that mean something else in `exports/` and `state/`.
+    /// - Returns: `nil` for any other name, and for names with another meaning in `exports/` and `state/`.
     package init?(customName name: String) {
         let bytes = Array(name.utf8)
         guard 1...32 ~= bytes.count, 0x61...0x7A ~= bytes[0],
@@ -60,7 +60,7 @@ package enum Destination: Hashable, Sendable {
         self = .custom(name)
     }
 
-    /// The provider that a path or a state of ours names, built-in or custom.
+    /// The provider, built-in or custom, that one of our paths or state files names.
     package init?(recordedName name: String) {
         guard let provider = Self.allCases.first(where: { $0.rawValue == name }) else {
             self.init(customName: name)
@@ -87,7 +87,7 @@ package enum Destination: Hashable, Sendable {
         }
     }
 
-    /// What an event's `providers` and `overrides` call it.
+    /// Its name in an event's `providers` and `overrides`.
     var subscriptionName: String {
         self == .mixpanelProfiles ? "mixpanel" : self.rawValue
     }
@@ -115,7 +115,7 @@ package struct UnknownProvider: Error, Hashable, Sendable, CustomStringConvertib
     }
 }
 
-/// Some of the environments.
+/// A set of environments.
 package struct EnvironmentSet: Hashable, Sendable {
     private var bits: UInt8 = 0
 
@@ -145,7 +145,7 @@ package struct EnvironmentSet: Hashable, Sendable {
     }
 }
 
-/// Some of the kinds of events.
+/// A set of event kinds.
 package struct KindSet: Hashable, Sendable {
     private var bits: UInt8 = 0
 
@@ -175,19 +175,19 @@ package struct KindSet: Hashable, Sendable {
     }
 }
 
-/// How a value was changed so that the provider takes it.
+/// How a value was changed so that the provider accepts it.
 package enum FixCode: String, Hashable, Sendable, CaseIterable {
     case truncateValue = "trunc_value"
     case truncateName = "trunc_name"
     case rename
-    /// Two fields have the same name for the provider; the first one stays.
+    /// Two fields have the same name for the provider; the first one is kept.
     case collide
     case dropNull = "drop_null"
-    /// A field beyond a count or a size; the last ones go first.
+    /// A field that exceeds a count or size limit; the last fields are dropped first.
     case dropField = "drop_field"
-    /// A value of a type that the provider does not take, written as another one.
+    /// A value whose type the provider does not accept, written as another type.
     case coerce
-    /// A quote in front of what a spreadsheet would calculate.
+    /// A quote in front of text that a spreadsheet would evaluate.
     case `guard`
 
     var index: Int {
@@ -228,19 +228,19 @@ package struct FixCounts: Hashable, Sendable {
     }
 }
 
-/// Why an event was not meant for a provider.
+/// Why an event is not intended for a provider.
 package enum NotExported: String, Hashable, Sendable, CaseIterable {
-    /// Its `providers` do not name this one.
+    /// Its `providers` does not name this one.
     case notSubscribed = "not-subscribed"
-    /// Its `overrides` say so.
+    /// Its `overrides` exclude it.
     case override
-    /// The provider takes no events of this kind.
+    /// The provider does not accept events of this kind.
     case kind
-    /// It sets no property, and the provider takes nothing else of it.
+    /// It sets no property, and the provider accepts nothing else from it.
     case nothing
-    /// The export is not for its environment.
+    /// The export does not include its environment.
     case environment
-    /// The operator's mapping leaves it out.
+    /// The operator's mapping excludes it.
     case mapping
 
     var index: Int {
@@ -255,7 +255,7 @@ package enum NotExported: String, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// How many events were not meant for a provider, by reason.
+/// How many events were not intended for a provider, by reason.
 package struct SkipCounts: Hashable, Sendable {
     private var counts = SIMD8<Int>()
 
@@ -276,7 +276,7 @@ package struct SkipCounts: Hashable, Sendable {
 
 /// Why an event cannot become a valid record.
 package enum RefusalReason: String, Hashable, Sendable, CaseIterable {
-    /// The person did not agree; the event's content is not written anywhere.
+    /// The person did not consent; the event's content is not written anywhere.
     case consent
     /// The line is not the JSON object that `EventReader` accepted.
     case unreadable

@@ -2,11 +2,11 @@ internal import WaybillEvent
 internal import WaybillSystem
 
 extension ExportOptions {
-    /// A checksum of everything that decides what is written; different options start a new part.
+    /// A checksum of all options that affect the output; different options start a new part.
     ///
-    /// Checkpoints and replays keep it, so the text below changes only with its meaning: names are those of the
-    /// configuration file, and an option at its default is not in the text, so that a later version with more options
-    /// computes the same.
+    /// Checkpoints and replays store it, so the text below changes only when the meaning changes. Names are those of
+    /// the configuration file; options at their default are omitted, so that a later version with more options computes
+    /// the same value.
     package var fingerprint: String {
         Hexadecimal.text(FNV1a.hash(self.canonicalText.utf8), digitCount: 16)
     }

@@ -1,9 +1,9 @@
 package import WaybillEvent
 package import WaybillSystem
 
-/// One finished record; its pointers are valid during the call that receives it.
+/// One finished record, whose pointers are valid only during the call.
 package struct ExportRecord {
-    /// The record with its line terminator, as it goes into the part.
+    /// The record with its line terminator, as written to the part.
     package let bytes: UnsafeRawBufferPointer
     /// The ids of its events, separated by commas; `-` for an event without a usable one.
     package let ids: UnsafeRawBufferPointer
@@ -16,9 +16,9 @@ package struct ExportRecord {
     package let fixes: FixCounts
     package let firstID: UnsafeRawBufferPointer
     package let lastID: UnsafeRawBufferPointer
-    /// Events more than 48 hours old, which no longer join what GA4's SDK sent.
+    /// Events more than 48 hours old, which GA4 no longer joins with those that its SDK sent.
     package let late48HoursCount: Int
-    /// Events received more than 24 hours after their session began, which GA4 attributes to none.
+    /// Events received more than 24 hours after their session began, which GA4 attributes to no session.
     package let late24HoursCount: Int
 
     package init(
@@ -40,28 +40,28 @@ package struct ExportRecord {
     }
 }
 
-/// One event that was refused; its pointers are valid during the call that receives it.
+/// One refused event, whose pointers are valid only during the call.
 package struct Refusal {
     package let reason: RefusalReason
-    /// The line for the dead letters, with its line feed.
+    /// The dead letter's line, with its line feed.
     package let deadLetter: UnsafeRawBufferPointer
     package let env: DeploymentEnvironment
     package let day: CalendarDay
 }
 
-/// One event that the provider would not accept yet; its pointers are valid during the call that receives it.
+/// One event that the provider would not accept yet; pointers are valid only during the call.
 package struct HeldEvent {
     /// Of this event alone.
     package let record: ExportRecord
-    /// From when on the provider takes it.
+    /// The time from which the provider accepts it.
     package let notBefore: WallTime
 
     package var id: UnsafeRawBufferPointer { self.record.ids }
 }
 
-/// Takes what becomes of events.
+/// Receives the outcome of each event.
 ///
-/// Each event ends in exactly one call, several in one record where they share it.
+/// Each event ends in exactly one call; events that share a record end in the same one.
 package protocol ExportSink: ~Copyable {
     mutating func write(_ record: ExportRecord)
     mutating func refuse(_ refusal: Refusal)

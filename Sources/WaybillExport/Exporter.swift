@@ -2,18 +2,18 @@ package import WaybillEvent
 internal import WaybillJSON
 package import WaybillSystem
 
-/// What is exported, and how.
+/// The options of an export.
 package struct ExportOptions: Sendable {
     package var provider: Destination
-    /// The report's zone: it decides the day of each event.
+    /// The report's time zone, which decides the day of each event.
     package var zone: TimeZoneRules
-    /// When its days are over, in seconds after midnight of the next day.
+    /// When a day ends, in seconds after midnight of the next day.
     package var cutOffSecond = 4 * 3600
     /// The environments whose events are exported.
     package var environments = EnvironmentSet.all
-    /// What the operator changes before the provider's rules.
+    /// The operator's changes, made before the provider's rules.
     package var mapping: OperatorMapping?
-    /// The columns of a ``Destination/custom(_:)`` provider, which cannot do without.
+    /// The columns of a ``Destination/custom(_:)`` provider, which requires them.
     package var custom: CustomOptions?
     package var ga4 = GA4Options()
     package var mixpanel = MixpanelOptions()
@@ -24,9 +24,9 @@ package struct ExportOptions: Sendable {
     package var syslog = SyslogOptions()
     package var journald = JournaldOptions()
 
-    /// When a replay is made, `nil` for a live export; what the provider takes by then is not held.
+    /// The time of a replay, `nil` for a live export; events that the provider accepts by then are not held.
     ///
-    /// Not part of the ``fingerprint``: a live export writes what it held once the day is sealed.
+    /// Not part of the ``fingerprint``: a live export writes held events when the day is sealed.
     package var replayTime: WallTime?
 
     package init(provider: Destination, zone: TimeZoneRules = .utc) {
@@ -46,10 +46,10 @@ package struct ExportOptions: Sendable {
 ///     for each line of a batch: exporter.export(line, facts, source: …, to: &sink)
 ///     exporter.finishGroup(to: &sink)
 ///
-/// Holds one open group of events at most; what was given to it and not yet to the sink is in that group. One owner:
-/// its buffers are reused from line to line.
+/// Has at most one open group of events, which contains every event not yet passed to the sink. One owner: its buffers
+/// are reused from line to line.
 package struct Exporter: ~Copyable {
-    /// One case for each ``Destination``: a mapping is chosen once, without a witness table for each event.
+    /// One case for each ``Destination``: the mapping is chosen once, without a witness table call per event.
     private enum Mapping {
         case ga4(GA4)
         case mixpanel(Mixpanel)
@@ -83,7 +83,7 @@ package struct Exporter: ~Copyable {
         }
     }
 
-    /// What a provider's rules made of the loaded event, and how its records are put together.
+    /// The result of a provider's rules for the loaded event, and how its records are assembled.
     private struct Mapped {
         let outcome: MappingOutcome
         let eventsPerRecordMax: Int
@@ -94,7 +94,7 @@ package struct Exporter: ~Copyable {
     package let options: ExportOptions
     private let mapping: Mapping
     private var days: DayCursor
-    /// What events call the provider.
+    /// The provider's name in events.
     private var subscription = ByteBuilder(capacity: 32)
     private var event = MappedEvent()
     private var patch = FieldPatch()
@@ -110,7 +110,7 @@ package struct Exporter: ~Copyable {
         self.subscription.append(options.provider.subscriptionName)
     }
 
-    /// What the files of this exporter look like.
+    /// The format of this exporter's files.
     package var description: ProviderDescription {
         switch self.mapping {
         case .ga4(let provider): provider.description
@@ -128,21 +128,21 @@ package struct Exporter: ~Copyable {
         }
     }
 
-    /// What the files of a built-in provider look like with its default options.
+    /// The format of a built-in provider's files with its default options.
     package static func description(of provider: Destination) -> ProviderDescription {
         Exporter(ExportOptions(provider: provider)).description
     }
 
-    /// How many different event names GA4 got for an environment, up to 1000; it keeps 500 for each app user.
+    /// How many different event names GA4 received for an environment, up to 1000; it keeps 500 per app user.
     package func eventNameCount(in env: DeploymentEnvironment) -> Int {
         self.draft.eventNames.count(in: env)
     }
 
-    /// Maps one line that `EventReader` accepted, and gives the sink what is finished.
+    /// Maps one line that `EventReader` accepted, and passes finished records to the sink.
     ///
     /// - Parameters:
     ///   - line: without its line feed.
-    ///   - isAgeJudged: rules that compare the event's time with `receivedAt` hold; off for replays.
+    ///   - isAgeJudged: whether rules that compare the event's time with `receivedAt` apply; off for replays.
     package mutating func export<Sink: ExportSink & ~Copyable>(
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, source: SourceDescription, receivedAt: WallTime,
         isAgeJudged: Bool, to sink: inout Sink
@@ -162,9 +162,9 @@ package struct Exporter: ~Copyable {
         self.exportLoaded(line, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
     }
 
-    /// Judges one line as `reader` does, and maps it when it is an event.
+    /// Reads one line like `reader`, and maps it if it is an event.
     ///
-    /// - Returns: whether it is one.
+    /// - Returns: whether it is an event.
     package mutating func export<Sink: ExportSink & ~Copyable>(
         _ line: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime, isAgeJudged: Bool,
         to sink: inout Sink
@@ -178,9 +178,9 @@ package struct Exporter: ~Copyable {
         return true
     }
 
-    /// Maps a line that was judged and parsed, when it is an event.
+    /// Maps a line that was already read and parsed, if it is an event.
     ///
-    /// - Returns: whether it is one.
+    /// - Returns: whether it is an event.
     package mutating func export<Sink: ExportSink & ~Copyable>(
         _ line: ParsedLine, source: SourceDescription, receivedAt: WallTime, isAgeJudged: Bool, to sink: inout Sink
     ) -> Bool {
@@ -212,7 +212,7 @@ package struct Exporter: ~Copyable {
         case .skipped(let reason):
             sink.skip(reason)
         case .held(let notBefore):
-            precondition(mapped.eventsPerRecordMax == 1, "a held event has its record to itself")
+            precondition(mapped.eventsPerRecordMax == 1, "a held event has a record of its own")
             sink.hold(HeldEvent(record: self.record(mapped, fate), notBefore: notBefore))
         case .refused(let cause):
             self.deadLetter.write(
@@ -224,7 +224,7 @@ package struct Exporter: ~Copyable {
         }
     }
 
-    /// Gives the sink the record that events still share; called at the end of each batch.
+    /// Passes the open group's record to the sink; called at the end of each batch.
     package mutating func finishGroup<Sink: ExportSink & ~Copyable>(to sink: inout Sink) {
         guard self.group.eventCount > 0 else { return }
         self.group.close(self.terminator)
@@ -276,7 +276,7 @@ package struct Exporter: ~Copyable {
             recordByteCountMax: provider.recordByteCountMax, terminator: provider.terminator)
     }
 
-    /// Why the event is not mapped, if it is not; applies its override and the operator's mapping if it is.
+    /// Returns why the event is not mapped; otherwise applies its override and the operator's mapping.
     @inline(__always)
     private mutating func select(_ provider: some Provider) -> MappingOutcome? {
         let name = self.subscription.bytes
@@ -293,14 +293,14 @@ package struct Exporter: ~Copyable {
         guard provider.takes(self.event.kind) else { return .skipped(.kind) }
         if self.event.flag(.consent, "analytics") == false {
             return .refused(
-                RefusalCause(.consent, "the person did not agree to analytics", field: "consent.analytics"))
+                RefusalCause(.consent, "the person did not consent to analytics", field: "consent.analytics"))
         }
         if let override { self.event.apply(override: override) }
         guard let mapping = self.options.mapping?.compiled else { return nil }
         return self.apply(mapping)
     }
 
-    /// Applies the operator's mapping; says why the event is not mapped, if it is not.
+    /// Applies the operator's mapping; returns why the event is not mapped, if it is not.
     private mutating func apply(_ mapping: CompiledMapping) -> MappingOutcome? {
         guard let rules = self.patch.select(self.event, mapping) else { return .skipped(.mapping) }
         if !rules.isEmpty {
@@ -331,7 +331,7 @@ package struct Exporter: ~Copyable {
 
     // MARK: Records
 
-    /// What is held no longer by the time of a replay is written.
+    /// Turns a held event into a written one if its hold has ended by the time of a replay.
     private func released(_ outcome: MappingOutcome) -> MappingOutcome {
         guard case .held(let notBefore) = outcome, let time = self.options.replayTime, notBefore <= time else {
             return outcome
@@ -345,7 +345,7 @@ package struct Exporter: ~Copyable {
         sink.write(self.record(mapped, fate))
     }
 
-    /// The record of one event, which the draft holds.
+    /// The record of one event, which is in the draft.
     private mutating func record(_ mapped: Mapped, _ fate: EventFate) -> ExportRecord {
         self.draft.json.output.append(mapped.terminator)
         return ExportRecord(

@@ -1,6 +1,6 @@
 internal import WaybillJSON
 
-/// Which of a mapping's rules of fields are about an event: a bit for each.
+/// The set of a mapping's field rules that apply to an event, one bit each.
 struct FieldRuleSet {
     private(set) var bits: UInt64 = 0
 
@@ -15,15 +15,14 @@ struct FieldRuleSet {
     }
 }
 
-/// Applies an operator's mapping to one event after the other.
+/// Applies an operator's mapping to events, one at a time.
 ///
-/// The fields that rules change are written anew behind a copy of the line, so that everything that points into the
-/// line stays where it was:
+/// Changed fields are rewritten after a copy of the line, so that offsets into the line stay valid:
 ///
 ///     {"v":1,"name":"tap","data":{"a":1,"b":2}}{"channel":"app","b2":2}
 ///     |<------------- the line --------------->|<- bytes from `start` ->|
 ///
-/// Its buffers keep their room from event to event. One owner.
+/// Its buffers keep their capacity from event to event. One owner.
 struct FieldPatch: ~Copyable {
     private var json = JSONWriter()
     /// Where the fields begin in ``bytes``.
@@ -35,7 +34,7 @@ struct FieldPatch: ~Copyable {
 
     var bytes: UnsafeRawBufferPointer { self.json.output.bytes }
 
-    /// The rules of fields that are about an event; `nil` when the mapping leaves it out.
+    /// The field rules that apply to an event; `nil` if the mapping excludes it.
     mutating func select(_ event: borrowing MappedEvent, _ mapping: CompiledMapping) -> FieldRuleSet? {
         Self.unescape(event.name, into: &self.name)
         let env = event.facts.env
@@ -57,7 +56,7 @@ struct FieldPatch: ~Copyable {
         return rules
     }
 
-    /// Writes the event's fields as the rules want them; constants come first, so that a limit drops them last.
+    /// Writes the event's fields as changed by the rules; constants come first, so that a limit drops them last.
     mutating func write(_ rules: FieldRuleSet, of event: borrowing MappedEvent, _ mapping: CompiledMapping) {
         self.json.removeAll()
         self.json.output.append(event.tape.source)
@@ -80,7 +79,7 @@ struct FieldPatch: ~Copyable {
         self.json.endObject()
     }
 
-    /// The name that the mapping gives the event that was selected last.
+    /// The name that the mapping gives to the last selected event.
     mutating func name(for event: borrowing MappedEvent, _ mapping: CompiledMapping) -> TextSlice? {
         guard let index = mapping.renamed.index(of: self.name.bytes) else { return nil }
         self.newName.removeAll()

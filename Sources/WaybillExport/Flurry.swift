@@ -2,9 +2,9 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// An archive in the shape of Flurry's raw-data download: CSV, one row an event.
+/// An archive in the format of Flurry's raw-data download: CSV, one row per event.
 ///
-/// Flurry was switched off on 2024-03-15, so there is nothing to post a part to.
+/// Flurry was shut down on 2024-03-15, so there is no endpoint to post a part to.
 ///
 /// developer.yahoo.com/flurry/docs/analytics/rdd, read 2026-11-20.
 struct Flurry: Provider {
@@ -56,7 +56,7 @@ struct Flurry: Provider {
         draft.appendCell(slice, isGuarded: true, characterCountMax: .max)
     }
 
-    /// Writes name and version of the system in one cell.
+    /// Writes the system's name and version in one cell.
     private func writeSystem(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.cell.removeAll()
         if let name = event.text(.os) {

@@ -1,7 +1,7 @@
 internal import WaybillJSON
 
 extension GA4 {
-    /// Parameters of an item that the reference lists; all others are custom (reference, "Item parameters").
+    /// Item parameters that the reference lists; all others are custom (reference, "Item parameters").
     private static let itemParameters: [StaticString] = [
         "affiliation", "coupon", "creative_name", "creative_slot", "currency", "discount", "index", "item_brand",
         "item_category", "item_category2", "item_category3", "item_category4", "item_category5", "item_id",
@@ -9,7 +9,7 @@ extension GA4 {
         "promotion_name", "quantity",
     ]
 
-    /// Whether a list holds objects only, and these only scalars.
+    /// Whether a list contains only objects whose values are all scalars.
     static func isListOfFlatObjects(_ list: Int, _ event: borrowing MappedEvent) -> Bool {
         var item = list + 1
         while item < Int(event.tape[list].next) {

@@ -2,24 +2,24 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// What an operator may choose for Google Analytics.
+/// An operator's options for Google Analytics.
 package struct GA4Options: Hashable, Sendable {
-    /// What happens to events older than 72 hours, whose time the server moves without saying so.
+    /// The handling of events older than 72 hours, whose time the server changes without an error.
     package enum TooOld: String, Hashable, Sendable, CaseIterable {
         case reject
-        /// They are exported with the parameter `original_ts`.
+        /// Exports them with the parameter `original_ts`.
         case clamp
     }
 
     package var tooOld = TooOld.reject
     /// The event that carries user properties.
     package var userEventName = "user_updated"
-    /// Requests name language, system and model.
+    /// Whether requests include language, system and model.
     package var includesDevice = false
 
     package init() {}
 
-    /// Whether GA4 takes an event of that name from an app.
+    /// Whether GA4 accepts an event of that name from an app.
     package static func isEventName(_ name: String) -> Bool {
         let bytes = Array(name.utf8)
         guard let first = bytes.first, bytes.count <= Limits.GA4.nameCharacterCountMax,
@@ -77,7 +77,7 @@ struct GA4: Provider {
         let contextCount = self.writeContext(of: event, isTooOld: isTooOld, into: &draft)
         self.writeFields(of: event, room: Limits.GA4.parameterCountMax - contextCount, into: &draft)
 
-        // `},"timestamp_micros":` and at most 20 digits, `}`, the line feed.
+        // For `},"timestamp_micros":`, at most 20 digits, `}` and the line feed.
         let frameByteCount = draft.head.output.count + draft.tail.output.count + 48
         draft.dropFields(toFit: Limits.GA4.requestByteCountMax - frameByteCount)
         guard draft.json.output.count <= Limits.GA4.requestByteCountMax - frameByteCount else {
@@ -108,7 +108,7 @@ struct GA4: Provider {
         if let user = event.text(.user) {
             draft.unescape(user)
             guard TextLimit.utf16Count(draft.text.bytes) <= Limits.GA4.userIDCharacterCountMax else {
-                // Cut, it could be another person's.
+                // If cut, it could match another person's id.
                 return RefusalCause(
                     .ga4BadUserID, "user is too long", field: "user", limit: Limits.GA4.userIDCharacterCountMax)
             }
@@ -153,7 +153,7 @@ struct GA4: Provider {
         return text.body.allSatisfy { 0x30...0x39 ~= $0 || 0x41...0x46 ~= $0 || 0x61...0x66 ~= $0 }
     }
 
-    /// Closes the list of events, and carries the properties that a `user` event sets.
+    /// Closes the list of events, and adds the properties that a `user` event sets.
     private func writeTail(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.tail.endArray()
         if event.kind == .user, let traits = event.object(.traits) {
@@ -162,7 +162,7 @@ struct GA4: Provider {
         draft.tail.endObject()
     }
 
-    /// The properties are written where the event will stand, for the writer counts and cuts there, and then moved.
+    /// Writes the properties at the event's place, where the writer counts and cuts, and then moves them.
     private func writeUserProperties(_ traits: Int, of event: borrowing MappedEvent, into draft: inout Draft) {
         var room = Limits.GA4.userPropertyCountMax
         var members = event.members(of: traits)
@@ -199,7 +199,7 @@ struct GA4: Provider {
         }
     }
 
-    /// Writes what describes the event itself; returns how many parameters that made.
+    /// Writes the parameters that describe the event itself; returns their number.
     private func writeContext(of event: borrowing MappedEvent, isTooOld: Bool, into draft: inout Draft) -> Int {
         var count = 1
         if let start = event.sessionStart {
@@ -250,7 +250,7 @@ struct GA4: Provider {
 
     @inline(__always)
     private static func valueLimit(_ name: UnsafeRawBufferPointer) -> Int {
-        // All three begin so and have 10 to 13 characters.
+        // All three names begin alike and have 10 to 13 characters.
         guard 10...13 ~= name.count, name[4] == UInt8(ascii: "_") else { return Limits.GA4.valueCharacterCountMax }
         if JSONText.equals(name, isEscaped: false, "page_title") { return Limits.GA4.pageTitleCharacterCountMax }
         if JSONText.equals(name, isEscaped: false, "page_referrer") { return Limits.GA4.pageReferrerCharacterCountMax }

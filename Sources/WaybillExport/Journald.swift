@@ -2,17 +2,17 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// What an operator may choose for the systemd journal.
+/// An operator's options for the systemd journal.
 package struct JournaldOptions: Hashable, Sendable {
-    /// As of system logs, 0 to 23; 16 is local use 0.
+    /// The syslog facility, 0 to 23; 16 is local use 0.
     package var facility = 16
-    /// Entries name the user.
+    /// Whether entries name the user.
     package var includesUser = false
 
     package init() {}
 }
 
-/// The journal export format, for `systemd-journal-remote`: fields, and an empty line behind each entry.
+/// The journal export format, for `systemd-journal-remote`: fields, with an empty line after each entry.
 ///
 ///     NAME=value LF                                    text without control characters but TAB
 ///     NAME LF  length, 64 bits, little-endian  value LF    anything else
@@ -70,7 +70,7 @@ struct Journald: Provider {
         return .written
     }
 
-    /// Writes the time, and where it stands among the times of its writer.
+    /// Writes the time and, if the writer is known, its monotonic time.
     private func writeTimes(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.appendNumber("__REALTIME_TIMESTAMP", event.facts.time.milliseconds * 1000)
         guard let writer = event.text(.writer), !writer.isEscaped,
@@ -95,7 +95,7 @@ struct Journald: Provider {
 
     private func writeFields(of event: borrowing MappedEvent, room: Int, into draft: inout Draft) {
         if event.kind == .user {
-            // What is known about people does not belong into a log.
+            // Personal data does not belong in a log.
             var traits = event.members(of: event.object(.traits))
             while traits.next(in: event) != nil { draft.fixes.count(.dropField) }
         }
@@ -121,7 +121,7 @@ extension Draft {
         self.json.output.append(UInt8(ascii: "\n"))
     }
 
-    /// Appends ``text`` as a name of A to Z, 0 to 9 and `_`; `X` and its CRC-32 when nothing else is left of it.
+    /// Appends ``text`` as a name of A to Z, 0 to 9 and `_`; `X` and its CRC-32 if nothing else is left of it.
     fileprivate mutating func appendJournalName(limit: Int) {
         let start = self.json.output.count
         var isRenamed = false

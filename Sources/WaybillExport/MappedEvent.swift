@@ -2,10 +2,10 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// Text inside a line: the body of a JSON string.
+/// Text in a line: the body of a JSON string.
 struct TextSlice {
     let body: UnsafeRawBufferPointer
-    /// The body holds escapes and must be unescaped before anything is counted or cut.
+    /// Whether the body has escapes and must be unescaped before it is counted or cut.
     let isEscaped: Bool
 
     init(body: UnsafeRawBufferPointer, isEscaped: Bool) {
@@ -27,34 +27,34 @@ struct TextSlice {
     }
 }
 
-/// What parsing found in a line: the entries of its tape, and where on it each ``EventField``'s value lies.
+/// A parsed line: the entries of its tape, and the tape index of each ``EventField``'s value.
 struct ParsedEvent {
     let entries: UnsafeBufferPointer<JSONEntry>
     let slots: UnsafePointer<UInt32>
 }
 
-/// One event while it is mapped: the line's tape, where its schema members lie, and what the steps before the
-/// provider's own rules made of name and fields.
+/// One event while it is mapped: the line's tape, the places of its schema members, and the name and fields as changed
+/// by the steps before the provider's own rules.
 ///
-/// Keeps its room from line to line; what it hands out is good until the next ``load(_:_:_:)``.
+/// Keeps its capacity from line to line; the values it returns are valid until the next ``load(_:_:_:)``.
 struct MappedEvent: ~Copyable {
     private(set) var tape = JSONTape()
-    /// Tape index of each ``EventField``'s value; 0 where there is none.
+    /// Tape index of each ``EventField``'s value; 0 if there is none.
     private let slots: UnsafeMutablePointer<UInt32>
     private(set) var facts: EventFacts
-    /// What the event is for the provider; an override of the name makes an ``EventKind/event`` of a screen.
+    /// The event's kind for the provider; an override of the name turns a screen into an ``EventKind/event``.
     private(set) var kind = EventKind.event
     private(set) var name = TextSlice("log")
     /// The app's identifier, from the line or its source.
     private(set) var bundle = TextSlice("unknown")
     private var sourceBundle = ByteBuilder(capacity: 64)
-    /// The event's id where it can stand in a list of ids: 1 to 64 letters, digits, `-`, `_`, `.` or `:`.
+    /// The event's id, if it is allowed in a list of ids: 1 to 64 letters, digits, `-`, `_`, `.` or `:`.
     private(set) var identifier: UnsafeRawBufferPointer?
-    /// What all characters of ``identifier`` may stand in.
+    /// The kinds of text in which all characters of ``identifier`` are allowed.
     private(set) var identifierTraits: CharacterTraits = []
-    /// The object whose members are the event's fields; 0 with `hasTopLevelFields`, -1 for none.
+    /// The object whose members are the event's fields; 0 if `hasTopLevelFields`, -1 for none.
     private var fieldsObject = -1
-    /// The fields of a foreign line without `data`: every member that the schema does not know.
+    /// Whether the fields are those of a foreign line without `data`: every member that is not in the schema.
     private var hasTopLevelFields = false
 
     init() {
@@ -68,9 +68,9 @@ struct MappedEvent: ~Copyable {
         self.slots.deallocate()
     }
 
-    /// Judges a line, as ``EventReader/read(_:receivedAt:)`` does, and loads it when it is an event.
+    /// Reads a line like ``EventReader/read(_:receivedAt:)``, and loads it if it is an event.
     ///
-    /// One parse does both for a line of Waybill's own.
+    /// For one of Waybill's own lines, one parse does both.
     mutating func load(
         _ line: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime
     ) -> EventReading {
@@ -108,7 +108,7 @@ struct MappedEvent: ~Copyable {
         self.take(facts, of: line, source)
     }
 
-    /// Loads an event that was parsed for several exports.
+    /// Loads an event that was parsed once for several exports.
     ///
     /// - Parameter line: the bytes that it was parsed from.
     @inline(__always)
@@ -120,12 +120,12 @@ struct MappedEvent: ~Copyable {
         self.take(facts, of: line, source)
     }
 
-    /// What was parsed, for others to load; good until the next line is loaded.
+    /// The parsed line, for others to load; valid until the next line is loaded.
     var parsed: ParsedEvent {
         ParsedEvent(entries: self.tape.all, slots: UnsafePointer(self.slots))
     }
 
-    /// Fills tape and slots; the first member of a name counts.
+    /// Fills tape and slots; of members with the same name, the first counts.
     private mutating func parse(_ line: UnsafeRawBufferPointer) throws(JSONError) {
         try self.tape.parse(line, from: JSONText.byteOrderMarkByteCount(line))
         self.slots.update(repeating: 0, count: EventField.allCases.count)
@@ -143,7 +143,7 @@ struct MappedEvent: ~Copyable {
             kind: self.member(.kind), bundle: self.member(.bundle))
     }
 
-    /// Where a member's value stands in the line, with its quotes.
+    /// The range of a member's value in the line, including its quotes.
     @inline(__always)
     private func member(_ field: EventField) -> Member {
         guard let index = self.index(field) else { return Member() }
@@ -180,7 +180,7 @@ struct MappedEvent: ~Copyable {
             ? EventField.named(escaped: self.tape.bytes(of: key)) : EventField.named(self.tape.bytes(of: key))
     }
 
-    /// Takes the provider's own name and fields, where the event brings some.
+    /// Applies the event's own name and fields for this provider, if it has any.
     mutating func apply(override index: Int) {
         if let name = self.tape.firstValue(of: "name", in: index), let text = self.text(at: name), !text.body.isEmpty {
             if self.kind == .screen, !JSONText.equals(text.body, self.name.body) { self.kind = .event }
@@ -192,7 +192,7 @@ struct MappedEvent: ~Copyable {
         }
     }
 
-    /// Takes the fields that an operator's mapping made of the event's own.
+    /// Replaces the event's fields by those that an operator's mapping made of them.
     ///
     /// - Parameter patch: valid as long as the event is.
     mutating func take(fieldsOf patch: borrowing FieldPatch) throws(JSONError) {
@@ -200,7 +200,7 @@ struct MappedEvent: ~Copyable {
         self.hasTopLevelFields = false
     }
 
-    /// Takes the name that an operator's mapping gives it; a renamed screen is an ``EventKind/event``.
+    /// Sets the name that an operator's mapping gives; a renamed screen is an ``EventKind/event``.
     ///
     /// - Parameter name: its text is valid as long as the event is.
     mutating func rename(to name: TextSlice) {
@@ -229,7 +229,7 @@ struct MappedEvent: ~Copyable {
         return TextSlice(body: self.tape.bytes(of: index), isEscaped: entry.traits.contains(.hasEscapes))
     }
 
-    /// A member that is a number, as it is written.
+    /// A member that is a number, as written in the line.
     func number(_ field: EventField) -> UnsafeRawBufferPointer? {
         guard let index = self.index(field), self.tape[index].kind == .number else { return nil }
         return self.tape.bytes(of: index)
@@ -254,7 +254,7 @@ struct MappedEvent: ~Copyable {
         return index
     }
 
-    /// A member of a member, such as `consent.ads`, when it is a boolean.
+    /// A nested member, such as `consent.ads`, if it is a boolean.
     func flag(_ field: EventField, _ name: StaticString) -> Bool? {
         guard let object = self.object(field), let index = self.tape.firstValue(of: name, in: object) else {
             return nil
@@ -266,7 +266,7 @@ struct MappedEvent: ~Copyable {
         }
     }
 
-    /// Whether the event is for a provider: `providers` names it, or is no list at all.
+    /// Whether the event is for a provider: `providers` names it or is not a list.
     func isSubscribed(by name: UnsafeRawBufferPointer) -> Bool {
         guard let list = self.index(.providers), self.tape[list].kind == .array else { return true }
         var element = list + 1
@@ -284,23 +284,23 @@ struct MappedEvent: ~Copyable {
         if self.identifierTraits.contains(.identifier) { self.identifier = text.body }
     }
 
-    /// The event's id, where it is a UUID.
+    /// The event's id, if it is a UUID.
     var uuid: UnsafeRawBufferPointer? {
         guard let id = self.identifier, Self.isUUID(id, self.identifierTraits) else { return nil }
         return id
     }
 
-    /// Whether text whose characters may stand in `traits` is 32 hexadecimal digits with dashes at their four places.
+    /// Whether text whose characters have `traits` is 32 hexadecimal digits with dashes in the four places.
     static func isUUID(_ text: UnsafeRawBufferPointer, _ traits: CharacterTraits) -> Bool {
         guard traits.contains(.uuid), text.count == 36 else { return false }
         let dash = UInt8(ascii: "-")
-        // Four dashes stand where they should; a fifth would be among the digits.
+        // The four dashes are in place; a fifth would be among the digits.
         var dashCount = 0
         for byte in text { dashCount &+= byte == dash ? 1 : 0 }
         return dashCount == 4 && text[8] == dash && text[13] == dash && text[18] == dash && text[23] == dash
     }
 
-    /// How deep a value nests: 0 for a scalar, 1 for a flat list or object.
+    /// A value's nesting depth: 0 for a scalar, 1 for a flat list or object.
     func depth(of index: Int) -> Int {
         let entry = self.tape[index]
         guard entry.kind == .array || entry.kind == .object else { return 0 }
@@ -314,7 +314,7 @@ struct MappedEvent: ~Copyable {
         return deepest + 1
     }
 
-    /// Milliseconds since 1970 at which the session began: the first 48 bits of its UUIDv7.
+    /// The session's start in milliseconds since 1970: the first 48 bits of its UUIDv7.
     var sessionStart: UInt64? {
         guard let text = self.text(.session), !text.isEscaped, text.body.count == 36 else { return nil }
         var value: UInt64 = 0
@@ -334,19 +334,19 @@ struct MappedEvent: ~Copyable {
         return text.body[14] == UInt8(ascii: "7") ? value : nil
     }
 
-    /// A walk over the fields, in the order in which they were written.
+    /// Iterates over the fields in their written order.
     func fields() -> EventFields {
         if self.hasTopLevelFields { return EventFields(members: self.tape.members(of: 0), isTopLevel: true) }
         guard self.fieldsObject >= 0 else { return EventFields(members: nil, isTopLevel: false) }
         return EventFields(members: self.tape.members(of: self.fieldsObject), isTopLevel: false)
     }
 
-    /// A walk over the members of an object.
+    /// Iterates over the members of an object.
     func members(of object: Int?) -> EventFields {
         EventFields(members: object.map { self.tape.members(of: $0) }, isTopLevel: false)
     }
 
-    /// Whether a top-level member of a foreign line is a field: not in the schema, and neither its time nor its name.
+    /// Whether a top-level member of a foreign line is a field: not in the schema, not its time and not its name.
     func isForeignField(key: Int, value: Int) -> Bool {
         let entry = self.tape[value]
         let start = entry.kind == .string ? Int(entry.start) - 1 : Int(entry.start)
@@ -355,7 +355,7 @@ struct MappedEvent: ~Copyable {
     }
 }
 
-/// A walk over an event's fields.
+/// An iterator over an event's fields.
 struct EventFields {
     private var members: JSONMembers?
     private let isTopLevel: Bool

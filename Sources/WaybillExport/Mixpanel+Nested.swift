@@ -1,7 +1,7 @@
 internal import WaybillJSON
 
 extension Mixpanel {
-    /// Writes a list or an object: a list cut to what fits, an object that does not fit as a string.
+    /// Writes a list, cut to fit, or an object, as a string if it does not fit.
     func writeNested(
         _ index: Int, of event: borrowing MappedEvent, listByteCountMax: Int = Limits.Mixpanel.nestedByteCountMax,
         into draft: inout Draft
@@ -51,7 +51,7 @@ extension Mixpanel {
         draft.json.endArray()
     }
 
-    /// Whether depth and number of elements are within what Mixpanel keeps.
+    /// Whether depth and number of elements are within Mixpanel's limits.
     private static func fits(
         _ index: Int, of event: borrowing MappedEvent, depth: Int, countsOwnElements: Bool = true
     ) -> Bool {

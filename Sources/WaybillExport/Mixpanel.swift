@@ -2,13 +2,13 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// What an operator may choose for Mixpanel.
+/// An operator's options for Mixpanel.
 package struct MixpanelOptions: Hashable, Sendable {
-    /// How the project joins anonymous and known people.
+    /// How the project merges anonymous and known people.
     package enum IdentityMerge: String, Hashable, Sendable, CaseIterable {
-        /// A device is `$device:` and its id.
+        /// A device is identified by `$device:` and its id.
         case simplified
-        /// A device is its id alone.
+        /// A device is identified by its id alone.
         case original
     }
 
@@ -72,7 +72,7 @@ struct Mixpanel: Provider {
         if let cause = self.writeIdentity(of: event, count: &count, into: &draft) { return .refused(cause) }
         count += self.writeContext(of: event, into: &draft)
         self.writeFields(of: event, room: Limits.Mixpanel.propertyCountMax - count, into: &draft)
-        // Two closing braces and the line feed.
+        // For two closing braces and the line feed.
         draft.dropFields(toFit: Limits.Mixpanel.eventByteCountMax - 3)
         guard draft.json.output.count <= Limits.Mixpanel.eventByteCountMax - 3 else {
             return .refused(
@@ -89,7 +89,7 @@ struct Mixpanel: Provider {
 
     // MARK: Identity
 
-    /// Writes who the event is about: `distinct_id`, `$insert_id`, `$device_id`, `$user_id`.
+    /// Writes the event's identity: `distinct_id`, `$insert_id`, `$device_id`, `$user_id`.
     private func writeIdentity(
         of event: borrowing MappedEvent, count: inout Int, into draft: inout Draft
     ) -> RefusalCause? {
@@ -110,7 +110,7 @@ struct Mixpanel: Provider {
         return nil
     }
 
-    /// Finds the user that an event is about, `nil` for the device, or why it is about nobody.
+    /// Finds the event's user, `nil` for the device, or returns why it has neither.
     func findSubject(of event: borrowing MappedEvent, _ user: inout TextSlice?, into draft: inout Draft)
         -> RefusalCause?
     {
@@ -128,7 +128,7 @@ struct Mixpanel: Provider {
         }
         let isDevice = user == nil && self.options.identityMerge == .simplified
         draft.unescape(subject)
-        // Cut, it could be another person's.
+        // If cut, it could match another person's id.
         let limit = Limits.Mixpanel.stringByteCountMax - (isDevice ? 8 : 0)
         guard draft.text.count <= limit else {
             return RefusalCause(
@@ -137,7 +137,7 @@ struct Mixpanel: Provider {
         return nil
     }
 
-    /// Writes the id of the user, or of the device when there is none.
+    /// Writes the id of the user, or of the device if there is no user.
     func writeSubject(
         _ user: TextSlice?, key: StaticString = "$distinct_id", of event: borrowing MappedEvent, into draft: inout Draft
     ) {
@@ -153,7 +153,7 @@ struct Mixpanel: Provider {
 
     // MARK: Properties
 
-    /// Writes what is known about app, device and screen; returns how many properties that made.
+    /// Writes the properties of app, device and screen; returns their number.
     private func writeContext(of event: borrowing MappedEvent, into draft: inout Draft) -> Int {
         var count = self.writeProperty("$os", event.text(.os), into: &draft)
         count += self.writeProperty("$os_version", event.text(.osVersion), into: &draft)
@@ -173,7 +173,7 @@ struct Mixpanel: Provider {
         return count + 1
     }
 
-    /// Writes a property whose name no field can have, for all such names are reserved.
+    /// Writes a property with a reserved name, which no field can have.
     @inline(__always)
     private func writeProperty(_ key: StaticString, _ text: TextSlice?, into draft: inout Draft) -> Int {
         guard let text else { return 0 }
@@ -210,7 +210,7 @@ struct Mixpanel: Provider {
         }
     }
 
-    /// Writes a field's name, renamed where Mixpanel keeps it for itself; false when it is there already.
+    /// Writes a field's name, renamed if Mixpanel reserves it; false if it was already written.
     @inline(__always)
     private func beginField(_ key: Int, of event: borrowing MappedEvent, into draft: inout Draft) -> Bool {
         let body = event.tape.bytes(of: key)
@@ -233,7 +233,7 @@ struct Mixpanel: Provider {
         return draft.beginEscapedField(UnsafeRawBufferPointer(rebasing: name[..<kept]))
     }
 
-    /// Names that Mixpanel reads itself; `$ignore` would even make the event vanish.
+    /// Whether Mixpanel interprets the name; `$ignore` would even discard the event.
     @inline(__always)
     private static func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
         switch name[0] {

@@ -67,7 +67,7 @@ struct MixpanelProfiles: Provider {
     private func beginUpdate(of event: borrowing MappedEvent, _ subject: TextSlice?, into draft: inout Draft) {
         draft.json.beginObject()
         draft.json.key("$token")
-        // The uploader knows it; a file never does.
+        // The uploader fills in the token; a file never contains it.
         draft.json.string("${MIXPANEL_TOKEN}")
         self.mixpanel.writeSubject(subject, of: event, into: &draft)
     }

@@ -1,15 +1,15 @@
 internal import WaybillEvent
 
-/// How many different event names were exported for each environment, up to a bound.
+/// Counts the different event names exported for each environment, up to a bound.
 ///
-/// GA4 keeps 500 names for each app user and drops the others, so the driver warns before that. Names are held as
-/// 64-bit hashes: two of 1000 names share one with a probability of 3 in 10^14.
+/// GA4 keeps 500 names for each app user and drops the others, so the driver warns before that. Names are stored as
+/// 64-bit hashes: two of 1000 names collide with a probability of 3 in 10^14.
 struct NameCensus {
-    /// Names beyond this many are no longer told apart.
+    /// The number of names after which new ones are no longer counted.
     static let countMax = 1000
     private static let capacity = 2048
 
-    /// Open addressing, one stretch for each environment; 0 is free.
+    /// Open addressing, one range of slots per environment; 0 is free.
     private var hashes = [UInt64](repeating: 0, count: Self.capacity * DeploymentEnvironment.allCases.count)
     private var counts = [0, 0, 0]
 
@@ -18,7 +18,7 @@ struct NameCensus {
     }
 
     mutating func insert(_ name: UnsafeRawBufferPointer, env: DeploymentEnvironment) {
-        // FNV-1a; written out, for the generic one takes a sequence of bytes.
+        // FNV-1a, written out because the generic one takes a sequence of bytes.
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in name { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
         hash |= 1

@@ -1,15 +1,15 @@
 internal import WaybillJSON
 
-/// Names that an operator listed, found by their bytes without an allocation.
+/// Names that an operator listed, looked up by their bytes without an allocation.
 struct NameTable: Sendable {
-    /// All names, one behind the other.
+    /// All names, concatenated.
     private var bytes: [UInt8] = []
     /// Where each name ends in ``bytes``.
     private var ends: [Int] = []
     /// Open addressing: the index of a name, or -1; at least twice as many as names, a power of two.
     private var slots: [Int]
 
-    /// - Parameter names: of equal ones the first counts.
+    /// - Parameter names: of equal names, the first counts.
     init(_ names: [String]) {
         var capacity = 4
         while capacity < names.count * 2 { capacity *= 2 }
@@ -28,7 +28,7 @@ struct NameTable: Sendable {
 
     var isEmpty: Bool { self.ends.isEmpty }
 
-    /// Where in the list a name stands.
+    /// A name's index in the list.
     func index(of name: UnsafeRawBufferPointer) -> Int? {
         if self.ends.isEmpty { return nil }
         return self.bytes.withUnsafeBytes { bytes in
@@ -46,7 +46,7 @@ struct NameTable: Sendable {
     }
 }
 
-/// Names and beginnings of names: `purchase`, `checkout_*`, `*` for all.
+/// Names and prefixes of names: `purchase`, `checkout_*`, `*` for all.
 struct NamePatterns: Sendable {
     private let names: NameTable
     private let prefixes: [[UInt8]]

@@ -1,14 +1,15 @@
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// How names become what Google Analytics takes: `productName` → `product_name`, `로그인` → `x_7cb69c7a`.
+/// Converts names to those that Google Analytics accepts: `productName` → `product_name`, `로그인` → `x_7cb69c7a`.
 ///
-/// Letters, digits and `_`, a letter first. A `_` is put where an upper-case letter follows a lower-case one, other
-/// characters become `_`, those at the ends are trimmed, letters become lower-case. What is empty, does not begin with
-/// a letter or is reserved gets `x_` in front. What is too long or had non-ASCII characters is cut and ends in `_` and
-/// the CRC-32 of the original name, so that two Korean names stay different.
+/// The result has letters, digits and `_`, and begins with a letter. A `_` is inserted where an upper-case letter
+/// follows a lower-case one; other characters become `_`, which is trimmed at both ends; letters become lower-case. A
+/// name that is empty, does not begin with a letter or is reserved gets the prefix `x_`. A name that is too long or had
+/// non-ASCII characters is cut and ends in `_` and the CRC-32 of the original name, so that two Korean names stay
+/// different.
 struct NameRule {
-    /// Names that the provider keeps for itself.
+    /// Names that the provider reserves.
     enum Reserved {
         case events
         case parameters
@@ -17,7 +18,7 @@ struct NameRule {
     }
 
     let limit: Int
-    /// What is left of a name before `_` and the eight digits of its checksum.
+    /// The length of a cut name before `_` and the eight digits of its checksum.
     let cutLimit: Int
     let reserved: Reserved
 
@@ -29,7 +30,7 @@ struct NameRule {
         limit: Limits.GA4.userPropertyNameCharacterCountMax,
         cutLimit: Limits.GA4.cutUserPropertyNameCharacterCount, reserved: .userProperties)
 
-    /// Whether the rule would leave the name as it is; most are.
+    /// Whether the rule would leave the name unchanged, which is the usual case.
     @inline(__always)
     func isKept(_ name: UnsafeRawBufferPointer) -> Bool {
         guard 1...self.limit ~= name.count, 0x61...0x7A ~= name[0], name[name.count - 1] != UInt8(ascii: "_") else {
@@ -41,7 +42,7 @@ struct NameRule {
         return !self.isReserved(name)
     }
 
-    /// Appends the mapped name to the empty `output`; returns whether it had to be cut for its length.
+    /// Appends the mapped name to the empty `output`; returns whether it was cut because of its length.
     func map(_ name: UnsafeRawBufferPointer, into output: inout ByteBuilder) -> Bool {
         var hasNonASCII = false
         var afterLowercase = false
@@ -51,10 +52,10 @@ struct NameRule {
                 if afterLowercase { output.append(UInt8(ascii: "_")) }
                 output.append(byte | 0x20)
             case 0x61...0x7A, 0x30...0x39: output.append(byte)
-            case 0x80...0xBF: break  // The rest of a character whose first byte became `_`.
+            case 0x80...0xBF: break  // Continues a character whose first byte became `_`.
             default:
                 if byte >= 0x80 { hasNonASCII = true }
-                // Those in front are trimmed by not being written.
+                // Leading ones are not written, which trims them.
                 if !output.isEmpty { output.append(UInt8(ascii: "_")) }
             }
             afterLowercase = 0x61...0x7A ~= byte
@@ -86,8 +87,8 @@ struct NameRule {
         output.append(mapped)
     }
 
-    /// Whether the provider keeps the name for itself; it holds lower-case letters, digits and `_` only, so the
-    /// reserved prefixes `_` and `gtag.` cannot occur.
+    /// Whether the provider reserves the name; it has only lower-case letters, digits and `_`, so the reserved prefixes
+    /// `_` and `gtag.` cannot occur.
     @inline(__always)
     func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
         switch self.reserved {
@@ -132,7 +133,7 @@ struct NameRule {
                 UnsafeRawBufferPointer(rebasing: name[..<prefix.utf8CodeUnitCount]), isEscaped: false, prefix)
     }
 
-    /// GA4's reserved event names and those the Firebase SDK adds (reference, "Limitations"; FIRAnalytics).
+    /// GA4's reserved event names and those that the Firebase SDK adds (reference, "Limitations"; FIRAnalytics).
     private static let eventNames: [StaticString] = [
         "ad_activeview", "ad_click", "ad_exposure", "ad_query", "ad_reward", "adunit_exposure", "app_clear_data",
         "app_exception", "app_install", "app_remove", "app_store_refund", "app_store_subscription_cancel",

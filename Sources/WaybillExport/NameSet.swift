@@ -1,8 +1,8 @@
 internal import WaybillJSON
 
-/// The names already written into one record, to find the second of two equal ones.
+/// The names already written to one record, to detect duplicates.
 ///
-/// Open addressing over positions in the record's bytes; a stamp empties it at once. One owner.
+/// Open addressing over positions in the record's bytes; a new stamp empties it in one step. One owner.
 struct NameSet: ~Copyable {
     private struct Slot {
         var stamp: UInt32
@@ -34,7 +34,7 @@ struct NameSet: ~Copyable {
         self.stamp += 1
     }
 
-    /// Adds the name at `range` of `output`; false when an equal one was added before.
+    /// Adds the name at `range` of `output`; false if an equal one was added before.
     mutating func insert(_ range: Range<Int>, in output: UnsafeRawBufferPointer) -> Bool {
         if (self.count + 1) * 2 > self.capacity { self.grow(output) }
         let name = UnsafeRawBufferPointer(rebasing: output[range])
@@ -68,7 +68,7 @@ struct NameSet: ~Copyable {
         old.deallocate()
     }
 
-    /// Length, first and last eight bytes, mixed by one multiplication.
+    /// Hashes the length and the first and last eight bytes by one multiplication.
     static func hash(_ name: UnsafeRawBufferPointer) -> Int {
         guard let start = name.baseAddress, name.count > 0 else { return 0 }
         var first: UInt64 = 0

@@ -2,27 +2,27 @@ package import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// What an operator changes of events before a provider's rules: which are taken, renamed, and with which fields.
+/// An operator's changes to events before a provider's rules: selection, new names and fields.
 ///
 ///     event ── take, leave ──▶ fields: drop, rename, constant ──▶ rename ──▶ provider's rules
 ///                 └ skip (mapping)
 ///
-/// Names are those that the event has after its override. A value that is compiled once and shared; applied to an
-/// event it allocates nothing. An event that no rule of fields is about costs a look at its name.
+/// Names are those of the event after its override. The mapping is compiled once and shared; applying it to an event
+/// allocates nothing. An event to which no field rule applies costs one look-up of its name.
 package struct OperatorMapping: Sendable {
-    /// Lists of what events have in common; an empty list says nothing.
+    /// Criteria that select events; an empty list is ignored.
     package struct Selection: Hashable, Sendable {
         package var kinds: [EventKind] = []
-        /// Whole names, or beginnings that end in `*`.
+        /// Whole names, or prefixes that end in `*`.
         package var names: [String] = []
-        /// Identifiers of apps, whole or beginnings that end in `*`.
+        /// Identifiers of apps, whole or prefixes that end in `*`.
         package var apps: [String] = []
         package var environments: [DeploymentEnvironment] = []
 
         package init() {}
     }
 
-    /// Something that has one name and gets another.
+    /// A change of one name to another.
     package struct Rename: Hashable, Sendable {
         package var from: String
         package var to: String
@@ -33,7 +33,7 @@ package struct OperatorMapping: Sendable {
         }
     }
 
-    /// A field that every event gets, in the place of its own of that name.
+    /// A field that every event gets, which replaces the event's own field of that name.
     package struct Constant: Hashable, Sendable {
         package var name: String
         /// The value as compact JSON.
@@ -45,12 +45,12 @@ package struct OperatorMapping: Sendable {
         }
     }
 
-    /// What becomes of the fields of some events.
+    /// The changes to the fields of some events.
     package struct FieldRule: Hashable, Sendable {
-        /// Names of the events, whole or beginnings that end in `*`; empty for all.
+        /// Names of the events, whole or prefixes that end in `*`; empty for all.
         package var names: [String] = []
         package var renames: [Rename] = []
-        /// Names of fields, whole or beginnings that end in `*`.
+        /// Names of fields, whole or prefixes that end in `*`.
         package var drops: [String] = []
         package var constants: [Constant] = []
 
@@ -59,14 +59,14 @@ package struct OperatorMapping: Sendable {
 
     /// The mapping as the operator wrote it.
     package struct Rules: Hashable, Sendable {
-        /// At least 1; another content has another version.
+        /// At least 1; a changed mapping has a new version.
         package var version: Int
-        /// An event is taken when every list has it.
+        /// An event is taken if every list matches it.
         package var take = Selection()
-        /// An event is left out when any list has it.
+        /// An event is left out if any list matches it.
         package var leave = Selection()
         package var renames: [Rename] = []
-        /// Up to ``fieldRuleCountMax``; the first that says something of a field decides.
+        /// Up to ``fieldRuleCountMax`` rules; for each field, the first rule that matches it decides.
         package var fields: [FieldRule] = []
 
         package init(version: Int) {
@@ -74,22 +74,22 @@ package struct OperatorMapping: Sendable {
         }
     }
 
-    /// Which rules are about an event is kept in 64 bits.
+    /// The set of rules that apply to an event has 64 bits.
     package static let fieldRuleCountMax = 64
 
     package let rules: Rules
-    /// Where it was read from, for messages.
+    /// The file it was read from, for messages.
     package let path: String
-    /// A checksum of all that the mapping says but its version, the same for ever.
+    /// A checksum of the whole mapping except its version; it never changes between releases.
     package let fingerprint: String
     let compiled: CompiledMapping
 
     package var version: Int { self.rules.version }
 
-    /// - Parameter columns: the text of what else has this version, such as the columns of a custom provider.
+    /// - Parameter columns: the text of anything else that this version covers, such as a custom provider's columns.
     package init(_ rules: Rules, path: String = "", columns: String = "") {
         precondition(rules.version >= 1, "version \(rules.version) must be at least 1")
-        precondition(rules.fields.count <= Self.fieldRuleCountMax, "\(rules.fields.count) rules of fields are too many")
+        precondition(rules.fields.count <= Self.fieldRuleCountMax, "\(rules.fields.count) field rules are too many")
         self.rules = rules
         self.path = path
         self.fingerprint = Hexadecimal.text(
@@ -97,7 +97,8 @@ package struct OperatorMapping: Sendable {
         self.compiled = CompiledMapping(rules)
     }
 
-    /// One text for one meaning; what a later version can say besides must not change the text of what is said today.
+    /// A text that depends only on the rules' meaning; additions in later versions must not change it for today's
+    /// rules.
     private static func canonicalText(_ rules: Rules) -> String {
         var lines: [String] = []
         func add(_ head: String, _ words: [String]) {
@@ -136,10 +137,10 @@ private enum PercentName {
     }
 }
 
-/// A name that an operator gives, as it is compared and as it is written.
+/// A name from an operator, in the form for comparing and the form for writing.
 struct GivenName: Sendable {
     let bytes: [UInt8]
-    /// Between the quotes of a JSON string.
+    /// The body of a JSON string, without quotes.
     let body: [UInt8]
     let isEscaped: Bool
 
@@ -152,7 +153,7 @@ struct GivenName: Sendable {
     }
 }
 
-/// An ``OperatorMapping`` with its names in tables.
+/// An ``OperatorMapping`` with its names compiled to tables.
 final class CompiledMapping: Sendable {
     struct Selection: Sendable {
         let kinds: KindSet?

@@ -1,30 +1,30 @@
 internal import WaybillJSON
 package import WaybillSystem
 
-/// One of ``ParsedLines``, good for as long as they are.
+/// One of ``ParsedLines``, valid for as long as they are.
 package struct ParsedLine {
     /// Without its line feed.
     package let bytes: UnsafeRawBufferPointer
     /// Where it begins in the batch.
     package let offset: Int
     package let reading: EventReading
-    /// Of an event.
+    /// The parsed event.
     let parsed: ParsedEvent
 }
 
-/// Lines of one batch, each judged and parsed once for every export that takes them from here.
+/// Lines of one batch, each read and parsed once for all exports that share them.
 ///
-/// Bounded: when its room is full it takes no more, and the lines behind ``end`` are each export's own work. What it
-/// holds points into the batch's bytes.
+/// Its capacity is bounded: once it is full, each export parses the lines after ``end`` itself. Its contents point into
+/// the batch's bytes.
 package struct ParsedLines: ~Copyable {
     private struct Line {
         let range: Range<Int>
         let reading: EventReading
-        /// Its entries are those from the line before's end up to here.
+        /// Where its entries end; they begin at the previous line's end.
         let entryEnd: Int
     }
 
-    /// A line whose share of a batch is usual has some 70 entries.
+    /// A typical line has about 70 entries.
     private static var lineCountMax: Int { 8192 }
     private static var entryCountMax: Int { 65_536 }
 
@@ -32,12 +32,12 @@ package struct ParsedLines: ~Copyable {
     private var lines: [Line] = []
     private var entries: [JSONEntry] = []
     private var slots: [UInt32] = []
-    /// Where the first line begins that is not here.
+    /// Where the first line that is not included begins.
     package private(set) var end = 0
 
     package init() {}
 
-    /// Goes on with the line that begins at `start`.
+    /// Removes all lines and continues with the line that begins at `start`.
     package mutating func removeAll(from start: Int = 0) {
         self.lines.removeAll(keepingCapacity: true)
         self.entries.removeAll(keepingCapacity: self.entries.capacity <= 2 * Self.entryCountMax)
@@ -48,7 +48,7 @@ package struct ParsedLines: ~Copyable {
     /// Adds the line that begins at ``end`` in `raw`.
     ///
     /// - Parameter range: without its line feed.
-    /// - Returns: `false` when there is no room for it; there is for one, however long.
+    /// - Returns: `false` if there is no room for it; one line always fits, however long.
     package mutating func add(
         _ range: Range<Int>, of raw: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime
     ) -> Bool {

@@ -1,4 +1,4 @@
-/// Ids that usually come from a mistake, so that a provider would make one person of many.
+/// Ids that usually come from a mistake and would make a provider merge many people into one.
 enum PlaceholderID {
     /// Repository mixpanel/docs, import-events, "distinct_id".
     private static let all: [StaticString] = [
@@ -7,7 +7,7 @@ enum PlaceholderID {
     ]
 
     static func matches(_ text: TextSlice) -> Bool {
-        // The longest but the first has nine bytes; UUIDs are told apart by their first one.
+        // The longest, apart from the first, has nine bytes; the first byte excludes most UUIDs.
         if !text.isEscaped, text.body.count > 9, text.body[0] != UInt8(ascii: "0") { return false }
         return Self.all.contains { text.equals($0) }
     }

@@ -2,9 +2,9 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// What an operator may choose for PostHog.
+/// An operator's options for PostHog.
 package struct PostHogOptions: Hashable, Sendable {
-    /// Events without a user make no person.
+    /// Whether events without a user create no person profile.
     package var isPersonless = false
 
     package init() {}
@@ -14,7 +14,7 @@ package struct PostHogOptions: Hashable, Sendable {
 ///
 ///     {"api_key":…,"historical_migration":…,"batch":[line,line,…]}
 ///
-/// No line holds `sent_at`: the server would move every event by what lies between it and the time of receipt.
+/// No line has `sent_at`: the server would shift every event by the difference between it and the time of receipt.
 /// Repository PostHog/posthog.com (docs/api/capture), read 2026-11-20.
 struct PostHog: Provider {
     private let options: PostHogOptions
@@ -39,7 +39,7 @@ struct PostHog: Provider {
 
     func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         guard let uuid = event.uuid else {
-            return .refused(RefusalCause(.posthogNoUUID, "id is missing or no UUID", field: "id"))
+            return .refused(RefusalCause(.posthogNoUUID, "id is missing or not a UUID", field: "id"))
         }
         let anon = event.text(.anon)
         var user = event.text(.user)
@@ -54,7 +54,7 @@ struct PostHog: Provider {
             return .refused(RefusalCause(.posthogBadID, "neither user nor anon is known", field: "anon"))
         }
         guard subject.fits(Limits.PostHog.distinctIDCharacterCountMax, in: &draft) else {
-            // The server would cut it, and it could be another person's.
+            // The server would cut it, and it could then match another person's id.
             return .refused(
                 RefusalCause(
                     .posthogBadID, "the id is too long", field: user == nil ? "anon" : "user",
@@ -69,7 +69,7 @@ struct PostHog: Provider {
         draft.json.key("event")
         switch event.kind {
         case .screen: draft.json.string("$screen")
-        // To identify a device as itself would bar it from ever being joined to a user.
+        // A device that is identified as itself could never be merged with a user.
         case .user: draft.json.string(isKnown ? "$identify" : "$set")
         case .action, .event, .meta:
             draft.eventName(event.name, limit: .max, unit: .utf16, isReserved: Self.isReserved)
@@ -94,7 +94,7 @@ struct PostHog: Provider {
         return .written
     }
 
-    /// Names that PostHog's own events and properties have.
+    /// Names that PostHog uses for its own events and properties.
     private static func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
         name.first == UInt8(ascii: "$")
     }
@@ -104,7 +104,7 @@ struct PostHog: Provider {
         draft.value(value, of: event)
     }
 
-    /// Writes what a `user` event sets, and the names of what it removes.
+    /// Writes the properties that a `user` event sets, and the names of those it removes.
     private func writePersonProperties(of event: borrowing MappedEvent, into draft: inout Draft) {
         let traits = event.object(.traits)
         var members = event.members(of: traits)
@@ -133,7 +133,7 @@ struct PostHog: Provider {
         draft.json.endArray()
     }
 
-    /// Writes properties whose names no field can have, for all such names are reserved.
+    /// Writes properties with reserved names, which no field can have.
     private func writeContext(of event: borrowing MappedEvent, isPersonless: Bool, into draft: inout Draft) {
         if let session = event.text(.session) {
             let age = event.sessionStart.map { event.facts.time.milliseconds - Int64(clamping: $0) }

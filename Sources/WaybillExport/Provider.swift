@@ -2,20 +2,20 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// What the files of a provider look like.
+/// The format of a provider's files.
 package struct ProviderDescription: Hashable, Sendable {
     package let id: Destination
     /// Without the dot.
     package let fileExtension: String
     /// The first bytes of every part.
     package let header: [UInt8]
-    /// What stands between two records, besides what ends each.
+    /// The bytes between two records, in addition to each record's terminator.
     package let separator: [UInt8]
     /// The last bytes of every closed part.
     package let footer: [UInt8]
-    /// A part is closed at so many records.
+    /// The number of records at which a part is closed.
     package let recordsPerPartMax: Int
-    /// A part is closed before it would have more bytes, its header and footer included.
+    /// A part is closed before it exceeds this size, including its header and footer.
     package let partByteCountMax: Int
 
     init(
@@ -32,10 +32,10 @@ package struct ProviderDescription: Hashable, Sendable {
     }
 }
 
-/// What a provider may know about a line besides its bytes.
+/// The facts about a line, besides its bytes, that a provider may use.
 struct MappingContext {
     let receivedAt: WallTime
-    /// Rules that compare the event's time with `receivedAt` hold; off for replays.
+    /// Whether rules that compare the event's time with `receivedAt` apply; off for replays.
     let isAgeJudged: Bool
     /// The report zone's offset from UTC at the event's time.
     let offsetSeconds: Int
@@ -45,7 +45,7 @@ struct MappingContext {
     }
 }
 
-/// Why an event was refused, for people: `field` exceeded `limit`, or `detail` says what else is wrong.
+/// Why an event was refused, for people: `field` exceeded `limit`, or `detail` describes another problem.
 struct RefusalCause {
     let reason: RefusalReason
     let detail: StaticString
@@ -60,29 +60,29 @@ struct RefusalCause {
     }
 }
 
-/// What a provider's rules made of one event.
+/// The result of a provider's rules for one event.
 enum MappingOutcome {
-    /// The draft holds its record.
+    /// The draft has its record.
     case written
     case refused(RefusalCause)
-    /// The draft holds its record, which the provider takes from this time on.
+    /// The draft has its record, which the provider accepts from this time on.
     case held(notBefore: WallTime)
     case skipped(NotExported)
 }
 
 /// The rules of one destination: names, types, limits and text.
 ///
-/// A value without state: what changes from event to event is in the ``Draft``. The steps common to all (subscription,
-/// consent, override) were done before.
+/// A stateless value: everything that changes from event to event is in the ``Draft``. The steps common to all
+/// providers (subscription, consent, override) are already done.
 protocol Provider: Sendable {
     var description: ProviderDescription { get }
-    /// How many events may share one record; above 1 the draft's head, events and tail make it.
+    /// How many events may share one record; if more than 1, it consists of the draft's head, events and tail.
     var eventsPerRecordMax: Int { get }
-    /// The size of a record that events share.
+    /// The maximum size of a record that events share.
     var recordByteCountMax: Int { get }
-    /// What stands between events and at the end of a record.
+    /// The bytes between events and at the end of a record.
     var terminator: StaticString { get }
-    /// Whether events of that kind are for this provider.
+    /// Whether this provider accepts events of that kind.
     func takes(_ kind: EventKind) -> Bool
     func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome
 }

@@ -2,7 +2,7 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// A record that several events share, until it is full or the next event does not belong to it.
+/// A record that several events share, until it is full or the next event does not belong in it.
 struct RecordGroup: ~Copyable {
     private(set) var output = ByteBuilder(capacity: 1 << 17)
     private var tail = ByteBuilder()
@@ -20,7 +20,7 @@ struct RecordGroup: ~Copyable {
 
     init() {}
 
-    /// Whether an event can be added without breaking a limit or mixing what must stay apart.
+    /// Whether an event can be added without exceeding a limit or mixing events that must stay separate.
     func accepts(
         _ draft: borrowing Draft, _ fate: EventFate, eventCountMax: Int, byteCountMax: Int
     ) -> Bool {
@@ -29,11 +29,11 @@ struct RecordGroup: ~Copyable {
         }
         let head = UnsafeRawBufferPointer(rebasing: self.output.bytes[..<self.headByteCount])
         guard JSONText.equals(head, draft.head.output.bytes) else { return false }
-        // A comma before the event, a line feed behind the tail.
+        // For a comma before the event and a line feed after the tail.
         return self.output.count + 1 + draft.json.output.count + self.tail.count + 1 <= byteCountMax
     }
 
-    /// Begins with the draft's head and tail.
+    /// Starts a record with the draft's head and tail.
     mutating func open(_ draft: borrowing Draft, _ fate: EventFate) {
         self.removeAll()
         self.output.append(draft.head.output.bytes)
@@ -62,7 +62,7 @@ struct RecordGroup: ~Copyable {
         self.late24HoursCount += fate.isLate24Hours ? 1 : 0
     }
 
-    /// Appends what closes the record.
+    /// Appends the tail and the terminator.
     mutating func close(_ terminator: StaticString) {
         self.output.append(self.tail.bytes)
         self.output.append(terminator)
@@ -79,7 +79,7 @@ struct RecordGroup: ~Copyable {
     }
 }
 
-/// Where an event belongs, whatever becomes of it.
+/// Where an event belongs, whatever its outcome.
 struct EventFate {
     let id: UnsafeRawBufferPointer
     let env: DeploymentEnvironment

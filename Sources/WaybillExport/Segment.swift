@@ -6,7 +6,7 @@ internal import WaybillSystem
 ///
 ///     {"batch":[line,line,…],"writeKey":…}
 ///
-/// No line holds `sentAt`: Segment moves every event by what lies between it and the time of receipt. Repository
+/// No line has `sentAt`: Segment shifts every event by the difference between it and the time of receipt. Repository
 /// segmentio/segment-docs (http-api, spec/common), read 2026-11-20.
 struct Segment: Provider {
     var description: ProviderDescription {
@@ -25,7 +25,7 @@ struct Segment: Provider {
 
     func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         guard let id = event.identifier, id.count <= Limits.Segment.messageIDCharacterCountMax else {
-            return .refused(RefusalCause(.segmentNoMessageID, "id is missing or cannot stand as one", field: "id"))
+            return .refused(RefusalCause(.segmentNoMessageID, "id is missing or invalid", field: "id"))
         }
         guard event.text(.user) != nil || event.text(.anon) != nil else {
             return .refused(RefusalCause(.segmentNoUser, "neither user nor anon is known", field: "anon"))
@@ -77,12 +77,12 @@ struct Segment: Provider {
             room -= 1
             draft.value(value, of: event)
         }
-        // Two braces, a comma, the line feed.
+        // For two braces, a comma and the line feed.
         draft.dropFields(toFit: Limits.Segment.callByteCountMax - draft.tail.output.count - 4)
         draft.json.endObject()
     }
 
-    /// Writes what stands behind the fields.
+    /// Writes the members after the fields.
     private func writeEnd(of event: borrowing MappedEvent, id: UnsafeRawBufferPointer, into draft: inout Draft) {
         draft.json.member("messageId", plain: id)
         draft.member("anonymousId", event.text(.anon))

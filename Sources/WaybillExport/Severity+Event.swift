@@ -2,7 +2,7 @@ internal import WaybillEvent
 internal import WaybillJSON
 
 extension Severity {
-    /// Notice for Waybill's own events; for a log line what its field `level` says; informational for all others.
+    /// Notice for Waybill's own events, the field `level` for a log line, informational for all others.
     init(of event: borrowing MappedEvent) {
         if event.kind == .meta {
             self = .notice

@@ -2,14 +2,14 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// What an operator may choose for Snowplow.
+/// An operator's options for Snowplow.
 package struct SnowplowOptions: Hashable, Sendable {
-    /// Who the schemas belong to; `nil`: the app's identifier.
+    /// The schemas' owner; `nil`: the app's identifier.
     package var vendor: String?
 
     package init() {}
 
-    /// Whether a schema can belong to somebody of that name.
+    /// Whether a schema's owner can have that name.
     package static func isVendor(_ name: String) -> Bool {
         1...Limits.Snowplow.vendorCharacterCountMax ~= name.utf8.count
             && name.utf8.allSatisfy {
@@ -23,7 +23,7 @@ package struct SnowplowOptions: Hashable, Sendable {
 ///
 ///     {"schema":"iglu:com.snowplowanalytics.snowplow/payload_data/jsonschema/1-0-4","data":[line,line,…]}
 ///
-/// Nothing is dropped to make an event fit: its schema would no longer hold. Repository snowplow/documentation
+/// Nothing is dropped to make an event fit, because its schema would no longer match. Repository snowplow/documentation
 /// (http-requests, canonical-event, timestamps), read 2026-11-20.
 struct Snowplow: Provider {
     private static let envelope: StaticString = "iglu:com.snowplowanalytics.snowplow/unstruct_event/jsonschema/1-0-0"
@@ -54,11 +54,11 @@ struct Snowplow: Provider {
 
     func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         guard let id = event.uuid else {
-            return .refused(RefusalCause(.snowplowNoEventID, "id is missing or no UUID", field: "id"))
+            return .refused(RefusalCause(.snowplowNoEventID, "id is missing or not a UUID", field: "id"))
         }
         let anon = event.text(.anon)
         let user = event.text(.user)
-        // Cut, they could be another person's.
+        // If cut, they could match another person's id.
         if let anon, !anon.fits(Limits.Snowplow.deviceIDCharacterCountMax, in: &draft) {
             return .refused(
                 RefusalCause(
@@ -132,7 +132,7 @@ struct Snowplow: Provider {
         draft.json.endObject()
     }
 
-    /// Writes what the schema of screen views has; it takes no fields.
+    /// Writes the members of the schema of screen views, which has no fields.
     private func writeScreen(of event: borrowing MappedEvent, id: UnsafeRawBufferPointer, into draft: inout Draft) {
         draft.json.beginObject()
         draft.json.member("id", plain: id)
@@ -145,7 +145,7 @@ struct Snowplow: Provider {
 
     /// Writes `iglu:<vendor>/<name>/jsonschema/<version>`.
     private func writeSchema(of event: borrowing MappedEvent, into draft: inout Draft) {
-        // Nothing in it needs an escape.
+        // It needs no escapes.
         draft.json.verbatim("\"iglu:")
         self.appendVendor(of: event, into: &draft)
         draft.json.output.append(UInt8(ascii: "/"))
@@ -177,7 +177,7 @@ struct Snowplow: Provider {
             guard output.count - start < Limits.Snowplow.vendorCharacterCountMax else { break }
             switch byte {
             case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "_"): output.append(byte)
-            // It becomes the name of a folder: no dot in front.
+            // It becomes the name of a folder, so it must not begin with a dot.
             case UInt8(ascii: ".") where output.count > start: output.append(byte)
             default: output.append(UInt8(ascii: "_"))
             }
@@ -185,7 +185,7 @@ struct Snowplow: Provider {
         if output.count == start { output.append("unknown") }
     }
 
-    /// Appends the log version `M.m` as the SchemaVer `M-0-m`; what is none is `1-0-0`.
+    /// Appends the log version `M.m` as the SchemaVer `M-0-m`, or `1-0-0` if it is not valid.
     private func appendVersion(of event: borrowing MappedEvent, into draft: inout Draft) {
         guard let log = event.text(.log) else { return draft.json.output.append("1-0-0") }
         let parts = log.body.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)

@@ -1,14 +1,14 @@
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// Draft JSON Schemas of the events in parts of Snowplow records, one for each event and log version.
+/// Draft JSON Schemas of the events in parts of Snowplow records, one per event and log version.
 ///
 ///     com.example.shop/product_tapped/jsonschema/1-0-0
 ///
 /// An event whose schema is not in the registry fails validation there, so an operator takes these, tightens them and
-/// puts them in. A draft says which members were seen with which types. Adding the same part twice changes nothing.
+/// adds them. A draft lists the members that were seen and their types. Adding the same part twice changes nothing.
 package struct SnowplowSchemas {
-    /// The types of JSON Schema, in the order in which a draft lists them.
+    /// The types of JSON Schema, in their order in a draft.
     private static let typeNames: [StaticString] = [
         "null", "boolean", "integer", "number", "string", "array", "object",
     ]
@@ -18,12 +18,12 @@ package struct SnowplowSchemas {
 
     package init() {}
 
-    /// Where the drafts belong, below a folder of schemas.
+    /// The drafts' paths, relative to a folder of schemas.
     package var paths: [String] {
         self.drafts.keys.sorted()
     }
 
-    /// Adds what is in the records of a part.
+    /// Adds the records of a part.
     package mutating func add(part: [UInt8]) {
         part.withUnsafeBytes { part in
             var tape = JSONTape()
@@ -61,7 +61,7 @@ package struct SnowplowSchemas {
         self.drafts[path, default: [:]][name, default: 0] |= types
     }
 
-    /// Adds what an older draft says.
+    /// Adds an older draft.
     package mutating func add(draft: [UInt8], at path: String) {
         draft.withUnsafeBytes { bytes in
             var tape = JSONTape()
@@ -100,7 +100,7 @@ package struct SnowplowSchemas {
     /// The draft at one of the ``paths``: self-describing JSON Schema, one line.
     package func draft(at path: String) -> [UInt8] {
         let parts = path.split(separator: "/").map(String.init)
-        precondition(parts.count == 4, "\(path) names no schema")
+        precondition(parts.count == 4, "\(path) does not name a schema")
         return JSONWriter.object { json in
             json.member(
                 "$schema", "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0#")

@@ -2,33 +2,33 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// What an operator may choose for system logs.
+/// An operator's options for system logs.
 package struct SyslogOptions: Hashable, Sendable {
     /// RFC 5424, section 6.2.1: 0 to 23; 16 is local use 0.
     package var facility = 16
-    /// A constant; a phone's own name would make each phone a host.
+    /// The same for all events; with a phone's own name, each phone would be a host.
     package var hostName = "waybill"
-    /// The name of the structured data; 32473 is the number that IANA keeps for examples.
+    /// The name of the structured data; 32473 is the number that IANA reserves for examples.
     package var elementName = "wb@32473"
-    /// The bytes of a message; 0 for as many as it takes.
+    /// The maximum size of a message; 0 for no limit.
     package var messageByteCountMax = Limits.Syslog.messageByteCountMax
-    /// Messages name the user.
+    /// Whether messages name the user.
     package var includesUser = false
 
     package init() {}
 
-    /// Whether RFC 5424 takes a name for a host.
+    /// Whether RFC 5424 allows the name for a host.
     package static func isHostName(_ name: String) -> Bool {
         1...Limits.Syslog.hostNameByteCountMax ~= name.utf8.count && name.utf8.allSatisfy { 0x21...0x7E ~= $0 }
     }
 }
 
-/// Messages of RFC 5424, one a line.
+/// Writes messages of RFC 5424, one per line.
 ///
 ///     <134>1 2025-03-01T09:14:19.003Z waybill com.example.shop - Product_Tapped [wb@32473 id="…" … d.key="value"] Product Tapped
 ///     |<-------------- header -------------->|<-- APP-NAME -->|P|<-- MSGID -->|<----- structured data ------>|<--- MSG --->|
 ///
-/// What is too long loses parameters from the end, and says how many in `more`.
+/// A message that is too long loses parameters from the end; `more` has their number.
 struct Syslog: Provider {
     /// Room for ` more="123456"`.
     private static let moreByteCount = 16
@@ -100,12 +100,12 @@ struct Syslog: Provider {
         draft.json.output.append(UInt8(ascii: " "))
     }
 
-    /// `!` to `~`.
+    /// Whether the byte is `!` to `~`.
     private static func isGraphic(_ byte: UInt8) -> Bool {
         0x21...0x7E ~= byte
     }
 
-    /// What the name of an element or a parameter may hold.
+    /// Whether the name of an element or a parameter may contain the byte.
     private static func isNameByte(_ byte: UInt8) -> Bool {
         0x21...0x7E ~= byte && byte != UInt8(ascii: "=") && byte != UInt8(ascii: "]") && byte != UInt8(ascii: "\"")
     }
@@ -114,7 +114,7 @@ struct Syslog: Provider {
 
     private func writeContext(of event: borrowing MappedEvent, into draft: inout Draft) {
         self.write("id", event.text(.id), into: &draft)
-        // A proper id stays whatever else must go.
+        // A valid id is kept even if everything else is dropped.
         if event.identifier != nil { draft.pieceOffsets.removeAll(keepingCapacity: true) }
         self.write("writer", event.text(.writer), into: &draft)
         if let seq = event.number(.seq) { self.write("seq", TextSlice(body: seq, isEscaped: false), into: &draft) }
@@ -140,7 +140,7 @@ struct Syslog: Provider {
 
     private func writeFields(of event: borrowing MappedEvent, into draft: inout Draft) {
         if event.kind == .user {
-            // What is known about people does not belong into a log.
+            // Personal data does not belong in a log.
             var traits = event.members(of: event.object(.traits))
             while traits.next(in: event) != nil { draft.fixes.count(.dropField) }
         }
@@ -176,7 +176,7 @@ struct Syslog: Provider {
 
     // MARK: Message
 
-    /// Writes the end of the structured data and the message, and makes the line as short as it must be.
+    /// Writes the end of the structured data and the message, and shortens the line as needed.
     private func writeMessage(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.unescape(event.name)
         var hasNonASCII = false
@@ -218,7 +218,7 @@ struct Syslog: Provider {
 }
 
 extension Draft {
-    /// Puts a value as text into ``text``: compact JSON for what nests.
+    /// Puts a value as text into ``text``; lists and objects become compact JSON.
     mutating func plainText(_ index: Int, of event: borrowing MappedEvent) {
         switch event.tape[index].kind {
         case .string:
@@ -231,7 +231,8 @@ extension Draft {
         }
     }
 
-    /// Appends as much of ``text``, which is ASCII or a header's, as fits, with `_` for each character that may not be.
+    /// Appends as much of ``text``, which is ASCII or a header's, as fits, with `_` for each character that is not
+    /// allowed.
     fileprivate mutating func appendPrintable(limit: Int, isNameByte: (UInt8) -> Bool) {
         var count = 0
         var isRenamed = false
@@ -248,7 +249,7 @@ extension Draft {
         if isRenamed { self.fixes.count(.rename) }
     }
 
-    /// Appends `="…"` with ``text``: `"`, `\` and `]` escaped, a space for each control character.
+    /// Appends `="…"` with ``text``: escapes `"`, `\` and `]`, and replaces each control character by a space.
     fileprivate mutating func appendParameterValue() {
         self.json.output.append("=\"")
         let text = self.text.bytes

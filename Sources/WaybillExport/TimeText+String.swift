@@ -1,7 +1,7 @@
 package import WaybillSystem
 
 extension TimeText {
-    /// Reads a time that a person wrote, in RFC 3339.
+    /// Parses a time in RFC 3339 that a person wrote.
     package static func parse(text: String) -> WallTime? {
         var text = text
         return text.withUTF8 { Self.parse(UnsafeRawBufferPointer($0)) }.map(WallTime.init(milliseconds:))

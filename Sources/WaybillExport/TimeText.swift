@@ -1,13 +1,13 @@
 package import WaybillJSON
 package import WaybillSystem
 
-/// Times as foreign and own lines write them, in milliseconds since 1970.
+/// Parses and writes times of foreign and own lines, in milliseconds since 1970.
 package enum TimeText {
-    /// RFC 3339 with any fraction and offset; also a space for the `T`, and `+0900`.
+    /// Parses RFC 3339 with any fraction and offset; also accepts a space instead of `T`, and `+0900`.
     ///
     ///     2025-03-01T09:14:15.926Z     2025-03-01 18:14:15+09:00     2025-03-01t09:14:15.926123456-0330
     ///
-    /// What is finer than a millisecond is cut off. Second 60 is a leap second: the first instant of the next minute.
+    /// Digits beyond milliseconds are truncated. Second 60 is a leap second: the first instant of the next minute.
     static func parse(_ text: UnsafeRawBufferPointer) -> Int64? {
         guard text.count >= 20 else { return nil }
         var bad = false
@@ -49,7 +49,7 @@ package enum TimeText {
         return (minutes * 60 + Int64(second)) * 1000 + milliseconds
     }
 
-    /// What `Z`, `+09:00` or `+0900` at the end of a time stand for.
+    /// The offset given by `Z`, `+09:00` or `+0900` at the end of a time.
     @inline(__always)
     private static func offsetMinutes(_ text: UnsafeRawBufferPointer, _ at: Int) -> Int? {
         guard at < text.count else { return nil }
@@ -73,9 +73,9 @@ package enum TimeText {
         return isNegative ? -minutes : minutes
     }
 
-    /// A count since 1970, whole or decimal, in seconds, milliseconds, microseconds or nanoseconds.
+    /// Parses a count since 1970, whole or decimal, in seconds, milliseconds, microseconds or nanoseconds.
     ///
-    /// The number of digits before the point tells the unit: up to 11 are seconds (until the year 5138), up to 14
+    /// The number of digits before the point decides the unit: up to 11 are seconds (until the year 5138), up to 14
     /// milliseconds, up to 17 microseconds, more are nanoseconds.
     static func parse(number text: UnsafeRawBufferPointer) -> Int64? {
         guard let number = DecimalNumber(text) else { return nil }
@@ -145,7 +145,7 @@ extension Int64 {
     }
 }
 
-/// A decimal number in text as `mantissa` × 10^`exponent`; digits beyond 19 are cut off.
+/// A decimal number in text as `mantissa` × 10^`exponent`; digits beyond 19 are truncated.
 private struct DecimalNumber {
     var isNegative = false
     var mantissa: UInt64 = 0
@@ -162,7 +162,7 @@ private struct DecimalNumber {
         return count
     }
 
-    /// `-? digits (. digits)? ([eE] [+-]? digits)?` and nothing else.
+    /// Parses exactly `-? digits (. digits)? ([eE] [+-]? digits)?`.
     init?(_ text: UnsafeRawBufferPointer) {
         var at = 0
         if at < text.count, text[at] == UInt8(ascii: "-") {
@@ -181,7 +181,7 @@ private struct DecimalNumber {
             var power = 0
             let start = at
             while at < text.count, text[at] &- 0x30 < 10 {
-                // Far beyond any time; more would overflow.
+                // Far beyond any time; a larger value could overflow.
                 power = min(power * 10 + Int(text[at] &- 0x30), 10_000)
                 at += 1
             }

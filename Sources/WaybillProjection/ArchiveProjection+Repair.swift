@@ -4,24 +4,24 @@ internal import WaybillJournal
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// Mends what somebody else did to the archive's files, from what the journal still holds.
+/// Repairs externally damaged archive files from the batches that the journal still has.
 ///
-/// A file shorter than its checkpoint, or gone: what is left of it stays, the runs behind that are taken from the
-/// journal as far as it reaches back, and the damaged pair is set aside.
+/// A file that is missing or shorter than its checkpoint: the remaining runs are kept, the runs after them are taken
+/// from the journal as far back as it reaches, and the damaged pair is set aside.
 ///
 ///     1. part-00001.ndjson.repair, .sources.repair are written and synced
 ///     2. one commit: the new lengths, and that the pair is to be exchanged
 ///     3. the old pair moves to set-aside/, the new one takes its names
 ///     4. one commit: the exchange is done
 ///
-/// A checkpoint that is lost, or older than the journal reaches back: it is made again from the `.sources`, which say
-/// which batches each file holds. Nothing that a run explains is cut off and nothing is projected twice.
+/// A checkpoint that is lost, or older than the journal's first batch: it is rebuilt from the `.sources`, which list
+/// the batches in each file. No bytes that a run covers are cut off, and nothing is projected twice.
 extension ArchiveProjection {
     private static var repairPrefix: String { "repair:" }
     private static var repairSuffix: String { ".repair" }
     static var suffixes: [String] { [".ndjson", ".sources"] }
 
-    /// A batch as a `.sources` file names it.
+    /// A batch as identified in a `.sources` file.
     private struct RunKey: Hashable {
         let id: StreamID
         let offset: StreamOffset
@@ -39,9 +39,9 @@ extension ArchiveProjection {
 
     // MARK: A lost checkpoint
 
-    /// Makes the checkpoint again from the files, when it is lost or the journal no longer reaches back to it.
+    /// Rebuilds the checkpoint from the files if it is lost or the journal no longer reaches back to it.
     ///
-    /// - Returns: what was done, for logs.
+    /// - Returns: a description of the repair, for logs.
     mutating func rebuildCheckpoint() throws(FileSystemError) -> String? {
         let coverage = JournalCoverage(directory: self.journal, files: self.files)
         let first = try coverage.first()
@@ -49,12 +49,12 @@ extension ArchiveProjection {
         if self.state.entries["position"] != nil {
             guard let first, first > old else { return nil }
         } else if try coverage.isWhole(from: old) {
-            // Never committed, or lost while the journal has everything: all is made again from there.
+            // Never committed, or lost while the journal has everything: projecting it again restores all.
             return nil
         }
         var stems: Set<String> = []
         for root in Self.roots { try self.collectStems(root, into: &stems) }
-        // A manifest answers for those that are sealed.
+        // Sealed files are recorded in a manifest.
         for stem in stems.sorted() where try self.isSealed(stem) { stems.remove(stem) }
         guard !stems.isEmpty || first ?? old > old else { return nil }
         let found = try self.runsOnDisk(stems.sorted())
@@ -71,17 +71,17 @@ extension ArchiveProjection {
             changes[FileSet<Files>.keyPrefix + stem + ".ndjson"] = String(lines)
             changes[FileSet<Files>.keyPrefix + stem + ".sources"] = String(sources)
         }
-        // Nobody has synchronized them: whoever wrote them died before its checkpoint.
+        // The files may not be synced: the process that wrote them died before its checkpoint.
         try self.synchronize(stems.sorted().flatMap { stem in Self.suffixes.map { stem + $0 } })
         try self.state.commit(changes)
         let why =
             old == JournalPosition(0)
             ? "the archive's checkpoint was lost" : "the journal no longer reaches back to the checkpoint at \(old)"
-        return "\(why); it was made again at \(position.position) from the .sources of \(stems.count) files"
+        return "\(why); it was rebuilt at \(position.position) from the .sources of \(stems.count) files"
             + found.aside.map { ", set aside \($0)" }.joined()
     }
 
-    /// Makes files durable, with every folder on the way to them, each folder once.
+    /// Syncs files and all their parent folders, each folder once.
     private func synchronize(_ paths: [String]) throws(FileSystemError) {
         var directories: Set<String> = []
         for path in paths {
@@ -109,7 +109,7 @@ extension ArchiveProjection {
         }
     }
 
-    /// Whether a pair of files was sealed: what is left of it is the `.sources`.
+    /// Whether a pair of files was sealed, which leaves only its `.sources`.
     private func isSealed(_ stem: String) throws(FileSystemError) -> Bool {
         guard try self.files.status(at: Path.join(self.root, stem + ".ndjson")) == nil else { return false }
         return try self.files.status(at: Path.join(self.root, stem + ".ndjson.gz")) != nil
@@ -117,7 +117,7 @@ extension ArchiveProjection {
 
     private typealias Holders = [RunKey: [(stem: String, range: Range<Int>)]]
 
-    /// What each pair of files holds by its runs; lines that no run explains behind the last one are set aside.
+    /// The contents of each pair of files by its runs; lines after the last run are set aside.
     private func runsOnDisk(
         _ stems: [String]
     ) throws(FileSystemError) -> (
@@ -147,7 +147,7 @@ extension ArchiveProjection {
         return (holders, ends, aside)
     }
 
-    /// The first batch of the journal that the files do not hold whole, and where they must be cut before it.
+    /// The first batch of the journal that is not completely in the files, and where to cut the files before it.
     private func firstUnarchived(
         _ holders: Holders, from first: JournalPosition, upTo end: JournalPosition
     ) throws(FileSystemError) -> (position: JournalPosition, cuts: [String: Int]) {
@@ -174,7 +174,7 @@ extension ArchiveProjection {
         return (position ?? max(first, end), cuts)
     }
 
-    /// Whether a batch's lines of a day are in its sealed files.
+    /// Whether a batch's lines for a day are in the day's sealed files.
     private func isSealed(
         _ route: ArchiveRouter.Route, _ batch: ProjectedBatch, _ sealedBefore: inout [String: JournalPosition]
     ) throws(FileSystemError) -> Bool {
@@ -185,7 +185,7 @@ extension ArchiveProjection {
         return batch.position < position
     }
 
-    /// Whether a file has a route's bytes in a range; what was never synced may be anything after a power cut.
+    /// Whether a file has a route's bytes in a range; unsynced bytes may be arbitrary after a power cut.
     private func holds(
         _ range: Range<Int>?, of stem: String?, _ route: ArchiveRouter.Route, of batch: ProjectedBatch
     ) throws(FileSystemError) -> Bool {
@@ -202,7 +202,7 @@ extension ArchiveProjection {
         return checksum
     }
 
-    /// Where the line ends in a `.sources` file that explains the bytes in front of `linesEnd`.
+    /// The end of the line in a `.sources` file that covers the bytes before `linesEnd`.
     private func sourcesEnd(
         of stem: String, linesEnd: Int, sourcesEnd: Int
     ) throws(FileSystemError) -> Int {
@@ -216,14 +216,14 @@ extension ArchiveProjection {
         return end
     }
 
-    /// The zone whose days the archive last wrote.
+    /// The time zone of the days that the archive last wrote.
     private var recordedZone: TimeZoneRules {
         let name = self.state.entries["zone"] ?? self.router.zone.name
         guard name != self.router.zone.name else { return self.router.zone }
         do throws(TimeZoneError) {
             return try TimeZoneRules(named: name, from: self.files)
         } catch {
-            // A zone that this machine does not know: its days cannot be told from the configured one's.
+            // This machine does not know the zone, so its days cannot be distinguished from the configured one's.
             return self.router.zone
         }
     }
@@ -233,31 +233,31 @@ extension ArchiveProjection {
     /// One damaged pair of files.
     private struct Damaged {
         let stem: String
-        /// What the checkpoint says.
+        /// The length in the checkpoint.
         let lines: Int
         let sources: Int
-        /// What is there, at most that.
+        /// The remaining length, at most ``lines``.
         let linesLeft: Int
         let runs: [SourceRun]
-        /// What the journal has of it, in order, with the bytes' checksum.
+        /// The file's batches in the journal, in order, with their bytes' checksums.
         var items: [Item] = []
-        /// Kept of the file.
+        /// The number of bytes kept from the file.
         var keptByteCount = 0
         var keptRuns: [SourceRun] = []
-        /// Taken from the journal.
+        /// The runs taken from the journal.
         var wanted: Set<RunKey> = []
-        /// Where the new files end, as they are written.
+        /// The length of the new file so far.
         var end = 0
         var numbers: [StreamDescription: Int] = [:]
         var rebuiltByteCount = 0
     }
 
-    /// Where the lines of damaged files belong, which their day alone does not tell.
+    /// Where the lines of damaged files belong, which is not decided by their day alone.
     private struct Places {
         struct Day {
-            /// The damaged files of the day, with the batches that their `.sources` name.
+            /// The damaged files of the day, with the batches in their `.sources`.
             var damaged: [(stem: String, keys: Set<RunKey>)] = []
-            /// What other open files of the day hold.
+            /// The batches in other open files of the day.
             var elsewhere: Set<RunKey> = []
             var standing = DayStanding()
             var seal: Seal?
@@ -266,14 +266,14 @@ extension ArchiveProjection {
         var days: [String: Day] = [:]
         var quarantined: Set<String> = []
 
-        /// The damaged file that a batch's lines belong in; `nil` for another one.
+        /// The damaged file in which a batch's lines belong; `nil` if they belong in another file.
         func stem(of route: ArchiveRouter.Route, _ batch: ProjectedBatch) -> String? {
             guard route.isDay else { return self.quarantined.contains(route.place) ? route.place : nil }
             guard let day = self.days[route.place], batch.position >= day.standing.sealedBefore else { return nil }
             let key = RunKey(batch)
             if let known = day.damaged.first(where: { $0.keys.contains(key) }) { return known.stem }
             if day.elsewhere.contains(key) { return nil }
-            // The .sources do not say, but the time at which the day began to be sealed does.
+            // The .sources do not have it, so the position at which the sealing began decides.
             var name = DayFolder.openPart(revision: day.standing.revision)
             if let seal = day.seal, batch.position.rawValue < seal.position { name = seal.stem }
             return day.damaged.first { Path.name(of: $0.stem) == name }?.stem
@@ -311,9 +311,9 @@ extension ArchiveProjection {
         let checksum: UInt32
     }
 
-    /// Mends files that are shorter than the checkpoint says.
+    /// Repairs files that are shorter than in the checkpoint.
     ///
-    /// - Returns: what became of each, for logs.
+    /// - Returns: the result for each file, for logs.
     mutating func repair(_ shortFiles: [String: Int]) throws(FileSystemError) -> [String] {
         var stems: Set<String> = []
         for path in shortFiles.keys {
@@ -347,8 +347,8 @@ extension ArchiveProjection {
             changes[FileSet<Files>.keyPrefix + stem + ".sources"] = String(sources?.byteCount ?? 0)
             changes[Self.repairPrefix + stem] = "1"
             notes.append(
-                "\(stem).ndjson: \(pair.lines - pair.linesLeft) bytes were missing, \(pair.rebuiltByteCount) made again "
-                    + "from the journal, \(max(0, pair.lines - pair.end)) are lost; what was left is in "
+                "\(stem).ndjson: \(pair.lines - pair.linesLeft) bytes were missing, \(pair.rebuiltByteCount) rebuilt "
+                    + "from the journal, \(max(0, pair.lines - pair.end)) are lost; the rest of it is in "
                     + SetAside<Files>.folder)
         }
         try self.state.commit(changes)
@@ -356,7 +356,7 @@ extension ArchiveProjection {
         return notes
     }
 
-    /// Does the exchanges that the checkpoint remembers.
+    /// Completes the exchanges recorded in the checkpoint.
     mutating func finishRepairs() throws(FileSystemError) {
         let aside = SetAside(root: self.root, files: self.files)
         var changes: [String: String?] = [:]
@@ -385,7 +385,7 @@ extension ArchiveProjection {
         return Damaged(stem: stem, lines: lines, sources: sources, linesLeft: min(left, lines), runs: runs)
     }
 
-    /// Reads the journal up to the checkpoint, and calls `body` for each file that a batch touches.
+    /// Reads the journal up to the checkpoint and calls `body` for each file that a batch writes to.
     private func visitJournal(
         _ body: (borrowing ArchiveRouter, ProjectedBatch, Int) -> Void
     ) throws(FileSystemError) {
@@ -400,7 +400,7 @@ extension ArchiveProjection {
         }
     }
 
-    /// Decides what of a damaged pair is kept and what is taken from the journal.
+    /// Decides which bytes of a damaged pair are kept and which are taken from the journal.
     private func plan(_ pair: Damaged, _ places: Places) throws(FileSystemError) -> Damaged {
         var pair = pair
         let keys = Set(pair.items.map(\.key))
@@ -409,7 +409,7 @@ extension ArchiveProjection {
             slots = try self.alignedRuns(of: pair, places) ?? slots
         }
         let path = Path.join(self.root, pair.stem + ".ndjson")
-        // The run in which the file ends now, or else what no run explains.
+        // The run in which the file now ends, or else the bytes that no run covers.
         let broken = slots.first { $0.range.upperBound > pair.linesLeft }
         if let broken, broken.range.lowerBound <= pair.linesLeft, keys.contains(RunKey(broken)) {
             pair.keptByteCount = broken.range.lowerBound
@@ -434,9 +434,9 @@ extension ArchiveProjection {
         return pair
     }
 
-    /// The runs of a file whose sources are damaged: the journal's batches are the last that went into it.
+    /// The runs of a file whose sources are damaged, if the journal's batches are the last in the file.
     ///
-    /// - Returns: `nil` when what is left of the file says otherwise.
+    /// - Returns: `nil` if the remaining bytes contradict that.
     private func alignedRuns(of pair: Damaged, _ places: Places) throws(FileSystemError) -> [SourceRun]? {
         var known: [RunKey: SourceRun] = [:]
         for run in pair.runs { known[RunKey(run)] = run }
@@ -456,7 +456,7 @@ extension ArchiveProjection {
         return runs
     }
 
-    /// What the journal has of a pair, as runs from `start` on.
+    /// The pair's batches in the journal, as runs from `start` on.
     private func describe(
         _ pair: Damaged, _ places: Places, from start: Int
     ) throws(FileSystemError) -> [SourceRun] {
@@ -475,7 +475,7 @@ extension ArchiveProjection {
         return runs
     }
 
-    /// Writes the new pairs beside the old ones.
+    /// Writes the new pairs next to the old ones.
     private func write(_ damaged: inout [String: Damaged], _ places: Places) throws(FileSystemError) {
         var set = FileSet(root: self.root, files: self.files)
         for stem in damaged.keys.sorted() {

@@ -3,24 +3,25 @@ internal import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
 
-/// Sealing the archive's days: each of these steps is durable before the next, and a start goes on behind the last.
+/// Seals the archive's days: each step is durable before the next, and a start continues after the last one done.
 ///
 ///     1. one commit: `seal:<folder>` = revision, position, time; lines of that day go to `late-0000N` from then on
 ///     2. part-00001.ndjson.gz.tmp, member by member → sync → part-00001.ndjson.gz
-///     3. manifest.json, replaced; from here on it answers for the file
+///     3. manifest.json is replaced; from here on it records the file
 ///     4. part-00001.ndjson is unlinked; _SUCCESS
 ///     5. one commit: `seal:` and the file's lengths are gone
 ///
-/// Whoever dies in 2 begins it anew and writes the same bytes. A checkpoint older than a manifest (it was lost, and the
-/// one before it is used) leads the journal past lines that are sealed already: the manifest's position tells them.
+/// After a crash in step 2, the step starts again and writes the same bytes. If a checkpoint is older than a manifest
+/// (it was lost, and the previous one is used), lines that are already sealed are read again from the journal: the
+/// manifest's position identifies them.
 extension ArchiveProjection {
     static var sealPrefix: String { "seal:" }
-    /// Days that one checkpoint begins to seal; the others follow with the next.
+    /// How many days one checkpoint starts to seal; the others follow with the next.
     private static var sealCountMax: Int { 1000 }
 
-    /// What a batch must know of a day.
+    /// The state of a day that decides where a batch's lines go.
     struct DayStanding {
-        /// How often it was sealed, one that is under way included.
+        /// How often it was sealed, including a seal in progress.
         var revision = 0
         /// Lines of batches before it are in files of the manifest.
         var sealedBefore = JournalPosition(0)
@@ -47,7 +48,7 @@ extension ArchiveProjection {
                 standing.revision = manifest.revision
                 standing.sealedBefore = manifest.position
             } else {
-                // Somebody took the manifest away: the sealed files still say how many there were.
+                // The manifest was removed; the sealed files still show their number.
                 while try self.isSealedAlone(Path.join(path, DayFolder.openPart(revision: standing.revision))) {
                     standing.revision += 1
                 }
@@ -64,7 +65,7 @@ extension ArchiveProjection {
 
     // MARK: Beginning
 
-    /// The seals that a checkpoint at `position` begins.
+    /// The seals that a checkpoint at `position` starts.
     func dueSeals(_ moment: SealMoment, at position: JournalPosition) throws(FileSystemError) -> [String: Seal] {
         var seals: [String: Seal] = [:]
         for folder in self.openDays.due(moment).sorted().prefix(Self.sealCountMax) where self.seals[folder] == nil {
@@ -87,7 +88,7 @@ extension ArchiveProjection {
         }
     }
 
-    /// When the first lines of a file came.
+    /// When the first lines of a file were received.
     private func firstReceipt(_ sources: String) throws(FileSystemError) -> WallTime? {
         guard try self.files.status(at: sources)?.kind == .regular else { return nil }
         var runs = try SourceRuns(path: sources, byteCount: .max, linesByteCount: .max, files: self.files)
@@ -130,7 +131,7 @@ extension ArchiveProjection {
         return (length(".ndjson"), length(".sources"))
     }
 
-    /// Steps 4 and 5; done twice they change nothing.
+    /// Does steps 4 and 5; repeating them changes nothing.
     private mutating func finishSeal(_ folder: String, _ seal: Seal) throws(FileSystemError) {
         let directory = Path.join(self.root, folder)
         let stem = Path.join(directory, seal.stem)
@@ -148,7 +149,7 @@ extension ArchiveProjection {
         try self.state.commit(changes)
         for suffix in Self.suffixes { self.set.forget(Path.join(folder, seal.stem) + suffix) }
         self.seals[folder] = nil
-        // After a lost checkpoint the next file may have been there before this one was sealed.
+        // After a lost checkpoint, the next file may have existed before this one was sealed.
         let next = Path.join(folder, DayFolder.openPart(revision: seal.revision)) + ".ndjson"
         if self.set.contains(next), let day = DayFolder(path: folder)?.day {
             self.openDays.add(folder, day, openedAt: seal.sealedAt)
@@ -157,7 +158,7 @@ extension ArchiveProjection {
 
     // MARK: Manifests
 
-    /// The manifest that a day gets with one more file.
+    /// A day's manifest with one more file.
     private func manifest(
         of folder: DayFolder, _ seal: Seal, adding file: DayManifest.File
     ) throws(FileSystemError) -> DayManifest {
@@ -177,7 +178,7 @@ extension ArchiveProjection {
         return manifest
     }
 
-    /// What a sealed file holds, read from it: its day's manifest is gone.
+    /// Describes a sealed file by reading it, for a day whose manifest is missing.
     private func describe(
         _ stem: String, _ folder: DayFolder, _ seal: Seal
     ) throws(FileSystemError) -> DayManifest.File? {
@@ -226,7 +227,7 @@ extension ArchiveProjection {
         }
     }
 
-    /// - Returns: whether the run's stream is among those that are named.
+    /// - Returns: whether the manifest lists the run's stream.
     private func add(_ run: SourceRun, to manifest: inout DayManifest, _ indexes: inout [StreamID: Int]) -> Bool {
         let from = run.offset.rawValue
         let to = from + UInt64(run.range.count)
@@ -247,9 +248,9 @@ extension ArchiveProjection {
 
     // MARK: Recovery
 
-    /// Finishes what only the last steps are missing of, and lets go of files that a manifest answers for.
+    /// Finishes seals that lack only the last steps, and drops files that a manifest records.
     ///
-    /// - Returns: what was found, for logs.
+    /// - Returns: the findings, for logs.
     mutating func recoverSeals() throws(FileSystemError) -> [String] {
         var notes: [String] = []
         self.seals = [:]
@@ -257,7 +258,7 @@ extension ArchiveProjection {
             let folder = String(key.dropFirst(Self.sealPrefix.utf8.count))
             guard let seal = Seal(text: value), DayFolder(path: folder) != nil else {
                 try self.state.commit([key: String?.none])
-                notes.append("\(key) in the checkpoint cannot be read and is left out")
+                notes.append("\(key) in the checkpoint cannot be read and is ignored")
                 continue
             }
             self.seals[folder] = seal
@@ -268,7 +269,7 @@ extension ArchiveProjection {
         return notes
     }
 
-    /// A checkpoint from before a seal knows files that are sealed by now.
+    /// Drops files that were sealed after the checkpoint.
     private mutating func letGoOfSealedFiles() throws(FileSystemError) -> [String] {
         var changes: [String: String?] = [:]
         var notes: [String] = []
@@ -284,7 +285,7 @@ extension ArchiveProjection {
             for suffix in Self.suffixes {
                 changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + path.dropLast(7) + suffix)
             }
-            notes.append("\(path) was sealed after the checkpoint that is used")
+            notes.append("\(path) was sealed after the checkpoint in use")
         }
         try self.state.commit(changes)
         return notes

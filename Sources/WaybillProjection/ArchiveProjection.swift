@@ -4,24 +4,24 @@ package import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
 
-/// Writes every line, byte for byte, into the daily file of its event's time, app and environment.
+/// Writes every line, byte for byte, to the daily file of its event's time, app and environment.
 ///
 ///     archive/env=prod/app=com.example.shop/date=2026-11-20/part-00001.ndjson     the lines
 ///                                                           part-00001.sources    where they came from
-///     quarantine/date=2026-11-20/<reason>.ndjson, <reason>.sources                what is no event
+///     quarantine/date=2026-11-20/<reason>.ndjson, <reason>.sources                lines that are not events
 ///
-/// A run introduces each stream anew where it first writes of it, numbered from 1: a number in a sources file means
-/// what the last `OPEN` before it says. But for that, what is written depends on the journal alone.
+/// A run introduces each stream again at its first lines, numbered from 1: a number in a sources file refers to the
+/// last `OPEN` before it. Apart from that, the output depends on the journal alone.
 ///
-/// Neighbouring lines of one partition are written as one range of the batch, without a copy.
+/// Adjacent lines of one partition are written as one range of the batch, without a copy.
 ///
 /// - SeeAlso: `Protocol/formats/archive.md`.
 package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
-    /// The files behind a route.
+    /// The files of a route.
     private struct Partition {
         let lines: FileSet<Files>.Index
         let sources: FileSet<Files>.Index
-        /// Lines of batches before it are in sealed files; nothing but an older checkpoint leads back to them.
+        /// Lines of batches before it are in sealed files; they are read again only after an older checkpoint.
         let sealedBefore: JournalPosition
         /// Streams that this run has introduced in the sources file.
         var numbers: [StreamDescription: Int] = [:]
@@ -34,16 +34,16 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     var state: StateStore<Files>
     var set: FileSet<Files>
     var router: ArchiveRouter
-    /// By the index of the route; `nil` until a batch touches it, and again once its file is being sealed.
+    /// By the index of the route; `nil` until a batch uses it, and again once its file starts to be sealed.
     private var partitions: [Partition?] = []
     /// Folders whose open file has lines.
     var openDays: OpenDays<String>
-    /// By folder: what the checkpoint says is being sealed.
+    /// By folder: the seals in progress, as in the checkpoint.
     var seals: [String: Seal] = [:]
     var work: SealWork<Files>?
     var sealed: [SealedDay] = []
     package private(set) var tally = ProjectionTally()
-    /// ``tally`` at the last checkpoint, to which recovery goes back.
+    /// ``tally`` at the last checkpoint, which recovery restores.
     private var checkpointedTally = ProjectionTally()
 
     package static var takesParsedLines: Bool { false }
@@ -99,30 +99,30 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
             from: self.state.entries, roots: Self.roots,
             isRebuilt: { () throws(FileSystemError) in try coverage.isWhole(from: position) },
             isKept: { (path) throws(FileSystemError) in
-                // What a death left of a seal is begun anew.
+                // The rest of an interrupted seal; the seal starts again.
                 if path.hasSuffix(".ndjson.gz.tmp") { return false }
                 if path.hasSuffix(".ndjson.gz") { return try !Self.isUnfinished(Path.join(root, path), files) }
                 guard Self.isOwnName(Path.name(of: path)) else { return true }
-                // Those of sealed days are no longer the checkpoint's.
+                // The checkpoint no longer has those of sealed days.
                 guard path.hasSuffix(".sources") else { return false }
                 return try files.status(at: Path.join(root, path.dropLast(8) + ".ndjson.gz")) != nil
             })
     }
 
-    /// Whether a compressed file stands beside the lines that it was made of, and no manifest answers for it.
+    /// Whether a compressed file exists next to the lines it was made from, and no manifest records it.
     private static func isUnfinished(_ path: String, _ files: Files) throws(FileSystemError) -> Bool {
         guard try files.status(at: String(path.dropLast(3))) != nil else { return false }
         let manifest = try DayManifest.read(in: Path.parent(of: path), files: files)
         return !(manifest?.files.contains { $0.name == Path.name(of: path) } ?? false)
     }
 
-    /// The folders of apps that there are.
+    /// The existing folders of apps.
     func apps() throws(FileSystemError) -> Set<String> {
         try ArchiveRouter.apps(
             in: DataDirectory(root: self.root, files: self.files), self.checkpointedLengths.keys)
     }
 
-    /// Whether a file can have been written by this projection; what others put beside stays.
+    /// Whether this projection may have written a file; other files are left alone.
     static func isOwnName(_ name: String) -> Bool {
         guard name.hasSuffix(".ndjson") || name.hasSuffix(".sources") else { return false }
         let stem = name.prefix { $0 != "." }
@@ -151,7 +151,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         self.begin(seals)
     }
 
-    /// Lines of these days go to their next file from now on.
+    /// Starts seals: lines of these days go to their next file from now on.
     private mutating func begin(_ seals: [String: Seal]) {
         guard !seals.isEmpty else { return }
         self.seals.merge(seals) { _, new in new }
@@ -165,7 +165,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         "archived \(self.tally.archived), quarantined \(self.tally.quarantined)"
     }
 
-    /// Bytes of each file that the last checkpoint stands for, by path below the data directory.
+    /// The length of each file at the last checkpoint, by path below the data directory.
     package var checkpointedLengths: [String: Int] {
         FileSet<Files>.lengths(in: self.state.entries)
     }
@@ -177,7 +177,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         self.tally.quarantined += counts.quarantined
         while self.partitions.count < self.router.routes.count { self.partitions.append(nil) }
         for index in self.router.touched {
-            // Taken out, so that its table of streams has one owner and is changed in place.
+            // Taken out so that its table of streams has one owner and is modified in place.
             var partition = try self.takePartition(index)
             if batch.position >= partition.sealedBefore {
                 if self.router.routes[index].isDay {
@@ -200,7 +200,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         self.openDays.add(folder, day, openedAt: receivedAt)
     }
 
-    /// Asks anew where lines of a day go.
+    /// Forgets where lines of a day go, so that it is determined again.
     mutating func forgetPartitions(of folder: String) {
         for index in self.partitions.indices where self.router.routes[index].place == folder {
             if let partition = self.partitions[index] {
@@ -253,7 +253,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
 }
 
 extension SourceRun {
-    /// The run's line in a `.sources` file, behind that of its stream where that is new.
+    /// The run's line in a `.sources` file, after its stream's line if the stream is new.
     func text(number: Int, isNew: Bool) -> [UInt8] {
         var text = isNew ? "OPEN \(number) \(self.description.json)\n" : ""
         text += "FROM \(number) \(self.offset.rawValue) \(self.receivedAt.milliseconds) \(self.range.lowerBound) "

@@ -6,19 +6,19 @@ package import WaybillSystem
 
 internal import WaybillJSON
 
-/// Says into which file of the archive or the quarantine each line of a batch goes; touches no disk.
+/// Decides which file of the archive or the quarantine each line of a batch belongs in; accesses no disk.
 ///
-/// The live projection, the repair of a damaged file and the verification ask the same router, so they cannot disagree.
+/// The live projection, the repair of a damaged file and the verification use the same router, so they cannot disagree.
 package struct ArchiveRouter: ~Copyable {
-    /// What one day of an app, or one file of the quarantine, gets.
+    /// The lines for one day of an app or one file of the quarantine.
     package struct Route {
         /// Below the data directory: a day's folder, or the quarantine file's path without `.ndjson`.
         package let place: String
-        /// Whether ``place`` is a day's folder; in which of its parts the lines belong depends on when it was sealed.
+        /// Whether ``place`` is a day's folder; the part in which the lines belong depends on when the day was sealed.
         package let isDay: Bool
         /// Ranges of the current batch, in order.
         package fileprivate(set) var ranges: [Range<Int>] = []
-        /// Lines in ``ranges``.
+        /// The number of lines in ``ranges``.
         package fileprivate(set) var lineCount = 0
 
         fileprivate init(place: String, isDay: Bool) {
@@ -26,7 +26,7 @@ package struct ArchiveRouter: ~Copyable {
             self.isDay = isDay
         }
 
-        /// Whether the lines can be in the file of that stem.
+        /// Whether the lines can be in the file with that stem.
         package func mayBe(in stem: String) -> Bool {
             self.isDay ? Path.parent(of: stem) == self.place : stem == self.place
         }
@@ -38,9 +38,9 @@ package struct ArchiveRouter: ~Copyable {
         let day: CalendarDay
     }
 
-    /// The files that have been routed to, in the order in which they were met.
+    /// The files that lines were routed to, in the order of their first line.
     package private(set) var routes: [Route] = []
-    /// The routes that the current batch touches.
+    /// The routes of the current batch.
     package private(set) var touched: [Int] = []
     package var zone: TimeZoneRules { self.days.rules }
     private var days: DayCursor
@@ -49,20 +49,20 @@ package struct ArchiveRouter: ~Copyable {
     private var readers = EventReaders()
     private var apps: Set<String>
 
-    /// Distinct files in memory before the table is begun anew; about 300 bytes each.
+    /// Distinct files in memory before the table is reset; about 300 bytes each.
     private static var routeCountMax: Int { 10_000 }
     /// Distinct apps before further ones share a folder.
     private static var appCountMax: Int { 1_000 }
 
     /// Prepares a router.
     ///
-    /// - Parameter apps: folders of apps that are there already.
+    /// - Parameter apps: existing folders of apps.
     package init(zone: TimeZoneRules, apps: Set<String> = []) {
         self.days = DayCursor(zone)
         self.apps = apps
     }
 
-    /// The folders of apps that an archive has, among the paths that its checkpoint knows and on the disk.
+    /// An archive's folders of apps, from the paths in its checkpoint and from the disk.
     package static func apps(
         in data: DataDirectory<some FileSystem>, _ paths: some Sequence<String>
     ) throws(FileSystemError) -> Set<String> {
@@ -75,9 +75,9 @@ package struct ArchiveRouter: ~Copyable {
         return apps.subtracting([PartitionPath.overflowApp])
     }
 
-    /// Routes every line of a batch; ``touched`` and ``routes`` hold the answer until ``finishBatch()``.
+    /// Routes every line of a batch; ``touched`` and ``routes`` have the result until ``finishBatch()``.
     ///
-    /// - Returns: how many lines are events, and how many are none.
+    /// - Returns: how many lines are events, and how many are not.
     package mutating func route(_ batch: ProjectedBatch) -> (archived: Int, quarantined: Int) {
         let reader = self.readers.reader(for: batch.description)
         let source = batch.description.sourceDescription
@@ -87,7 +87,7 @@ package struct ArchiveRouter: ~Copyable {
         var lastLine = UnsafeRawBufferPointer(start: nil, count: 0)
         batch.raw.forEachLine { range in
             let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
-            // With its LF; a stream's last line may lack one and gets it when it is written.
+            // Including its LF; a stream's last line may lack one, which is then added when it is written.
             let bytes = range.lowerBound..<min(range.upperBound + 1, batch.raw.count)
             switch reader.read(line, receivedAt: batch.receivedAt) {
             case .event(let facts):
@@ -108,7 +108,7 @@ package struct ArchiveRouter: ~Copyable {
 
     /// Forgets the batch.
     ///
-    /// - Returns: whether the routes were begun anew, since there were too many.
+    /// - Returns: whether the routes were reset because there were too many.
     package mutating func finishBatch() -> Bool {
         for index in self.touched {
             self.routes[index].ranges.removeAll(keepingCapacity: true)
@@ -122,7 +122,7 @@ package struct ArchiveRouter: ~Copyable {
         return true
     }
 
-    /// Whether an event lies where the one before it did; asked for every line, so it compares bytes.
+    /// Whether an event belongs in the same partition as the previous one; called for every line, so it compares bytes.
     private mutating func isSamePartition(
         _ facts: EventFacts, _ line: UnsafeRawBufferPointer, _ last: EventFacts?, _ lastLine: UnsafeRawBufferPointer
     ) -> Bool {
@@ -180,18 +180,18 @@ package struct ArchiveRouter: ~Copyable {
 }
 
 extension ArchiveRouter.Route {
-    /// The bytes that the file gets, piece by piece; an LF where a stream's last line lacks it.
+    /// Calls `body` with the file's new bytes, piece by piece, and an LF if a stream's last line lacks it.
     package func pieces(of raw: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Void) {
         for range in self.ranges { body(UnsafeRawBufferPointer(rebasing: raw[range])) }
         if self.isLineFeedMissing(in: raw) { [UInt8(ascii: "\n")].withUnsafeBytes(body) }
     }
 
-    /// Whether the route's last line is the stream's last, without an LF.
+    /// Whether the route's last line is the stream's last and lacks an LF.
     package func isLineFeedMissing(in raw: UnsafeRawBufferPointer) -> Bool {
         self.ranges.last?.upperBound == raw.count && raw.last != 0x0A
     }
 
-    /// How many bytes the file gets.
+    /// The number of the file's new bytes.
     package func byteCount(of raw: UnsafeRawBufferPointer) -> Int {
         self.ranges.reduce(0) { $0 + $1.count } + (self.isLineFeedMissing(in: raw) ? 1 : 0)
     }

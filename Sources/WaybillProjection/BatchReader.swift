@@ -3,7 +3,7 @@ package import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
 
-/// Reads the journal's batches from a position on, inflated.
+/// Reads and inflates the journal's batches from a position on.
 package struct BatchReader<Files: FileSystem>: ~Copyable {
     private let directory: String
     private let files: Files
@@ -23,17 +23,17 @@ package struct BatchReader<Files: FileSystem>: ~Copyable {
         self.raw.deallocate()
     }
 
-    /// Batches before it were read.
+    /// Batches before this position were read.
     package var position: JournalPosition { self.reader.position }
 
-    /// Goes to another position, from its segment's head; does nothing at that position.
+    /// Moves to another position, starting at its segment's head; does nothing if already there.
     package mutating func seek(to position: JournalPosition) {
         guard position != self.reader.position else { return }
         self.damages += self.reader.takeDamages()
         self.reader = JournalReader(directory: self.directory, position: position, files: self.files)
     }
 
-    /// Ranges of the journal that could not be read, since the last call.
+    /// Returns the ranges of the journal that could not be read since the last call.
     package mutating func takeDamages() -> [JournalDamage] {
         defer { self.damages = [] }
         return self.damages + self.reader.takeDamages()
@@ -51,7 +51,7 @@ package struct BatchReader<Files: FileSystem>: ~Copyable {
             do throws(InflateError) {
                 try self.inflater.inflate(record.payload, into: raw)
             } catch {
-                // The checksum held and the batch was inflated before it was acknowledged: only a defect leads here.
+                // The checksum matched and the batch was inflated before it was acknowledged: only a bug leads here.
                 self.damages.append(
                     JournalDamage(segment: record.position, start: record.position, end: record.end, reason: error.code)
                 )

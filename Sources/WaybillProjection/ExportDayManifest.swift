@@ -3,11 +3,11 @@ internal import WaybillExport
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// What a sealed day of an export holds, as the `manifest.json` in its folder says it.
+/// The contents of a sealed day of an export, as in the `manifest.json` in its folder.
 ///
 /// - SeeAlso: `Protocol/formats/exports.md`, section 9.
 package struct ExportDayManifest: Hashable, Sendable {
-    /// What a part's own manifest says, as far as its day repeats it.
+    /// The members of a part's own manifest that the day's manifest repeats.
     package struct Part: Hashable, Sendable {
         package var name: String
         package var recordCount: Int
@@ -24,7 +24,7 @@ package struct ExportDayManifest: Hashable, Sendable {
     let zone: String
     let mappingVersion: Int
     let sealedAt: WallTime
-    /// Sums over parts, and what was refused while no record was written.
+    /// Sums over parts, and events refused while no record was written.
     package var totals = ExportTotals()
     package var parts: [Part] = []
 
@@ -62,7 +62,7 @@ package struct ExportDayManifest: Hashable, Sendable {
         }
     }
 
-    /// Reads ``json``; `nil` for anything else.
+    /// Parses ``json``; `nil` if it is invalid.
     package init?(json bytes: [UInt8]) {
         guard let json = JSONValue(bytes), let revision = json["revision"]?.count,
             let provider = json["provider"]?.string, let env = json["env"]?.string,

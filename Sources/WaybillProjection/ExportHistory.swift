@@ -4,7 +4,7 @@ package import WaybillSystem
 
 internal import Synchronization
 
-/// What an export was written with so far, as its checkpoint remembers it: it tells whether other options can follow.
+/// The options that an export was written with so far; they decide whether other options can follow.
 ///
 ///     mapping:3 9f86d081884c7d65      version 3 of the operator's mapping had this content
 ///     extension csv                   custom providers: the format of the parts
@@ -14,7 +14,7 @@ package struct ExportHistory: Hashable, Sendable {
 
     private var entries: [String: String] = [:]
 
-    /// What a live export's checkpoint remembers; nothing where there is none that can be read.
+    /// Reads a live export's checkpoint; empty if no checkpoint can be read.
     package init(ofExport name: String, in data: DataDirectory<some FileSystem>) throws(FileSystemError) {
         let state = try StateImage.read(data.statePath("export-\(name)"), files: data.files)
         self.entries = (state?.entries ?? [:]).filter {
@@ -22,7 +22,7 @@ package struct ExportHistory: Hashable, Sendable {
         }
     }
 
-    /// What the checkpoint of an export with these options remembers.
+    /// The entries for these options in an export's checkpoint.
     static func entries(of options: ExportOptions) -> [String: String] {
         var entries: [String: String] = [:]
         if let mapping = options.mapping { entries["\(Self.mappingPrefix)\(mapping.version)"] = mapping.fingerprint }
@@ -35,7 +35,7 @@ package struct ExportHistory: Hashable, Sendable {
         self.entries.keys.contains { $0.hasPrefix(Self.mappingPrefix) }
     }
 
-    /// Why the export cannot go on with these options, for people; `nil` when it can.
+    /// Why the export cannot continue with these options, for people; `nil` if it can.
     package func conflict(with options: ExportOptions) -> String? {
         let name = options.provider.rawValue
         for (key, value) in Self.entries(of: options) {
@@ -44,29 +44,29 @@ package struct ExportHistory: Hashable, Sendable {
                 return "\(name) was written as \(known) so far, not as \(value); give the export another name"
             }
             return
-                "\(options.mapping?.path ?? name): version \(options.mappingVersion) had another content when \(name) "
-                + "was written with it; raise version: with every change"
+                "\(options.mapping?.path ?? name): version \(options.mappingVersion) had different content when "
+                + "\(name) was written with it; raise version: with every change"
         }
         return nil
     }
 
-    /// Remembers options that the export goes on with.
+    /// Records options that the export continues with.
     package mutating func add(_ options: ExportOptions) {
         self.entries.merge(Self.entries(of: options)) { _, new in new }
     }
 }
 
-/// Options that a running export goes on with from its next batch on.
+/// Options that a running export uses from its next batch on.
 package final class PendingOptions: Sendable {
     private let options = Mutex<ExportOptions?>(nil)
     private let report: @Sendable (ExportOptions, String) -> Void
 
-    /// - Parameter applied: called on the export's thread once the options hold, with what that took.
+    /// - Parameter applied: called on the export's thread once the options are in effect, with a report.
     package init(applied: @escaping @Sendable (_ options: ExportOptions, _ report: String) -> Void) {
         self.report = applied
     }
 
-    /// The last ones put win.
+    /// Sets the options; the last call wins.
     package func put(_ options: ExportOptions) {
         self.options.withLock { $0 = options }
     }
@@ -78,7 +78,7 @@ package final class PendingOptions: Sendable {
         }
     }
 
-    /// Keeps options that could not be applied, unless there are newer ones.
+    /// Puts back options that could not be applied, unless there are newer ones.
     func putBack(_ options: ExportOptions) {
         self.options.withLock { if $0 == nil { $0 = options } }
     }

@@ -2,15 +2,15 @@ internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillSystem
 
-/// What is known of a part that is being written; a checkpoint keeps it as one line of text.
+/// The state of a part that is being written; a checkpoint stores it as one line of text.
 struct PartStanding: Hashable {
     var number: Int
     var recordCount = 0
     var eventCount = 0
     var byteCount = 0
-    /// Events of the day that are held.
+    /// How many events of the day are held.
     var heldCount = 0
-    /// How far the file of held records is done with: what is before it stands in parts.
+    /// How much of the file of held records was released: the records before it are in parts.
     var releasedByteCount = 0
     var late24HoursCount = 0
     var late48HoursCount = 0
@@ -21,9 +21,9 @@ struct PartStanding: Hashable {
     var oldest: Int64?
     /// The version of the mapping that wrote it.
     var mappingVersion = 0
-    /// How often its day was sealed before it was begun.
+    /// How often its day was sealed before the part was started.
     var revision = 0
-    /// When the first event of the day came that no seal knows, milliseconds since 1970; 0 before.
+    /// When the day's first unsealed event was received, in milliseconds since 1970; 0 if there is none.
     var openedAt: Int64 = 0
 
     static let keyPrefix = "part:"
@@ -32,16 +32,16 @@ struct PartStanding: Hashable {
         self.number = number
     }
 
-    /// What came after its day was sealed.
+    /// Whether it has events received after its day was sealed.
     var isLate: Bool { self.revision > 0 }
 
-    /// Whether the day has something that no seal knows.
+    /// Whether the day has unsealed events.
     var isUnsealed: Bool {
         self.recordCount > 0 || !self.dead.isEmpty || !self.fixes.isEmpty || self.heldCount > 0
             || (self.revision == 0 && self.number > 0)
     }
 
-    /// The part behind it.
+    /// The part after it.
     var next: PartStanding {
         var next = PartStanding(number: self.number + 1)
         next.revision = self.revision
@@ -74,10 +74,10 @@ struct PartStanding: Hashable {
         return fields.joined(separator: " ")
     }
 
-    /// Reads ``text``; `nil` for anything else.
+    /// Parses ``text``; `nil` if it is invalid.
     init?(text: String) {
         self.number = -1
-        // By bytes: an id may begin with a mark that is one character with what is before it.
+        // By bytes: an id may begin with a combining mark, which forms one character with the text before it.
         for field in text.utf8.split(separator: UInt8(ascii: " ")) {
             guard let equals = field.firstIndex(of: UInt8(ascii: "=")) else { return nil }
             let key = String(Substring(field[..<equals]))
@@ -94,9 +94,9 @@ struct PartStanding: Hashable {
         if self.number < 0 { return nil }
     }
 
-    /// What can have been counted; beyond it the next event or the manifest would overflow.
+    /// The possible values; above them, the next event or the manifest would overflow.
     private static func range(of key: String) -> ClosedRange<Int> {
-        // The times of day 1 of year 0 and the last of year 9999, which are all that an event can have.
+        // From the first day of year 0 to the last of year 9999, the possible times of an event.
         key == "oldest" ? -62_167_219_200_000...253_402_300_799_999 : 0...(1 << 53) - 1
     }
 
@@ -137,7 +137,7 @@ struct PartStanding: Hashable {
     }
 }
 
-/// Collects what an exporter makes of one batch, by partition and part; nothing here touches the disk.
+/// Collects an exporter's output for one batch, by partition and part; accesses no disk.
 struct PartSink: ExportSink, ~Copyable {
     struct Key: Hashable, Comparable {
         let env: DeploymentEnvironment
@@ -152,7 +152,7 @@ struct PartSink: ExportSink, ~Copyable {
             self.day = day
         }
 
-        /// Reads the end of a partition's path, `env=prod/date=2026-11-20`; `nil` for other paths.
+        /// Parses the end of a partition's path, `env=prod/date=2026-11-20`; `nil` for other paths.
         init?(partition path: String) {
             let components = path.split(separator: "/").suffix(2).map(String.init)
             guard components.count == 2, components[0].hasPrefix("env="), components[1].hasPrefix("date="),
@@ -174,18 +174,18 @@ struct PartSink: ExportSink, ~Copyable {
         var records: [UInt8] = []
         /// One line for each record, with the ids of its events, separated by commas.
         var ids: [UInt8] = []
-        /// No further record goes into the part.
+        /// Whether the part gets no further records.
         var isClosed = false
-        /// Fixes that the part has not counted yet.
+        /// Fixes not yet added to the part's counts.
         private var fixes = FixCounts()
-        /// How long the last id in ``ids`` is.
+        /// The length of the last id in ``ids``.
         private var lastIDByteCount = 0
 
         init(part: PartStanding) {
             self.part = part
         }
 
-        /// Adds a record; false, and nothing added, when the part has no room for it.
+        /// Adds a record; returns false and adds nothing if the part has no room for it.
         mutating func append(
             _ record: ExportRecord, _ description: ProviderDescription, mappingVersion: Int
         ) -> Bool {
@@ -219,7 +219,7 @@ struct PartSink: ExportSink, ~Copyable {
             self.part.byteCount += frame.count
         }
 
-        /// Tells the part what is not worth being told at each record.
+        /// Updates the part with the values that are too costly to update for each record.
         mutating func settle() {
             self.part.add(self.fixes)
             self.fixes = FixCounts()
@@ -227,7 +227,7 @@ struct PartSink: ExportSink, ~Copyable {
             self.part.lastID = String(decoding: self.ids.dropLast().suffix(self.lastIDByteCount), as: UTF8.self)
         }
 
-        /// Forgets what is written; keeps room that is not out of proportion.
+        /// Removes the contents; keeps the capacity unless it is unusually large.
         mutating func removeAll() {
             self.records.removeAll(keepingCapacity: self.records.capacity <= 1 << 20)
             self.ids.removeAll(keepingCapacity: true)
@@ -236,14 +236,14 @@ struct PartSink: ExportSink, ~Copyable {
 
     struct Partition {
         let key: Key
-        /// The last chunk belongs to the part that is open; those before it are closed.
+        /// The last chunk belongs to the open part; those before it to closed parts.
         var chunks: [Chunk]
         var deadLetters: [UInt8] = []
         var held: [UInt8] = []
         var isTouched = false
     }
 
-    /// What became of events since the start.
+    /// How many events had each outcome since the start.
     struct Counts: Hashable {
         var exported = 0
         var refused = 0
@@ -260,7 +260,7 @@ struct PartSink: ExportSink, ~Copyable {
     private(set) var touched: [Int] = []
     private(set) var counts = Counts()
     private var checkpointedCounts = Counts()
-    /// The part that a partition goes on with, from the checkpoint or the disk.
+    /// The part with which a partition continues, from the checkpoint or the disk.
     var standings: [Key: PartStanding] = [:]
 
     init(_ exporter: borrowing Exporter) {
@@ -268,9 +268,9 @@ struct PartSink: ExportSink, ~Copyable {
         self.mappingVersion = exporter.options.mappingVersion
     }
 
-    /// The index of a partition that was looked for before.
+    /// The index of a partition that is already known.
     func index(known key: Key) -> Int {
-        guard let index = self.indexes[key] else { preconditionFailure("\(key) was never met") }
+        guard let index = self.indexes[key] else { preconditionFailure("\(key) is unknown") }
         return index
     }
 
@@ -329,7 +329,7 @@ struct PartSink: ExportSink, ~Copyable {
         self.counts.held += 1
     }
 
-    /// Writes a record that was held into the open part.
+    /// Writes a held record to the open part.
     mutating func release(_ record: ExportRecord) {
         self.write(record)
         let index = self.index(of: Key(env: record.env, day: record.day))
@@ -342,12 +342,12 @@ struct PartSink: ExportSink, ~Copyable {
         self.partitions[index].chunks.last?.part.releasedByteCount ?? 0
     }
 
-    /// Nothing of the partition is held any more.
+    /// Records that the partition's held records up to `byteCount` were released.
     mutating func released(_ index: Int, upTo byteCount: Int) {
         let last = self.partitions[index].chunks.count - 1
         self.partitions[index].chunks[last].part.heldCount = 0
         self.partitions[index].chunks[last].part.releasedByteCount = byteCount
-        // All of it is written; what a seal released is not something that came after it.
+        // Everything is written; events that a seal released did not arrive after it.
         self.touched.removeAll { $0 == index }
     }
 
@@ -355,12 +355,12 @@ struct PartSink: ExportSink, ~Copyable {
         self.counts.skips.count(reason)
     }
 
-    /// Brings the parts of a partition up to what was written into them.
+    /// Updates the parts of a partition with the records written to them.
     mutating func settle(_ index: Int) {
         for chunk in self.partitions[index].chunks.indices { self.partitions[index].chunks[chunk].settle() }
     }
 
-    /// Empties what was written to the disk, and keeps what each open part has come to.
+    /// Removes the bytes that were written to the disk, and keeps the state of each open part.
     mutating func written(_ index: Int) {
         self.partitions[index].chunks.removeFirst(self.partitions[index].chunks.count - 1)
         self.partitions[index].chunks[0].removeAll()
@@ -369,13 +369,13 @@ struct PartSink: ExportSink, ~Copyable {
         self.partitions[index].isTouched = false
     }
 
-    /// Begins the next part of a partition whose open part was closed.
+    /// Starts the next part of a partition whose open part was closed.
     mutating func closed(_ index: Int) {
         let last = self.partitions[index].chunks.count - 1
         self.partitions[index].chunks = [Chunk(part: self.partitions[index].chunks[last].part.next)]
     }
 
-    /// What comes for the partition from now on is late.
+    /// Marks events that arrive for the partition from now on as late.
     mutating func sealed(_ index: Int) {
         let last = self.partitions[index].chunks.count - 1
         let part = self.partitions[index].chunks[last].part
@@ -386,19 +386,19 @@ struct PartSink: ExportSink, ~Copyable {
         self.partitions[index].chunks = [Chunk(part: next)]
     }
 
-    /// Forgets a partition that is deleted.
+    /// Forgets a deleted partition.
     mutating func forget(_ key: Key) {
         self.standings[key] = nil
         self.lastKey = nil
-        // Its place stays empty: others are known by theirs.
+        // Its slot stays empty, because other partitions are identified by their index.
         self.indexes[key] = nil
     }
 
-    /// Notes when the first event came that no seal knows.
+    /// Records when the first unsealed event was received.
     mutating func opened(_ index: Int, at time: WallTime) {
         let last = self.partitions[index].chunks.count - 1
         guard self.partitions[index].chunks[last].part.openedAt == 0 else { return }
-        // 1970 began before any event came.
+        // 0 means none, and no event was received in 1970.
         self.partitions[index].chunks[last].part.openedAt = max(1, time.milliseconds)
     }
 
@@ -406,12 +406,12 @@ struct PartSink: ExportSink, ~Copyable {
         self.touched.removeAll(keepingCapacity: true)
     }
 
-    /// Remembers what recovery goes back to.
+    /// Saves the counts that recovery restores.
     mutating func checkpointed() {
         self.checkpointedCounts = self.counts
     }
 
-    /// Goes back to what the checkpoint knows, and on with the records of `exporter`.
+    /// Returns to the state in the checkpoint, and continues with the records of `exporter`.
     mutating func reset(to standings: [Key: PartStanding], _ exporter: borrowing Exporter) {
         self.description = exporter.description
         self.mappingVersion = exporter.options.mappingVersion

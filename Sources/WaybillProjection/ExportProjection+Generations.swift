@@ -5,23 +5,24 @@ package import WaybillSystem
 internal import WaybillArchive
 internal import WaybillJSON
 
-/// Exchanging partitions of a live export for others: those that a replay made, or those that it replaced.
+/// Exchanges partitions of a live export for those that a replay made, or for those that a replay replaced.
 ///
-///     1. the new partition gets a `.generation` file, which names its content and says how the checkpoint will know it;
-///        the old one a `.standing` file, which says how the checkpoint knew it until now
-///     2. one commit: the checkpoint forgets the old partition's files, and remembers the exchange
+///     1. the new partition gets a `.generation` file, which names its content and has its future checkpoint entries;
+///        the old one gets a `.standing` file, which has its checkpoint entries until now
+///     2. one commit: the checkpoint drops the old partition's files and records the exchange
 ///     3. the two folders are exchanged, the old one moves to exports/.previous-<provider>
 ///     4. one commit: the exchange is done
 ///
-/// A crash after 2 finds the exchange in the checkpoint; whether it was done is told by the `.generation` file.
+/// After a crash in or after step 2, the exchange is in the checkpoint; the `.generation` file shows whether it was
+/// done.
 extension ExportProjection {
     static var generationName: String { ".generation" }
     static var standingName: String { ".standing" }
 
-    /// What the checkpoint says of one partition: the `part:` entry, and the length of each file below the folder.
+    /// The checkpoint entries of one partition: the `part:` entry, and the length of each file below the folder.
     private typealias Standing = [String: String]
 
-    /// Where the partitions are that this export has written, below the data directory.
+    /// The paths of this export's partitions, below the data directory.
     package var partitionPaths: [String] {
         var paths: [String] = []
         for key in self.partitionKeys { paths.append(self.path(key)) }
@@ -31,11 +32,11 @@ extension ExportProjection {
     /// The replay whose partitions were adopted last.
     package var adoptedReplay: String? { self.state.entries[Self.adoptedKey] }
 
-    /// Takes the partitions of `directory` in the place of its own for these days and environment.
+    /// Replaces its own partitions for these days and environments by those of `directory`.
     ///
-    /// Own partitions of the range that `directory` does not have become empty.
+    /// Partitions of the range that `directory` does not have become empty.
     ///
-    /// - Parameter replay: names the replay that made them; ``adoptedReplay`` is it from the commit on that decides.
+    /// - Parameter replay: the name of the replay that made them, and of ``adoptedReplay`` from the deciding commit on.
     package mutating func adopt(
         from directory: String, range: ExportRange, replay: String
     ) throws(FileSystemError) {
@@ -48,7 +49,7 @@ extension ExportProjection {
             part.heldCount = try HeldRecord.count(in: Path.join(self.root, source), files: self.files)
             var standing = ["part": part.text]
             for path in ["dead/\(PartitionPath.part(0)).ndjson", HeldRecord.fileName] {
-                // These go on growing where the replay left them.
+                // These continue to grow from where the replay ended.
                 guard let status = try self.files.status(at: Path.join(self.root, "\(source)/\(path)")) else {
                     continue
                 }
@@ -57,21 +58,21 @@ extension ExportProjection {
             standings[key] = standing
         }
         var changes: [String: String?] = [Self.adoptedKey: replay]
-        // All of it was made with the options of now.
+        // All of it was made with the current options.
         if range == ExportRange() { changes.updateValue(nil, forKey: Self.changedKey) }
         try self.exchange(standings, with: directory, changes: changes)
     }
 
-    /// What ``rollBack(_:)`` did, as paths of partitions below the data directory.
+    /// The result of ``rollBack(_:)``, as paths of partitions below the data directory.
     package struct RollBack: Hashable, Sendable {
         package var exchanged: [String] = []
-        /// They got events since they were exchanged, which the previous generation does not have; nothing was done.
+        /// Partitions with events since their exchange, which the previous generation does not have; nothing was done.
         package var grown: [String] = []
     }
 
-    /// Takes the partitions in whose place others came back, for these days and environment; again, and it is undone.
+    /// Restores the replaced partitions for these days and environments; a second call undoes the first.
     ///
-    /// All of the range or, where one has got events since, none.
+    /// Restores the whole range or, if a partition has events since its exchange, nothing.
     package mutating func rollBack(_ range: ExportRange) throws(FileSystemError) -> RollBack {
         let previous = self.previousDirectory
         var report = RollBack()
@@ -93,7 +94,7 @@ extension ExportProjection {
             report.exchanged = []
             return report
         }
-        // Nobody knows with which options the others were made.
+        // It is unknown with which options the others were made.
         let position = self.state.entries["position"] ?? "0"
         try self.exchange(standings, with: previous, changes: [Self.changedKey: position])
         return report
@@ -101,7 +102,7 @@ extension ExportProjection {
 
     private var previousDirectory: String { "exports/.previous-\(Path.name(of: self.directory))" }
 
-    /// Exchanges partitions with those of `directory`, and goes on with what `standings` say of them.
+    /// Exchanges partitions with those of `directory`, and continues from `standings`.
     private mutating func exchange(
         _ standings: [PartSink.Key: Standing], with directory: String, changes: [String: String?]
     ) throws(FileSystemError) {
@@ -144,7 +145,7 @@ extension ExportProjection {
         standing.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)\n" }.joined()
     }
 
-    /// The standing in a partition's file; `nil` without the file.
+    /// The standing in a partition's file; `nil` if there is no file.
     private func standing(in partition: String, _ name: String) throws(FileSystemError) -> Standing? {
         guard let bytes = try self.files.contents(of: Path.join(partition, name)) else { return nil }
         var standing: Standing = [:]
@@ -156,14 +157,14 @@ extension ExportProjection {
         return standing
     }
 
-    /// Does the exchanges that the checkpoint remembers.
+    /// Completes the exchanges recorded in the checkpoint.
     mutating func finishSwitching() throws(FileSystemError) {
         for (key, value) in self.state.entries.sorted(by: { $0.key < $1.key }) where key.hasPrefix(Self.switchPrefix) {
             let target = Path.join(self.root, String(key.dropFirst(Self.switchPrefix.utf8.count)))
             let fields = value.split(separator: " ").map(String.init)
             guard fields.count == 2 else { continue }
             let source = Path.join(self.root, fields[0])
-            // A folder that somebody took away leaves the live one as it is.
+            // If the source folder was removed, the live one is kept.
             if try self.generation(of: target) != fields[1], try self.files.status(at: source) != nil {
                 try self.exchange(source, target)
             }
@@ -179,11 +180,11 @@ extension ExportProjection {
         try self.files.synchronizeDirectory(Path.parent(of: source))
     }
 
-    /// Puts the replaced partition where an operator finds it, in the place of one that was replaced before it.
+    /// Moves the replaced partition to where an operator finds it, and removes one replaced earlier.
     private func keepPrevious(_ replaced: String, of partition: String) throws(FileSystemError) {
         let previous = Path.join(
             self.root, self.previousDirectory + partition.dropFirst(self.directory.utf8.count))
-        // Rolled back, it lies where it belongs.
+        // After a rollback it is already in its place.
         guard replaced != previous, try self.files.status(at: replaced) != nil else { return }
         try self.files.removeTree(previous)
         try self.files.createDirectories(Path.parent(of: previous))
@@ -215,12 +216,12 @@ extension ExportProjection {
     }
 }
 
-/// Which partitions of an export are exchanged.
+/// The partitions of an export to exchange.
 package struct ExportRange: Hashable, Sendable {
     /// Days in the report's zone.
     package var from: CalendarDay?
     package var to: CalendarDay?
-    /// All when empty.
+    /// Empty for all.
     package var environments: Set<DeploymentEnvironment>
 
     package init(

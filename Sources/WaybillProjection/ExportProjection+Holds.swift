@@ -2,11 +2,12 @@ internal import WaybillArchive
 internal import WaybillExport
 internal import WaybillSystem
 
-/// A record that its provider does not take yet, as a line of `held` in the day's folder.
+/// A record that its provider does not accept yet, as a line of `held` in the day's folder.
 ///
 ///     0199a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b 1795251600000 1795255200000 {"event":"Product Tapped",…}
 ///
-/// Id, time from which the provider takes it, and time of the event, in milliseconds since 1970; then the record.
+/// The id, the time from which the provider accepts it and the event's time, in milliseconds since 1970; then the
+/// record.
 package enum HeldRecord {
     package static let fileName = "held"
 
@@ -15,7 +16,7 @@ package enum HeldRecord {
             + event.record.bytes
     }
 
-    /// Id, time and record with its line feed; `nil` for what is no such line.
+    /// The id, time and record with its line feed; `nil` if the line is invalid.
     static func fields(
         of line: UnsafeRawBufferPointer
     ) -> (id: UnsafeRawBufferPointer, time: WallTime, record: UnsafeRawBufferPointer)? {
@@ -27,12 +28,12 @@ package enum HeldRecord {
         )
     }
 
-    /// How far a partition's file is done with, as the entries of its export's checkpoint say.
+    /// How much of a partition's file was released, from the entries of its export's checkpoint.
     package static func releasedByteCount(of partition: String, in entries: [String: String]) -> Int {
         entries[PartStanding.keyPrefix + partition].flatMap(PartStanding.init(text:))?.releasedByteCount ?? 0
     }
 
-    /// How many records a partition's folder holds back.
+    /// The number of held records in a partition's folder.
     static func count(in folder: String, files: some FileSystem) throws(FileSystemError) -> Int {
         let path = Path.join(folder, Self.fileName)
         guard try files.status(at: path) != nil else { return 0 }
@@ -44,15 +45,15 @@ package enum HeldRecord {
     }
 }
 
-/// Events that a provider does not take yet.
+/// Holds events that a provider does not accept yet.
 ///
-/// They wait in a file of their day, as finished records. A seal comes when their time has passed, writes them into the
-/// day's open part, and its commit says how far the file is done with. The file stays: a checkpoint from before finds all
-/// of it.
+/// They wait in a file of their day, as finished records. Once their time has passed, a seal writes them to the day's
+/// open part, and its commit records how much of the file was released. The file is kept, so that an older checkpoint
+/// finds all of it.
 extension ExportProjection {
     private static var pieceByteCount: Int { 256 << 10 }
 
-    /// Writes what a day holds back into its parts.
+    /// Writes a day's held records to its parts.
     mutating func release(_ index: Int, _ key: PartSink.Key) throws(FileSystemError) {
         let path = "\(self.path(key))/\(HeldRecord.fileName)"
         guard self.set.contains(path) else { return }
@@ -83,11 +84,11 @@ extension ExportProjection {
         var start = 0
         while let end = lines.firstNewline(from: start) {
             defer { start = end + 1 }
-            // Nothing but damage makes another line; its event is in the archive.
+            // Only damage can make the line invalid; its event is in the archive.
             guard let line = HeldRecord.fields(of: UnsafeRawBufferPointer(rebasing: lines[start...end])) else {
                 continue
             }
-            // What was put right is counted already, and what comes early is not late.
+            // Its fixes are already counted, and an early event is not late.
             self.sink.release(
                 ExportRecord(
                     bytes: line.record, ids: line.id, eventCount: 1, env: key.env, day: key.day, oldest: line.time,

@@ -2,14 +2,14 @@ internal import WaybillArchive
 internal import WaybillExport
 package import WaybillSystem
 
-/// Sealing an export's days, at the cut-off of the report's own zone.
+/// Seals an export's days, at the cut-off in the report's own time zone.
 ///
-/// A seal is part of a checkpoint, as closing a part is: what was held goes into the open part of the day, which is
-/// closed, one commit says so and holds the day's manifest, then the manifest and `_SUCCESS` are written. What comes
-/// later goes into the next part, which is late, and which the next cut-off closes with a new revision of the manifest.
+/// A seal is part of a checkpoint, like closing a part: held records are written to the day's open part, which is
+/// closed; one commit records this and contains the day's manifest; then the manifest and `_SUCCESS` are written. Later
+/// events go to the next part, which is late and is closed by the next cut-off with a new revision of the manifest.
 extension ExportProjection {
     static var sealPrefix: String { "seal:" }
-    /// Days that one checkpoint seals; the others follow with the next.
+    /// How many days one checkpoint seals; the others follow with the next.
     private static var sealCountMax: Int { 64 }
 
     package var nextDue: WallTime? { self.openDays.nextDue }
@@ -18,7 +18,7 @@ extension ExportProjection {
         self.openDays.correct(now: now)
     }
 
-    /// A seal is done when its checkpoint is.
+    /// Always false: a seal is complete when its checkpoint is.
     package var isSealing: Bool { false }
 
     package mutating func continueSealing() throws(FileSystemError) {}
@@ -30,7 +30,7 @@ extension ExportProjection {
 
     /// Closes the open parts of the days that are due.
     ///
-    /// - Returns: the days, with what was refused in an open part without a record.
+    /// - Returns: the days, with the refusals of an open part without a record.
     mutating func closeDueDays(
         _ moment: SealMoment
     ) throws(FileSystemError) -> [(key: PartSink.Key, rest: ExportTotals)] {
@@ -53,7 +53,7 @@ extension ExportProjection {
         return days
     }
 
-    /// The manifest of a day whose parts are all closed, those of this checkpoint included.
+    /// The manifest of a day whose parts are all closed, including those of this checkpoint.
     func dayManifest(
         _ key: PartSink.Key, _ rest: ExportTotals, at time: WallTime
     ) throws(FileSystemError) -> ExportDayManifest {
@@ -86,13 +86,13 @@ extension ExportProjection {
         PartitionPath.partNumber(of: part) ?? .max
     }
 
-    /// What the last seal of a day said; `nil` before the first.
+    /// The manifest of a day's last seal; `nil` before the first.
     func dayManifest(in directory: String) throws(FileSystemError) -> ExportDayManifest? {
         try self.files.contents(of: Path.join(directory, DayFolder.manifestName))
             .flatMap(ExportDayManifest.init(json:))
     }
 
-    /// Writes the manifests of days that the checkpoint calls sealed.
+    /// Writes the manifests of days that the checkpoint records as sealed.
     mutating func finishSeals() throws(FileSystemError) {
         for (key, manifest) in self.state.entries.sorted(by: { $0.key < $1.key }) where key.hasPrefix(Self.sealPrefix) {
             let folder = String(key.dropFirst(Self.sealPrefix.utf8.count))
@@ -113,8 +113,9 @@ extension ExportProjection {
         }
     }
 
-    /// Finds the days with something to be sealed after a recovery, and takes back the mark of days whose seal lies
-    /// behind the checkpoint: their parts are made again.
+    /// Finds the days to be sealed after a recovery.
+    ///
+    /// Days whose seal is later than the checkpoint are unmarked, because their parts are made again.
     mutating func findOpenDays() throws(FileSystemError) {
         self.openDays = OpenDays(self.cutOff)
         for (key, standing) in self.sink.standings.sorted(by: { self.path($0.key) < self.path($1.key) }) {

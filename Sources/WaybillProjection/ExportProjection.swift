@@ -4,7 +4,7 @@ package import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
 
-/// Writes one provider's records into the parts of each environment and day.
+/// Writes one provider's records to the parts of each environment and day.
 ///
 ///     exports/ga4/env=prod/date=2026-11-20/part-00000.ndjson          records, in the order of the journal
 ///                                          part-00000.ids             the event ids of each record
@@ -14,16 +14,16 @@ package import WaybillSystem
 ///                                          schemas/…                  Snowplow: draft schemas of closed parts
 ///
 /// A part is closed when it is full. Closing is part of a checkpoint: first the bytes are synced, then the checkpoint
-/// says that the part is closed and what its manifest holds, then the manifest is written. A crash in between finds
-/// the manifest's content in the checkpoint.
+/// records that the part is closed and the content of its manifest, then the manifest is written. After a crash in
+/// between, the manifest's content is in the checkpoint.
 ///
-/// A part has one mapping, one zone, one header: when the options change, at a start or while it runs, the open parts
-/// are closed with what they were written with. It begins with a checkpoint, and recovery does the rest, so a crash
-/// anywhere leaves the old options or the new ones, and each event in one part.
+/// A part has one mapping, one time zone and one header: when the options change, at a start or while running, the open
+/// parts are closed with their old options. The change begins with a checkpoint, and recovery does the rest, so a crash
+/// at any point leaves the old options or the new ones, and each event in one part.
 ///
 /// - SeeAlso: `Protocol/formats/exports.md`.
 package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
-    /// A part that no record goes into any more, on its way to its manifest.
+    /// A part that gets no more records and whose manifest is not written yet.
     struct ClosedPart {
         let path: String
         let manifest: String
@@ -31,7 +31,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         let ids: FileSet<Files>.Index
     }
 
-    /// Where the output goes; `exports/<provider>` in a live receiver.
+    /// The output folder; `exports/<provider>` in a live receiver.
     let directory: String
     let files: Files
     let root: String
@@ -46,18 +46,18 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private var exporter: Exporter
     var sink: PartSink
     private var readers = EventReaders()
-    /// Closed since the last checkpoint.
+    /// Parts closed since the last checkpoint.
     var closing: [ClosedPart] = []
-    /// Partitions touched since the last checkpoint.
+    /// Partitions written since the last checkpoint.
     var touchedKeys: Set<PartSink.Key> = []
     private(set) var cutOff: CutOff
-    /// Days with something that no seal knows.
+    /// Days with unsealed events.
     var openDays: OpenDays<PartSink.Key>
     var sealed: [SealedDay] = []
-    /// When the last event came that was exported.
+    /// When the last exported event was received.
     private var receivedAt = WallTime(milliseconds: 0)
     private var lines = LineCounts()
-    /// ``lines`` at the last checkpoint, to which recovery goes back.
+    /// ``lines`` at the last checkpoint, which recovery restores.
     private var checkpointedLines = LineCounts()
 
     static var partPrefix: String { PartStanding.keyPrefix }
@@ -73,9 +73,9 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     /// Prepares an export.
     ///
     /// - Parameters:
-    ///   - pending: other options to go on with, once there are some.
+    ///   - pending: new options to continue with, once there are any.
     ///   - directory: below the data directory, `exports/<provider>` for a live export.
-    ///   - statePath: where its checkpoint is kept.
+    ///   - statePath: the path of its checkpoint.
     ///   - isAgeJudged: off for a replay from an archive that does not know when lines were received.
     package init(
         data: DataDirectory<Files>, directory: String, statePath: String, options: ExportOptions, isAgeJudged: Bool,
@@ -198,9 +198,9 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             {
                 return standings[key]?.isLate ?? false
             }
-            // What others put beside, and the name of a generation, stays.
+            // Other files, and a generation's name, are kept.
             guard isPart || name == HeldRecord.fileName else { return true }
-            // Closed parts are no longer this checkpoint's, but it says up to which number parts are closed.
+            // The checkpoint does not list closed parts, but it has the number up to which parts are closed.
             guard suffixes.contains(where: path.hasSuffix),
                 let number = PartitionPath.partNumber(of: Path.name(of: path)),
                 let key = PartSink.Key(partition: Path.parent(of: path)), let standing = standings[key]
@@ -209,9 +209,9 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         }
     }
 
-    /// Moves the export out of the way when its checkpoint is lost and the journal cannot make all of it again.
+    /// Sets the export aside if its checkpoint is lost and the journal cannot restore all of it.
     ///
-    /// - Returns: what was done, for logs.
+    /// - Returns: a description of the changes, for logs.
     private func setAsideWithoutCheckpoint() throws(FileSystemError) -> String? {
         guard self.state.entries["position"] == nil,
             try self.files.status(at: Path.join(self.root, self.directory)) != nil,
@@ -226,9 +226,9 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             + "\(self.remedy(from: nil))"
     }
 
-    /// Moves parts out of the way that hold less than the checkpoint says; what is left of other files stays.
+    /// Sets aside parts that are shorter than in the checkpoint; other short files are kept.
     ///
-    /// - Returns: what was done, for logs.
+    /// - Returns: a description of the changes, for logs.
     private mutating func setAsideShortParts(_ shortFiles: [String: Int]) throws(FileSystemError) -> [String] {
         let aside = SetAside(root: self.root, files: self.files)
         let suffixes = [".\(self.description.fileExtension)", ".ids"]
@@ -246,7 +246,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             let length = Int(self.state.entries[FileSet<Files>.keyPrefix + path] ?? "") ?? 0
             let end = try self.files.lineEnd(of: Path.join(self.root, path), upTo: max(0, length - missing))
             changes[FileSet<Files>.keyPrefix + path] = String(end)
-            notes.append("\(path) lacked \(missing) bytes and goes on behind the \(end) that are left")
+            notes.append("\(path) lacked \(missing) bytes and continues after the remaining \(end)")
         }
         for stem in stems.sorted() {
             var moved: [String] = []
@@ -262,7 +262,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
                 let next = max(number + 1, self.checkpointedStandings[key]?.number ?? 0)
                 if next == number + 1 { changes[Self.partPrefix + partition] = PartStanding(number: next).text }
                 notes.append(
-                    "\(stem) is damaged, what is left of it is set aside (\(moved.joined(separator: ", "))); "
+                    "\(stem) is damaged and was set aside (\(moved.joined(separator: ", "))); "
                         + self.remedy(from: key.day))
             }
         }
@@ -270,15 +270,15 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         return notes
     }
 
-    /// How the operator gets back what an export lost: the archive has the events.
+    /// How the operator restores an export's lost events, which are in the archive.
     private func remedy(from day: CalendarDay?) -> String {
         let days = day.map { " --from \($0) --to \($0)" } ?? ""
         return "the archive has its events: waybill replay --data \(self.root) --provider \(self.name)\(days)"
     }
 
-    /// Closes the parts that were begun with other options, and remembers those of now.
+    /// Closes the parts that were started with other options, and records the current ones.
     ///
-    /// - Returns: what was done, for logs.
+    /// - Returns: a description of the changes, for logs.
     private mutating func turnOver() throws(FileSystemError) -> String? {
         guard self.state.entries["position"] != nil, self.state.entries["options"] != self.fingerprint else {
             return nil
@@ -301,10 +301,10 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.set.checkpointCommitted()
         self.closing = []
         try self.finishClosing()
-        return "other options than before: \(standings.count) open parts were closed"
+        return "the options changed: \(standings.count) open parts were closed"
     }
 
-    /// What the checkpoint says of the options, where it does not say so yet.
+    /// The checkpoint entries for the options that are not in the checkpoint yet.
     private var optionEntries: [String: String?] {
         var entries: [String: String?] = ["options": .some(self.fingerprint), "zone": .some(self.options.zone.name)]
         for (key, value) in ExportHistory.entries(of: self.options) { entries[key] = .some(value) }
@@ -322,7 +322,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         return standings
     }
 
-    /// Writes the manifests of parts that the checkpoint calls closed.
+    /// Writes the manifests of parts that the checkpoint records as closed.
     private mutating func finishClosing() throws(FileSystemError) {
         var changes: [String: String?] = [:]
         for (key, manifest) in self.state.entries.sorted(by: { $0.key < $1.key }) where key.hasPrefix(Self.closedPrefix)
@@ -339,7 +339,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         try self.state.commit(changes)
     }
 
-    /// Adds what a closed part's events look like to the drafts beside it; done twice, it changes nothing.
+    /// Adds the schemas of a closed part's events to the drafts next to it; repeating it changes nothing.
     private func writeSchemas(ofPart path: String) throws(FileSystemError) {
         let part = Path.join(self.root, "\(path).\(self.description.fileExtension)")
         var schemas = SnowplowSchemas()
@@ -349,7 +349,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             let old = try self.files.contents(of: target)
             if let old { schemas.add(draft: old, at: name) }
             let draft = schemas.draft(at: name)
-            // Nearly always: most parts show nothing new.
+            // The usual case: most parts add nothing new.
             if draft == old { continue }
             try self.files.createDirectories(Path.parent(of: target))
             try self.files.replace(target, with: draft)
@@ -374,7 +374,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         try self.finishBatch()
     }
 
-    /// Writes what comes from `position` on with other options.
+    /// Switches to other options for the batches from `position` on.
     private mutating func goOn(with options: ExportOptions, from position: JournalPosition) throws(FileSystemError) {
         do throws(FileSystemError) {
             try self.checkpoint(at: position)
@@ -398,7 +398,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         if !isEvent { self.lines.quarantined += 1 }
     }
 
-    /// Maps one line that was parsed already; ``finishBatch()`` follows the last of its batch.
+    /// Maps one line that was already parsed; ``finishBatch()`` follows the last of its batch.
     package mutating func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime) {
         self.receivedAt = receivedAt
         let isEvent = self.exporter.export(
@@ -406,7 +406,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         if !isEvent { self.lines.quarantined += 1 }
     }
 
-    /// Maps one line that was judged already; ``finishBatch()`` follows the last of its batch.
+    /// Maps one line that was already read; ``finishBatch()`` follows the last of its batch.
     package mutating func export(
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, receivedAt: WallTime
     ) {
@@ -414,7 +414,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             line, facts, source: source, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, to: &self.sink)
     }
 
-    /// Closes the request that the batch's last events share, and writes what came of the batch.
+    /// Closes the request that the batch's last events share, and writes the batch's output.
     package mutating func finishBatch() throws(FileSystemError) {
         self.finishGroup()
         try self.writeTouched()
@@ -425,7 +425,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.exporter.finishGroup(to: &self.sink)
     }
 
-    /// Writes what came of the batches since the last call; not durable before a checkpoint.
+    /// Writes the output of the batches since the last call; it is not durable before a checkpoint.
     package mutating func writeTouched() throws(FileSystemError) {
         for index in self.sink.touched { try self.write(index) }
         self.sink.allWritten()
@@ -511,7 +511,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         try self.finishSeals()
     }
 
-    /// Lets go of a file of a day that is deleted.
+    /// Forgets a file of a deleted day.
     mutating func forget(_ path: String) {
         self.set.forget(path)
     }
@@ -521,7 +521,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.sink.partitions.map(\.key)
     }
 
-    /// Closes every open part; for a replay, which has seen all there is.
+    /// Closes every open part, at the end of a replay.
     package mutating func closeAll() throws(FileSystemError) {
         for index in self.sink.partitions.indices {
             let partition = self.sink.partitions[index]
@@ -532,7 +532,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         }
     }
 
-    /// Ends an open part, of a day of that zone.
+    /// Closes an open part of a day in that time zone.
     mutating func closePart(
         _ part: PartStanding, _ key: PartSink.Key, zone: String
     ) throws(FileSystemError) {
@@ -543,7 +543,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 }
 
-/// What became of events.
+/// How many events had each outcome.
 package struct ExportCounts: Hashable, Sendable {
     package var exported: Int
     package var refused: Int
@@ -558,7 +558,7 @@ package struct ExportCounts: Hashable, Sendable {
     }
 }
 
-/// Lines that came, and those of them that are no events; the archive's quarantine has these.
+/// Counts of all lines, and of those that are not events, which are in the archive's quarantine.
 private struct LineCounts {
     var read = 0
     var quarantined = 0

@@ -1,7 +1,7 @@
 internal import WaybillJournal
 internal import WaybillSystem
 
-/// Whether the journal can make again what a projection wrote behind a position.
+/// Determines whether the journal can restore a projection's output after a position.
 struct JournalCoverage<Files: FileSystem> {
     let directory: String
     let files: Files
@@ -15,7 +15,7 @@ struct JournalCoverage<Files: FileSystem> {
         return reader.takeDamages().isEmpty
     }
 
-    /// The first position that the journal still has; `nil` when it has none.
+    /// The first position that the journal still has; `nil` if it is empty.
     func first() throws(FileSystemError) -> JournalPosition? {
         try self.files.list(self.directory).compactMap(JournalPath.position(ofSegment:)).min()
     }

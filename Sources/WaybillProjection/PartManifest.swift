@@ -4,7 +4,7 @@ internal import WaybillExport
 internal import WaybillJSON
 package import WaybillSystem
 
-/// What exported files hold: a part, or a day's parts.
+/// Totals of exported files: of a part, or of a day's parts.
 package struct ExportTotals: Hashable, Sendable {
     package var recordCount = 0
     package var eventCount = 0
@@ -19,13 +19,13 @@ package struct ExportTotals: Hashable, Sendable {
     }
 }
 
-/// What a closed part holds, as `part-00000.manifest.json` says it.
+/// The contents of a closed part, as in `part-00000.manifest.json`.
 ///
 /// - SeeAlso: `Protocol/formats/exports.md`, section 2.
 package struct PartManifest: Hashable, Sendable {
-    /// The times of events that GA4 would move without saying so.
+    /// The late events, whose times GA4 would change without an error.
     struct Lateness: Hashable, Sendable {
-        /// From then on the part's oldest event is too old.
+        /// The time from which the part's oldest event is too old.
         var notAfter: WallTime?
         var late24HoursCount: Int
         var late48HoursCount: Int
@@ -41,7 +41,7 @@ package struct PartManifest: Hashable, Sendable {
     let isLate: Bool
     package let firstID: String
     package let lastID: String
-    /// Of the part's bytes, 64 hexadecimal digits.
+    /// The digest of the part's bytes, 64 hexadecimal digits.
     package let sha256: String
     package let oldest: WallTime?
     let lateness: Lateness?
@@ -101,7 +101,7 @@ package struct PartManifest: Hashable, Sendable {
         }
     }
 
-    /// Reads ``json``; `nil` for anything else.
+    /// Parses ``json``; `nil` if it is invalid.
     package init?(json bytes: [UInt8]) {
         guard let json = JSONValue(bytes), let provider = json["provider"]?.string, let env = json["env"]?.string,
             let day = json["day"]?.string.flatMap({ CalendarDay($0) }), let zone = json["zone"]?.string,
@@ -133,7 +133,7 @@ package struct PartManifest: Hashable, Sendable {
 }
 
 extension ExportTotals {
-    /// Reads the members that manifests of parts and days share.
+    /// Parses the members that manifests of parts and days share.
     init?(_ json: JSONValue) {
         guard let records = json["records"]?.count, let events = json["events"]?.count,
             let fixes = json["fix"]?.counts, let dead = json["dead"]?.counts

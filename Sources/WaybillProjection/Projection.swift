@@ -5,68 +5,68 @@ package import WaybillSystem
 
 package import WaybillExport
 
-/// Deterministic readers of the journal: the archive and each provider's export, live or in a replay.
+/// A deterministic reader of the journal: the archive or a provider's export, live or in a replay.
 ///
 ///     journal ──▶ ProjectionRun ──▶ ArchiveProjection ──▶ archive/…/part-00001.ndjson, quarantine/…
 ///                              └──▶ ExportProjection  ──▶ exports/ga4/…/part-00000.ndjson, dead/…
 ///
-/// Life of one line: it arrives inside a batch that is durable in the journal → `EventReader` judges it once, and
-/// parses it once for all exports that a thread feeds (``SharedParse``) →
-/// the archive takes it byte for byte into its day, or the quarantine does with the reason; an export maps it to a
-/// record of its provider's day. Output is written per batch, synced at checkpoints alone. A crash cuts every file
-/// to the last checkpoint and projects the journal again from there, which gives the same bytes.
+/// Life of one line: it arrives inside a batch that is durable in the journal → `EventReader` reads it once, and it is
+/// parsed once for all exports on a thread (``SharedParse``) → the archive writes it byte for byte to its day, or to
+/// the quarantine with the reason; an export maps it to a record of its provider's day. Output is written per batch and
+/// synced only at checkpoints. After a crash, every file is cut to the last checkpoint and the journal is projected
+/// again from there, which gives the same bytes.
 ///
-/// Constraints: no allocation per line on the common path; open files bounded; a batch is the unit of work. What a
-/// projection writes depends on the journal and its options, never on the clock or on how batches met checkpoints.
+/// Constraints: no allocation per line on the common path; open files bounded; a batch is the unit of work. A
+/// projection's output depends on the journal and its options, never on the clock or on the timing of checkpoints.
 package protocol Projection: ~Copyable, SendableMetatype {
-    /// Whether ``ProjectedBatch/parse`` spares it work.
+    /// Whether it uses ``ProjectedBatch/parse``.
     static var takesParsedLines: Bool { get }
     /// The name in `state/` and in logs.
     var name: String { get }
-    /// Cuts the output back to the last checkpoint and returns where the journal must be read again from.
+    /// Cuts the output to the last checkpoint and returns the position from which to read the journal again.
     mutating func recover() throws(FileSystemError) -> ProjectionRecovery
     mutating func project(_ batch: ProjectedBatch) throws(FileSystemError)
-    /// Makes everything projected so far durable, and remembers that the journal was read up to `position`.
+    /// Makes everything projected so far durable, and records that the journal was read up to `position`.
     ///
-    /// - Parameter moment: seals, or begins to seal, the days that are due then; `nil`: none.
+    /// - Parameter moment: the time at which due days are sealed, or start to be sealed; `nil`: none.
     mutating func checkpoint(at position: JournalPosition, sealing moment: SealMoment?) throws(FileSystemError)
-    /// When the next day falls due, by the wall clock; `nil` when nothing is open.
+    /// When the next day is due, by the wall clock; `nil` if nothing is open.
     var nextDue: WallTime? { get }
-    /// Puts right what a clock that was ahead has put off.
+    /// Corrects due times that are too late because the clock was ahead.
     mutating func correctDueTimes(now: WallTime)
-    /// Lets its days end at another time, in seconds after midnight of the next day; nothing changes for the same.
+    /// Changes the time at which its days end, in seconds after midnight of the next day; no effect if it is the same.
     mutating func useCutOff(_ secondOfDay: Int)
     /// Whether days are being sealed.
     var isSealing: Bool { get }
-    /// Does a bounded piece of what is left of sealing: at most a few MiB are read and compressed.
+    /// Does a bounded part of the remaining sealing: at most a few MiB are read and compressed.
     mutating func continueSealing() throws(FileSystemError)
-    /// Deletes the sealed days that the policy lets go, none that has something open; call it behind a checkpoint.
+    /// Deletes the sealed days that the policy does not keep and that have nothing open; call it after a checkpoint.
     mutating func retire(_ policy: RetentionPolicy, now: WallTime) throws(FileSystemError) -> [DeletedDay]
-    /// The days that were sealed since the last call.
+    /// Returns the days that were sealed since the last call.
     mutating func takeSealed() -> [SealedDay]
-    /// What became of the lines since the start; ``recover()`` takes it back to the last checkpoint.
+    /// How many lines had each outcome since the start; ``recover()`` resets it to the last checkpoint.
     var tally: ProjectionTally { get }
-    /// The same in words, for logs.
+    /// The tally as text, for logs.
     var report: String { get }
 }
 
 extension Projection where Self: ~Copyable {
-    /// Makes everything projected so far durable, and remembers that the journal was read up to `position`.
+    /// Makes everything projected so far durable, and records that the journal was read up to `position`.
     package mutating func checkpoint(at position: JournalPosition) throws(FileSystemError) {
         try self.checkpoint(at: position, sealing: nil)
     }
 }
 
-/// A durable batch on its way through a projection; `raw` is valid during the call.
+/// A durable batch that is projected; `raw` is valid during the call.
 package struct ProjectedBatch {
     package let position: JournalPosition
     package let description: StreamDescription
     package let offset: StreamOffset
     package let receivedAt: WallTime
-    /// As the batch's header says.
+    /// The count in the batch's header.
     package let lineCount: Int
     package let raw: UnsafeRawBufferPointer
-    /// Its lines, parsed, where several projections share them.
+    /// Its parsed lines, if several projections share them.
     package var parse: SharedParse?
 
     package init(
@@ -82,10 +82,10 @@ package struct ProjectedBatch {
     }
 }
 
-/// What starting a projection found.
+/// The result of recovering a projection.
 package struct ProjectionRecovery: Hashable, Sendable {
     package var position = JournalPosition(0)
-    /// What was cut, removed or found damaged, for logs; empty when all was well.
+    /// What was cut, removed or found damaged, for logs; empty if nothing was.
     package var report = ""
 
     package init(position: JournalPosition = JournalPosition(0), report: String = "") {
@@ -104,19 +104,19 @@ package struct ProjectionRun<Files: FileSystem>: ~Copyable {
         self.reader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
     }
 
-    /// Ranges of the journal that could not be read, since the last call.
+    /// Returns the ranges of the journal that could not be read since the last call.
     package mutating func takeDamages() -> [JournalDamage] {
         self.reader.takeDamages()
     }
 
     /// Projects up to `batchCountMax` batches from `position` on.
     ///
-    /// - Returns: where to go on; `end` when everything up to it was projected.
+    /// - Returns: where to continue; `end` if everything up to it was projected.
     package mutating func advance(
         _ projection: inout some Projection & ~Copyable, from position: JournalPosition, upTo end: JournalPosition,
         batchCountMax: Int = 64
     ) throws(FileSystemError) -> JournalPosition {
-        // A reader that stands elsewhere (it stepped over lines at the end) begins again at a segment's head.
+        // A reader at another position (it skipped lines at the end) starts again at a segment's head.
         self.reader.seek(to: position)
         for _ in 0..<batchCountMax {
             guard let batch = try self.reader.next(upTo: end) else { return end }
@@ -128,7 +128,7 @@ package struct ProjectionRun<Files: FileSystem>: ~Copyable {
 }
 
 extension StreamDescription {
-    /// How the stream's lines are to be read.
+    /// How to read the stream's lines.
     package var sourceDescription: SourceDescription {
         SourceDescription(
             env: DeploymentEnvironment(rawValue: self.environment) ?? .dev, bundle: self.bundle,
@@ -136,9 +136,9 @@ extension StreamDescription {
     }
 }
 
-/// The readers of the streams that were met last; made once for each, not once for each batch.
+/// The readers of recent streams, made once per stream instead of once per batch.
 ///
-/// A stream that is described anew is another one here: its lines are read as the new description says.
+/// A stream with a new description counts as another stream: its lines are read with the new description.
 struct EventReaders {
     private var readers: [StreamDescription: EventReader] = [:]
 
@@ -153,19 +153,19 @@ struct EventReaders {
     }
 }
 
-/// The lines of one batch after another, parsed once for all that take them.
+/// The lines of the current batch, parsed once for all readers.
 package final class SharedParse {
     private var readers = EventReaders()
     package private(set) var lines = ParsedLines()
 
     package init() {}
 
-    /// Parses a batch, whose bytes must stay for as long as its lines are used; forgets the one before.
+    /// Parses a batch, whose bytes must remain valid while its lines are used; replaces the previous batch.
     package func parse(_ batch: ProjectedBatch) {
         self.parse(batch.raw, from: 0, self.readers.reader(for: batch.description), receivedAt: batch.receivedAt)
     }
 
-    /// Parses as many lines as there is room for, at least one, from `start` on; forgets those before.
+    /// Parses as many lines as fit, at least one, from `start` on; replaces the previous lines.
     package func parse(
         _ raw: UnsafeRawBufferPointer, from start: Int, _ reader: EventReader, receivedAt: WallTime
     ) {

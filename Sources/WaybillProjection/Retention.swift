@@ -3,13 +3,13 @@ package import WaybillSystem
 
 internal import WaybillJSON
 
-/// How long sealed days are kept; `nil`: for ever.
+/// How long sealed days are kept; `nil` for no limit.
 package struct RetentionPolicy: Hashable, Sendable {
-    /// Days whose end lies further back are deleted.
+    /// Days that ended more than this many days ago are deleted.
     package var dayCountMax: Int?
-    /// What the archive's sealed days may take; the oldest go first.
+    /// The maximum size of the archive's sealed days; the oldest are deleted first.
     package var byteCountMax: Int?
-    /// Room that is left on the disk; while there is less, the oldest days go.
+    /// The minimum free space on the disk; while there is less, the oldest days are deleted.
     package var freeByteCountMin: Int?
 
     package init() {}
@@ -44,15 +44,15 @@ struct DeletableDay {
     let path: String
     let day: CalendarDay
     let lineCount: Int
-    /// What it takes on the disk, about.
+    /// Its approximate size on disk.
     let byteCount: Int
 }
 
-/// Says which sealed days go; touches no disk.
+/// Decides which sealed days to delete; accesses no disk.
 struct RetentionPlan {
-    /// The days that go, oldest first, for their age and for the bytes of all.
+    /// The days to delete because of their age or the total size, oldest first.
     private(set) var deletions: [DeletedDay] = []
-    /// Those that stay, oldest first.
+    /// The days to keep, oldest first.
     private(set) var rest: [DeletableDay] = []
 
     init(_ policy: RetentionPolicy, _ days: [DeletableDay], now: WallTime, cutOff: CutOff) {
@@ -76,7 +76,7 @@ struct RetentionPlan {
     }
 }
 
-/// The record of deleted days: one JSON object a line, in `archive/_deleted.ndjson`.
+/// The record of deleted days: one JSON object per line, in `archive/_deleted.ndjson`.
 struct DeletionRecord<Files: FileSystem> {
     let root: String
     let files: Files
@@ -84,7 +84,7 @@ struct DeletionRecord<Files: FileSystem> {
     static var path: String { "archive/_deleted.ndjson" }
     static var keyPrefix: String { "delete:" }
 
-    /// What the record says of a day.
+    /// A day's line in the record.
     static func line(_ day: DeletedDay, at time: WallTime) -> String {
         let json = JSONWriter.object { json in
             json.member("day", day.path)
@@ -96,11 +96,11 @@ struct DeletionRecord<Files: FileSystem> {
         return String(decoding: json, as: UTF8.self)
     }
 
-    /// Deletes the folders that a checkpoint says are to be deleted, and records it; done twice it changes nothing.
+    /// Deletes the folders that a checkpoint lists for deletion, and records it; repeating it changes nothing.
     func finish(_ state: inout StateStore<Files>) throws(FileSystemError) {
         for (key, line) in state.entries.sorted(by: { $0.key < $1.key }) where key.hasPrefix(Self.keyPrefix) {
             let folder = Path.join(self.root, String(key.dropFirst(Self.keyPrefix.utf8.count)))
-            // First what makes readers take it.
+            // First the files that mark the day as readable.
             for name in [DayFolder.successName, DayFolder.manifestName]
             where try self.files.status(at: Path.join(folder, name)) != nil {
                 try self.files.unlink(Path.join(folder, name))
@@ -117,7 +117,7 @@ struct DeletionRecord<Files: FileSystem> {
         let file = try self.files.open(path, .append)
         defer { self.files.close(file) }
         let end = try self.files.status(file).byteCount
-        // A death behind the last append left it there already; one in its middle left a part of it.
+        // A crash after the last append left the whole line; a crash during it left part of the line.
         let tailCount = min(end, line.utf8.count + 1)
         var tail: [UInt8] = []
         try self.files.visit(file, (end - tailCount)..<end) { (piece) throws(FileSystemError) in
@@ -132,7 +132,7 @@ struct DeletionRecord<Files: FileSystem> {
 }
 
 extension ArchiveProjection {
-    /// Deletes the sealed days that the policy lets go; call it behind a checkpoint.
+    /// Deletes the sealed days that the policy does not keep; call it after a checkpoint.
     package mutating func retire(
         _ policy: RetentionPolicy, now: WallTime
     ) throws(FileSystemError) -> [DeletedDay] {
@@ -175,12 +175,12 @@ extension ArchiveProjection {
 }
 
 extension ExportProjection {
-    /// Deletes the sealed days that the policy lets go for their age or for want of room; call it behind a checkpoint.
+    /// Deletes sealed days because of their age or a lack of disk space; call it after a checkpoint.
     package mutating func retire(
         _ policy: RetentionPolicy, now: WallTime
     ) throws(FileSystemError) -> [DeletedDay] {
         var policy = policy
-        // That bounds the archive.
+        // This limit is only for the archive.
         policy.byteCountMax = nil
         var days: [DeletableDay] = []
         for (key, value) in self.state.entries where key.hasPrefix(Self.partPrefix) {

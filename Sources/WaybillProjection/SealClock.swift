@@ -1,6 +1,6 @@
 package import WaybillSystem
 
-/// Says what time it is only when that can be believed, so that a clock that was set seals no day early.
+/// Gives the time only if it can be trusted, so that a clock change seals no day early.
 ///
 ///     start, or a jump ──▶ doubted ── 10 minutes without a jump ──▶ trusted
 ///                            ▲                                        │ the wall clock leaves the monotonic one
@@ -8,24 +8,24 @@ package import WaybillSystem
 ///
 /// Pure: readings in, the time or `nil` out.
 package struct SealClock: Hashable, Sendable {
-    /// How far the wall clock may move against the monotonic one; more is a jump.
+    /// How far the wall clock may drift from the monotonic one; more is a jump.
     package static var jumpMillisecondsMax: Int64 { 60_000 }
 
     private let patience: Duration
-    /// The wall clock's reading, less the monotonic clock's, when the clock was last begun to be watched.
+    /// The wall clock's reading minus the monotonic clock's, at the start or the last jump.
     private var difference: Int64?
     private var watchedSince = MonotonicTime(nanoseconds: 0)
 
     /// Prepares a clock that is not trusted yet.
     ///
-    /// - Parameter patience: how long nothing may jump before the time is believed.
+    /// - Parameter patience: how long there must be no jump before the time is trusted.
     package init(patience: Duration = .seconds(600)) {
         self.patience = patience
     }
 
     /// Takes a reading of both clocks.
     ///
-    /// - Returns: the time, if it can be believed.
+    /// - Returns: the time, if it can be trusted.
     package mutating func read(_ wall: WallTime, _ monotonic: MonotonicTime) -> WallTime? {
         let difference = wall.milliseconds - monotonic.nanoseconds / 1_000_000
         guard let known = self.difference, abs(difference - known) <= Self.jumpMillisecondsMax else {
@@ -37,7 +37,7 @@ package struct SealClock: Hashable, Sendable {
     }
 }
 
-/// When a zone's days are taken for complete: so many seconds after midnight of the next day, by local clocks.
+/// When a time zone's days count as complete, in seconds after midnight of the next day, local time.
 package struct CutOff: Sendable {
     package let zone: TimeZoneRules
     package let secondOfDay: Int
@@ -51,13 +51,13 @@ package struct CutOff: Sendable {
         self.secondOfDay = secondOfDay
     }
 
-    /// The instant at which a day is over; where local clocks jump over it, that of the jump.
+    /// The instant at which a day is over; if local clocks skip it, the instant of the jump.
     package func time(of day: CalendarDay) -> WallTime {
         let next = CalendarDay(daysSince1970: day.daysSince1970 + 1)
         return WallTime(milliseconds: self.zone.firstInstant(of: next, secondOfDay: self.secondOfDay) * 1000)
     }
 
-    /// The first cut-off, of whichever day, behind a time.
+    /// The first cut-off of any day after a time.
     package func next(after time: WallTime) -> WallTime {
         var day = CalendarDay(daysSince1970: self.zone.day(of: time).daysSince1970 - 2)
         while true {
@@ -67,17 +67,17 @@ package struct CutOff: Sendable {
         }
     }
 
-    /// When what came for a day may be sealed: not before the day is over, nor before the cut-off behind its arrival.
+    /// When a day's events may be sealed: not before the day is over, nor before the first cut-off after their arrival.
     package func dueTime(of day: CalendarDay, openedAt opened: WallTime) -> WallTime {
         max(self.time(of: day), self.next(after: opened))
     }
 }
 
-/// The leave to seal.
+/// The permission to seal.
 package struct SealMoment: Hashable, Sendable {
-    /// What the manifests say.
+    /// The time that the manifests record.
     package let now: WallTime
-    /// What falls due at or before it may be sealed: everything received before it was projected.
+    /// Days due at or before it may be sealed: everything received before it was projected.
     package let through: WallTime
 
     package init(now: WallTime, through: WallTime) {
@@ -85,7 +85,7 @@ package struct SealMoment: Hashable, Sendable {
         self.through = through
     }
 
-    /// Leave to seal everything, also what is not over.
+    /// Permits sealing everything, including days that are not over.
     package static func everything(now: WallTime) -> SealMoment {
         SealMoment(now: now, through: WallTime(milliseconds: .max))
     }
@@ -96,7 +96,7 @@ package struct SealedDay: Hashable, Sendable {
     /// Its folder, below the data directory.
     package let path: String
     package let revision: Int
-    /// Of the whole day.
+    /// The number of lines of the whole day.
     package let lineCount: Int
     package let byteCount: Int
 
@@ -108,7 +108,7 @@ package struct SealedDay: Hashable, Sendable {
     }
 }
 
-/// The days that have something to be sealed, and when it may be.
+/// The days to be sealed, and when each is due.
 struct OpenDays<Key: Hashable & Sendable>: Sendable {
     private struct Entry {
         let day: CalendarDay
@@ -118,7 +118,7 @@ struct OpenDays<Key: Hashable & Sendable>: Sendable {
 
     private var cutOff: CutOff
     private var entries: [Key: Entry] = [:]
-    /// The earliest of all; `nil` when nothing is open.
+    /// The earliest due time; `nil` if nothing is open.
     private(set) var nextDue: WallTime?
 
     init(_ cutOff: CutOff) {
@@ -129,7 +129,7 @@ struct OpenDays<Key: Hashable & Sendable>: Sendable {
         self.entries[key] != nil
     }
 
-    /// Adds a day; nothing changes when it is there.
+    /// Adds a day, unless it was already added.
     mutating func add(_ key: Key, _ day: CalendarDay, openedAt opened: WallTime) {
         guard self.entries[key] == nil else { return }
         let due = self.cutOff.dueTime(of: day, openedAt: opened)
@@ -142,7 +142,7 @@ struct OpenDays<Key: Hashable & Sendable>: Sendable {
         self.nextDue = self.entries.values.map(\.due).min()
     }
 
-    /// Lets the days fall due by another cut-off.
+    /// Recomputes the due times for another cut-off.
     mutating func use(_ cutOff: CutOff) {
         self.cutOff = cutOff
         for (key, entry) in self.entries {
@@ -151,7 +151,7 @@ struct OpenDays<Key: Hashable & Sendable>: Sendable {
         self.nextDue = self.entries.values.map(\.due).min()
     }
 
-    /// What a clock that was ahead put off is put off to the next cut-off at most.
+    /// Moves due times that are too late, because the clock was ahead, to the next cut-off at most.
     mutating func correct(now: WallTime) {
         let latest = self.cutOff.next(after: now)
         for (key, entry) in self.entries where entry.due > latest {
@@ -160,7 +160,7 @@ struct OpenDays<Key: Hashable & Sendable>: Sendable {
         self.nextDue = self.entries.values.map(\.due).min()
     }
 
-    /// What may be sealed, in no order.
+    /// The days that may be sealed, in no order.
     func due(_ moment: SealMoment) -> [Key] {
         self.entries.filter { $0.value.due <= moment.through }.map(\.key)
     }

@@ -6,11 +6,11 @@ internal import WaybillJournal
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// A seal as the archive's checkpoint remembers it until it is done.
+/// A seal in progress, as stored in the archive's checkpoint until it is done.
 struct Seal: Hashable, Sendable {
-    /// What the day's manifest will say.
+    /// The revision of the day's future manifest.
     let revision: Int
-    /// Lines of batches before it are in the file that is being sealed, or in one before it.
+    /// Lines of batches before it are in the file that is being sealed or in an earlier one.
     let position: Int
     let sealedAt: WallTime
 
@@ -23,7 +23,7 @@ struct Seal: Hashable, Sendable {
     /// `1 4711 1795251600000`.
     var text: String { "\(self.revision) \(self.position) \(self.sealedAt.milliseconds)" }
 
-    /// Reads ``text``; `nil` for anything else.
+    /// Parses ``text``; `nil` if it is invalid.
     init?(text: String) {
         let numbers = text.split(separator: " ").map { Int($0) ?? -1 }
         guard numbers.count == 3, numbers.allSatisfy({ (0...(1 << 53)).contains($0) }), numbers[0] > 0 else {
@@ -36,7 +36,7 @@ struct Seal: Hashable, Sendable {
     var stem: String { DayFolder.openPart(revision: self.revision - 1) }
 }
 
-/// Counts lines of a part, in order, and looks at the times of their events.
+/// Counts lines of a part, in order, and tracks the times of their events.
 struct SealTally<Files: FileSystem>: ~Copyable {
     private(set) var lineCount = 0
     private(set) var byteCount = 0
@@ -46,10 +46,10 @@ struct SealTally<Files: FileSystem>: ~Copyable {
     private var runs: SourceRuns<Files>?
     private var run: SourceRun?
     private var readers = EventReaders()
-    /// For lines of which no run says where they came from.
+    /// The reader for lines that no run covers.
     private let otherReader: EventReader
 
-    /// - Parameter stem: absolute.
+    /// - Parameter stem: an absolute path.
     init(
         _ stem: String, folder: DayFolder, byteCount: Int, sourcesByteCount: Int, files: Files
     ) throws(FileSystemError) {
@@ -68,7 +68,7 @@ struct SealTally<Files: FileSystem>: ~Copyable {
         return try SourceRuns(path: path, byteCount: byteCount, linesByteCount: linesByteCount, files: files)
     }
 
-    /// Takes the next bytes, which end where a line does.
+    /// Adds the next bytes, which end at the end of a line.
     mutating func add(_ bytes: UnsafeRawBufferPointer) throws(FileSystemError) {
         self.digest.update(bytes)
         var start = 0
@@ -90,7 +90,7 @@ struct SealTally<Files: FileSystem>: ~Copyable {
         if let run, run.range.contains(offset) {
             reading = self.readers.reader(for: run.description).read(line, receivedAt: run.receivedAt)
         } else {
-            // Nobody knows when it came: whatever its time is, it was taken for one.
+            // Its time of receipt is unknown: whatever its own time is, it was accepted.
             reading = self.otherReader.read(line, receivedAt: WallTime(milliseconds: 253_402_300_799_999))
         }
         guard case .event(let facts) = reading else { return }
@@ -105,7 +105,7 @@ struct SealTally<Files: FileSystem>: ~Copyable {
         return nil
     }
 
-    /// What was counted, as a manifest says it; nothing can be added after it.
+    /// Returns `file` with the counts, for a manifest; nothing can be added after it.
     mutating func finish(_ file: DayManifest.File) -> DayManifest.File {
         var file = file
         file.lineCount = self.lineCount
@@ -117,11 +117,11 @@ struct SealTally<Files: FileSystem>: ~Copyable {
     }
 }
 
-/// Compresses one file of lines beside it, step by step.
+/// Compresses one file of lines, step by step, to a file next to it.
 ///
 ///     part-00001.ndjson ── members of at most 4 MiB, cut at line ends ──▶ part-00001.ndjson.gz.tmp
 ///
-/// What a step wrote counts for nothing until ``finish()``: whoever dies or gives up begins anew, and writes the same
+/// Output is provisional until ``finish()``: after a crash or an error, the work starts again and writes the same
 /// bytes. Memory: one member, inflated and compressed.
 struct SealWork<Files: FileSystem>: ~Copyable {
     let folder: DayFolder
@@ -142,7 +142,7 @@ struct SealWork<Files: FileSystem>: ~Copyable {
 
     /// - Parameters:
     ///   - root: the data directory.
-    ///   - byteCount: of the lines, by the checkpoint.
+    ///   - byteCount: the size of the lines, from the checkpoint.
     init(
         _ folder: DayFolder, _ seal: Seal, root: String, byteCount: Int, sourcesByteCount: Int, files: Files
     ) throws(FileSystemError) {
@@ -193,14 +193,14 @@ struct SealWork<Files: FileSystem>: ~Copyable {
         let count = try self.files.readFully(
             self.input, at: position, into: UnsafeMutableRawBufferPointer(rebasing: self.raw[..<wanted]))
         guard count == wanted else {
-            // Somebody has cut it since the start; the next one mends it.
+            // The file was cut since the start; the next start repairs it.
             throw FileSystemError("read", path: self.stem + ".ndjson", errno: Errno.inputOutput)
         }
         var member = UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self.raw)[..<count])
         if position + count < self.byteCount, let last = member.lastIndex(of: 0x0A) {
             member = UnsafeRawBufferPointer(rebasing: member[...last])
         }
-        // A file without lines is a member without bytes: what has no member is no gzip file.
+        // A file without lines becomes an empty member, because a gzip file needs at least one member.
         if !member.isEmpty || !self.isStarted {
             let compressedCount = self.deflater.deflate(member, into: self.compressed)
             let bytes = UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self.compressed)[..<compressedCount])
@@ -213,7 +213,7 @@ struct SealWork<Files: FileSystem>: ~Copyable {
         return self.tally.byteCount == self.byteCount
     }
 
-    /// Makes the sealed file durable under its name; the file of lines stays beside it.
+    /// Makes the sealed file durable under its name; the file of lines is kept.
     mutating func finish() throws(FileSystemError) -> DayManifest.File {
         try self.files.synchronize(self.output)
         try self.files.rename(self.stem + ".ndjson.gz.tmp", to: self.stem + ".ndjson.gz")

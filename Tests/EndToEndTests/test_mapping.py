@@ -152,7 +152,7 @@ class MappingTests(FileTest):
         for command in (["replay", "--data", self.site.data, "--provider", "mixpanel"], ["receiver"]):
             result = run(*command, "--config", config)
             self.assertIn(result.returncode, (64, 78))
-            self.assertIn("version 3 had another content", result.stderr.decode())
+            self.assertIn("version 3 had different content", result.stderr.decode())
         self.write("mixpanel.yaml", MAPPING.replace("channel: app", "channel: web").replace("version: 3", "version: 4"))
         self.assertEqual(run("replay", "--data", self.site.data, "--provider", "mixpanel", "--config", config).returncode, 0)
 

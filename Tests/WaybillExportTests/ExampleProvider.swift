@@ -22,7 +22,7 @@ struct Example: Provider {
 
     func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         guard let id = event.uuid else {
-            return .refused(RefusalCause(.unreadable, "id is missing or no UUID", field: "id"))
+            return .refused(RefusalCause(.unreadable, "id is missing or not a UUID", field: "id"))
         }
         draft.json.beginObject()
         draft.json.key("id")

@@ -46,7 +46,7 @@ import WaybillSystem
         #expect(
             sink.refusals.map(\.line) == [
                 """
-                {"provider":"csv","reason":"consent","detail":"the person did not agree to analytics",\
+                {"provider":"csv","reason":"consent","detail":"the person did not consent to analytics",\
                 "field":"consent.analytics","limit":null,"id":"019550fc-2dfb-7b1c-82d3-000000000001","writer":null,\
                 "seq":1,"at":"2025-03-01T10:00:00.000Z","mapping":3}\n
                 """

@@ -123,7 +123,7 @@ import WaybillTestSupport
         let isCut = seed % 4 == 3
         if isCut { bench.disk.place("/data/" + path, Array(text.utf8.dropLast(3))) }
         let recovery = try Self.start(bench)
-        #expect(recovery.report.hasPrefix("the archive's checkpoint was lost; it was made again at "))
+        #expect(recovery.report.hasPrefix("the archive's checkpoint was lost; it was rebuilt at "))
         if !isCut {
             #expect(recovery.position == bench.end)
             try ArchiveProjectionTests.expect(bench, holds: files)

@@ -193,7 +193,7 @@ import WaybillTestSupport
         #expect(history.conflict(with: ExportOptions(provider: .mixpanel)) == nil)
         #expect(
             history.conflict(with: changed)
-                == "mixpanel.yaml: version 1 had another content when mixpanel was written with it; "
+                == "mixpanel.yaml: version 1 had different content when mixpanel was written with it; "
                 + "raise version: with every change")
     }
 
