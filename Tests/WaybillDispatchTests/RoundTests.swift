@@ -96,7 +96,7 @@ private func failure(of result: DispatchResult) -> DispatchFailure? {
     waybill.track("e0")
     let dispatcher = try place.dispatcher(security: .tls)
     let failed = try await place.receiving {
-        try await failure(until: { $0.message.contains("The last failure") }) { limit in
+        try await failure(until: { $0.message.contains("(tls-plaintext)") }) { limit in
             await dispatcher.drain(until: .now + limit)
         }
     }
