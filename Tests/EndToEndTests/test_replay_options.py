@@ -118,7 +118,7 @@ class DeterminismTests(OptionTest):
                     self.assertEqual(tree(output), undisturbed, f"seed {SEED}, turn {turn}")
                     shutil.rmtree(output)
             _, said = self.lines(*arguments)
-            resumed += "going on" in said
+            resumed += "continuing" in said
             self.assertEqual(tree(output), undisturbed, f"seed {SEED}, turn {turn}")
         self.assertGreater(kills, 5)
         self.assertGreater(resumed, 0, f"seed {SEED}")
