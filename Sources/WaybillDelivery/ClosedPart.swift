@@ -78,11 +78,11 @@ final class ClosedPart<Files: FileSystem> {
         let idCount = try self.index(self.ids, into: &idMarks) { _ in }
         let sha256 = digest.finish()
         guard sha256 == self.manifest.sha256 else {
-            throw .damaged(detail: "\(stem) has SHA-256 \(sha256), its manifest says \(self.manifest.sha256)")
+            throw .damaged(detail: "\(stem) has SHA-256 \(sha256), but its manifest states \(self.manifest.sha256)")
         }
         guard recordCount == self.manifest.recordCount, idCount == recordCount else {
             throw .damaged(
-                detail: "\(stem) has \(recordCount) records and \(idCount) lines of ids, its manifest says "
+                detail: "\(stem) has \(recordCount) records and \(idCount) lines of ids, but its manifest states "
                     + "\(self.manifest.recordCount) records")
         }
         self.marks = zip(recordMarks, idMarks).map { (record: $0, ids: $1) }

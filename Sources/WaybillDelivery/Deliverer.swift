@@ -172,7 +172,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         case let error as DeliveryError: error
         case let error as FileSystemError: .disk(error)
         case PartError.disk(let error): .disk(error)
-        default: preconditionFailure("files and parts alone fail here, got \(error)")
+        default: preconditionFailure("only files and parts can fail here, got \(error)")
         }
     }
 

@@ -27,7 +27,7 @@ package struct DeliveryPreview<Files: FileSystem> {
         } catch PartError.disk(let error) {
             throw .disk(error)
         } catch {
-            preconditionFailure("files and parts alone fail here, got \(error)")
+            preconditionFailure("only files and parts can fail here, got \(error)")
         }
     }
 

@@ -178,7 +178,7 @@ package struct PartDelivery: Sendable {
         self.progress.announced = RecordSet()
         return lost.numbers.map {
             GivenUpRecord(
-                number: $0, reason: .ambiguous, detail: "delivery was interrupted while the request was in flight")
+                number: $0, reason: .ambiguous, detail: "delivery was interrupted while the request was on its way")
         }
     }
 

@@ -48,8 +48,8 @@ extension DataVerifier {
                     Problem(
                         .repeated, archived.stems[found.stem] + ".ndjson", at: found.range.lowerBound,
                         byteCount: found.range.count,
-                        "stream \(key.id) offset \(key.offset.rawValue) is here though the journal puts it elsewhere, or "
-                            + "once more"))
+                        "stream \(key.id) offset \(key.offset.rawValue) is here, but the journal has it elsewhere or "
+                            + "only once"))
             }
         }
         try self.lookForStrayParts(checkpoint)
@@ -70,7 +70,7 @@ extension DataVerifier {
             self.report.add(
                 Problem(
                     .short, path, at: status.byteCount, byteCount: expected - status.byteCount,
-                    "the checkpoint says \(expected) bytes"))
+                    "the checkpoint states \(expected) bytes"))
         }
         return min(status.byteCount, expected)
     }
@@ -132,7 +132,7 @@ extension DataVerifier {
                 self.report.add(
                     Problem(
                         .different, path, at: run.range.lowerBound, byteCount: run.range.count,
-                        "the .sources say \(run.lineCount) lines, these are \(count)"
+                        "the .sources state \(run.lineCount) lines, but there are \(count)"
                             + (reader?.position == run.range.upperBound ? "" : ", and the run ends within a line")))
             }
             reader = try LineReader(
@@ -180,7 +180,7 @@ extension DataVerifier {
             let isUnderWay = checkpoint.entries["seal:" + folder.path] != nil
             if !isUnderWay, try self.data.files.status(at: Path.join(directory, DayFolder.successName)) == nil {
                 self.report.add(
-                    Problem(.missing, Path.join(folder.path, DayFolder.successName), "the day's manifest is there"))
+                    Problem(.missing, Path.join(folder.path, DayFolder.successName), "the day's manifest exists"))
             }
             for file in manifest.files { try self.readSealed(file, folder, into: &archived) }
         }
@@ -203,7 +203,7 @@ extension DataVerifier {
             self.report.add(
                 Problem(
                     .different, path,
-                    "it has \(status.byteCount) bytes and SHA-256 \(sha256), the day's manifest says "
+                    "it has \(status.byteCount) bytes and SHA-256 \(sha256), but the day's manifest states "
                         + "\(file.gzipByteCount) and \(file.sha256)"))
         }
         let sources = try self.checkedLength(stem + ".sources", file.sourcesByteCount)
@@ -214,7 +214,7 @@ extension DataVerifier {
                 self.report.add(
                     Problem(
                         .disagreement, path,
-                        "it holds \(whole.lineCount) lines and \(whole.byteCount) bytes, the day's manifest says "
+                        "it has \(whole.lineCount) lines and \(whole.byteCount) bytes, but the day's manifest states "
                             + "\(file.lineCount) and \(file.byteCount)"))
             }
         } catch {
@@ -309,7 +309,7 @@ extension DataVerifier {
             self.report.add(
                 Problem(
                     .different, stem + ".ndjson.gz", at: run.range.lowerBound, byteCount: run.range.count,
-                    "the .sources say \(run.lineCount) lines, these are \(lineCount)"))
+                    "the .sources state \(run.lineCount) lines, but there are \(lineCount)"))
         }
         self.note(run, lineCount: lineCount, checksum: checksum, in: &archived)
     }
@@ -379,7 +379,7 @@ extension DataVerifier {
                 Problem(
                     .disagreement, archived.stems[stem] + ".sources",
                     "\(origin): \(found.lineCount) lines, \(found.range.count) bytes, received \(found.receivedAt.milliseconds);"
-                        + " the journal says \(route.lineCount), \(route.byteCount(of: batch.raw)), "
+                        + " the journal has \(route.lineCount), \(route.byteCount(of: batch.raw)), "
                         + "\(batch.receivedAt.milliseconds)"))
         }
         if found.description != batch.description {

@@ -351,7 +351,7 @@ extension DataVerifier {
         if records != ids.recordCount {
             self.report.add(
                 Problem(
-                    .disagreement, stem + suffix, "it holds \(records) records, its .ids name \(ids.recordCount)"))
+                    .disagreement, stem + suffix, "it has \(records) records, but its .ids list \(ids.recordCount)"))
         }
         if let manifest { try self.verify(manifest, manifestPath, stem + suffix, ids) }
     }
@@ -366,13 +366,13 @@ extension DataVerifier {
         let digest = try self.digest(of: part)
         if let digest, digest != facts.sha256 {
             self.report.add(
-                Problem(.different, part, "its SHA-256 is \(digest), its manifest says \(facts.sha256)"))
+                Problem(.different, part, "its SHA-256 is \(digest), but its manifest states \(facts.sha256)"))
         }
         if facts.recordCount != ids.recordCount || facts.eventCount != ids.eventCount {
             self.report.add(
                 Problem(
                     .disagreement, path,
-                    "it says \(facts.recordCount) records and \(facts.eventCount) events, the .ids name \(ids.recordCount) and "
+                    "it has \(facts.recordCount) records and \(facts.eventCount) events, but the .ids \(ids.recordCount) and "
                         + "\(ids.eventCount)"))
         }
         let first = ids.first.split(separator: ",").first.map(String.init) ?? ""
@@ -413,13 +413,13 @@ extension DataVerifier {
         let length = checkpoint.lengths[stem + suffix] ?? 0
         if length != bytes {
             self.report.add(
-                Problem(.disagreement, checkpoint.path, "\(stem)\(suffix) has \(length) bytes, part: says \(bytes)"))
+                Problem(.disagreement, checkpoint.path, "\(stem)\(suffix) has \(length) bytes, part: states \(bytes)"))
         }
         var lines = 0
         try self.visitLines(of: stem + ".ids", checkpoint.lengths[stem + ".ids"] ?? 0) { _, _ in lines += 1 }
         if lines != records {
             self.report.add(
-                Problem(.disagreement, stem + ".ids", "it names \(lines) records, the checkpoint says \(records)"))
+                Problem(.disagreement, stem + ".ids", "it lists \(lines) records, but the checkpoint \(records)"))
         }
     }
 
@@ -473,7 +473,7 @@ extension DataVerifier {
                 self.report.add(
                     Problem(
                         .disagreement, folder,
-                        "the archive gives \(own.exported) exported or held and \(own.refused) refused events; the files have "
+                        "the archive yields \(own.exported) exported or held and \(own.refused) refused events; the files have "
                             + "a different number of refused events"))
             }
         }

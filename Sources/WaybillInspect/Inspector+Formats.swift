@@ -218,7 +218,7 @@ extension Inspector {
                 self.damage(
                     path, at: line.range.lowerBound, byteCount: line.range.count, "the last line is cut off",
                     keeps: type == .lines(isSegment: true)
-                        ? "what is before it; while the app runs, the line may still be being written"
+                        ? "what is before it; while the app runs, it may still be writing the line"
                         : "what the checkpoint covers")
                 break
             }

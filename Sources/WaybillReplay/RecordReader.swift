@@ -7,7 +7,7 @@ internal import WaybillSystem
 /// Reads the records of a part together with the ids of their events.
 ///
 ///     .ndjson .log   a line           .csv   a line, where line feeds in quotes end none; the first is the header
-///     .json          a line without what joins it to its neighbours        .export   fields up to an empty line
+///     .json          a line without the punctuation of the array           .export   fields up to an empty line
 ///
 /// Memory is one record.
 struct RecordReader<Files: FileSystem>: ~Copyable {

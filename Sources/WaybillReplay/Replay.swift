@@ -6,9 +6,9 @@ package import WaybillSystem
 
 /// Regenerates exports for a range of days from stored lines, with the code of the live export.
 ///
-///     archive parts + their .sources ─▶ ReplayedLines: judged once, filtered ─▶ one exporter for each provider
+///     archive parts + their .sources ─▶ ReplayedLines: validated once, filtered ─▶ one exporter for each provider
 ///         ─▶ exports/.replay-<provider>/.unit-prod-2026-11-20/… ─▶ exports/.replay-<provider>/env=prod/date=2026-11-20
-///         ─▶ all of them exchanged with exports/<provider>/…, or already where --output wants them
+///         ─▶ all of them exchanged with exports/<provider>/…, or already below the --output directory
 ///
 /// Life of one line: found in a run of its archive file → validated and mapped exactly as when it arrived, because the
 /// run records its stream and time → a record of its day in the report's zone.
@@ -193,7 +193,7 @@ package enum Replay {
             case .outputInUse(let path):
                 "\(path) is a receiver's data directory; name a separate directory with --output"
             case .outputBusy(let path): "another replay writes to \(path); wait for it, or name another directory"
-            case .noArchive(let path): "\(path) holds no archive; name a receiver's data directory with --data"
+            case .noArchive(let path): "\(path) has no archive; name a receiver's data directory with --data"
             case .partOfDay:
                 "--app, --name and --kind select some events of a day, but in place a day is replaced and "
                     + "compared as a whole; write them elsewhere with --output DIR"

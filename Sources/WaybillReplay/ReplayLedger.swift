@@ -5,8 +5,8 @@ internal import WaybillSystem
 
 /// The durable record of what a replay has made so far: `state/replay.state`.
 ///
-///     request  fingerprint of what was asked for        archive  fingerprint of the archive's lengths
-///     replay   a name of its own                        unit:env=prod/date=2026-11-20  unexplained=0 stray=0 ga4.lines=…
+///     request  fingerprint of the request               archive  fingerprint of the archive's lengths
+///     replay   a unique name                            unit:env=prod/date=2026-11-20  unexplained=0 stray=0 ga4.lines=…
 ///
 /// `@unchecked Sendable`: while workers run, it is accessed only under the lock of their ``Monitor``, and before and
 /// after only by the thread that starts them.

@@ -57,7 +57,7 @@ struct ReplayCommand: ParsableCommand {
     @Option(help: "Write to this directory and change nothing in the data directory; the receiver may run.")
     var output: String?
 
-    @Flag(help: "Read what the journal still keeps, in its order, instead of the archive; with --output.")
+    @Flag(help: "Read the lines that are still in the journal, in its order, instead of the archive; with --output.")
     var fromJournal = false
 
     @Option(help: "How many days to replay at the same time. (1 to 256)")
