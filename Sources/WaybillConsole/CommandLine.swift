@@ -2,7 +2,7 @@ public import ArgumentParser
 public import Logging
 public import WaybillEvent
 
-/// How much a service tells.
+/// How much a service logs.
 package struct LogOptions: ParsableArguments {
     @Option(help: "How much to log: debug, info, notice, warning or error.")
     package var logLevel: Logger.Level = .info
@@ -15,17 +15,17 @@ extension DeploymentEnvironment: ExpressibleByArgument {}
 extension EventKind: ExpressibleByArgument {}
 
 extension ExitCode {
-    /// The input is not what it should be (`EX_DATAERR`).
+    /// The input is invalid (`EX_DATAERR`).
     package static let badInput = ExitCode(65)
-    /// The input cannot be read or is not there (`EX_NOINPUT`).
+    /// The input cannot be read or does not exist (`EX_NOINPUT`).
     package static let noInput = ExitCode(66)
-    /// No receiver or provider took what was to be sent (`EX_UNAVAILABLE`).
+    /// No receiver or provider could be reached (`EX_UNAVAILABLE`).
     package static let unreachable = ExitCode(69)
-    /// Stopped by a signal in a state that the same command goes on from (`EX_TEMPFAIL`).
+    /// Stopped by a signal; the same command continues the work (`EX_TEMPFAIL`).
     package static let interrupted = ExitCode(75)
     /// Files or directories cannot be used (`EX_IOERR`).
     package static let files = ExitCode(74)
-    /// Whoever was asked refuses the credentials (`EX_NOPERM`).
+    /// The provider refused the credentials (`EX_NOPERM`).
     package static let noPermission = ExitCode(77)
     /// The configuration is wrong (`EX_CONFIG`).
     package static let badConfiguration = ExitCode(78)

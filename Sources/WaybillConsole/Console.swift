@@ -19,7 +19,7 @@ package enum Console {
         self.write("waybill: \(text)\n", to: STDERR_FILENO)
     }
 
-    /// Writes all of `text`; a closed pipe ends the process as it does for every filter.
+    /// Writes all of `text`; a closed pipe ends the process, as for every filter.
     package static func write(_ text: String, to descriptor: Int32) {
         var text = text
         text.withUTF8 { bytes in
@@ -37,7 +37,7 @@ package enum Console {
         }
     }
 
-    /// A logger for people on a terminal, and for machines (one JSON object a line) otherwise.
+    /// A logger that writes text to a terminal, and one JSON object per line otherwise.
     package static func logger(_ label: String, level: Logger.Level) -> Logger {
         Logger(label: label) { label in
             ConsoleLogHandler(label: label, logLevel: level, isJSON: !Self.isTerminal)
@@ -108,7 +108,8 @@ struct ConsoleLogHandler: LogHandler {
     }
 }
 
-/// Progress of what takes longer than two seconds: a bar on a terminal, a line each ten seconds otherwise.
+/// Shows the progress of work that takes longer than two seconds: a bar on a terminal, otherwise a line every ten
+/// seconds.
 package struct ProgressBar {
     private let label: String
     private let isQuiet: Bool
@@ -121,7 +122,7 @@ package struct ProgressBar {
         self.isQuiet = isQuiet
     }
 
-    /// Shows that `done` of `total` bytes are done.
+    /// Shows that `done` of `total` bytes have been processed.
     package mutating func show(_ done: Int, of total: Int) {
         guard !self.isQuiet else { return }
         let now = POSIXClock().monotonicTime()

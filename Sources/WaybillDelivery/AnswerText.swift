@@ -1,6 +1,6 @@
 internal import WaybillJSON
 
-/// The body of an answer: a JSON object in most cases, anything in the worst.
+/// The body of an answer: usually a JSON object, but possibly anything.
 struct AnswerText {
     let status: Int
     private let body: [UInt8]
@@ -10,7 +10,7 @@ struct AnswerText {
         self.body = body
     }
 
-    /// Of an answer's text so much is kept.
+    /// How many bytes of an answer's text are kept.
     private static let detailByteCountMax = 400
 
     /// The status, and the beginning of the text on one line.
@@ -19,12 +19,12 @@ struct AnswerText {
         return text.isEmpty ? "status \(self.status)" : "status \(self.status): \(text)"
     }
 
-    /// Control characters of a peer's text reach neither a terminal nor a log.
+    /// Replaces control characters, so that a peer's text cannot send them to a terminal or a log.
     private static func oneLine(_ text: String) -> String {
         String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? " " : $0 }))
     }
 
-    /// `nil` for text that is no JSON, which says nothing about single records.
+    /// `nil` for text that is not JSON and so has no facts about single records.
     private var json: JSONValue? { JSONValue(self.body) }
 
     /// Whether a member is this literal.
@@ -32,17 +32,17 @@ struct AnswerText {
         self.json?[name]?.literal == literal
     }
 
-    /// Whether a list of texts has this one.
+    /// Whether a list of texts contains this one.
     func names(_ text: String, in name: StaticString) -> Bool {
         self.json?[name]?.elements?.contains { $0.string == text } ?? false
     }
 
-    /// How many fewer than `count` a member says; 0 where it says nothing.
+    /// How much smaller than `count` a member is; 0 if it is missing.
     func shortfall(of name: StaticString, from count: Int) -> Int {
         max(0, count - (self.json?[name]?.integer ?? count))
     }
 
-    /// Whether the text of a refused request is about the key and not about the events.
+    /// Whether the text of a refused request is about the key, not about the events.
     var blamesCredentials: Bool {
         let text = String(decoding: self.body.prefix(2048), as: UTF8.self).lowercased()
         return ["api key", "api_key", "write key", "writekey", "invalid token", "project token"].contains {
@@ -71,7 +71,7 @@ struct AnswerText {
             })
     }
 
-    /// Amplitude: `events_with_invalid_fields{field: [index]}` and its kin, and `silenced_events[index]`.
+    /// Amplitude: `events_with_invalid_fields{field: [index]}` and similar members, and `silenced_events[index]`.
     func amplitudeRefusals(recordCount: Int) -> [RecordRefusal] {
         guard let json = self.json else { return [] }
         var refusals: [RecordRefusal] = []
@@ -100,7 +100,7 @@ struct AnswerText {
         Self.positions(self.json?[name], below: recordCount)
     }
 
-    /// Amplitude: records of users and devices that have used up their day.
+    /// Amplitude: records of users and devices that have used up their daily quota.
     func exhaustedPositions(of records: [[UInt8]]) -> [Int] {
         guard let json = self.json else { return [] }
         let users = Set(json["exceeded_daily_quota_users"]?.members?.map(\.name) ?? [])
@@ -125,7 +125,7 @@ struct AnswerText {
         Self.oneLine(String(decoding: Array(text.utf8.prefix(Self.detailByteCountMax)), as: UTF8.self))
     }
 
-    /// A record that is refused for two reasons is refused once.
+    /// Keeps the first refusal of each record.
     private static func firstOfEach(_ refusals: [RecordRefusal]) -> [RecordRefusal] {
         var seen: Set<Int> = []
         return refusals.filter { seen.insert($0.position).inserted }.sorted { $0.position < $1.position }

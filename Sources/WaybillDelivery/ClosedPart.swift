@@ -7,7 +7,7 @@ internal import WaybillProjection
 /// One record of a part and the events in it.
 package struct PartRecord: Hashable, Sendable {
     package let number: Int
-    /// Without what separates records in the file.
+    /// The bytes without separators between records.
     package let content: [UInt8]
     /// The line of the `.ids` file: ids with commas between them, `-` for an event without one.
     let ids: [UInt8]
@@ -26,24 +26,24 @@ package struct PartRecord: Hashable, Sendable {
 /// Why a part cannot be delivered.
 package enum PartError: Error, Hashable, Sendable {
     case disk(FileSystemError)
-    /// Its files are not what its manifest says.
+    /// Its files do not match its manifest.
     case damaged(detail: String)
 }
 
-/// A part whose bytes were compared with its manifest; what is read of it is read by record numbers.
+/// A part whose bytes match its manifest; records are read by number.
 final class ClosedPart<Files: FileSystem> {
     let manifest: PartManifest
     private let files: Files
     private let records: FileID
     private let ids: FileID
-    /// Where every 256th record and its ids begin.
+    /// The offsets of every 256th record and its ids.
     private var marks: [(record: Int, ids: Int)] = []
 
     private static var recordsPerMark: Int { 256 }
 
-    /// Opens a part and reads all of it once.
+    /// Opens a part and reads it completely once.
     ///
-    /// - Parameter stem: the path without what follows `part-00000`.
+    /// - Parameter stem: the path up to and including `part-00000`.
     init(
         stem: String, fileExtension: String, manifest: PartManifest, files: Files
     ) throws(PartError) {
@@ -78,11 +78,11 @@ final class ClosedPart<Files: FileSystem> {
         let idCount = try self.index(self.ids, into: &idMarks) { _ in }
         let sha256 = digest.finish()
         guard sha256 == self.manifest.sha256 else {
-            throw .damaged(detail: "\(stem) has SHA-256 \(sha256), its manifest says \(self.manifest.sha256)")
+            throw .damaged(detail: "\(stem) has SHA-256 \(sha256), but its manifest states \(self.manifest.sha256)")
         }
         guard recordCount == self.manifest.recordCount, idCount == recordCount else {
             throw .damaged(
-                detail: "\(stem) has \(recordCount) records and \(idCount) lines of ids, its manifest says "
+                detail: "\(stem) has \(recordCount) records and \(idCount) lines of ids, but its manifest states "
                     + "\(self.manifest.recordCount) records")
         }
         self.marks = zip(recordMarks, idMarks).map { (record: $0, ids: $1) }
@@ -113,7 +113,7 @@ final class ClosedPart<Files: FileSystem> {
         return lineCount
     }
 
-    /// How many records from `first` on fit into one request; at least one.
+    /// The number of records from `first` on that fit into one request; at least one.
     func requestRecordCount(from first: Int, recordCountMax: Int, byteCountMax: Int) throws(PartError) -> Int {
         var count = 0
         var byteCount = 0
@@ -136,7 +136,7 @@ final class ClosedPart<Files: FileSystem> {
         return records
     }
 
-    /// - Parameter body: returns whether to go on.
+    /// - Parameter body: returns whether to continue.
     private func visit(_ numbers: RecordSet, _ body: (PartRecord) -> Bool) throws(PartError) {
         var records = LineReader(self.records, files: self.files)
         var ids = LineReader(self.ids, files: self.files)
@@ -165,7 +165,7 @@ final class ClosedPart<Files: FileSystem> {
         }
     }
 
-    /// Takes the brackets and commas of an array off a record, which is an object or several.
+    /// Removes an array's brackets and commas from a record of one or several objects.
     private static func record(_ line: [UInt8]) -> [UInt8] {
         var line = line[...]
         if line.first == UInt8(ascii: "[") { line = line.dropFirst() }

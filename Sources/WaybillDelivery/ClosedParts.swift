@@ -4,7 +4,7 @@ internal import WaybillExport
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// A closed part that is not delivered.
+/// A closed part that is not delivered yet.
 struct PendingPart: Hashable {
     let env: DeploymentEnvironment
     /// `env=prod/date=2026-11-20`.
@@ -13,7 +13,7 @@ struct PendingPart: Hashable {
     let name: String
     let manifest: PartManifest
 
-    /// How the state calls it.
+    /// Its key in the state.
     var key: String { "\(Self.keyPrefix)\(self.day)/\(self.name)" }
     var dayKey: String { "day:\(self.day)" }
 
@@ -23,12 +23,12 @@ struct PendingPart: Hashable {
     var number: String { String(self.name.dropFirst("part-".utf8.count)) }
 }
 
-/// Finds the closed parts of an export, and remembers which of them are delivered.
+/// Finds the closed parts of an export, and remembers which are delivered.
 struct ClosedParts<Files: FileSystem> {
     /// `data/exports/ga4`.
     let root: String
     let files: Files
-    /// Parts that were found delivered, with the generation of their day: a part never changes within one.
+    /// Parts found to be delivered, with the generation of their day, within which a part never changes.
     private var delivered: [String: String] = [:]
     private var deliveredCounts: [String: Int] = [:]
 
@@ -40,7 +40,7 @@ struct ClosedParts<Files: FileSystem> {
     /// The day's folder.
     func folder(_ day: String) -> String { Path.join(self.root, day) }
 
-    /// What names the content of a day: `live`, or what a replay called it.
+    /// The name of a day's content: `live`, or the name that a replay gave it.
     func generation(of day: String) throws(FileSystemError) -> String {
         guard let bytes = try self.files.contents(of: Path.join(self.folder(day), ".generation"), byteCountMax: 256)
         else { return "live" }
@@ -61,8 +61,8 @@ struct ClosedParts<Files: FileSystem> {
             files: self.files)
     }
 
-    /// Every closed part that is not delivered, oldest day first within an environment, and parts whose manifests
-    /// cannot be read.
+    /// Every closed part that is not delivered, oldest day first within an environment, and parts with unreadable
+    /// manifests.
     mutating func pending(
         only env: DeploymentEnvironment?
     ) throws(FileSystemError) -> (parts: [PendingPart], damaged: [String]) {
@@ -118,7 +118,7 @@ struct ClosedParts<Files: FileSystem> {
         self.deliveredCounts[day] ?? 0
     }
 
-    /// Whether a part, `env=prod/date=2026-11-20/part-00000`, was found delivered.
+    /// Whether a part, `env=prod/date=2026-11-20/part-00000`, was found to be delivered.
     func isKnownDelivered(_ part: String) -> Bool {
         self.delivered[part] != nil
     }
@@ -128,7 +128,7 @@ struct ClosedParts<Files: FileSystem> {
         self.deliveredCounts[part.day, default: 0] += 1
     }
 
-    /// Where it is written that a part is delivered: its SHA-256 on one line.
+    /// The path of the file that marks a part as delivered and holds its SHA-256 on one line.
     func deliveredPath(_ day: String, _ name: String) -> String {
         Path.join(self.folder(day), "\(name).delivered")
     }

@@ -2,7 +2,7 @@ package import WaybillEvent
 internal import WaybillExport
 package import WaybillSystem
 
-/// What a provider wants to see before it takes events.
+/// The credentials that providers need.
 package enum CredentialName: String, Hashable, Sendable, CaseIterable {
     case ga4APISecret = "GA4_API_SECRET"
     case ga4FirebaseAppID = "GA4_FIREBASE_APP_ID"
@@ -14,7 +14,7 @@ package enum CredentialName: String, Hashable, Sendable, CaseIterable {
     case segmentWriteKey = "SEGMENT_WRITE_KEY"
     case posthogAPIKey = "POSTHOG_API_KEY"
 
-    /// What the variable, or the line of a credentials file, is called for an environment.
+    /// The name of the variable, or of the line in a credentials file, for an environment.
     package func variable(_ env: DeploymentEnvironment) -> String {
         "WAYBILL_\(self.rawValue)_\(env.rawValue.uppercased())"
     }
@@ -38,10 +38,10 @@ extension DeliverableProvider {
 package enum CredentialError: Error, Hashable, Sendable, CustomStringConvertible {
     case unreadable(FileSystemError)
     case missing(path: String)
-    /// Others than its owner may read the file.
+    /// Users other than its owner may read the file.
     case openToOthers(path: String, permissions: UInt16)
     case badLine(path: String, line: Int)
-    /// Two environments have the same secret, so that one's events would land with the other's.
+    /// Two environments have the same secret, so that their events would be mixed.
     case shared(CredentialName, DeploymentEnvironment, DeploymentEnvironment)
     case badValue(variable: String)
 
@@ -50,17 +50,17 @@ package enum CredentialError: Error, Hashable, Sendable, CustomStringConvertible
         case .unreadable(let error): "the credentials cannot be read: \(error)"
         case .missing(let path): "there is no credentials file \(path); name another one with --credentials"
         case .openToOthers(let path, let permissions):
-            "others may read \(path) (mode \(String(permissions, radix: 8))); make it its owner's alone: chmod 600 \(path)"
-        case .badLine(let path, let line): "\(path):\(line) is no NAME=value; correct it or begin it with #"
+            "other users may read \(path) (mode \(String(permissions, radix: 8))); restrict it to its owner: chmod 600 \(path)"
+        case .badLine(let path, let line): "\(path):\(line) is not NAME=value; correct it or start it with #"
         case .shared(let name, let first, let second):
-            "\(name.variable(first)) and \(name.variable(second)) are the same; each environment needs its own, or "
-                + "tests end up among what customers did"
-        case .badValue(let variable): "\(variable) holds control characters or spaces; set it again"
+            "\(name.variable(first)) and \(name.variable(second)) are the same; each environment needs its own, "
+                + "so that test events do not mix with customers' events"
+        case .badValue(let variable): "\(variable) contains control characters or spaces; set it again"
         }
     }
 }
 
-/// The credentials of one environment; they print nowhere.
+/// The credentials of one environment; they are never printed.
 package struct Credentials: Hashable, Sendable {
     private let values: [CredentialName: Secret]
     package let env: DeploymentEnvironment
@@ -77,7 +77,7 @@ package struct Credentials: Hashable, Sendable {
         return secret.revealed
     }
 
-    /// Takes what is secret out of somebody else's text.
+    /// Removes secrets from text of others.
     func redacted(_ text: String) -> String {
         var text = text
         for (name, secret) in self.values.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
@@ -91,17 +91,17 @@ package struct Credentials: Hashable, Sendable {
     }
 }
 
-/// Where credentials come from: variables of this process, or lines `NAME=value` of a file.
+/// A source of credentials: environment variables of this process, or `NAME=value` lines of a file.
 package struct CredentialSource: Sendable {
     private var values: [String: String] = [:]
     private let usesEnvironment: Bool
 
-    /// The variables of this process.
+    /// Uses the environment variables of this process.
     package init() {
         self.usesEnvironment = true
     }
 
-    /// For tests, and for files: these values alone.
+    /// Uses only these values, for tests and for files.
     package init(_ values: [String: String]) {
         self.values = values
         self.usesEnvironment = false
@@ -109,7 +109,7 @@ package struct CredentialSource: Sendable {
 
     private static let fileByteCountMax = 1 << 20
 
-    /// The lines of a file that its owner alone may read.
+    /// Reads the lines of a file that only its owner may read.
     package init(file path: String, files: some FileSystem) throws(CredentialError) {
         self.usesEnvironment = false
         let (contents, permissions) = try Self.read(path, files)
@@ -125,7 +125,7 @@ package struct CredentialSource: Sendable {
         }
     }
 
-    /// Both from the same open file, so that nothing can be put in its place in between.
+    /// Reads both from the same open file, so that it cannot be replaced in between.
     private static func read(
         _ path: String, _ files: some FileSystem
     ) throws(CredentialError) -> (contents: [UInt8], permissions: UInt16) {
@@ -148,9 +148,9 @@ package struct CredentialSource: Sendable {
         (self.usesEnvironment ? ProcessEnvironment[variable] : self.values[variable]).flatMap(Secret.init)
     }
 
-    /// What a provider needs in an environment.
+    /// The credentials that a provider needs in an environment.
     ///
-    /// - Returns: `nil` where a variable is missing; ``missingVariables(for:_:)`` names it.
+    /// - Returns: `nil` if a variable is missing; ``missingVariables(for:_:)`` names it.
     package func credentials(
         for provider: DeliverableProvider, _ env: DeploymentEnvironment
     ) throws(CredentialError) -> Credentials? {

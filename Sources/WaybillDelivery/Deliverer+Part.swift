@@ -6,7 +6,7 @@ internal import WaybillSystem
 
 /// The delivery of one part.
 extension Deliverer {
-    /// A part that is open, and what happens to its records.
+    /// An open part and the progress of its records.
     private struct Course {
         let part: PendingPart
         let closed: ClosedPart<Files>
@@ -45,9 +45,9 @@ extension Deliverer {
         }
     }
 
-    // MARK: Beginning and end
+    // MARK: Start and end
 
-    /// - Returns: `nil` for a part that cannot be delivered, or not now.
+    /// - Returns: `nil` for a part that cannot be delivered now or at all.
     private func open(_ part: PendingPart) throws -> Course? {
         if let known = self.standing(of: part),
             known.isHeld(recordCount: part.manifest.recordCount, at: self.clock.wallTime())
@@ -60,7 +60,7 @@ extension Deliverer {
         do throws(PartError) {
             closed = try self.parts.open(part, of: self.configuration.provider)
         } catch {
-            // A replay that came in between has made another part of it, which the next look finds.
+            // A replay has replaced the part in the meantime; the next scan finds the new one.
             guard try self.isUnchanged(part, generation) else { return nil }
             guard case .damaged(let detail) = error else { throw error }
             self.partIsDamaged("\(part.day)/\(part.name)", detail)
@@ -92,10 +92,10 @@ extension Deliverer {
         return try self.parts.manifest(part.day, part.name) == part.manifest
     }
 
-    /// Whether a part's day is the one that was sent of before.
+    /// Whether a part's day has the content of which events were already sent.
     ///
-    /// A day that was made again holds the events that were sent, in other parts: what counts a second sending twice
-    /// gets it on demand alone.
+    /// A regenerated day contains the sent events in other parts: a provider that would count them twice gets the day
+    /// only on demand.
     private func admits(_ part: PendingPart, _ generation: String) throws -> Bool {
         if self.rules.isRepeatableForEver || self.configuration.isForced { return true }
         let remembered = self.state.entries[part.key]
@@ -106,7 +106,7 @@ extension Deliverer {
         guard !self.report.remadeDays.contains(part.day) else { return false }
         self.report.remadeDays.append(part.day)
         self.logger.error(
-            "a day was made again after something of it was sent; it is not sent again without --force",
+            "a day was regenerated after some of its events were sent; it is not sent again without --force",
             metadata: ["day": "\(part.day)"])
         return false
     }
@@ -119,12 +119,12 @@ extension Deliverer {
         try self.state.commit(changes)
     }
 
-    /// Writes that the part is delivered, then forgets it.
+    /// Marks the part as delivered, then removes it from the state.
     private func finish(_ course: Course) throws {
         let part = course.part
         guard try self.isUnchanged(part, course.generation) else {
             return self.logger.warning(
-                "a part was made again while it was delivered", metadata: ["part": "\(part.day)/\(part.name)"])
+                "a part was regenerated while it was being delivered", metadata: ["part": "\(part.day)/\(part.name)"])
         }
         try self.files.replace(
             self.parts.deliveredPath(part.day, part.name), with: Array("\(part.manifest.sha256)\n".utf8))
@@ -198,10 +198,10 @@ extension Deliverer {
     private func failed(_ detail: String) {
         self.report.retryCount += 1
         self.lastFailure = detail
-        self.logger.warning("a request was not taken", metadata: ["detail": "\(detail)"])
+        self.logger.warning("a request was not accepted", metadata: ["detail": "\(detail)"])
     }
 
-    /// Writes dead letters; the next commit makes them valid.
+    /// Writes dead letters, which the next commit makes valid.
     private func bury(_ givenUp: [GivenUpRecord], _ course: inout Course) throws {
         guard !givenUp.isEmpty else { return }
         let letter = DeliveryDeadLetter(
@@ -221,18 +221,18 @@ extension Deliverer {
         course.delivery.setDead(eventCount: eventCount, byteCount: course.log.byteCount)
     }
 
-    /// GA4 would move the time of what is older than its limit, and say nothing.
+    /// GA4 would silently change the time of events older than its limit.
     private func tooOld(_ records: [PartRecord], _ part: PendingPart) -> [GivenUpRecord] {
         let now = self.clock.wallTime()
         guard let notAfter = part.manifest.notAfter, notAfter < now else { return [] }
         let oldest = now.milliseconds - Limits.GA4.ageMillisecondsMax
         return records.filter { GA4Record.oldestMilliseconds($0.content).map { $0 < oldest } ?? true }.map {
-            GivenUpRecord(number: $0.number, reason: .tooOld, detail: "an event of it is older than 72 hours")
+            GivenUpRecord(number: $0.number, reason: .tooOld, detail: "it has an event older than 72 hours")
         }
     }
 }
 
-/// What is known of a day of which something was sent: `live 3`, the name of its content and its delivered parts.
+/// The state of a day of which events were sent: `live 3`, the name of its content and the count of delivered parts.
 struct DeliveredDay: Hashable {
     let generation: String
     let partCount: Int
@@ -251,9 +251,9 @@ struct DeliveredDay: Hashable {
     var text: String { "\(self.generation) \(self.partCount)" }
 }
 
-/// A record of GA4's: one request, `{"app_instance_id":…,"events":[{…,"timestamp_micros":…},…]}`.
+/// A GA4 record: one request, `{"app_instance_id":…,"events":[{…,"timestamp_micros":…},…]}`.
 enum GA4Record {
-    /// The time of the oldest event, since 1970; `nil` where none can be read.
+    /// The time of the oldest event, since 1970; `nil` if none can be read.
     static func oldestMilliseconds(_ record: [UInt8]) -> Int64? {
         let times = JSONValue(record)?["events"]?.elements?.compactMap { $0["timestamp_micros"]?.integer }
         return times?.min().map { Int64($0 / 1000) }

@@ -1,12 +1,12 @@
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// GA4's endpoint that judges requests and keeps nothing.
+/// Validation with the GA4 endpoint that checks requests and stores nothing.
 extension Deliverer {
-    /// Shows every record that is not delivered yet to the endpoint; nothing is counted as sent.
+    /// Sends every record that is not delivered yet to the endpoint; nothing is counted as sent.
     ///
-    /// - Parameter show: gets each complaint with the record it is about.
-    /// - Returns: how many requests were judged, and how many complaints there are.
+    /// - Parameter show: takes each complaint with its record.
+    /// - Returns: the number of requests checked, and the number of complaints.
     package func validate(
         _ show: (String) -> Void
     ) async throws(DeliveryError) -> (requestCount: Int, complaintCount: Int) {

@@ -8,18 +8,18 @@ internal import WaybillProjection
 
 /// Sends requests; the real one is ``HTTPTransport``.
 package protocol DeliveryTransport: Sendable {
-    /// Returns once it is known what came of it, and within the request's time in any case.
+    /// Returns when the outcome is known, or when the request times out.
     func send(_ request: DeliveryRequest) async -> Answer
 }
 
-/// The end before everything was delivered.
+/// Ends delivery before everything was delivered.
 struct DeliveryEnded: Error {
     let outcome: DeliveryReport.Outcome
 }
 
-/// Takes the closed parts of an export to the provider, one after the other.
+/// Delivers the closed parts of an export to the provider, one after the other.
 ///
-/// One owner, one task. Cancelling the task ends a pause at once and a request never: what is on its way comes back.
+/// It has one owner and one task. Cancelling the task ends a pause at once, but never a request in flight.
 package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: DeliveryTransport> {
     let configuration: DeliveryConfiguration
     let rules: DeliveryRules
@@ -27,7 +27,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
     let clock: Clock
     let transport: Transport
     let logger: Logger
-    /// Waits; throws once the task is cancelled.
+    /// Waits; throws when the task is cancelled.
     let pause: @Sendable (Duration) async throws -> Void
     var parts: ClosedParts<Files>
     var state: StateStore<Files>
@@ -38,10 +38,10 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
     private let credentials: [DeploymentEnvironment: Credentials]
     private var pace: Pace
 
-    /// How often a delivery that follows looks for parts.
+    /// How often a delivery with `--follow` looks for parts.
     private static var scanPause: Duration { .seconds(5) }
 
-    /// Locks the provider's delivery and reads what is known of it.
+    /// Locks the provider's delivery and reads its state.
     package init(
         _ configuration: DeliveryConfiguration, credentials source: CredentialSource, files: Files, clock: Clock,
         transport: Transport, logger: Logger,
@@ -71,7 +71,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
             throw .disk(error)
         }
         let recovery = self.state.recovery
-        // A state that is only an earlier one was followed by a commit that never came back: nothing was sent after it.
+        // An earlier state is safe: the commit after it never returned, so nothing was sent after it.
         if !self.rules.isRepeatable, configuration.ambiguity == .skip, !recovery.damagedPaths.isEmpty {
             throw .damagedState(path: path, notes: recovery.notes)
         }
@@ -144,10 +144,11 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
 
     // MARK: All parts
 
-    /// Delivers what is closed; returns when nothing is left that can be sent now, or when it cannot go on.
+    /// Delivers closed parts; returns when nothing more can be sent now, or when it cannot continue.
     package func run() async throws(DeliveryError) -> DeliveryReport {
         do {
-            // What is acted on must be on the disk: a dead process may have left it to the kernel alone.
+            // The state must be on disk before it is used: a process that died may have left it only in the kernel's
+            // cache.
             try self.state.settle()
             repeat {
                 try await self.deliverPending()
@@ -171,13 +172,13 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         case let error as DeliveryError: error
         case let error as FileSystemError: .disk(error)
         case PartError.disk(let error): .disk(error)
-        default: preconditionFailure("files and parts alone fail here, got \(error)")
+        default: preconditionFailure("only files and parts can fail here, got \(error)")
         }
     }
 
     private func deliverPending() async throws {
         let pending = try self.parts.pending(only: self.configuration.env)
-        for name in pending.damaged { self.partIsDamaged(name, "its manifest cannot be read") }
+        for name in pending.damaged { self.partIsDamaged(name, "its manifest is unreadable") }
         try self.forgetDelivered()
         for part in pending.parts {
             guard self.hasCredentials(part.env) else {
@@ -190,7 +191,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         }
     }
 
-    /// Drops what is known of parts that are delivered: a process may have died before it could.
+    /// Removes delivered parts from the state: a process may have died before it could do so.
     private func forgetDelivered() throws(FileSystemError) {
         var changes: [String: String?] = [:]
         for key in self.state.entries.keys where key.hasPrefix(PendingPart.keyPrefix) {
@@ -219,7 +220,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         }
     }
 
-    /// What is known of a part with these very bytes.
+    /// The state of a part with exactly these bytes.
     func standing(of part: PendingPart) -> DeliveryStanding? {
         self.state.entries[part.key]
             .flatMap { DeliveryStanding(text: $0, recordCount: part.manifest.recordCount) }
@@ -232,7 +233,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
 
     // MARK: Sending
 
-    /// Sends requests of these records, all at the same time.
+    /// Sends requests with these records, all at the same time.
     func answers(to requests: [[PartRecord]], _ template: RequestTemplate, _ env: DeploymentEnvironment) async
         -> [Answer]
     {
@@ -243,7 +244,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         let messages = requests.map { template.request($0.map(\.content), credentials) }
         self.report.requestCount += messages.count
         self.report.byteCount += messages.reduce(0) { $0 + $1.body.count }
-        // A task of its own: whoever cancels this one waits for what is on its way.
+        // A separate task, so that cancelling this one waits for requests in flight.
         let answers = await Task {
             await withTaskGroup(of: (Int, Answer).self) { group in
                 for (index, message) in messages.enumerated() {
@@ -257,7 +258,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         return answers.map { $0.redacted(by: credentials) }
     }
 
-    /// Waits until so many events may go out.
+    /// Waits until this many events may be sent.
     func keepPace(eventCount: Int) async throws {
         let now = self.clock.monotonicTime()
         let start = self.pace.reserve(eventCount: eventCount, at: now)
@@ -265,7 +266,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         if Task.isCancelled { throw DeliveryEnded(outcome: .interrupted) }
     }
 
-    /// Waits for another try, unless nothing was settled for too long.
+    /// Waits for another attempt, unless nothing was settled for too long.
     func wait(until time: MonotonicTime) async throws {
         if !self.configuration.isFollowing, self.lastSettled + self.configuration.patience < time {
             throw DeliveryEnded(outcome: .unreachable(detail: self.lastFailure))
@@ -284,7 +285,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
 }
 
 extension Answer {
-    /// A provider that repeats the credentials in its answer puts them into no log and no file.
+    /// The answer without credentials that the provider repeats in it, so that they reach no log and no file.
     func redacted(by credentials: Credentials) -> Answer {
         switch self {
         case .response(let status, let retryAfter, let body):

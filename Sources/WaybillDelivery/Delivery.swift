@@ -3,32 +3,32 @@
 ///     exports/ga4/env=prod/date=2026-11-20/part-00000.ndjson ──▶ requests ──▶ answers ──▶ accepted, or a dead letter
 ///
 /// Constraints, in numbers:
-/// - a part holds up to 1,000,000 records and 256 MiB; at most what is in flight of it is in memory, and for each
-///   256 records 16 bytes that say where they lie;
-/// - a request holds what ``WaybillExport/Limits`` allows; for all providers but GA4 that is a whole part;
-/// - one request is in flight, for GA4 four: the order of a person's events is the order of the part;
-/// - two commits (`fdatasync`) a round of requests, of about 200 bytes each.
+/// - a part has up to 1,000,000 records and 256 MiB; only its records in flight are in memory, and 16 bytes of offsets
+///   for each 256 records;
+/// - a request has the size that ``WaybillExport/Limits`` allows; for all providers except GA4 it may be a whole part;
+/// - one request is in flight, or four for GA4: the order of a person's events is the order of the part;
+/// - each round of requests needs two commits (`fdatasync`) of about 200 bytes each.
 ///
 /// The life of one record:
 ///
-///     ClosedPart          its manifest is there, its bytes have the manifest's SHA-256
-///       → PartDelivery    decides which records go next: the cursor, then what waits for another try
+///     ClosedPart          its manifest exists, and its bytes have the manifest's SHA-256
+///       → PartDelivery    decides which records go next: the cursor, then those that wait for another attempt
 ///       → RequestTemplate makes the body; credentials are put in at the last moment, and only there
-///       → the transport   sends it, and says what is known of the answer
-///       → DeliveryRules   reads the answer as this provider means it: a ``Verdict``
-///       → PartDelivery    moves the cursor, sends it again, halves the request, or gives a record up
-///       → RefusalLog      remembers what was given up, and why; then one commit moves the cursor
+///       → the transport   sends it and returns the answer
+///       → DeliveryRules   interprets the answer for this provider as a ``Verdict``
+///       → PartDelivery    moves the cursor, sends it again, halves the request, or gives up a record
+///       → RefusalLog      records what was given up, and why; then one commit moves the cursor
 ///
-/// What is durable before what:
+/// The order of durable steps:
 ///
-///     "records a, b are about to be sent"  commit   only where the provider takes a record twice (GA4)
+///     "records a, b are about to be sent"  commit   only if the provider counts a repeated record twice (GA4)
 ///     request, answer
 ///     dead letters                         sync
-///     the cursor                           commit   a crash before it sends again, or knows that nobody knows
-///     part-00000.delivered                 once no record is left; then the state forgets the part
+///     the cursor                           commit   after a crash before it, records are sent again or are ambiguous
+///     part-00000.delivered                 when no record is left; then the part is removed from the state
 ///
-/// Why the cursor is a state of its own and not in the part's folder: a replay exchanges the folder while the state
-/// still has to say what was sent of the one before.
+/// The cursor is in a separate state and not in the part's folder, because a replay replaces the folder while the state
+/// must still record what was sent from the previous one.
 ///
 /// ``PartDelivery``, ``DeliveryRules`` and what they use are values without file, clock or socket; ``Deliverer`` has
 /// the files and ``HTTPTransport`` the connections.
@@ -36,30 +36,30 @@
 /// - SeeAlso: `Protocol/formats/delivery.md`.
 package import WaybillExport
 
-/// What is known of a request that was tried.
+/// The known outcome of a request.
 package enum Answer: Hashable, Sendable {
     /// The provider answered.
     ///
-    /// - Parameter body: `nil` where the connection ended before the body did.
+    /// - Parameter body: `nil` if the connection ended before the body did.
     case response(status: Int, retryAfter: Duration?, body: [UInt8]?)
-    /// The provider cannot have seen the request: no connection came about.
+    /// The provider cannot have seen the request, because no connection was established.
     case notSent(detail: String)
-    /// The request may have been taken; nobody will ever say.
+    /// The request may have been accepted; this can never be known.
     case unknown(detail: String)
 }
 
 /// Why delivery to a provider ends before everything is delivered.
 package enum DeliveryStop: Hashable, Sendable {
-    /// The provider does not know the credentials, or does not let them do this.
+    /// The provider does not know the credentials, or they lack permission.
     case credentials(detail: String)
-    /// Something else than the provider's interface answers there.
+    /// The address is not the provider's API.
     case endpoint(detail: String)
-    /// The provider takes nothing more of this account for now.
+    /// The provider accepts nothing more from this account for now.
     case quota(detail: String)
-    /// One record after the other is refused: the reason lies not in them.
+    /// Every record is refused, so the cause is not in the records.
     case everythingRefused(detail: String)
 
-    /// What happened and what to do, for people.
+    /// What happened and what to do, for the operator.
     package var description: String {
         switch self {
         case .credentials(let detail):
@@ -67,7 +67,7 @@ package enum DeliveryStop: Hashable, Sendable {
         case .endpoint(let detail):
             "the endpoint is not the provider's (\(detail)); correct --endpoint or --region and run this again"
         case .quota(let detail):
-            "the account's quota is used up (\(detail)); run this again when the provider takes events again"
+            "the account's quota is used up (\(detail)); run this again when the provider accepts events again"
         case .everythingRefused(let detail):
             "the provider refuses one record after the other (\(detail)); they are in the dead letters. Find out why "
                 + "before running this again"
@@ -75,21 +75,21 @@ package enum DeliveryStop: Hashable, Sendable {
     }
 }
 
-/// What becomes of a record of which nobody knows whether the provider took it, where it would count twice.
+/// What to do with a record that the provider may have accepted, and that would count twice if repeated.
 package enum AmbiguityPolicy: String, Hashable, Sendable, CaseIterable {
-    /// It goes to the dead letters: rather missing than counted twice.
+    /// Write it to the dead letters: it may be missing, but is never counted twice.
     case skip
-    /// It is sent again: rather counted twice than missing.
+    /// Send it again: it may be counted twice, but is never missing.
     case resend
 }
 
-/// Which of a provider's data centres.
+/// The location of a provider's data centre.
 package enum ProviderRegion: String, Hashable, Sendable, CaseIterable {
     case us
     case eu
 }
 
-/// A provider that takes nothing by HTTP.
+/// The error for a provider that accepts nothing over HTTP.
 package struct NotDeliverable: Error, Hashable, Sendable, CustomStringConvertible {
     package let provider: Destination
 
@@ -101,7 +101,7 @@ package struct NotDeliverable: Error, Hashable, Sendable, CustomStringConvertibl
     }
 }
 
-/// The providers that take events by HTTP; those that do not have no such value.
+/// The providers that accept events over HTTP.
 package enum DeliverableProvider: String, Hashable, Sendable, CaseIterable {
     case ga4
     case mixpanel

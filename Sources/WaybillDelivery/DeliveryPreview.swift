@@ -3,7 +3,7 @@ package import WaybillSystem
 internal import WaybillArchive
 internal import WaybillProjection
 
-/// What would be sent, request by request; nothing is locked, sent or written.
+/// Shows what would be sent, request by request; locks, sends and writes nothing.
 package struct DeliveryPreview<Files: FileSystem> {
     private let configuration: DeliveryConfiguration
     private let files: Files
@@ -15,8 +15,8 @@ package struct DeliveryPreview<Files: FileSystem> {
         self.now = now
     }
 
-    /// - Parameter show: gets each request as text, without credentials.
-    /// - Returns: how many requests there are.
+    /// - Parameter show: takes each request as text, without credentials.
+    /// - Returns: the number of requests.
     package func run(_ show: (String) -> Void) throws(DeliveryError) -> Int {
         do {
             return try self.showRequests(show)
@@ -27,7 +27,7 @@ package struct DeliveryPreview<Files: FileSystem> {
         } catch PartError.disk(let error) {
             throw .disk(error)
         } catch {
-            preconditionFailure("files and parts alone fail here, got \(error)")
+            preconditionFailure("only files and parts can fail here, got \(error)")
         }
     }
 
@@ -54,7 +54,7 @@ package struct DeliveryPreview<Files: FileSystem> {
         return requestCount
     }
 
-    /// Every request is taken as accepted, and the delivery itself says what comes next.
+    /// Treats every request as accepted, and asks the delivery itself for the next step.
     private func showRequests(
         of part: PendingPart, _ closed: ClosedPart<Files>, _ entry: String?, _ template: RequestTemplate,
         _ show: (String) -> Void

@@ -4,7 +4,7 @@ package import WaybillSystem
 
 internal import WaybillJSON
 
-/// What the operator asked for.
+/// The operator's configuration of a delivery.
 package struct DeliveryConfiguration: Sendable {
     package var dataDirectory: String
     package var provider: DeliverableProvider
@@ -13,13 +13,13 @@ package struct DeliveryConfiguration: Sendable {
     package var region: ProviderRegion?
     package var endpoint: String?
     package var ambiguity = AmbiguityPolicy.skip
-    /// In place of the provider's limit.
+    /// Replaces the provider's limit.
     package var eventsPerSecond: Double?
-    /// Also deliver days that were made again after something of them was sent.
+    /// Also deliver days that were regenerated after some of their events were sent.
     package var isForced = false
-    /// Go on until stopped, with parts that are closed later.
+    /// Continue until stopped, with parts that are closed later.
     package var isFollowing = false
-    /// Without a record that is settled for so long, delivery ends.
+    /// Delivery ends if no record is settled for this long.
     package var patience = Duration.seconds(300)
     package var backoffLongest = Duration.seconds(60)
 
@@ -28,13 +28,13 @@ package struct DeliveryConfiguration: Sendable {
         self.provider = provider
     }
 
-    /// Where requests go, without their query.
+    /// The address of requests, without their query.
     package func address() throws(EndpointError) -> String {
         try RequestTemplate(self.provider, region: self.region, endpoint: self.endpoint).address
     }
 }
 
-/// Why delivery cannot begin.
+/// Why delivery cannot start.
 package enum DeliveryError: Error, Hashable, Sendable, CustomStringConvertible {
     case locked(path: String, provider: DeliverableProvider)
     case noExport(path: String)
@@ -42,9 +42,9 @@ package enum DeliveryError: Error, Hashable, Sendable, CustomStringConvertible {
     case credentials(CredentialError)
     case endpoint(EndpointError)
     case missingCredentials([String])
-    /// What was sent is no longer known, and sending it again would count it twice.
+    /// It is no longer known what was sent, and sending it again would count it twice.
     case damagedState(path: String, notes: [String])
-    /// The endpoint that judges requests did not answer as it should.
+    /// The endpoint that validates requests did not answer as expected.
     case notValidated(String)
 
     package var description: String {
@@ -52,7 +52,7 @@ package enum DeliveryError: Error, Hashable, Sendable, CustomStringConvertible {
         case .locked(let path, let provider):
             "another delivery to \(provider.rawValue) has locked \(path); stop it, or let it finish"
         case .noExport(let path):
-            "there is no \(path); name a receiver's data directory that has this export, or let the receiver write it "
+            "\(path) does not exist; name a receiver's data directory with this export, or configure the export "
                 + "(--exports)"
         case .disk(let error): "\(error)"
         case .credentials(let error): "\(error)"
@@ -60,23 +60,23 @@ package enum DeliveryError: Error, Hashable, Sendable, CustomStringConvertible {
         case .missingCredentials(let variables):
             "there are no credentials: set \(variables.joined(separator: ", ")), or name a file with --credentials"
         case .damagedState(let path, let notes):
-            "\(path) is damaged, so that nobody knows what was sent (\(notes.joined(separator: "; "))); "
-                + "--ambiguous resend goes on, and sends again what was sent since"
-        case .notValidated(let detail): "the records could not be judged: \(detail)"
+            "\(path) is damaged, so it is unknown what was sent (\(notes.joined(separator: "; "))); "
+                + "--ambiguous resend continues, and sends again what was sent since"
+        case .notValidated(let detail): "the records could not be validated: \(detail)"
         }
     }
 }
 
-/// What a delivery came to.
+/// The result of a delivery.
 package struct DeliveryReport: Hashable, Sendable {
     /// How it ended.
     package enum Outcome: Hashable, Sendable {
         /// Nothing is left that can be sent now.
         case finished
-        /// Somebody asked it to stop.
+        /// It was asked to stop.
         case interrupted
         case stopped(DeliveryStop)
-        /// For too long no record was settled.
+        /// No record was settled for too long.
         case unreachable(detail: String)
 
         var name: String {
@@ -90,28 +90,28 @@ package struct DeliveryReport: Hashable, Sendable {
     }
 
     package var outcome = Outcome.finished
-    /// Parts that are completely delivered now and were not before.
+    /// Parts completed by this delivery.
     package var partCount = 0
     package var requestCount = 0
-    /// Requests that had to go again.
+    /// Requests that had to be repeated.
     package var retryCount = 0
-    /// Bytes of all requests' bodies.
+    /// The bytes of all requests' bodies.
     package var byteCount = 0
     /// Events.
     package var sentCount = 0
     /// Events, by reason.
     package var dead: [String: Int] = [:]
-    /// Events that the provider took, and of which it counted fewer than it got.
+    /// Accepted events that the provider did not include in its counts.
     package var unconfirmedCount = 0
     /// Events of closed parts that wait for another day.
     package var heldCount = 0
     /// Events of closed parts that were neither sent nor given up.
     package var remainingCount = 0
-    /// Parts whose files are not what their manifests say.
+    /// Parts whose files do not match their manifests.
     package var damagedParts: [String] = []
-    /// Days that were made again after something of them was sent.
+    /// Days that were regenerated after some of their events were sent.
     package var remadeDays: [String] = []
-    /// Environments that have something to send and no credentials.
+    /// Environments with something to send but without credentials.
     package var envsWithoutCredentials: [DeploymentEnvironment] = []
 
     package var deadCount: Int { self.dead.values.reduce(0, +) }

@@ -1,17 +1,17 @@
 internal import WaybillExport
 
-/// How a provider takes requests and what its answers mean (`providers.md`, section 0.6 and each provider's own).
+/// How a provider accepts requests and what its answers mean (`providers.md`, section 0.6 and each provider's section).
 package struct DeliveryRules: Hashable, Sendable {
     package let provider: DeliverableProvider
     package let recordsPerRequestMax: Int
     package let requestByteCountMax: Int
-    /// Requests of one part at the same time.
+    /// How many requests of one part are sent at the same time.
     package let inFlightMax: Int
-    /// The provider counts a record once that was sent twice; or, as with profiles, a repetition changes nothing.
+    /// The provider counts a repeated record once; or, as with profiles, a repetition changes nothing.
     package let isRepeatable: Bool
-    /// A whole export that was made again and sent again counts once as well, whenever that is.
+    /// A whole export that is regenerated and sent again also counts once, at any later time.
     package let isRepeatableForEver: Bool
-    /// The provider's limit for all events together; `nil` where it names none.
+    /// The provider's limit for all events together; `nil` if it documents none.
     package let eventsPerSecondMax: Double?
 
     package init(_ provider: DeliverableProvider) {
@@ -53,7 +53,7 @@ package struct DeliveryRules: Hashable, Sendable {
         }
     }
 
-    /// What `answer` means for a request of these records.
+    /// The meaning of `answer` for a request with these records.
     package func verdict(on answer: Answer, records: [[UInt8]]) -> Verdict {
         switch answer {
         case .notSent(let detail): return .later(after: nil, detail: detail)
@@ -62,7 +62,7 @@ package struct DeliveryRules: Hashable, Sendable {
             let text = AnswerText(status: status, body: body ?? [])
             switch status {
             case 200..<300:
-                // GA4 says 2xx to everything, so its body is of no use.
+                // GA4 answers everything with 2xx, so its body is useless.
                 guard body != nil || self.provider == .ga4 else {
                     return .ambiguous(detail: "the answer \(status) broke off", after: nil)
                 }
@@ -70,7 +70,7 @@ package struct DeliveryRules: Hashable, Sendable {
             case 400, 422: return self.badRequest(text, records)
             case 401, 403: return .stop(.credentials(detail: text.summary))
             case 408, 502, 504:
-                // Whoever says this has passed the request on and waited in vain.
+                // The sender of this answer has forwarded the request and waited in vain.
                 return .ambiguous(detail: text.summary, after: retryAfter)
             case 413: return .tooLarge(detail: text.summary)
             case 429: return self.throttling(text, retryAfter, records)
@@ -88,7 +88,7 @@ package struct DeliveryRules: Hashable, Sendable {
             if !refusals.isEmpty { return .partly(refusals) }
             return .accepted(unconfirmedCount: text.shortfall(of: "num_records_imported", from: recordCount))
         case .mixpanelProfiles:
-            // A profile update that was refused is answered by 200 all the same.
+            // Even a refused profile update is answered with 200.
             if text.says("status", "0") { return self.badRequest(text, records) }
             return .accepted(unconfirmedCount: 0)
         case .amplitude:
@@ -115,7 +115,7 @@ package struct DeliveryRules: Hashable, Sendable {
             if !refusals.isEmpty { return .refusedSome(refusals) }
         case .ga4, .segment, .posthog, .snowplow: break
         }
-        // Some providers say 400 where others say 401.
+        // Some providers answer 400 where others answer 401.
         if text.blamesCredentials { return .stop(.credentials(detail: text.summary)) }
         return .refusedWhole(detail: text.summary)
     }
@@ -132,6 +132,6 @@ package struct DeliveryRules: Hashable, Sendable {
             pause: retryAfter ?? Self.amplitudePause)
     }
 
-    /// What `/batch` asks for after a 429 (amplitude.com/docs/apis/analytics/batch-event-upload).
+    /// The pause that `/batch` requires after a 429 (amplitude.com/docs/apis/analytics/batch-event-upload).
     private static let amplitudePause = Duration.seconds(15)
 }

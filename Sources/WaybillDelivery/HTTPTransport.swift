@@ -5,24 +5,24 @@ internal import NIOPosix
 internal import Synchronization
 internal import WaybillSystem
 
-/// Why the proxy that the environment names cannot be used.
+/// The error for an unusable proxy in the environment.
 package struct ProxyError: Error, Hashable, Sendable, CustomStringConvertible {
     let variable: String
 
     package var description: String {
-        "\(self.variable) is no address such as http://proxy.example.com:3128; correct it or unset it"
+        "\(self.variable) is not an address such as http://proxy.example.com:3128; correct it or unset it"
     }
 }
 
-/// The proxy on the way to a host, as the environment says it (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`, also in small
-/// letters, which win).
+/// The proxy for a host from the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`; lower-case names take
+/// precedence).
 package struct ProxyAddress: Hashable, Sendable {
     package let host: String
     package let port: Int
     /// `name:password`.
     let login: Secret?
 
-    /// - Returns: `nil` for a direct way; this machine is always reached directly.
+    /// - Returns: `nil` for a direct connection, which is always used for this machine.
     package static func find(
         for url: String, in variables: (String) -> String?
     ) throws(ProxyError) -> ProxyAddress? {
@@ -56,10 +56,10 @@ package struct ProxyAddress: Hashable, Sendable {
     }
 }
 
-/// A request's body, which knows whether any of it was asked for.
+/// A request's body that records whether any of it was requested.
 ///
-/// The client asks for it once it has a connection and has sent the head. A request of which no byte of the body left
-/// cannot have been taken: its head says how long the body is.
+/// The client requests the body when it has a connection and has sent the head. A request cannot have been accepted if
+/// no byte of its body was sent, because the head states the length of the body.
 private struct TracedBody: AsyncSequence, Sendable {
     typealias Element = ByteBuffer
 
@@ -90,18 +90,18 @@ private struct TracedBody: AsyncSequence, Sendable {
     }
 }
 
-/// HTTP/1.1 over TLS with certificates checked, through async-http-client.
+/// HTTP/1.1 over TLS with verified certificates, based on async-http-client.
 package final class HTTPTransport: DeliveryTransport {
     private let client: HTTPClient
     private let timeout: Duration
 
-    /// An answer may be so long; more of it is not read.
+    /// The maximum length of an answer; more is not read.
     private static let answerByteCountMax = 4 << 20
     private static let connectTimeoutMax = Duration.seconds(10)
-    /// Servers close idle connections too, and a request that meets such an end is one of which nobody knows.
+    /// Servers also close idle connections, and the outcome of a request sent at that moment is unknown.
     private static let idleTimeout = TimeAmount.seconds(5)
 
-    /// - Parameter timeout: from the first byte sent to the last one received.
+    /// - Parameter timeout: the time from the first byte sent to the last byte received.
     package init(timeout: Duration, proxy: ProxyAddress?) {
         self.timeout = timeout
         var configuration = HTTPClient.Configuration()
@@ -110,7 +110,7 @@ package final class HTTPTransport: DeliveryTransport {
             connect: .nanoseconds(min(Self.connectTimeoutMax, timeout).nanoseconds),
             read: .nanoseconds(timeout.nanoseconds))
         configuration.connectionPool.idleTimeout = Self.idleTimeout
-        // Tries again are the deliverer's business, which knows how long to wait.
+        // The deliverer repeats requests, because it knows how long to wait.
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.httpVersion = .http1Only
         configuration.proxy = proxy.map { proxy in
@@ -125,7 +125,7 @@ package final class HTTPTransport: DeliveryTransport {
         self.client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
 
-    /// Closes its connections; nothing can be sent after it.
+    /// Closes its connections; nothing can be sent afterwards.
     package func shutDown() async throws {
         try await self.client.shutdown()
     }
@@ -142,7 +142,7 @@ package final class HTTPTransport: DeliveryTransport {
         return await withTaskGroup(of: Answer?.self) { group in
             group.addTask { await self.exchange(prepared, trace) }
             group.addTask {
-                // The other one was first when this is cancelled.
+                // Cancelled when the other task finished first.
                 do { try await Task.sleep(for: self.timeout) } catch { return nil }
                 return Self.failure("no answer within \(self.timeout.components.seconds) s", trace)
             }

@@ -1,17 +1,17 @@
 package import WaybillSystem
 
-/// How many events may go out: so many a second, and at most a second's worth at once.
+/// Limits the rate of events: a number per second, and at most one second's worth at once.
 package struct Pace: Sendable {
     private let eventsPerSecond: Double?
-    /// When what was sent so far is paid for.
+    /// The time at which the events sent so far no longer count against the rate.
     private var paidUntil: MonotonicTime?
 
-    /// - Parameter eventsPerSecond: `nil` for as many as the provider takes.
+    /// - Parameter eventsPerSecond: `nil` for no limit.
     package init(eventsPerSecond: Double?) {
         self.eventsPerSecond = eventsPerSecond
     }
 
-    /// - Returns: the time from which `eventCount` more events may go out, which are counted from then on.
+    /// - Returns: the time from which `eventCount` more events may be sent; they count from then on.
     package mutating func reserve(eventCount: Int, at now: MonotonicTime) -> MonotonicTime {
         guard let eventsPerSecond else { return now }
         let start = max(self.paidUntil ?? now, now)
@@ -20,9 +20,9 @@ package struct Pace: Sendable {
     }
 }
 
-/// The header of that name (RFC 9110, section 10.2.3).
+/// The `Retry-After` header (RFC 9110, section 10.2.3).
 package enum RetryAfter {
-    /// Nobody is made to wait longer.
+    /// The maximum wait.
     private static let secondsMax: Int64 = 86_400
 
     /// Seconds, or a date in the preferred form of HTTP; `nil` for anything else.
@@ -54,7 +54,7 @@ package enum RetryAfter {
 }
 
 extension String {
-    /// Without spaces and tabs around it.
+    /// The text without leading and trailing spaces and tabs.
     var trimmed: String {
         let blank: (Character) -> Bool = { $0 == " " || $0 == "\t" || $0 == "\r" }
         return String(self.drop(while: blank).reversed().drop(while: blank).reversed())

@@ -1,20 +1,20 @@
 package import WaybillSystem
 
-/// How far the delivery of one part has come: one line of the state.
+/// The progress of the delivery of one part: one line of the state.
 ///
 ///     sha256=ad0c… next=8 waiting=3,5-6 announced=7 held=- until=0 sent=20 dead=1 dead_bytes=410
 ///
-/// Records below `next` that stand in none of the three sets are settled: accepted, or in the dead letters.
+/// Records below `next` that are in none of the three sets are settled: accepted, or in the dead letters.
 package struct DeliveryStanding: Hashable, Sendable {
-    /// Of the part's bytes, as its manifest says it.
+    /// The SHA-256 of the part's bytes from its manifest.
     package let sha256: String
     /// The first record that was never sent.
     package var next = 0
-    /// Sent, and known not to be taken.
+    /// Sent, and known not to be accepted.
     package var waiting = RecordSet()
-    /// Sent or about to be; nobody knows more.
+    /// Sent or about to be sent; the outcome is unknown.
     package var announced = RecordSet()
-    /// Not to be sent before ``heldUntil``.
+    /// Must not be sent before ``heldUntil``.
     package var held = RecordSet()
     /// Milliseconds since 1970.
     package var heldUntil: Int64 = 0
@@ -30,7 +30,7 @@ package struct DeliveryStanding: Hashable, Sendable {
         self.deadByteCount = deadByteCount
     }
 
-    /// Whether all that is left of a part waits for another day.
+    /// Whether all remaining records of a part wait for another day.
     package func isHeld(recordCount: Int, at now: WallTime) -> Bool {
         self.next == recordCount && self.waiting.isEmpty && self.announced.isEmpty && !self.held.isEmpty
             && now.milliseconds < self.heldUntil
@@ -42,7 +42,7 @@ package struct DeliveryStanding: Hashable, Sendable {
             + "dead_bytes=\(self.deadByteCount)"
     }
 
-    /// Reads ``text`` of a part with so many records; `nil` for anything else.
+    /// Reads ``text`` of a part with this many records; `nil` for anything else.
     package init?(text: String, recordCount: Int) {
         var fields: [Substring: String] = [:]
         for field in text.split(separator: " ") {
@@ -72,15 +72,15 @@ package struct DeliveryStanding: Hashable, Sendable {
     }
 }
 
-/// A record that will not be sent any more, and why.
+/// A record that will not be sent again, and the reason.
 package struct GivenUpRecord: Hashable, Sendable {
-    /// What a dead letter's reason says behind the provider's name.
+    /// A dead letter's reason, after the provider's name.
     package enum Reason: String, Hashable, Sendable, CaseIterable {
         /// The provider refused it.
         case rejected
-        /// It may have been taken, and would count twice if it was sent again.
+        /// It may have been accepted, and would count twice if it were sent again.
         case ambiguous
-        /// The provider would move its time.
+        /// The provider would change its time.
         case tooOld = "too_old"
     }
 
@@ -97,26 +97,26 @@ package struct GivenUpRecord: Hashable, Sendable {
     }
 }
 
-/// Decides what happens to the records of one part: no clock, file or socket in it.
+/// Decides what happens to the records of one part, without a clock, file or socket.
 ///
-/// Records go in order. While one waits for another try, no later one goes out, but for those of its own request.
+/// Records are sent in order. While a record waits for another attempt, only records of the same request are sent.
 package struct PartDelivery: Sendable {
-    /// Records that go out in one request.
+    /// Records that are sent in one request.
     package struct Attempt: Hashable, Sendable {
         package let records: RecordSet
         /// Not before this time.
         let notBefore: MonotonicTime?
     }
 
-    /// What the caller must do now.
+    /// What the caller must do next.
     package enum Step: Hashable, Sendable {
-        /// Say with ``take(_:)`` which records from the cursor on fit into one request.
+        /// Pass to ``take(_:)`` how many records from the cursor on fit into one request.
         case cut(from: Int)
         /// Send each of them, then call ``answered(_:_:eventCount:at:)`` for each.
         case send([Attempt])
         /// Nothing to do before this time.
         case wait(until: MonotonicTime)
-        /// What is left is held until another day.
+        /// The remaining records are held until another day.
         case held(until: WallTime)
         /// Every record is settled.
         case finished
@@ -128,20 +128,20 @@ package struct PartDelivery: Sendable {
     private let recordCount: Int
     private var backoff: Backoff
     private var progress: DeliveryStanding
-    /// Not in flight; the first goes first.
+    /// Attempts not in flight, in order.
     private var queue: [Attempt] = []
     private var inFlight: [Attempt] = []
     private var pausedUntil: MonotonicTime?
     private var stopReason: DeliveryStop?
-    /// Records that were refused one by one, without a word on why it was them, since one was taken.
+    /// Records refused one by one, without a reason specific to them, since the last accepted record.
     private var unexplainedRefusalCount = 0
 
-    /// So many refusals without a reason and without one success in between are no accident.
+    /// This many refusals without a reason, and without a success in between, are not a coincidence.
     private static let unexplainedRefusalCountMax = 50
 
-    /// Goes on where `standing` ends.
+    /// Continues from `standing`.
     ///
-    /// - Parameter now: held records whose day has come go first.
+    /// - Parameter now: held records that may be sent by now go first.
     package init(
         _ standing: DeliveryStanding, recordCount: Int, rules: DeliveryRules, policy: AmbiguityPolicy,
         backoff: Backoff, now: WallTime
@@ -162,7 +162,7 @@ package struct PartDelivery: Sendable {
         self.enqueue(again)
     }
 
-    /// What a commit has to say.
+    /// The state to commit.
     package var standing: DeliveryStanding {
         var standing = self.progress
         standing.waiting = RecordSet(self.queue.flatMap(\.records.numbers))
@@ -170,7 +170,7 @@ package struct PartDelivery: Sendable {
         return standing
     }
 
-    /// Gives up what a process that died had announced and may have sent; empty where that can be sent again.
+    /// Gives up records that a process announced before it died and may have sent; none if they can be sent again.
     ///
     /// - Returns: the records for the dead letters; ``setDead(eventCount:byteCount:)`` follows.
     package mutating func giveUpAnnounced() -> [GivenUpRecord] {
@@ -200,7 +200,7 @@ package struct PartDelivery: Sendable {
         return .finished
     }
 
-    /// The records from the cursor on, so many, go out in one request.
+    /// Puts the next `count` records from the cursor on into one request.
     package mutating func take(_ count: Int) {
         precondition(
             count > 0 && self.progress.next + count <= self.recordCount,
@@ -209,13 +209,13 @@ package struct PartDelivery: Sendable {
         self.progress.next += count
     }
 
-    /// These attempts are about to be sent.
+    /// Records that these attempts are about to be sent.
     package mutating func announce(_ attempts: [Attempt]) {
         self.queue.removeAll { attempts.contains($0) }
         self.inFlight += attempts
     }
 
-    /// An attempt whose records together are more than a request takes; it goes as two.
+    /// Splits an attempt with more records than a request can have into two.
     package mutating func halve(_ attempt: Attempt) {
         self.queue.removeAll { $0 == attempt }
         self.requeueHalves(attempt.records)
@@ -227,20 +227,20 @@ package struct PartDelivery: Sendable {
         self.requeue(attempt.records.subtracting(records))
     }
 
-    /// So many events more are in the dead letters, which are that long by now.
+    /// Records that `eventCount` more events are in the dead letters, which are now `byteCount` long.
     package mutating func setDead(eventCount: Int, byteCount: Int) {
         self.progress.deadEventCount += eventCount
         self.progress.deadByteCount = byteCount
     }
 
-    /// So many events more were accepted.
+    /// Records that `eventCount` more events were accepted.
     package mutating func setSent(eventCount: Int) {
         self.progress.sentEventCount += eventCount
     }
 
-    /// What came of one attempt.
+    /// Applies the outcome of one attempt.
     ///
-    /// - Returns: the records that were accepted, and those that are given up.
+    /// - Returns: the accepted records, and those that are given up.
     package mutating func answered(
         _ attempt: Attempt, _ verdict: Verdict, at now: MonotonicTime, wallTime: WallTime
     ) -> (accepted: RecordSet, givenUp: [GivenUpRecord]) {
@@ -339,7 +339,7 @@ package struct PartDelivery: Sendable {
         self.queue += records.chunks(of: self.rules.recordsPerRequestMax).map { Attempt(records: $0, notBefore: nil) }
     }
 
-    /// Before all others, so that records keep their order.
+    /// Puts records before all others, so that they keep their order.
     private mutating func requeue(_ records: RecordSet) {
         guard let first = records.numbers.first else { return }
         let place = self.queue.firstIndex { ($0.records.numbers.first ?? 0) > first } ?? self.queue.endIndex

@@ -1,15 +1,15 @@
 internal import WaybillJSON
 
-/// A record of Mixpanel's profiles: one update or two, each with a placeholder where the project's token goes.
+/// A record of Mixpanel profiles: one or two updates, each with a placeholder for the project's token.
 ///
 ///     {"$token":"${MIXPANEL_TOKEN}","$distinct_id":…,"$set":{…}},{"$token":"${MIXPANEL_TOKEN}",…,"$unset":[…]}
 enum ProfileRecord {
-    /// The record that each update of a request belongs to.
+    /// The index of the record that each update of a request belongs to.
     static func owners(of records: [[UInt8]]) -> [Int] {
         records.indices.flatMap { Array(repeating: $0, count: Self.tokenRanges(in: records[$0]).count) }
     }
 
-    /// The record with the token in the place of the placeholders; text that only looks like one stays.
+    /// The record with the token in place of the placeholders; similar text elsewhere stays.
     static func filled(_ record: [UInt8], token: [UInt8]) -> [UInt8] {
         var filled: [UInt8] = []
         var position = 0
@@ -21,10 +21,10 @@ enum ProfileRecord {
         return filled + record[position...]
     }
 
-    /// Where the values of the updates' own `$token` lie, without their quotes.
+    /// The ranges of the values of the updates' own `$token`, without their quotes.
     private static func tokenRanges(in record: [UInt8]) -> [Range<Int>] {
         let head = Array("{\"updates\":[".utf8)
-        // A part with its manifest's SHA-256 holds what the exporter wrote; what is none has no token.
+        // A part with its manifest's SHA-256 contains what the exporter wrote; anything else has no token.
         let updates = JSONValue(head + record + Array("]}".utf8))?["updates"]?.elements ?? []
         return updates.compactMap { update in
             update["$token"].map { $0.range.lowerBound - head.count..<$0.range.upperBound - head.count }

@@ -17,7 +17,7 @@ package struct RecordSet: Hashable, Sendable {
     package var count: Int { self.numbers.count }
     package var isEmpty: Bool { self.numbers.isEmpty }
 
-    /// The members at these positions, counted from 0 in ascending order; what lies outside is passed over.
+    /// The members at these positions, counted from 0 in ascending order; other positions are ignored.
     package func members(at positions: some Sequence<Int>) -> RecordSet {
         RecordSet(positions.lazy.filter { self.numbers.indices.contains($0) }.map { self.numbers[$0] })
     }
@@ -33,7 +33,7 @@ package struct RecordSet: Hashable, Sendable {
         return rest
     }
 
-    /// The first and the second half; the first is not the smaller one.
+    /// The first and the second half; the first is never smaller.
     package var halves: (RecordSet, RecordSet) {
         let middle = (self.numbers.count + 1) / 2
         var first = RecordSet()

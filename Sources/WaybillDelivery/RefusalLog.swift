@@ -2,17 +2,17 @@ internal import WaybillExport
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// The dead letters of one part's delivery, `dead/delivery-00000.ndjson`: one line for each event, in the format of
-/// the exports' own.
+/// The dead letters of one part's delivery, `dead/delivery-00000.ndjson`: one line for each event, in the format of the
+/// exports' dead letters.
 ///
-/// A dead process may have written lines that no commit knows of; opening cuts them off.
+/// A process that died may have written uncommitted lines; opening the log cuts them off.
 final class RefusalLog<Files: FileSystem> {
     private let path: String
     private let files: Files
     private var file: FileID?
     private(set) var byteCount: Int
 
-    /// - Parameter byteCount: how much of the file the state knows; `nil` for a delivery that begins.
+    /// - Parameter byteCount: the committed length of the file; `nil` for a new delivery.
     init(folder: String, partNumber: String, byteCount: Int?, files: Files) throws(FileSystemError) {
         self.path = "\(folder)/dead/delivery-\(partNumber).ndjson"
         self.files = files
@@ -42,7 +42,7 @@ final class RefusalLog<Files: FileSystem> {
             try self.files.writeAll(file, lines)
             try self.files.synchronize(file)
         } catch {
-            // Half a line may be there; the next append begins where the last whole one ended.
+            // A partial line may exist; the next append starts after the last complete line.
             self.files.close(file)
             self.file = nil
             throw error
@@ -51,14 +51,14 @@ final class RefusalLog<Files: FileSystem> {
     }
 }
 
-/// The lines for a record that is given up: one for each of its events.
+/// Writes the lines for a record that is given up, one for each of its events.
 struct DeliveryDeadLetter {
     let provider: DeliverableProvider
     let partName: String
     let mappingVersion: Int
     let at: WallTime
 
-    /// `content`, the record, stands on the line of its first event.
+    /// The line of the first event has the record as `content`.
     func lines(_ givenUp: GivenUpRecord, _ record: PartRecord) -> [UInt8] {
         var json = JSONWriter()
         for (index, id) in record.eventIDs.enumerated() {
@@ -86,7 +86,7 @@ struct DeliveryDeadLetter {
         return Array(json.output.bytes)
     }
 
-    /// The updates of a profile's record are more than one value.
+    /// A profile record has several updates, so it is not a single value.
     private func write(_ content: [UInt8], to json: inout JSONWriter) {
         let isList = self.provider == .mixpanelProfiles
         if isList { json.beginArray() }

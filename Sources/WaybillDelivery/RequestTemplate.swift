@@ -7,26 +7,26 @@ internal import WaybillCompression
 package enum EndpointError: Error, Hashable, Sendable, CustomStringConvertible {
     case malformed(String)
     case holdsCredentials
-    /// Credentials would go over the network as they are.
+    /// Credentials would be sent unencrypted.
     case cleartext(String)
     case missing(DeliverableProvider)
     case noRegion(DeliverableProvider)
 
     package var description: String {
         switch self {
-        case .malformed(let text): "--endpoint \(text) is no address such as https://collector.example.com"
+        case .malformed(let text): "--endpoint \(text) is not an address such as https://collector.example.com"
         case .holdsCredentials:
-            "--endpoint holds a name and a password, which every user of this machine can see in the list of "
+            "--endpoint contains a name and a password, which every user of this machine can see in the list of "
                 + "processes; leave them out"
         case .cleartext(let text):
-            "\(text) is not encrypted, and the credentials would go over the network as they are; use https"
+            "\(text) is not encrypted, and the credentials would be readable on the network; use https"
         case .missing(let provider): "name your collector: --endpoint https://… (\(provider.rawValue) has no other)"
         case .noRegion(let provider): "\(provider.rawValue) has no regions; leave --region out"
         }
     }
 }
 
-/// Text of a request in which credentials have places.
+/// Text of a request with placeholders for credentials.
 struct RequestText: Hashable, Sendable, ExpressibleByStringLiteral {
     enum Piece: Hashable, Sendable {
         case plain(String)
@@ -65,7 +65,7 @@ struct RequestText: Hashable, Sendable, ExpressibleByStringLiteral {
         text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
     }
 
-    /// With `${NAME}` in the place of each credential.
+    /// The text with `${NAME}` in place of each credential.
     func shown(_ env: DeploymentEnvironment) -> String {
         self.pieces.map { piece in
             switch piece {
@@ -77,7 +77,7 @@ struct RequestText: Hashable, Sendable, ExpressibleByStringLiteral {
     }
 }
 
-/// One request, with credentials in it: it is sent, and printed nowhere.
+/// One request including credentials: it is sent, but never printed.
 package struct DeliveryRequest: Sendable, CustomStringConvertible {
     package let url: String
     package let headers: [(name: String, value: String)]
@@ -86,7 +86,7 @@ package struct DeliveryRequest: Sendable, CustomStringConvertible {
     package var description: String { "<request>" }
 }
 
-/// What a provider's requests look like.
+/// The shape of a provider's requests.
 package struct RequestTemplate: Hashable, Sendable {
     /// Scheme, host and path.
     package let address: String
@@ -103,9 +103,9 @@ package struct RequestTemplate: Hashable, Sendable {
     }
 
     /// - Parameters:
-    ///   - endpoint: scheme and host, with the path or without it; `nil` for the provider's own.
-    ///   - isValidation: GA4's endpoint that judges and keeps nothing.
-    ///   - isHistorical: PostHog's mark for events that are not from today.
+    ///   - endpoint: scheme and host, with or without a path; `nil` for the provider's own.
+    ///   - isValidation: whether to use GA4's endpoint that validates requests and stores nothing.
+    ///   - isHistorical: PostHog's flag for events that are not from today.
     package init(
         _ provider: DeliverableProvider, region: ProviderRegion?, endpoint: String?, isValidation: Bool = false,
         isHistorical: Bool = false
@@ -143,7 +143,7 @@ package struct RequestTemplate: Hashable, Sendable {
             self.separator = "\n"
             self.suffix = "\n"
         case .mixpanelProfiles:
-            // The sender's address must not become the person's place.
+            // The sender's address must not become the person's location.
             self.url.pieces += [.plain("?strict=1&verbose=1&ip=0")]
             self.prefix = "["
             self.suffix = "]"
@@ -222,12 +222,12 @@ package struct RequestTemplate: Hashable, Sendable {
 
     private static let shownByteCountMax = 160
 
-    /// What ``request(_:_:)`` would send, for people: without credentials, and with the beginning of the body.
+    /// What ``request(_:_:)`` would send, for display: without credentials, and with the start of the body.
     package func shown(_ records: [[UInt8]], _ env: DeploymentEnvironment) -> String {
         var lines = ["POST \(self.url.shown(env))"]
         lines += self.headers.map { "\($0.name): \($0.value.shown(env))" }
         let byteCount = records.reduce(0) { $0 + $1.count + self.separator.utf8.count }
-        lines.append("# \(records.count) records, \(byteCount) bytes of them")
+        lines.append("# \(records.count) records, \(byteCount) bytes in total")
         var body = self.prefix.shown(env)
         body += String(decoding: records.first?.prefix(Self.shownByteCountMax) ?? [], as: UTF8.self)
         lines.append(body + (byteCount > Self.shownByteCountMax ? "…" : "") + self.suffix.shown(env))
@@ -235,7 +235,7 @@ package struct RequestTemplate: Hashable, Sendable {
     }
 }
 
-/// The parts of an address that matter here.
+/// The relevant parts of an address.
 struct URLParts: Hashable {
     /// Scheme, host and port.
     let origin: String
@@ -266,7 +266,7 @@ struct URLParts: Hashable {
             || self.host.hasPrefix("127.") && self.host.utf8.allSatisfy { $0 == 0x2E || (0x30...0x39).contains($0) }
     }
 
-    /// For messages.
+    /// The text for messages.
     static func withoutCredentials(_ text: String) -> String {
         text.lastIndex(of: "@").map { "…" + text[$0...] } ?? text
     }

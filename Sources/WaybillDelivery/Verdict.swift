@@ -1,10 +1,10 @@
-/// What a provider says of one record of a request.
+/// A provider's refusal of one record of a request.
 package struct RecordRefusal: Hashable, Sendable {
-    /// Which record of the request, from 0.
+    /// The index of the record in the request.
     package let position: Int
     /// The provider's own words.
     package let detail: String
-    /// The field that it names.
+    /// The field named by the provider.
     package let field: String?
 
     package init(position: Int, detail: String, field: String? = nil) {
@@ -14,27 +14,27 @@ package struct RecordRefusal: Hashable, Sendable {
     }
 }
 
-/// What an answer means for the records of its request.
+/// The meaning of an answer for the records of its request.
 package enum Verdict: Hashable, Sendable {
-    /// All were taken.
+    /// All were accepted.
     ///
-    /// - Parameter unconfirmedCount: so many fewer were counted by the provider, which names none of them.
+    /// - Parameter unconfirmedCount: how many records are missing from the provider's count; it does not name them.
     case accepted(unconfirmedCount: Int)
-    /// These are refused for good, the others were taken.
+    /// These are permanently refused; the others were accepted.
     case partly([RecordRefusal])
-    /// These are refused for good; nothing is known of the others, which go again.
+    /// These are permanently refused; the outcome of the others is unknown, and they are sent again.
     case refusedSome([RecordRefusal])
-    /// The request is refused, and which record is to blame is not said.
+    /// The request is refused, without naming the record at fault.
     case refusedWhole(detail: String)
     /// The request is too large.
     case tooLarge(detail: String)
-    /// Nothing was taken: the records at `positions` go again after `pause`, those at `exhausted` on another day, the
-    /// others at once.
+    /// Nothing was accepted: the records at `positions` are sent again after `pause`, those at `exhausted` on another
+    /// day, and the others at once.
     case throttled(positions: [Int], exhausted: [Int], pause: Duration)
-    /// Nothing was taken; the request goes again.
+    /// Nothing was accepted; the request is sent again.
     case later(after: Duration?, detail: String)
-    /// Nobody knows whether it was taken.
+    /// It is unknown whether it was accepted.
     case ambiguous(detail: String, after: Duration?)
-    /// Nothing more goes to this provider.
+    /// Nothing more is sent to this provider.
     case stop(DeliveryStop)
 }

@@ -5,16 +5,17 @@ internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// The archive and the quarantine against the journal.
+/// Verifies the archive and the quarantine against the journal.
 extension DataVerifier {
-    /// A run of a batch that the journal still has.
+    /// A run of a batch that is still in the journal.
     private struct Found {
         let stem: Int
         let range: Range<Int>
         let lineCount: Int
         let receivedAt: WallTime
         let description: StreamDescription
-        /// Of a sealed file's run, whose bytes cannot be looked at again without inflating all before them.
+        /// The checksum of a sealed file's run, whose bytes cannot be read again without decompressing all bytes before
+        /// them.
         let checksum: UInt32?
         var isExpected = false
     }
@@ -22,9 +23,9 @@ extension DataVerifier {
     private struct Archived {
         var stems: [String] = []
         var runs: [BatchKey: [Found]] = [:]
-        /// How far each file's lines were compared.
+        /// The position up to which each file's lines were compared.
         var ends: [Int: Int] = [:]
-        /// Files in which a run did not hold the lines that it should.
+        /// Files with a run that did not contain the expected lines.
         var moved: Set<String> = []
         var lineCount = 0
         var olderLineCount = 0
@@ -40,15 +41,15 @@ extension DataVerifier {
         }
         try self.compareWithJournal(checkpoint, &archived)
         for (key, founds) in archived.runs.sorted(by: { $0.value[0].range.lowerBound < $1.value[0].range.lowerBound }) {
-            // A day that was sealed since the checkpoint was read may hold more than that stands for.
+            // A day that was sealed after the checkpoint was read may contain more than the checkpoint covers.
             if let position = self.positions[key], position >= checkpoint.position { continue }
             for found in founds where !found.isExpected {
                 self.report.add(
                     Problem(
                         .repeated, archived.stems[found.stem] + ".ndjson", at: found.range.lowerBound,
                         byteCount: found.range.count,
-                        "stream \(key.id) offset \(key.offset.rawValue) is here though the journal puts it elsewhere, or "
-                            + "once more"))
+                        "stream \(key.id) offset \(key.offset.rawValue) is here, but the journal has it elsewhere or "
+                            + "only once"))
             }
         }
         try self.lookForStrayParts(checkpoint)
@@ -57,11 +58,11 @@ extension DataVerifier {
         self.report.total("archive_lines_older_than_journal", archived.olderLineCount)
     }
 
-    /// Length of a file as far as its checkpoint goes; a problem where it is shorter.
+    /// The length of a file according to its checkpoint; reports a problem if the file is shorter.
     mutating func checkedLength(_ path: String, _ expected: Int) throws(FileSystemError) -> Int {
         guard let status = try self.data.files.status(at: self.absolute(path)) else {
             if expected > 0 {
-                self.report.add(Problem(.missing, path, at: 0, byteCount: expected, "the checkpoint says it is there"))
+                self.report.add(Problem(.missing, path, at: 0, byteCount: expected, "the checkpoint lists it"))
             }
             return 0
         }
@@ -69,7 +70,7 @@ extension DataVerifier {
             self.report.add(
                 Problem(
                     .short, path, at: status.byteCount, byteCount: expected - status.byteCount,
-                    "the checkpoint says \(expected) bytes"))
+                    "the checkpoint states \(expected) bytes"))
         }
         return min(status.byteCount, expected)
     }
@@ -103,7 +104,7 @@ extension DataVerifier {
         self.report.add(
             Problem(
                 .unexplained, stem + ".ndjson", at: position, byteCount: lines - position,
-                "no run says where it came from"))
+                "no run records its origin"))
         archived.lineCount += try Self.lineCount(&reader, upTo: lines)
     }
 
@@ -115,7 +116,7 @@ extension DataVerifier {
             self.report.add(
                 Problem(
                     .unexplained, path, at: position, byteCount: run.range.lowerBound - position,
-                    "no run says where it came from"))
+                    "no run records its origin"))
             archived.lineCount += try Self.lineCount(&reader, upTo: run.range.lowerBound)
         }
         if reader?.position != run.range.lowerBound {
@@ -126,12 +127,12 @@ extension DataVerifier {
         let count = try Self.lineCount(&reader, upTo: run.range.upperBound)
         archived.lineCount += count
         if count != run.lineCount || reader?.position != run.range.upperBound {
-            // The lines behind it are moved as well, which says nothing new.
+            // The lines after it are moved too; reporting them would add nothing.
             if archived.moved.insert(stem).inserted {
                 self.report.add(
                     Problem(
                         .different, path, at: run.range.lowerBound, byteCount: run.range.count,
-                        "the .sources say \(run.lineCount) lines, these are \(count)"
+                        "the .sources state \(run.lineCount) lines, but there are \(count)"
                             + (reader?.position == run.range.upperBound ? "" : ", and the run ends within a line")))
             }
             reader = try LineReader(
@@ -141,7 +142,7 @@ extension DataVerifier {
         self.note(run, lineCount: count, checksum: nil, in: &archived)
     }
 
-    /// Notes where the lines of a batch were found.
+    /// Records where the lines of a batch were found.
     private func note(_ run: SourceRun, lineCount: Int, checksum: UInt32?, in archived: inout Archived) {
         let key = BatchKey(id: run.description.id, offset: run.offset)
         guard self.positions[key] != nil else {
@@ -168,7 +169,7 @@ extension DataVerifier {
             guard try self.data.files.status(at: self.absolute(path)) != nil else { continue }
             guard let manifest = try DayManifest.read(in: directory, files: self.data.files) else {
                 self.report.add(
-                    Problem(.damaged, path, "no manifest can be read in it; the day's next seal makes it anew"))
+                    Problem(.damaged, path, "it is not a readable manifest; the day's next seal rewrites it"))
                 continue
             }
             count += 1
@@ -179,7 +180,7 @@ extension DataVerifier {
             let isUnderWay = checkpoint.entries["seal:" + folder.path] != nil
             if !isUnderWay, try self.data.files.status(at: Path.join(directory, DayFolder.successName)) == nil {
                 self.report.add(
-                    Problem(.missing, Path.join(folder.path, DayFolder.successName), "the day's manifest is there"))
+                    Problem(.missing, Path.join(folder.path, DayFolder.successName), "the day's manifest exists"))
             }
             for file in manifest.files { try self.readSealed(file, folder, into: &archived) }
         }
@@ -194,7 +195,7 @@ extension DataVerifier {
         self.sealedFiles[stem + ".ndjson"] = file
         guard let status = try self.data.files.status(at: self.absolute(path)) else {
             return self.report.add(
-                Problem(.missing, path, at: 0, byteCount: file.gzipByteCount, "the day's manifest says it is there"))
+                Problem(.missing, path, at: 0, byteCount: file.gzipByteCount, "the day's manifest lists it"))
         }
         archived.stems.append(stem)
         let sha256 = try SHA256Digest.ofFile(self.absolute(path), self.data.files)
@@ -202,7 +203,7 @@ extension DataVerifier {
             self.report.add(
                 Problem(
                     .different, path,
-                    "it has \(status.byteCount) bytes and SHA-256 \(sha256), the day's manifest says "
+                    "it has \(status.byteCount) bytes and SHA-256 \(sha256), but the day's manifest states "
                         + "\(file.gzipByteCount) and \(file.sha256)"))
         }
         let sources = try self.checkedLength(stem + ".sources", file.sourcesByteCount)
@@ -213,7 +214,7 @@ extension DataVerifier {
                 self.report.add(
                     Problem(
                         .disagreement, path,
-                        "it holds \(whole.lineCount) lines and \(whole.byteCount) bytes, the day's manifest says "
+                        "it has \(whole.lineCount) lines and \(whole.byteCount) bytes, but the day's manifest states "
                             + "\(file.lineCount) and \(file.byteCount)"))
             }
         } catch {
@@ -223,12 +224,12 @@ extension DataVerifier {
                 self.report.add(
                     Problem(
                         .damaged, path, at: offset, byteCount: nil,
-                        "it cannot be inflated (\(cause.code)); bring it back from a backup"))
+                        "it cannot be decompressed (\(cause.code)); restore it from a backup"))
             }
         }
     }
 
-    /// Inflates a sealed file once: its lines, its checksum, and its runs.
+    /// Decompresses a sealed file once for its lines, its checksum and its runs.
     private mutating func readSealedRuns(
         _ file: DayManifest.File, _ stem: String, _ sourcesByteCount: Int, into archived: inout Archived
     ) throws(PartReadError) -> (lineCount: Int, byteCount: Int, sha256: String) {
@@ -247,7 +248,7 @@ extension DataVerifier {
         var next = 0
         while true {
             let start = reader.position
-            // Up to where a run begins or ends, so that each has a checksum of its own.
+            // Up to where a run starts or ends, so that each has its own checksum.
             let isInside = next < runs.count && runs[next].range.lowerBound <= start
             let end =
                 next < runs.count ? (isInside ? runs[next].range.upperBound : runs[next].range.lowerBound) : Int.max
@@ -272,7 +273,7 @@ extension DataVerifier {
                 self.report.add(
                     Problem(
                         .unexplained, stem + ".ndjson.gz", at: start, byteCount: position - start,
-                        "no run says where it came from"))
+                        "no run records its origin"))
             }
             if position < end { break }
         }
@@ -308,12 +309,12 @@ extension DataVerifier {
             self.report.add(
                 Problem(
                     .different, stem + ".ndjson.gz", at: run.range.lowerBound, byteCount: run.range.count,
-                    "the .sources say \(run.lineCount) lines, these are \(lineCount)"))
+                    "the .sources state \(run.lineCount) lines, but there are \(lineCount)"))
         }
         self.note(run, lineCount: lineCount, checksum: checksum, in: &archived)
     }
 
-    /// Lines up to `end`; stands behind the line that reaches it.
+    /// Counts the lines up to `end`; stops after the line that reaches it.
     private static func lineCount(
         _ reader: inout LineReader<Files>?, upTo end: Int
     ) throws(FileSystemError) -> Int {
@@ -322,13 +323,13 @@ extension DataVerifier {
         return count
     }
 
-    /// Routes every batch that the archive's checkpoint stands for anew, and looks for its lines where they belong.
+    /// Routes every batch covered by the archive's checkpoint again, and looks for its lines where they belong.
     private mutating func compareWithJournal(
         _ checkpoint: Checkpoint, _ archived: inout Archived
     ) throws(FileSystemError) {
         guard let zone = checkpoint.zone(self.data.files) else {
             return self.report.add(
-                Problem(.unreadable, checkpoint.path, "its zone is unknown here: no line is compared with the journal"))
+                Problem(.unreadable, checkpoint.path, "its zone is unknown: no line is compared with the journal"))
         }
         var router = ArchiveRouter(
             zone: zone, apps: try ArchiveRouter.apps(in: self.data, checkpoint.lengths.keys))
@@ -358,7 +359,7 @@ extension DataVerifier {
             self.report.add(
                 Problem(
                     .lost, self.expectedPath(of: route, batch, archived), byteCount: route.byteCount(of: batch.raw),
-                    "\(route.lineCount) lines of \(origin) are not here by its .sources"))
+                    "\(route.lineCount) lines of \(origin) are not here according to its .sources"))
             return
         }
         archived.runs[key]?[index].isExpected = true
@@ -368,7 +369,7 @@ extension DataVerifier {
             self.report.add(
                 Problem(
                     .different, path, at: found.range.lowerBound, byteCount: found.range.count,
-                    "\(origin) stands before what the journal has before it"))
+                    "\(origin) comes before lines that precede it in the journal"))
         }
         archived.ends[stem] = found.range.upperBound
         if found.range.count != route.byteCount(of: batch.raw) || found.lineCount != route.lineCount
@@ -378,14 +379,14 @@ extension DataVerifier {
                 Problem(
                     .disagreement, archived.stems[stem] + ".sources",
                     "\(origin): \(found.lineCount) lines, \(found.range.count) bytes, received \(found.receivedAt.milliseconds);"
-                        + " the journal says \(route.lineCount), \(route.byteCount(of: batch.raw)), "
+                        + " the journal has \(route.lineCount), \(route.byteCount(of: batch.raw)), "
                         + "\(batch.receivedAt.milliseconds)"))
         }
         if found.description != batch.description {
             self.report.add(
                 Problem(
                     .disagreement, archived.stems[stem] + ".sources",
-                    "\(origin): the stream is described as another one"))
+                    "\(origin): the stream has another description"))
         }
         if let checksum = found.checksum {
             var expected: UInt32 = 0
@@ -394,16 +395,16 @@ extension DataVerifier {
             self.report.add(
                 Problem(
                     .different, path, at: found.range.lowerBound, byteCount: found.range.count,
-                    "inflated, these lines are not what was received of \(origin)"))
+                    "after decompression, these lines are not what was received for \(origin)"))
         } else if let offset = try self.firstDifference(in: path, from: found.range.lowerBound, route, batch.raw) {
             self.report.add(
                 Problem(
-                    .different, path, at: offset, byteCount: nil, "differs here from what was received of \(origin)"))
+                    .different, path, at: offset, byteCount: nil, "differs here from what was received for \(origin)"))
         }
     }
 
-    /// The file that a batch's lines belong in: the first sealed one of their day that stands for the batch, else the
-    /// open one.
+    /// The file that a batch's lines belong in: the first sealed file of their day that covers the batch, or the open
+    /// one.
     private func expectedPath(
         of route: ArchiveRouter.Route, _ batch: ProjectedBatch, _ archived: Archived
     ) -> String {
@@ -413,7 +414,7 @@ extension DataVerifier {
         return (stems.last { self.sealedFiles[$0 + ".ndjson"] == nil } ?? route.place) + ".ndjson"
     }
 
-    /// The first byte of a file that is not the route's.
+    /// The first byte in a file that differs from the route's lines.
     private func firstDifference(
         in path: String, from start: Int, _ route: ArchiveRouter.Route, _ raw: UnsafeRawBufferPointer
     ) throws(FileSystemError) -> Int? {
@@ -439,12 +440,12 @@ extension DataVerifier {
         return difference
     }
 
-    /// Files in the archive's folders that the checkpoint does not know.
+    /// Looks for files in the archive's folders that are not in the checkpoint.
     private mutating func lookForStrayParts(_ checkpoint: Checkpoint) throws(FileSystemError) {
         for root in ["archive", "quarantine"] {
             try self.walk(root) { verifier, path in
                 guard checkpoint.lengths[path] == nil, !verifier.isOfSealedDay(path) else { return }
-                // A seal that is under way is begun anew by the next start.
+                // The next start redoes an unfinished seal.
                 let isUnderWay = checkpoint.entries["seal:" + Path.parent(of: path)] != nil
                 if isUnderWay, path.hasSuffix(".gz") || path.hasSuffix(".tmp") { return }
                 verifier.unknown(path)
@@ -452,7 +453,7 @@ extension DataVerifier {
         }
     }
 
-    /// Whether a manifest answers for a file, or it is one of the receiver's records.
+    /// Whether a file is listed in a manifest, or is one of the receiver's records.
     private func isOfSealedDay(_ path: String) -> Bool {
         let name = Path.name(of: path)
         if Path.parent(of: path) == "archive" { return name.hasPrefix("_") }

@@ -7,14 +7,15 @@ internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// Each export against the archive, and its manifests against its files.
+/// Verifies each export against the archive, and its manifests against its files.
 extension DataVerifier {
     mutating func verifyExport(
         _ name: String, _ checkpoint: Checkpoint, archive: Checkpoint?
     ) throws(FileSystemError) {
         guard var options = self.options(ofExport: name) else {
             return self.report.note(
-                "\(checkpoint.path) is of a provider that this version does not know; name custom ones with --config")
+                "\(checkpoint.path) belongs to a provider that this version does not know; name custom ones with --config"
+            )
         }
         let actual = try self.tallies(of: options, checkpoint)
         self.report.total("\(name)_events", actual.values.reduce(0) { $0 + $1.exported })
@@ -24,7 +25,7 @@ extension DataVerifier {
         }
         guard let zone = checkpoint.zone(self.data.files) else {
             return self.report.add(
-                Problem(.unreadable, checkpoint.path, "its zone is unknown here: no event is compared with the archive")
+                Problem(.unreadable, checkpoint.path, "its zone is unknown: no event is compared with the archive")
             )
         }
         options.zone = zone
@@ -34,7 +35,7 @@ extension DataVerifier {
         }
         if checkpoint.entries["changed"] != nil {
             return self.report.note(
-                "\(name) is not compared with the archive: its options changed while it ran; waybill replay makes it anew"
+                "\(name) is not compared with the archive: its options changed while it ran; waybill replay regenerates it"
             )
         }
         var run = ExpectedRun(options: options)
@@ -46,7 +47,7 @@ extension DataVerifier {
             let (kept, older) = (run.sink.kept[day] ?? Tally(), run.sink.older[day] ?? Tally())
             let own = actual[day] ?? Tally()
             if own == kept.adding(older) { continue }
-            // An export that was configured later does not have what the journal had let go of by then.
+            // An export that was configured later lacks events that the journal had already deleted.
             if older != Tally(), own.holdsAtLeast(kept), kept.adding(older).holdsAtLeast(own) {
                 notExported += kept.eventCount + older.eventCount - own.eventCount
                 continue
@@ -55,7 +56,7 @@ extension DataVerifier {
         }
         if notExported > 0 {
             self.report.note(
-                "\(notExported) archived events are older than the journal and not in \(name): it began later; "
+                "\(notExported) archived events are older than the journal and not in \(name): it started later; "
                     + "waybill replay --provider \(name) adds them")
         }
         if !differing.isEmpty { try self.explain(differing, checkpoint, archive, options) }
@@ -66,10 +67,10 @@ extension DataVerifier {
         return Destination.allCases.first { $0.rawValue == name }.map { ExportOptions(provider: $0) }
     }
 
-    /// What is in the files of an environment's day, or must be.
+    /// The actual or expected content of the files of an environment's day.
     struct Tally: Hashable {
         var exported = 0
-        /// The sum of the ids' hashes: equal sets have equal sums, in whatever order.
+        /// The sum of the ids' hashes: equal sets have equal sums, in any order.
         var ids: UInt64 = 0
         var refused = 0
 
@@ -86,16 +87,16 @@ extension DataVerifier {
         }
     }
 
-    // MARK: What must be there
+    // MARK: Expected content
 
-    /// Takes what an exporter makes of the archive.
+    /// Counts what an exporter makes of the archive.
     struct TallySink: ExportSink, ~Copyable {
         var kept: [String: Tally] = [:]
         var older: [String: Tally] = [:]
         var skippedCount = 0
-        /// Whether what comes now is older than the journal.
+        /// Whether the following events are older than the journal.
         var isOlder = false
-        /// Days whose ids are collected, with how often each is expected.
+        /// Days whose ids are collected, and how often each id is expected.
         var days: Set<String> = []
         var ids: [String: [UInt64: Int]] = [:]
         var texts: [UInt64: String] = [:]
@@ -132,7 +133,7 @@ extension DataVerifier {
             self.change(Self.day(refusal.env, refusal.day)) { $0.refused += 1 }
         }
 
-        /// A seal makes a held event one that is exported.
+        /// A seal exports held events.
         mutating func hold(_ event: HeldEvent) {
             self.write(event.record)
         }
@@ -142,7 +143,7 @@ extension DataVerifier {
         }
     }
 
-    /// An exporter and what came of it.
+    /// An exporter and its results.
     struct ExpectedRun: ~Copyable {
         var exporter: Exporter
         var sink = TallySink()
@@ -169,8 +170,8 @@ extension DataVerifier {
         }
     }
 
-    /// Maps every line that the export must have had: the archive's up to the export's checkpoint, and the journal's
-    /// from the archive's checkpoint on.
+    /// Maps every line that the export must have received: the archive's up to the export's checkpoint, and the
+    /// journal's from the archive's checkpoint on.
     private mutating func map(
         _ archive: Checkpoint, export: Checkpoint, into run: inout ExpectedRun
     ) throws(FileSystemError) {
@@ -184,7 +185,7 @@ extension DataVerifier {
         }
     }
 
-    /// The archive's files of lines, in the order of their paths.
+    /// The archive's files with lines, in the order of their paths.
     private func parts(_ archive: Checkpoint) -> [ArchiveIndex<Files>.Part] {
         var parts: [ArchiveIndex<Files>.Part] = []
         for (path, file) in self.sealedFiles {
@@ -215,7 +216,7 @@ extension DataVerifier {
             do throws(PartReadError) {
                 next = try reader.next()
             } catch {
-                // Damage was named when the archive was read.
+                // Damage was reported when the archive was read.
                 guard case .disk(let cause) = error else { return }
                 throw cause
             }
@@ -227,7 +228,7 @@ extension DataVerifier {
         }
     }
 
-    // MARK: What is there
+    // MARK: Actual content
 
     private mutating func tallies(
         of options: ExportOptions, _ checkpoint: Checkpoint
@@ -241,7 +242,7 @@ extension DataVerifier {
         for env in try self.data.files.list(self.absolute(top)) {
             let envPath = Path.join(top, env)
             guard try self.data.files.status(at: self.absolute(envPath))?.kind == .directory else {
-                self.report.add(Problem(.stray, envPath, "an export has folders of environments here"))
+                self.report.add(Problem(.stray, envPath, "an export has only folders of environments here"))
                 continue
             }
             for date in try self.data.files.list(self.absolute(envPath)) {
@@ -270,19 +271,19 @@ extension DataVerifier {
             case ".generation", ".standing": break
             case DayFolder.manifestName: try self.verifyDay(folder)
             case DayFolder.successName: break
-            // A death before the rename leaves it, and the next seal or close writes over it.
+            // A crash before the rename leaves it, and the next seal or close overwrites it.
             case _ where name.hasSuffix(DayFolder.manifestName + ".tmp"): break
-            // Drafts of schemas, which an operator may change and take away.
+            // Drafts of schemas, which an operator may change and remove.
             case "schemas" where options.provider == .snowplow: break
             case _ where PartitionPath.partNumber(of: name) != nil:
                 let known = [suffix, ".ids", ".manifest.json", ".delivered"].first(where: name.hasSuffix)
                 if let known {
                     stems.insert(String(name.dropLast(known.utf8.count)))
                 } else {
-                    self.report.add(Problem(.stray, "\(folder)/\(name)", "no file of an export has this name"))
+                    self.report.add(Problem(.stray, "\(folder)/\(name)", "exports have no file with this name"))
                 }
             default:
-                self.report.add(Problem(.stray, "\(folder)/\(name)", "no file of an export has this name"))
+                self.report.add(Problem(.stray, "\(folder)/\(name)", "exports have no file with this name"))
             }
         }
         for stem in stems.sorted() {
@@ -292,7 +293,7 @@ extension DataVerifier {
         return tally
     }
 
-    /// What the ids of a part say of it.
+    /// Facts about a part from its ids.
     private struct PartIDs {
         var recordCount = 0
         var eventCount = 0
@@ -300,13 +301,13 @@ extension DataVerifier {
         var last = ""
     }
 
-    /// A sealed day's manifest against those of its parts.
+    /// Verifies a sealed day's manifest against those of its parts.
     private mutating func verifyDay(_ folder: String) throws(FileSystemError) {
         let path = Path.join(folder, DayFolder.manifestName)
         guard let bytes = try self.data.files.contents(of: self.absolute(path)) else { return }
         guard let manifest = ExportDayManifest(json: bytes) else {
             return self.report.add(
-                Problem(.damaged, path, at: 0, byteCount: bytes.count, "no manifest can be read in it"))
+                Problem(.damaged, path, at: 0, byteCount: bytes.count, "it is not a readable manifest"))
         }
         for part in manifest.parts {
             let stem = part.name.prefix { $0 != "." }
@@ -315,7 +316,7 @@ extension DataVerifier {
             let isThere = try self.data.files.status(at: self.absolute("\(folder)/\(part.name)")) != nil
             if isThere, own.map({ ExportDayManifest.Part(name: part.name, $0) }) == part { continue }
             self.report.add(
-                Problem(.disagreement, path, "what it says of \(part.name) is not what the part's own manifest says"))
+                Problem(.disagreement, path, "its entry for \(part.name) differs from the part's own manifest"))
         }
     }
 
@@ -328,10 +329,10 @@ extension DataVerifier {
         let standing = checkpoint.entries["part:" + Path.parent(of: stem)].flatMap { Self.fields(of: $0)["number"] }
         guard isOpen || number < standing.flatMap({ Int($0) }) ?? 0 else { return self.unknown(stem + suffix) }
         var manifest = isOpen ? nil : try self.data.files.contents(of: self.absolute(manifestPath))
-        // A death before it was written leaves it in the checkpoint, from which the next start writes it.
+        // A crash before it was written leaves it in the checkpoint, from which the next start writes it.
         if !isOpen, manifest == nil { manifest = checkpoint.entries["closed:" + stem].map { Array($0.utf8) } }
         if !isOpen, manifest == nil {
-            self.report.add(Problem(.missing, manifestPath, "the part is closed, and its manifest is not there"))
+            self.report.add(Problem(.missing, manifestPath, "the part is closed, but its manifest does not exist"))
         }
         var ids = PartIDs()
         let idsLength = checkpoint.lengths[stem + ".ids"] ?? Int.max
@@ -350,7 +351,7 @@ extension DataVerifier {
         if records != ids.recordCount {
             self.report.add(
                 Problem(
-                    .disagreement, stem + suffix, "it holds \(records) records, its .ids name \(ids.recordCount)"))
+                    .disagreement, stem + suffix, "it has \(records) records, but its .ids list \(ids.recordCount)"))
         }
         if let manifest { try self.verify(manifest, manifestPath, stem + suffix, ids) }
     }
@@ -359,19 +360,19 @@ extension DataVerifier {
         _ manifest: [UInt8], _ path: String, _ part: String, _ ids: PartIDs
     ) throws(FileSystemError) {
         guard let facts = PartManifest(json: manifest) else {
-            self.report.add(Problem(.damaged, path, at: 0, byteCount: manifest.count, "no manifest can be read in it"))
+            self.report.add(Problem(.damaged, path, at: 0, byteCount: manifest.count, "it is not a readable manifest"))
             return
         }
         let digest = try self.digest(of: part)
         if let digest, digest != facts.sha256 {
             self.report.add(
-                Problem(.different, part, "its SHA-256 is \(digest), its manifest says \(facts.sha256)"))
+                Problem(.different, part, "its SHA-256 is \(digest), but its manifest states \(facts.sha256)"))
         }
         if facts.recordCount != ids.recordCount || facts.eventCount != ids.eventCount {
             self.report.add(
                 Problem(
                     .disagreement, path,
-                    "it says \(facts.recordCount) records and \(facts.eventCount) events, the .ids name \(ids.recordCount) and "
+                    "it has \(facts.recordCount) records and \(facts.eventCount) events, but the .ids \(ids.recordCount) and "
                         + "\(ids.eventCount)"))
         }
         let first = ids.first.split(separator: ",").first.map(String.init) ?? ""
@@ -396,7 +397,7 @@ extension DataVerifier {
         return fields
     }
 
-    /// The checkpoint's count of an open part against its `.ids`.
+    /// Verifies the checkpoint's count of an open part against its `.ids`.
     private mutating func compareStanding(
         of folder: String, _ suffix: String, _ checkpoint: Checkpoint
     ) throws(FileSystemError) {
@@ -412,19 +413,19 @@ extension DataVerifier {
         let length = checkpoint.lengths[stem + suffix] ?? 0
         if length != bytes {
             self.report.add(
-                Problem(.disagreement, checkpoint.path, "\(stem)\(suffix) has \(length) bytes, part: says \(bytes)"))
+                Problem(.disagreement, checkpoint.path, "\(stem)\(suffix) has \(length) bytes, part: states \(bytes)"))
         }
         var lines = 0
         try self.visitLines(of: stem + ".ids", checkpoint.lengths[stem + ".ids"] ?? 0) { _, _ in lines += 1 }
         if lines != records {
             self.report.add(
-                Problem(.disagreement, stem + ".ids", "it names \(lines) records, the checkpoint says \(records)"))
+                Problem(.disagreement, stem + ".ids", "it lists \(lines) records, but the checkpoint \(records)"))
         }
     }
 
-    // MARK: Naming what differs
+    // MARK: Explaining differences
 
-    /// Names the events in which a day's files and the archive differ.
+    /// Reports the events in which a day's files and the archive differ.
     private mutating func explain(
         _ days: Set<String>, _ checkpoint: Checkpoint, _ archive: Checkpoint, _ options: ExportOptions
     ) throws(FileSystemError) {
@@ -472,8 +473,8 @@ extension DataVerifier {
                 self.report.add(
                     Problem(
                         .disagreement, folder,
-                        "of the archive come \(own.exported) exported or held and \(own.refused) refused; the files hold "
-                            + "another count of refused events"))
+                        "the archive yields \(own.exported) exported or held and \(own.refused) refused events; the files have "
+                            + "a different number of refused events"))
             }
         }
     }
@@ -495,7 +496,7 @@ extension DataVerifier {
         while let line = try reader.next() { body(line.bytes[...], line.range.lowerBound) }
     }
 
-    /// The ids of events that are held; the others in the file stand in parts.
+    /// Visits the ids of events that are still held; the other ids in the file are in parts.
     private func visitHeld(
         in folder: String, _ checkpoint: Checkpoint, _ body: (_ id: ArraySlice<UInt8>) -> Void
     ) throws(FileSystemError) {
@@ -512,8 +513,8 @@ extension DataVerifier {
         return count
     }
 
-    /// Records in a part: lines, but in CSV without the header and with line feeds in quotes, in a JSON array with
-    /// none behind the last, and in the journal's export format entries.
+    /// The number of records in a part: lines, but CSV has a header and quoted line feeds, a JSON array has no line
+    /// feed after the last record, and the journal's export format has entries.
     private func recordCount(of path: String, _ byteCount: Int, isOpen: Bool) throws(FileSystemError) -> Int {
         guard let status = try self.data.files.status(at: self.absolute(path)), status.byteCount > 0 else { return 0 }
         let file = try self.data.files.open(self.absolute(path), .read)
@@ -539,7 +540,7 @@ extension DataVerifier {
 
     private mutating func digest(of path: String) throws(FileSystemError) -> String? {
         guard try self.data.files.status(at: self.absolute(path)) != nil else {
-            self.report.add(Problem(.missing, path, "its manifest is there, and it is not"))
+            self.report.add(Problem(.missing, path, "its manifest exists, but the file does not"))
             return nil
         }
         return try SHA256Digest.ofFile(self.absolute(path), self.data.files)

@@ -5,17 +5,17 @@ internal import WaybillProjection
 internal import WaybillProtocol
 package import WaybillSystem
 
-/// Sees that a receiver's data directory holds together: nothing that was acknowledged is lost, nothing is there twice.
+/// Verifies that a receiver's data directory is consistent: nothing acknowledged is lost, and nothing is stored twice.
 ///
-///     journal, as far as it is kept ──▶ every batch, inflated and routed anew ──▶ compared with archive ∪ quarantine,
+///     journal that is still kept ──▶ every batch, decompressed and routed again ──▶ compared with archive ∪ quarantine,
 ///         byte for byte, through .sources
-///     archive ──▶ every line mapped anew ──▶ compared with each export's .ids, dead letters and held events
+///     archive ──▶ every line mapped again ──▶ compared with each export's .ids, dead letters and held events
 ///     manifests, checkpoints ──▶ compared with the files
 ///
-/// It writes nothing and takes no lock. Everything is judged up to the last checkpoints, so it may run beside a receiver.
-/// Memory: about 200 bytes for each batch of the kept journal and for each of its runs in the archive.
+/// It writes nothing and takes no lock. It verifies up to the last checkpoints, so a receiver may be running. Memory:
+/// about 200 bytes for each batch of the kept journal and for each of its runs in the archive.
 package struct DataVerifier<Files: FileSystem> {
-    /// A batch as a `.sources` file names it.
+    /// A batch as identified in a `.sources` file.
     struct BatchKey: Hashable {
         let id: StreamID
         let offset: StreamOffset
@@ -23,16 +23,16 @@ package struct DataVerifier<Files: FileSystem> {
 
     let data: DataDirectory<Files>
     var report: VerifyReport
-    /// Where each batch of the journal stands.
+    /// The position of each batch in the journal.
     var positions: [BatchKey: JournalPosition] = [:]
     var journalFirst = JournalPosition(0)
     var journalEnd = JournalPosition(0)
-    /// Sealed files by the path that they had as open ones.
+    /// Sealed files by the path that they had while open.
     var sealedFiles: [String: DayManifest.File] = [:]
     private var isInUse = false
     private var newFileCount = 0
     private var states: [String: [UInt8]] = [:]
-    /// The exports as the receiver's configuration has them; others have their defaults.
+    /// The exports in the receiver's configuration; others have their defaults.
     let exports: [ExportOptions]
 
     package init(data: DataDirectory<Files>, exports: [ExportOptions] = [], problemCountMax: Int = 100) {
@@ -41,10 +41,10 @@ package struct DataVerifier<Files: FileSystem> {
         self.report = VerifyReport(problemCountMax: problemCountMax)
     }
 
-    /// Reads everything; what cannot be read is a problem of its own and stops nothing else.
+    /// Reads everything; an unreadable file is reported as a problem and does not stop the rest.
     package mutating func verify() -> VerifyReport {
         self.isInUse = self.lockOwner() != nil
-        // First the checkpoints: what they stand for is in the journal by then, whatever a receiver adds.
+        // The checkpoints come first: what they cover is in the journal by then, even if a receiver adds more.
         let names = self.projectionNames()
         for name in names { self.states[name] = self.state(name) }
         do throws(FileSystemError) {
@@ -68,7 +68,7 @@ package struct DataVerifier<Files: FileSystem> {
         }
         self.lookForStrays()
         if self.newFileCount > 0 {
-            self.report.note("\(self.newFileCount) files are newer than the checkpoint, and not judged")
+            self.report.note("\(self.newFileCount) files are newer than the checkpoint and are not verified")
         }
         return self.report
     }
@@ -77,12 +77,12 @@ package struct DataVerifier<Files: FileSystem> {
         do throws(FileSystemError) {
             return try Inspector(files: self.data.files) { _ in }.owner(ofLock: Path.join(self.data.state, "lock"))
         } catch {
-            // Without the kernel's table it is judged as one that nobody uses.
+            // Without the kernel's table, the directory is treated as unused.
             return nil
         }
     }
 
-    /// Names a file that the checkpoint does not know; beside a receiver it is one of its next checkpoint's.
+    /// Reports a file that is not in the checkpoint; while a receiver runs, the file belongs to the next checkpoint.
     mutating func unknown(_ path: String) {
         if self.isInUse {
             self.newFileCount += 1
@@ -90,7 +90,7 @@ package struct DataVerifier<Files: FileSystem> {
             self.report.add(
                 Problem(
                     .stray, path,
-                    "the checkpoint does not know it: a start makes it again from the journal, or it is somebody else's"
+                    "it is not in the checkpoint: a start recreates it from the journal, or it is not Waybill's"
                 ))
         }
     }
@@ -109,7 +109,7 @@ package struct DataVerifier<Files: FileSystem> {
 
     // MARK: Checkpoints
 
-    /// What a projection's checkpoint says.
+    /// A projection's checkpoint.
     struct Checkpoint {
         let path: String
         let position: JournalPosition
@@ -134,7 +134,7 @@ package struct DataVerifier<Files: FileSystem> {
         }
     }
 
-    /// The bytes of a checkpoint; read again when a receiver was just writing it.
+    /// The bytes of a checkpoint; read again if a receiver was just writing it.
     private mutating func state(_ name: String) -> [UInt8]? {
         let path = self.absolute("state/\(name).state")
         var bytes: [UInt8]?
@@ -156,38 +156,38 @@ package struct DataVerifier<Files: FileSystem> {
         let bytes = self.states[name]
         guard let bytes else {
             guard self.journalFirst.rawValue > 0 else {
-                self.report.note("\(path) is not there: a start projects the whole journal")
+                self.report.note("\(path) does not exist: a start projects the whole journal")
                 return nil
             }
-            self.report.add(Problem(.missing, path, "the checkpoint is gone; a start makes it again as far as it can"))
+            self.report.add(Problem(.missing, path, "the checkpoint is gone; a start recreates it as far as possible"))
             return nil
         }
         guard let image = StateImage(bytes: bytes) else {
-            self.report.add(Problem(.damaged, path, at: 0, byteCount: bytes.count, "no whole commit"))
+            self.report.add(Problem(.damaged, path, at: 0, byteCount: bytes.count, "it has no complete commit"))
             return nil
         }
         if image.validByteCount < bytes.count {
             self.report.add(
                 Problem(
                     .damaged, path, at: image.validByteCount, byteCount: bytes.count - image.validByteCount,
-                    "no whole commit; a start uses the state before it"))
+                    "the last commit is incomplete; a start uses the state before it"))
         }
         guard let position = image.entries["position"].flatMap({ Int($0) }) else {
-            self.report.add(Problem(.damaged, path, "it names no position in the journal"))
+            self.report.add(Problem(.damaged, path, "it has no position in the journal"))
             return nil
         }
         if position > self.journalEnd.rawValue {
             self.report.add(
                 Problem(
                     .disagreement, path,
-                    "it stands at \(position), and the journal ends at \(self.journalEnd): a part of the journal is gone"
+                    "it is at \(position), but the journal ends at \(self.journalEnd): a part of the journal is gone"
                 ))
         }
         var lengths: [String: Int] = [:]
         for (key, value) in image.entries where key.hasPrefix(FileSet<Files>.keyPrefix) {
             let file = String(key.dropFirst(FileSet<Files>.keyPrefix.utf8.count))
             let length = Int(value) ?? -1
-            if length < 0 { self.report.add(Problem(.damaged, path, "it says no length of \(file)")) }
+            if length < 0 { self.report.add(Problem(.damaged, path, "it has no length for \(file)")) }
             lengths[file] = max(0, length)
         }
         return Checkpoint(
@@ -196,7 +196,7 @@ package struct DataVerifier<Files: FileSystem> {
 
     // MARK: Journal
 
-    /// Verifies every checksum of the journal, and notes where each batch stands.
+    /// Verifies every checksum of the journal and records the position of each batch.
     private mutating func indexJournal() throws(FileSystemError) {
         let names = try self.data.files.list(self.data.journal)
         let segments = names.compactMap(JournalPath.position(ofSegment:)).sorted()
@@ -226,8 +226,8 @@ package struct DataVerifier<Files: FileSystem> {
         for damage in reader.takeDamages() {
             guard damage.end < self.journalEnd else {
                 self.report.note(
-                    "the journal's last \(damage.end.rawValue - damage.start.rawValue) bytes are no whole group "
-                        + "(\(damage.reason)): one that is being written, or torn by a crash; a start cuts it off and keeps it"
+                    "the journal's last \(damage.end.rawValue - damage.start.rawValue) bytes are not a complete group "
+                        + "(\(damage.reason)): it is being written, or was torn by a crash; a start cuts it off and keeps it"
                 )
                 self.journalEnd = damage.start
                 continue
@@ -244,7 +244,7 @@ package struct DataVerifier<Files: FileSystem> {
         self.report.total("journal_batches", count)
         self.report.total("journal_raw_bytes", rawByteCount)
         if first.rawValue > 0 {
-            self.report.note("the journal begins at \(first): what is older can be compared with nothing")
+            self.report.note("the journal starts at \(first): older lines cannot be compared")
         }
     }
 
@@ -260,10 +260,10 @@ package struct DataVerifier<Files: FileSystem> {
         ]
         do throws(FileSystemError) {
             for name in try self.data.files.list(self.data.root) where !known.contains(name) {
-                self.report.add(Problem(.stray, name, "a receiver makes no such file or folder"))
+                self.report.add(Problem(.stray, name, "receivers do not create this file or folder"))
             }
             if try self.data.files.status(at: self.absolute(SetAside<Files>.folder)) != nil {
-                self.report.note("\(SetAside<Files>.folder)/ holds what an earlier start could not use")
+                self.report.note("\(SetAside<Files>.folder)/ contains what an earlier start could not use")
             }
         } catch {
             self.unreadable(error)

@@ -5,14 +5,14 @@ internal import WaybillProtocol
 internal import WaybillSpool
 internal import WaybillSystem
 
-/// What a file is, by what is in it.
+/// The type of a file, recognized by its content.
 enum FileType: Hashable {
     case empty
     case journalSegment(base: JournalPosition)
     case state
     case sources
     case manifest
-    /// Of a sealed day, of the archive or of an export.
+    /// The manifest of a sealed day, of the archive or of an export.
     case dayManifest
     case deadLetters
     case ids
@@ -50,9 +50,9 @@ enum FileType: Hashable {
 }
 
 extension Inspector {
-    /// Bytes that are looked at to tell what a file is.
+    /// The number of bytes read to recognize a file.
     private static var headByteCount: Int { 16 << 10 }
-    /// What the parts of all providers end in.
+    /// The file extensions of all providers' parts.
     static var recordSuffixes: [String] {
         Set(Destination.allCases.map { "." + Exporter.description(of: $0).fileExtension }).sorted()
     }
@@ -92,7 +92,7 @@ extension Inspector {
         return .unknown
     }
 
-    /// Letters, digits and what stands between ids; at most one space, with a number behind it.
+    /// Whether a line contains only letters, digits and separators of ids; at most one space, followed by a number.
     private static func isIDs(_ line: ArraySlice<UInt8>) -> Bool {
         guard !line.isEmpty, line.count(where: { $0 == 0x20 }) <= 1 else { return false }
         return line.allSatisfy { byte in

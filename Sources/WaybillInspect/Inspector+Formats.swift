@@ -18,11 +18,11 @@ extension Inspector {
         if let next, fileEnd < next {
             self.damage(
                 path, at: byteCount, byteCount: next.rawValue - fileEnd.rawValue,
-                "the next segment begins at \(next): bytes are cut off, or a segment in between is gone",
+                "the next segment starts at \(next): bytes are cut off, or a segment in between is gone",
                 keeps: "everything else")
         }
         if let next, fileEnd > next {
-            self.note("\(path): \(fileEnd.rawValue - next.rawValue) bytes behind \(next) are no part of the journal")
+            self.note("\(path): \(fileEnd.rawValue - next.rawValue) bytes after \(next) are not part of the journal")
         }
         var scanner = try SegmentScanner(path: path, base: base, limit: limit, files: self.files)
         while true {
@@ -45,14 +45,14 @@ extension Inspector {
                 if isFound {
                     self.damage(
                         path, at: offset, byteCount: length, reason,
-                        keeps: "everything else; these bytes stay where they are and are stepped over")
+                        keeps: "everything else; these bytes stay in place and are skipped")
                     continue
                 }
                 let keeps =
                     next == nil
-                    ? "what is before it; a start leaves this out, and keeps it as \(start).torn-N where it can"
+                    ? "what is before it; a start leaves this out, and keeps it as \(start).torn-N if possible"
                     : "what is before it"
-                self.damage(path, at: offset, byteCount: length, "no whole group: \(reason)", keeps: keeps)
+                self.damage(path, at: offset, byteCount: length, "not a complete group: \(reason)", keeps: keeps)
                 return
             }
         }
@@ -86,8 +86,8 @@ extension Inspector {
         let bytes = try self.files.contents(of: path, byteCountMax: 1 << 30) ?? []
         guard let image = StateImage(bytes: bytes) else {
             self.damage(
-                path, at: 0, byteCount: bytes.count, "there is no whole commit in it",
-                keeps: "nothing of it: it is set aside, and \(path).previous serves if it is there")
+                path, at: 0, byteCount: bytes.count, "it has no complete commit",
+                keeps: "nothing of it: it is set aside, and \(path).previous is used if it exists")
             return
         }
         for (key, value) in image.entries.sorted(by: { $0.key < $1.key }) {
@@ -96,7 +96,7 @@ extension Inspector {
         guard image.validByteCount < bytes.count else { return }
         self.damage(
             path, at: image.validByteCount, byteCount: bytes.count - image.validByteCount,
-            "a commit is torn or its checksum does not hold", keeps: "the \(image.entries.count) entries before it")
+            "a commit is torn or its checksum does not match", keeps: "the \(image.entries.count) entries before it")
     }
 
     // MARK: Sources and manifests
@@ -123,7 +123,7 @@ extension Inspector {
             case .damaged(let range, let reason):
                 self.damage(
                     path, at: range.lowerBound, byteCount: range.count, reason,
-                    keeps: "the lines; a replay leaves out those whose run is damaged, and says so")
+                    keeps: "the lines; a replay leaves out and reports those whose run is damaged")
             }
         }
         if let linesByteCount, end < linesByteCount {
@@ -131,10 +131,10 @@ extension Inspector {
         }
     }
 
-    /// A sealed file: whether it inflates, and to what.
+    /// Inspects a sealed file by decompressing it.
     mutating func inspectGzip(_ path: String, _ status: FileStatus) throws(FileSystemError) {
         guard path.hasSuffix(".gz") else {
-            return self.note("\(path) is compressed; inspect what gzip -d makes of it")
+            return self.note("\(path) is compressed; inspect the output of gzip -d")
         }
         var bytes = try PartBytes(path: String(path.dropLast(3)), isSealed: true, files: self.files)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
@@ -150,7 +150,7 @@ extension Inspector {
                 case .damaged(_, let offset, let cause):
                     return self.damage(
                         path, at: offset, byteCount: status.byteCount - min(offset, status.byteCount), cause.code,
-                        keeps: "it as it is; bring it back from a backup")
+                        keeps: "it as it is; restore it from a backup")
                 }
             }
             if count == 0 { break }
@@ -169,8 +169,8 @@ extension Inspector {
         }
         guard let manifest = ExportDayManifest(json: bytes) else {
             return self.damage(
-                path, at: 0, byteCount: status.byteCount, "no manifest can be read in it",
-                keeps: "it; the day's next seal makes it anew")
+                path, at: 0, byteCount: status.byteCount, "it is not a readable manifest",
+                keeps: "it; the day's next seal rewrites it")
         }
         self.item(
             InspectItem("day").with("revision", manifest.revision).with("records", manifest.totals.recordCount)
@@ -181,8 +181,8 @@ extension Inspector {
         let bytes = try self.files.contents(of: path) ?? []
         guard let manifest = PartManifest(json: bytes) else {
             self.damage(
-                path, at: 0, byteCount: bytes.count, "no manifest can be read in it",
-                keeps: "the part; make its day again with waybill replay")
+                path, at: 0, byteCount: bytes.count, "it is not a readable manifest",
+                keeps: "the part; regenerate its day with waybill replay")
             return
         }
         self.item(
@@ -197,7 +197,7 @@ extension Inspector {
             if own != manifest.sha256 {
                 self.damage(
                     String(part), at: 0, byteCount: length, "its SHA-256 is \(own), not that of its manifest",
-                    keeps: "it as it is; make its day again with waybill replay")
+                    keeps: "it as it is; regenerate its day with waybill replay")
             }
         }
     }
@@ -218,11 +218,11 @@ extension Inspector {
                 self.damage(
                     path, at: line.range.lowerBound, byteCount: line.range.count, "the last line is cut off",
                     keeps: type == .lines(isSegment: true)
-                        ? "what is before it; while the app runs it may be a line on its way"
-                        : "what the checkpoint says")
+                        ? "what is before it; while the app runs, it may still be writing the line"
+                        : "what the checkpoint covers")
                 break
             }
-            // A CSV record may go over several lines.
+            // A CSV record may span several lines.
             if type == .records, path.hasSuffix(".csv") {
                 for byte in line.bytes where byte == UInt8(ascii: "\"") { isQuoted.toggle() }
                 if isQuoted { continue }
@@ -249,7 +249,7 @@ extension Inspector {
         return bytes.count > 160 ? text + "…" : text
     }
 
-    /// The number behind the first `"seq":`.
+    /// The number after the first `"seq":`.
     private static func sequence(in line: [UInt8]) -> UInt64? {
         guard let range = line.firstRange(of: Array("\"seq\":".utf8)) else { return nil }
         let digits = line[range.upperBound...].prefix { (0x30...0x39).contains($0) }

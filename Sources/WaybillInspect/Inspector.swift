@@ -4,7 +4,7 @@ internal import WaybillProtocol
 internal import WaybillSpool
 package import WaybillSystem
 
-/// One thing that an inspection says; fields have stable names and an order.
+/// One finding of an inspection; its fields have stable names and a stable order.
 package struct InspectItem: Hashable, Sendable {
     package enum Value: Hashable, Sendable {
         case text(String)
@@ -38,12 +38,12 @@ package struct InspectItem: Hashable, Sendable {
     }
 }
 
-/// Says what is in a file or folder of Waybill's, what of it is damaged, and what a start would keep.
+/// Reports the content of Waybill's files and folders, what is damaged, and what a start would keep.
 ///
-/// Files are told by what is in them; a name counts only where two formats look alike. Nothing is written, locked or
-/// held in memory but one frame or line, a state store as a whole, and the names in one folder.
+/// Files are recognized by their content; names matter only if two formats look alike. Nothing is written or locked.
+/// Only one frame or line, one whole state store, and the names in one folder are in memory at a time.
 package struct Inspector<Files: FileSystem> {
-    /// How much is told.
+    /// How much is reported.
     package struct Limits: Sendable {
         /// Items of one file.
         package var itemCountMax = 20
@@ -65,10 +65,10 @@ package struct Inspector<Files: FileSystem> {
     private let emit: (InspectItem) -> Void
     /// Whether anything is damaged.
     package private(set) var isDamaged = false
-    /// Whether anything could not be read or is not there.
+    /// Whether anything could not be read or does not exist.
     package private(set) var isUnreadable = false
     private var itemCount = 0
-    /// Inside of a folder the items of a file are left out.
+    /// Within a folder, the items of a file are left out.
     private var isBrief = false
     private var fileCount = 0
 
@@ -82,7 +82,7 @@ package struct Inspector<Files: FileSystem> {
     package mutating func inspect(_ path: String) {
         do throws(FileSystemError) {
             guard let status = try self.files.status(at: path) else {
-                return self.unreadable(path, "nothing is there")
+                return self.unreadable(path, "it does not exist")
             }
             switch status.kind {
             case .regular: try self.inspectFile(path, status)
@@ -94,7 +94,7 @@ package struct Inspector<Files: FileSystem> {
         }
     }
 
-    // MARK: Saying
+    // MARK: Reporting
 
     private func unreadableItem(_ path: String, _ reason: String) -> InspectItem {
         InspectItem("unreadable").with("path", path).with("reason", reason)
@@ -112,7 +112,7 @@ package struct Inspector<Files: FileSystem> {
                 .with("reason", reason).with("start", keeps))
     }
 
-    /// One of the things in a file; left out beyond the limit.
+    /// Reports an item of a file; left out when the limit is exceeded.
     mutating func item(_ item: @autoclosure () -> InspectItem) {
         self.itemCount += 1
         if !self.isBrief, self.itemCount <= self.limits.itemCountMax { self.emit(item()) }
@@ -171,7 +171,7 @@ package struct Inspector<Files: FileSystem> {
         for name in names {
             let child = Path.join(path, name)
             do throws(FileSystemError) {
-                // A folder that a receiver works in changes while it is read.
+                // A folder in use by a receiver changes while it is read.
                 guard let status = try self.files.status(at: child) else { continue }
                 switch status.kind {
                 case .directory: self.visit(child, try self.files.list(child))
@@ -186,7 +186,7 @@ package struct Inspector<Files: FileSystem> {
         }
     }
 
-    /// The process that holds a lock file, by the kernel's table; `nil` when it is free or that cannot be told.
+    /// The process that holds a lock file, according to the kernel's table; `nil` if it is free or unknown.
     package func owner(ofLock path: String) throws(FileSystemError) -> Int? {
         guard let status = try self.files.status(at: path), try self.files.status(at: "/proc/locks") != nil else {
             return nil
@@ -225,13 +225,13 @@ package struct Inspector<Files: FileSystem> {
         case .records where path.hasSuffix(".export"): try self.inspectEntries(path, status)
         case .ids, .heldIDs, .lines, .deadLetters, .records: try self.inspectLines(path, type)
         case .unknown:
-            // In a folder it may be anybody's.
+            // In a folder, the file may belong to another program.
             if self.isBrief {
-                self.note("\(path) is no file of Waybill's")
+                self.note("\(path) is not a file of Waybill's")
             } else {
                 self.damage(
-                    path, at: 0, byteCount: status.byteCount, "it is no file of Waybill's",
-                    keeps: "nothing; a start sets it aside where it expects another")
+                    path, at: 0, byteCount: status.byteCount, "it is not a file of Waybill's",
+                    keeps: "nothing; a start sets it aside if it expects another file there")
             }
         }
         self.footer()

@@ -7,25 +7,25 @@ internal import WaybillSystem
 struct JournalEntryScanner {
     private enum State {
         case lineStart
-        /// In a name, or in the text behind `=`.
+        /// In a name, or in the text after `=`.
         case line(hasEquals: Bool)
         case length(byteCount: Int, value: UInt64)
         case value(rest: UInt64)
         case valueEnd
-        /// Not the format: nothing more is found.
+        /// Not in the format: nothing more is found.
         case lost
     }
 
     private var state = State.lineStart
     private(set) var entryCount = 0
     private(set) var offset = 0
-    /// Behind the last whole entry.
+    /// After the last complete entry.
     private(set) var entriesEnd = 0
     var isLost: Bool {
         if case .lost = self.state { true } else { false }
     }
 
-    /// - Returns: the range of an entry that ends with this byte.
+    /// - Returns: the range of the entry that ends with this byte, if any.
     mutating func take(_ byte: UInt8) -> Range<Int>? {
         self.offset += 1
         switch self.state {
@@ -60,7 +60,7 @@ struct JournalEntryScanner {
 }
 
 extension Inspector {
-    /// Tells the entries of a part for the systemd journal.
+    /// Reports the entries of a part for the systemd journal.
     mutating func inspectEntries(_ path: String, _ status: FileStatus) throws(FileSystemError) {
         let file = try self.files.open(path, .read)
         defer { self.files.close(file) }
@@ -77,8 +77,8 @@ extension Inspector {
         if scanner.entriesEnd < scanner.offset {
             self.damage(
                 path, at: scanner.entriesEnd, byteCount: scanner.offset - scanner.entriesEnd,
-                scanner.isLost ? "a value is not as long as it says" : "the last entry is cut off",
-                keeps: "what the checkpoint says")
+                scanner.isLost ? "a value does not have its stated length" : "the last entry is cut off",
+                keeps: "what the checkpoint covers")
         }
     }
 }

@@ -1,32 +1,32 @@
-/// Something that is not as it should be: where, how much, and what it means.
+/// A problem in the data: where it is, how many bytes it affects, and what it means.
 package struct Problem: Hashable, Sendable {
-    /// A closed set; the word is stable, for scripts.
+    /// A closed set of words that are stable for scripts.
     package enum Code: String, Hashable, Sendable, CaseIterable {
         /// A file or folder cannot be read.
         case unreadable
-        /// A file that something else counts on is gone.
+        /// A file that another file refers to is gone.
         case missing
-        /// A file holds less than something else says.
+        /// A file is shorter than another file states.
         case short
-        /// Bytes that do not decode, or whose checksum does not hold.
+        /// Bytes that cannot be decoded, or whose checksum does not match.
         case damaged
-        /// Acknowledged lines are not where they belong.
+        /// Acknowledged lines are missing where they belong.
         case lost
-        /// Lines or records are there more often than once.
+        /// Lines or records are stored more than once.
         case repeated
-        /// Bytes differ from what they were made of.
+        /// Bytes differ from their source.
         case different
         /// Lines or records that nothing explains.
         case unexplained
-        /// Two files that say the same disagree.
+        /// Two files that must agree do not.
         case disagreement
-        /// A file that nothing knows.
+        /// A file that does not belong to the directory.
         case stray
     }
 
     package let code: Code
     package let path: String
-    /// Byte in the file; `nil` where the file as a whole is meant.
+    /// The byte in the file; `nil` for the file as a whole.
     package let offset: Int?
     package let byteCount: Int?
     package let text: String
@@ -47,7 +47,7 @@ package struct Problem: Hashable, Sendable {
     }
 }
 
-/// What a verification found.
+/// The result of a verification.
 package struct VerifyReport: Sendable {
     /// A count by name.
     package struct Total: Hashable, Sendable {
@@ -55,11 +55,11 @@ package struct VerifyReport: Sendable {
         package let count: Int
     }
 
-    /// The first of them, in the order in which they were found.
+    /// The first problems, in the order in which they were found.
     package private(set) var problems: [Problem] = []
     package private(set) var problemCount = 0
     package private(set) var totals: [Total] = []
-    /// What is worth knowing and no problem.
+    /// Facts worth knowing that are not problems.
     package private(set) var notes: [String] = []
     private let problemCountMax: Int
     private var countsByPath: [String: Int] = [:]
@@ -72,7 +72,7 @@ package struct VerifyReport: Sendable {
     }
 
     package var isWhole: Bool { self.problemCount == 0 }
-    /// Whether something could not be read, so that the answer is not complete.
+    /// Whether something could not be read, so that the report is incomplete.
     package private(set) var isIncomplete = false
 
     mutating func add(_ problem: Problem) {

@@ -4,7 +4,7 @@ internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// What replaying and sealing ask of a data directory before they begin.
+/// What replaying and sealing check in a data directory before they start.
 extension DataDirectory {
     func requireArchive() throws(Replay.Failure) {
         let archive = try Replay.onDisk { () throws(FileSystemError) in try self.files.status(at: self.archive) }
@@ -20,14 +20,14 @@ extension DataDirectory {
         }
     }
 
-    /// What a projection's checkpoint says; nothing where it has none.
+    /// The entries of a projection's checkpoint; empty if it has none.
     func recordedEntries(of projection: String) throws(Replay.Failure) -> [String: String] {
         try Replay.onDisk { () throws(FileSystemError) in
             try StateImage.read(self.statePath(projection), files: self.files)?.entries ?? [:]
         }
     }
 
-    /// Makes sure that an export was written with these options, but for the zone; one that never was is any's.
+    /// Requires that an export was written with these options, apart from the zone, or was never written.
     func requireRecorded(_ options: ExportOptions) throws(Replay.Failure) {
         let projection = "export-\(options.provider.rawValue)"
         var recorded = options
@@ -48,9 +48,9 @@ extension DataDirectory {
 }
 
 extension ProjectionRun {
-    /// Brings a projection from its last checkpoint to the journal's position `end`.
+    /// Advances a projection from its last checkpoint to the journal's position `end`.
     ///
-    /// - Returns: where it stands now, which is not yet checkpointed.
+    /// - Returns: its new position, which is not yet checkpointed.
     mutating func catchUp(
         _ projection: inout some Projection & ~Copyable, to end: JournalPosition
     ) throws(FileSystemError) -> JournalPosition {

@@ -4,21 +4,22 @@ internal import WaybillJSON
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// How a partition that a replay would make differs from the present one.
+/// How a partition that a replay would write differs from the current one.
 package struct PartitionDifference: Hashable, Sendable {
     package let provider: Destination
     /// Below the data directory.
     package let path: String
-    /// Events with a record in the new generation alone, in the present alone, in both with other bytes, and alike.
+    /// Events with a record only in the new generation, only in the current one, in both with different bytes, and the
+    /// same.
     package var added = 0
     package var removed = 0
     package var changed = 0
     package var same = 0
-    /// How often events go from one fate to another, `ga4.too_old → exported`; `absent` is none at all.
+    /// Counts of changes of fate, such as `ga4.too_old → exported`; `absent` means that there was no event.
     package var fates: [String: Int] = [:]
-    /// How often values are changed for the provider, by kind: now, and then.
+    /// How often values are fixed for the provider, by kind: currently, and after the replay.
     package var fixes: [String: [Int]] = [:]
-    /// Versions of the mapping that made the present parts, and of the one at hand.
+    /// The versions of the mapping that wrote the current parts, and the version that a replay would use.
     package var presentMappings: Set<Int> = []
     package var mapping = 0
 
@@ -26,10 +27,10 @@ package struct PartitionDifference: Hashable, Sendable {
     package var isEmpty: Bool { self.added == 0 && self.removed == 0 && self.changed == 0 && self.fates.isEmpty }
 }
 
-/// Holds the present partition's events against those of a new generation, each by its id.
+/// Compares the current partition's events with those of a new generation, by id.
 ///
-/// Memory: about 150 bytes for each event of the present partition, up to ``eventCountMax``. The n-th event of an id is
-/// compared with the n-th of the other generation.
+/// Memory: about 150 bytes for each event of the current partition, up to ``eventCountMax``. The n-th event of an id is
+/// compared with the n-th event of the same id in the other generation.
 final class GenerationComparison {
     static let eventCountMax = 4 << 20
 
@@ -58,7 +59,7 @@ final class GenerationComparison {
         self.difference.mapping = options.mappingVersion
     }
 
-    // MARK: The present
+    // MARK: The current generation
 
     func takePresent(id: ArraySlice<UInt8>, record: [UInt8]) {
         let content = Self.content(record)
@@ -89,7 +90,7 @@ final class GenerationComparison {
         self.present[Place(id: id, turn: turn)] = Present(fate: fate, content: content)
     }
 
-    /// To be called once the present is known.
+    /// Must be called after the current generation was taken and before the new one.
     func beginNew() {
         self.turns = [:]
     }
@@ -112,7 +113,7 @@ final class GenerationComparison {
         self.compare(Self.digest(Array(event.id)[...], else: []), fate: "held", content: 0)
     }
 
-    /// An event that gets no record on purpose.
+    /// Takes an event that deliberately gets no record.
     func takeSkipped(_ line: UnsafeRawBufferPointer, because reason: String) {
         guard let id = self.id(of: line), self.present[Place(id: id, turn: self.turns[id] ?? 0)] != nil
         else { return }
@@ -133,7 +134,7 @@ final class GenerationComparison {
         if old != fate { self.difference.fates["\(old) → \(fate)", default: 0] += 1 }
     }
 
-    /// What is left of the present has no counterpart.
+    /// Counts the remaining events of the current generation, which have no counterpart.
     func finish() {
         for entry in self.present.values {
             if entry.fate == 0 { self.difference.removed += 1 }
@@ -155,14 +156,14 @@ final class GenerationComparison {
         return self.fates.count - 1
     }
 
-    /// A record without what ends it.
+    /// A record without its terminator.
     private static func content(_ record: [UInt8]) -> ArraySlice<UInt8> {
         var content = record[...]
         while let last = content.last, last == 0x0A || last == 0x0D { content.removeLast() }
         return content
     }
 
-    /// An event without a usable id is told by its content.
+    /// An event without a usable id is identified by its content.
     private static func digest(_ id: ArraySlice<UInt8>, else content: ArraySlice<UInt8>) -> Digest128 {
         if id.elementsEqual([UInt8(ascii: "-")]) { return content.withUnsafeBytes { Digest128([$0]) } }
         return id.withUnsafeBytes { Digest128(id: $0) }

@@ -6,25 +6,25 @@ internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// What must be known of all lines before the first is replayed: which repeat an id, and which line is the newest of
-/// each property of each user.
+/// What must be known about all lines before the first is replayed: which lines repeat an id, and which line is the
+/// newest for each property of each user.
 ///
-/// Made by reading the archive once more, in the order of its paths; for ids as often as it takes to keep
-/// ``idCountMax`` at a time. Then nobody changes it, and all workers share it.
+/// Built by an extra read of the archive, in the order of its paths; for ids by as many reads as needed with
+/// ``idCountMax`` ids in memory. It is immutable afterwards, and all workers share it.
 struct LineSurvey: Sendable {
-    /// Ids in memory at the same time: 16 bytes each, in a set that is at worst three eighths full.
+    /// Ids in memory at the same time: 16 bytes each, in a set that is three eighths full in the worst case.
     static let idCountMax = 4 << 20
     static let duplicateCountMax = 16 << 20
-    /// Properties of users: 48 bytes each.
+    /// The maximum number of user properties: 48 bytes each.
     static let propertyCountMax = 4 << 20
 
-    /// A line that has a property, and when its event happened.
+    /// A line that sets a property, and the time of its event.
     private struct Setting: Hashable {
         let time: WallTime
         let position: LinePosition
     }
 
-    /// Offsets of lines whose id another line had before, ascending, by part.
+    /// Offsets of lines that repeat the id of an earlier line, ascending, by part.
     private var duplicates: [Int: [Int]] = [:]
     private var duplicateCount = 0
     private var newest: [Digest128: Setting] = [:]
@@ -42,7 +42,7 @@ struct LineSurvey: Sendable {
         return low < offsets.count && offsets[low] == position.offset
     }
 
-    /// Whether no newer line has a property.
+    /// Whether no newer line sets a property.
     func isNewest(_ property: Digest128, _ position: LinePosition, _ time: WallTime) -> Bool {
         self.newest[property] == Setting(time: time, position: position)
     }
@@ -64,19 +64,19 @@ struct LineSurvey: Sendable {
         self.newest[property] = Setting(time: time, position: position)
     }
 
-    /// To be called once all duplicates are there.
+    /// Must be called after all duplicates were added.
     mutating func sortDuplicates() {
         for part in self.duplicates.keys { self.duplicates[part]?.sort() }
     }
 }
 
-/// Reads lines for a ``LineSurvey``, in as many passes as it takes.
+/// Reads lines for a ``LineSurvey``, in as many passes as needed.
 struct LineSurveyor: ~Copyable {
     /// What one pass over the lines looks for.
     enum Pass: Hashable {
-        /// Ids whose digest leaves `share` when it is divided by `count`.
+        /// Ids whose digest modulo `count` is `share`.
         case ids(share: Int, count: Int)
-        /// Properties of users, once the repeated lines are known.
+        /// Properties of users, after the repeated lines are known.
         case properties
     }
 
@@ -93,7 +93,7 @@ struct LineSurveyor: ~Copyable {
         self.providers = request.users == .newest ? request.providers.filter(\.appliesUsersInOrder) : []
     }
 
-    /// The passes to make, in order; none where nothing needs to be known.
+    /// The passes to make, in order; none if nothing needs to be known.
     func passes(lineCount: Int) -> [Pass] {
         var passes: [Pass] = []
         if self.wantsDuplicates {
@@ -104,7 +104,7 @@ struct LineSurveyor: ~Copyable {
         return passes
     }
 
-    /// Looks at the lines of one run.
+    /// Takes the lines of one run.
     mutating func take(
         _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, at position: LinePosition,
         receivedAt: WallTime, in pass: Pass
@@ -149,7 +149,7 @@ struct LineSurveyor: ~Copyable {
         self.survey.sortDuplicates()
     }
 
-    /// Where the id stands in a line; `nil` where there is none that a list of ids could hold.
+    /// The range of the id in a line; `nil` if there is no id that a list of ids can hold.
     private static func id(of line: UnsafeRawBufferPointer) -> Range<Int>? {
         var id: Range<Int>?
         var isFound = false

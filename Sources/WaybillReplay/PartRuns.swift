@@ -2,12 +2,13 @@ internal import WaybillArchive
 internal import WaybillSystem
 
 extension ArchiveIndex.Part {
-    /// Calls `body` with each run of the part, in order, until it answers `false`: the one place that reads the archive.
+    /// Calls `body` with each run of the part, in order, until it returns `false`: the only place that reads the
+    /// archive.
     ///
-    /// What cannot be inflated any more is unexplained, as lines without a run are.
+    /// Bytes that can no longer be decompressed are unexplained, like lines without a run.
     ///
     /// - Parameter body: the bytes are valid during the call.
-    /// - Returns: the bytes of the runs that were visited.
+    /// - Returns: the number of bytes in the visited runs.
     func visitRuns(
         in data: DataDirectory<Files>,
         _ body: (_ run: SourceRun, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) -> Bool

@@ -3,7 +3,7 @@ internal import WaybillExport
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// An export's partition as its checkpoint knows it, for whoever reads it beside a running receiver.
+/// An export's partition as recorded in its checkpoint, for reading while the receiver is running.
 struct PresentPartition<Files: FileSystem> {
     /// A part, closed or open.
     struct Part: Hashable {
@@ -22,7 +22,7 @@ struct PresentPartition<Files: FileSystem> {
 
     /// - Parameters:
     ///   - path: below the data directory.
-    ///   - lengths: what the export's checkpoint says of files that can still grow, by path.
+    ///   - lengths: the lengths in the export's checkpoint of files that can still grow, by path.
     init(
         data: DataDirectory<Files>, path: String, options: ExportOptions, lengths: [String: Int]
     ) {
@@ -33,7 +33,7 @@ struct PresentPartition<Files: FileSystem> {
         self.lengths = lengths
     }
 
-    /// Lengths of the files that a provider's checkpoint knows.
+    /// The lengths of files in a provider's checkpoint.
     static func lengths(
         of provider: Destination, in data: DataDirectory<Files>
     ) throws(FileSystemError) -> [String: Int] {
@@ -57,7 +57,7 @@ struct PresentPartition<Files: FileSystem> {
         return parts
     }
 
-    /// Calls `body` with each record of a part and its events' ids, until it answers `false`.
+    /// Calls `body` with each record of a part and its events' ids, until it returns `false`.
     func visitRecords(
         of part: Part, _ body: (_ record: [UInt8], _ ids: [ArraySlice<UInt8>]) -> Bool
     ) throws(FileSystemError) {
@@ -70,7 +70,7 @@ struct PresentPartition<Files: FileSystem> {
         }
     }
 
-    /// Calls `body` with each line of a file of the partition that only grows.
+    /// Calls `body` with each line of an append-only file of the partition.
     ///
     /// - Parameter start: the first line's offset.
     func visitLines(
@@ -86,13 +86,13 @@ struct PresentPartition<Files: FileSystem> {
         }
     }
 
-    /// What a closed part's manifest says.
+    /// A closed part's manifest.
     func manifest(of part: Part) throws(FileSystemError) -> PartManifest? {
         try self.files.contents(of: Path.join(self.root, part.stem + ".manifest.json"))
             .flatMap(PartManifest.init(json:))
     }
 
-    /// Which of the parts were sent to the provider; a part that was has a file that says so beside it.
+    /// The parts that were sent to the provider, each of which has a marker file next to it.
     ///
     ///     part-00000.delivered     the SHA-256 of the part's manifest, or anything else: it was sent
     func deliveredParts() throws(FileSystemError) -> [Part] {

@@ -7,7 +7,7 @@ internal import WaybillSystem
 /// Reads the records of a part together with the ids of their events.
 ///
 ///     .ndjson .log   a line           .csv   a line, where line feeds in quotes end none; the first is the header
-///     .json          a line without what joins it to its neighbours        .export   fields up to an empty line
+///     .json          a line without the punctuation of the array           .export   fields up to an empty line
 ///
 /// Memory is one record.
 struct RecordReader<Files: FileSystem>: ~Copyable {
@@ -16,14 +16,14 @@ struct RecordReader<Files: FileSystem>: ~Copyable {
     private var ids: LineReader<Files>
     private var isAtHeader: Bool
 
-    /// Longer records are cut: no provider takes any.
+    /// Longer records are cut, because no provider accepts them.
     private static var recordByteCountMax: Int { 64 << 20 }
 
     /// Opens a part.
     ///
     /// - Parameters:
     ///   - stem: the part's path without its extension.
-    ///   - byteCount: how much of the records counts, and of the ids.
+    ///   - byteCount: how many bytes of the records, and of the ids, are valid.
     init(
         stem: String, fileExtension: String, byteCount: Int, idsByteCount: Int, files: Files
     ) throws(FileSystemError) {
@@ -38,7 +38,7 @@ struct RecordReader<Files: FileSystem>: ~Copyable {
         self.ids = ids
     }
 
-    /// The next record without what ends it, and its events' ids; `nil` at the end.
+    /// The next record without its terminator, and its events' ids; `nil` at the end.
     mutating func next() throws(FileSystemError) -> (record: [UInt8], ids: [ArraySlice<UInt8>])? {
         if self.isAtHeader {
             self.isAtHeader = false
@@ -79,7 +79,7 @@ struct RecordReader<Files: FileSystem>: ~Copyable {
             if line.bytes.isEmpty { return record }
             record += line.bytes + [0x0A]
             guard !line.bytes.contains(UInt8(ascii: "=")) else { continue }
-            // Eight bytes say how long the value is, which may hold anything.
+            // Eight bytes hold the length of the value, which may contain any bytes.
             let start = record.count
             while let more = try self.lines.next() {
                 record += more.bytes + [0x0A]
@@ -92,14 +92,14 @@ struct RecordReader<Files: FileSystem>: ~Copyable {
     }
 }
 
-/// Takes a record that events share apart, so that each stands in one of its own.
+/// Splits a record shared by several events into one record per event.
 ///
 ///     {"app_instance_id":…,"events":[A,B],"user_properties":…}
 ///         ─▶ {"app_instance_id":…,"events":[A],"user_properties":…}    {"app_instance_id":…,"events":[B]}
 ///
-/// The properties belong to the first: an event that has some begins a record.
+/// The properties belong to the first event: an event with properties starts a new record.
 enum SharedRecord {
-    /// The records of the single events; the whole where it is not shared.
+    /// The records of the single events; the whole record if it is not shared.
     static func split(_ record: [UInt8], eventCount: Int) -> [[UInt8]] {
         guard eventCount > 1, let events = JSONValue(record)?["events"], let elements = events.elements else {
             return [record]

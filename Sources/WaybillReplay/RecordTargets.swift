@@ -8,7 +8,7 @@ internal import WaybillSystem
 /// Writes one provider's records with the live export's code.
 final class PartitionWriter<Files: FileSystem>: RecordTarget {
     private var export: ExportProjection<Files>
-    /// Lines since the last write, and since the last checkpoint: what waits in memory, and files to be synced.
+    /// Lines since the last write, which wait in memory, and since the last checkpoint, which wait for a sync.
     private var unwrittenByteCount = 0
     private var uncommittedByteCount = 0
 
@@ -51,7 +51,7 @@ final class PartitionWriter<Files: FileSystem>: RecordTarget {
 
     /// Closes all parts; everything is durable when it returns.
     ///
-    /// - Returns: the partitions that have anything, as paths.
+    /// - Returns: the paths of partitions that are not empty.
     func finish() throws(FileSystemError) -> [String] {
         try self.export.finishBatch()
         try self.export.closeAll()
@@ -68,7 +68,7 @@ final class RecordTally: RecordTarget {
         var events = ExportCounts()
         var records = 0
         var outputBytes = 0
-        /// Environments and days with anything in them.
+        /// Environments and days that are not empty.
         var units: Set<ReplayUnit> = []
         var lastUnit: ReplayUnit?
         let comparison: GenerationComparison?
@@ -115,7 +115,7 @@ final class RecordTally: RecordTarget {
     private var exporter: Exporter
     private var sink: Sink
 
-    /// - Parameter comparison: takes each event by itself; then records that events share are not counted as such.
+    /// - Parameter comparison: takes each event separately; records shared by events are then not counted as shared.
     init(_ options: ExportOptions, comparison: GenerationComparison? = nil) {
         let exporter = Exporter(options)
         self.sink = Sink(comparison: comparison, separatorByteCount: exporter.description.separator.count)
@@ -152,7 +152,7 @@ final class RecordTally: RecordTarget {
         self.exporter.finishGroup(to: &self.sink)
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     var counts: Replay.Counts {
         var counts = Replay.Counts()
         counts.events = self.sink.events

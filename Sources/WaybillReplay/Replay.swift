@@ -4,59 +4,60 @@ package import WaybillExport
 package import WaybillProjection
 package import WaybillSystem
 
-/// Makes exports for a range of days again, from what was kept, with the code of the live export.
+/// Regenerates exports for a range of days from stored lines, with the code of the live export.
 ///
-///     archive parts + their .sources ─▶ ReplayedLines: judged once, filtered ─▶ one exporter for each provider
+///     archive parts + their .sources ─▶ ReplayedLines: validated once, filtered ─▶ one exporter for each provider
 ///         ─▶ exports/.replay-<provider>/.unit-prod-2026-11-20/… ─▶ exports/.replay-<provider>/env=prod/date=2026-11-20
-///         ─▶ all of them exchanged with exports/<provider>/…, or already where --output wants them
+///         ─▶ all of them exchanged with exports/<provider>/…, or already below the --output directory
 ///
-/// Life of one line: found in a run of its archive file → judged and mapped exactly as it was when it arrived, since
-/// the run says which stream brought it and when → a record of its day in the report's zone.
+/// Life of one line: found in a run of its archive file → validated and mapped exactly as when it arrived, because the
+/// run records its stream and time → a record of its day in the report's zone.
 ///
-/// The work is divided by environment and day of the reports: one worker makes such a *unit* for all providers, from the
-/// parts that may hold its lines, in the order of their paths. So the same archive gives the same bytes with any number
-/// of workers, and whichever providers are made in one pass. A unit that is whole gets its name by one rename, and a
-/// line in `state/replay.state`; a replay that was interrupted goes on with the others, and begins again when the
-/// request is another or the archive has grown.
+/// The work is divided by environment and report day: one worker makes such a *unit* for all providers from the parts
+/// that may contain its lines, in the order of their paths. So the same archive gives the same bytes with any number of
+/// workers, and with any set of providers in one pass. A complete unit gets its name by one rename, and a line in
+/// `state/replay.state`. An interrupted replay continues with the remaining units; it starts over if the request
+/// differs or the archive has grown.
 ///
 /// Constraints: memory for each worker is one read of 1 MiB (or one run), the open records, and the runs of one part;
-/// besides, bounded tables for `distinct` and for user properties (``LineSurvey``).
+/// in addition, there are bounded tables for `distinct` and for user properties (``LineSurvey``).
 ///
-/// A live export must not write to a day that is being exchanged, so a replay in place wants the data directory for
-/// itself; with an output directory it reads what the archive's last checkpoint stands for and needs no lock.
+/// A live export must not write to a day that is being exchanged, so a replay in place needs exclusive use of the data
+/// directory. With an output directory, it reads up to the archive's last checkpoint and needs no lock.
 package enum Replay {
     /// Where lines come from.
     package enum Origin: String, Hashable, Sendable {
         case archive
-        /// What the journal still keeps, in its order; one pass of one worker, which begins again when interrupted.
+        /// The lines that are still in the journal, in its order; one pass of one worker, which starts over if
+        /// interrupted.
         case journal
     }
 
-    /// What becomes of events that set properties of users, for providers that apply them in the order of arrival.
+    /// What to do with events that set properties of users, for providers that apply them in the order of arrival.
     package enum UserEvents: String, Hashable, Sendable {
         case leftOut = "left-out"
-        /// Each property of each user once, from the newest line that has it.
+        /// Each property of each user once, from the newest line that sets it.
         case newest
     }
 
-    /// What becomes of events whose id another line had before.
+    /// What to do with events that repeat the id of an earlier line.
     package enum Duplicates: String, Hashable, Sendable {
         case kept
         case dropped
     }
 
-    /// Whether what was sent already may be sent again.
+    /// Whether events that were already sent may be sent again.
     package enum Resending: Hashable, Sendable {
         case refused
         case allowed
     }
 
-    /// What is made again.
+    /// What to replay.
     package struct Request: Sendable {
         package var providers: [Destination]
-        /// What the receiver's configuration says of the exports; defaults for those that are missing.
+        /// The exports' options in the receiver's configuration; defaults for those that are missing.
         package var options: [Destination: ExportOptions] = [:]
-        /// The reports' zone; `nil`: what ``options`` say, else each live export's, UTC where there is none.
+        /// The reports' zone; `nil` for the zone in ``options``, else each live export's zone, else UTC.
         package var zone: TimeZoneRules?
         package var range = ExportRange()
         /// All when empty.
@@ -69,12 +70,12 @@ package enum Replay {
         package var resending = Resending.refused
         /// Where to write instead of the data directory's exports.
         package var output: String?
-        /// Units that are made at the same time.
+        /// How many units are made at the same time.
         package var jobCount = 1
-        /// Begins again although a replay of the same kind was interrupted.
+        /// Starts over even if an identical replay was interrupted.
         package var isFromStart = false
 
-        /// When the replay was asked for: the age of events that were sent is judged by it.
+        /// The time of the request, from which the age of sent events is computed.
         package var now: WallTime
 
         package init(providers: [Destination], now: WallTime) {
@@ -82,28 +83,28 @@ package enum Replay {
             self.now = now
         }
 
-        /// Whether it takes whole days.
+        /// Whether the request selects whole days.
         package var takesWholeDays: Bool {
             self.apps.isEmpty && self.names.isEmpty && self.kinds.isEmpty
         }
     }
 
-    /// How far a replay is.
+    /// The progress of a replay.
     package struct Progress: Hashable, Sendable {
-        /// Bytes of the archive that were read or need no reading, and how many there are to read, each as often as
-        /// its units want it.
+        /// Bytes of the archive that were read or need no reading, and the total to read, each counted once for every
+        /// unit that needs them.
         package var byteCount = 0
         package var totalByteCount = 0
         package var unitCount = 0
         package var totalUnitCount = 0
     }
 
-    /// Who watches a replay; called on the caller's thread.
+    /// Observes a replay; called on the caller's thread.
     package struct Observer {
         package var progressed: (Progress) -> Void
-        /// Something that the operator should know, as a sentence.
+        /// Takes a sentence that the operator should see.
         package var noticed: (String) -> Void
-        /// Asked from any thread: whether to stop as soon as possible, in a state that can be gone on from.
+        /// Called on any thread: whether to stop as soon as possible, in a state that can be resumed.
         package var isStopped: @Sendable () -> Bool
 
         package init(
@@ -116,19 +117,19 @@ package enum Replay {
         }
     }
 
-    /// What became of the lines of the range for one provider.
+    /// Counts of the range's lines by outcome, for one provider.
     package struct Counts: Hashable, Sendable {
         package var lines = 0
         package var bytes = 0
         package var events = ExportCounts()
-        /// Left out, since another line had the id before.
+        /// Left out because an earlier line had the same id.
         package var duplicates = 0
-        /// Of the skipped: events that set properties of users, left out or of older values.
+        /// Skipped events that set properties of users: left out, or with older values.
         package var users = 0
-        /// Partitions with anything in them.
+        /// Partitions that are not empty.
         package var partitions = 0
         package var records = 0
-        /// Of parts and their ids.
+        /// Bytes of parts and their ids.
         package var outputBytes = 0
 
         package init() {}
@@ -148,20 +149,20 @@ package enum Replay {
         }
     }
 
-    /// What a replay did.
+    /// The result of a replay.
     package struct Report: Hashable, Sendable {
         package var counts: [Destination: Counts] = [:]
-        /// Bytes of the archive whose origin its `.sources` do not tell any more; they were not replayed.
+        /// Bytes of the archive whose origin is no longer in its `.sources`; they were not replayed.
         package var unexplainedByteCount = 0
-        /// Lines that are no events, or of another environment than their folder; they were not replayed.
+        /// Lines that are not events, or whose environment is not that of their folder; they were not replayed.
         package var strayLineCount = 0
-        /// Units that an interrupted replay had made already.
+        /// Units that an interrupted replay had already made.
         package var resumedUnitCount = 0
-        /// What differs from the present generation, where that was asked for.
+        /// Differences from the current generation, if requested.
         package var differences: [PartitionDifference] = []
     }
 
-    /// Why a replay cannot be done, or was not finished.
+    /// Why a replay failed or did not finish.
     package enum Failure: Error, CustomStringConvertible {
         case data(DataDirectoryError)
         case disk(FileSystemError)
@@ -175,11 +176,11 @@ package enum Replay {
         case tooMany(what: String, limit: Int)
         case tooManyToCompare(String, limit: Int)
         case noPrevious(String)
-        /// An export was written with other options than those that are known here.
+        /// An export was written with options that differ from those known here.
         case otherOptions(String)
         case grown([String])
         case sentBefore([SentBefore])
-        /// All else was done.
+        /// Everything else was replayed.
         case leftOut(byteCount: Int, lineCount: Int)
 
         package var description: String {
@@ -190,41 +191,41 @@ package enum Replay {
             case .zone(let error): error.description
             case .disk(let error): "the replay's files cannot be used: \(error)"
             case .outputInUse(let path):
-                "\(path) is a receiver's data directory; name a directory of its own with --output"
+                "\(path) is a receiver's data directory; name a separate directory with --output"
             case .outputBusy(let path): "another replay writes to \(path); wait for it, or name another directory"
-            case .noArchive(let path): "\(path) holds no archive; name a receiver's data directory with --data"
+            case .noArchive(let path): "\(path) has no archive; name a receiver's data directory with --data"
             case .partOfDay:
-                "--app, --name and --kind choose some events of a day, and in place a day is exchanged, and "
-                    + "compared, as a whole; write them elsewhere with --output DIR"
+                "--app, --name and --kind select some events of a day, but in place a day is replaced and "
+                    + "compared as a whole; write them elsewhere with --output DIR"
             case .journalInPlace:
-                "the journal may hold a part of a day only, and in place a day is exchanged as a whole; "
+                "the journal may contain only part of a day, but in place a day is replaced as a whole; "
                     + "write elsewhere with --output DIR"
             case .interrupted(let done, let total):
-                "interrupted with \(done) of \(total) partitions made; the same command goes on with the others"
+                "interrupted with \(done) of \(total) partitions made; run the same command again to continue"
             case .tooMany(let what, let limit):
-                "the range holds more than \(limit) \(what), which is all that are kept in memory; "
+                "the range has more than \(limit) \(what), the limit for memory; "
                     + "replay fewer days at once"
             case .tooManyToCompare(let partition, let limit):
-                "\(partition) holds more than \(limit) events, which is all that are compared in memory; make it "
+                "\(partition) has more than \(limit) events, the limit for a comparison in memory; write it "
                     + "elsewhere with --output DIR and compare the files"
             case .noPrevious(let provider):
-                "exports/.previous-\(provider) holds no days of the range to go back to"
+                "exports/.previous-\(provider) has no days of the range to restore"
             case .otherOptions(let provider):
                 "\(provider) was written with other options; name the receiver's configuration file with --config"
             case .grown(let paths):
                 "\(paths.joined(separator: ", ")) got events since the exchange, which the previous generation does "
-                    + "not have; nothing was changed; make these days again with waybill replay instead"
+                    + "not have; nothing was changed; regenerate these days with waybill replay instead"
             case .sentBefore(let counts):
                 counts.map(\.description).joined(separator: "; ")
-                    + "; the partitions are made and not exchanged; --force exchanges them all the same"
+                    + "; the new partitions are written but not in use; --force puts them in place anyway"
             case .leftOut(let byteCount, let lineCount):
-                "left out: \(byteCount) bytes whose origin damaged .sources files or a damaged journal do not tell, and "
-                    + "\(lineCount) lines that are no events of their folder; waybill inspect --verify names the damage"
+                "left out: \(byteCount) bytes whose origin is lost in damaged .sources files or a damaged journal, and "
+                    + "\(lineCount) lines that are not events of their folder; waybill inspect --verify names the damage"
             }
         }
     }
 
-    /// Runs disk calls; what they throw is the replay's failure.
+    /// Runs disk calls and converts their errors to the replay's failure.
     static func onDisk<Result>(_ body: () throws(FileSystemError) -> Result) throws(Failure) -> Result {
         do throws(FileSystemError) {
             return try body()
@@ -235,12 +236,12 @@ package enum Replay {
 }
 
 extension Destination {
-    /// Whether the provider applies what events say of users in the order in which it gets them, not by their time: an
-    /// older line behind a newer one would bring old values back.
+    /// Whether the provider applies user properties in the order of arrival, not by event time: an older line after a
+    /// newer one would restore old values.
     var appliesUsersInOrder: Bool {
         switch self {
         case .ga4, .mixpanelProfiles, .amplitude, .segment, .posthog: true
-        // Their files are replaced as a whole, go to a warehouse with their times, or take no such events.
+        // Their files are replaced as a whole, go to a warehouse with event times, or contain no such events.
         case .mixpanel, .snowplow, .flurry, .csv, .syslog, .journald, .custom: false
         }
     }

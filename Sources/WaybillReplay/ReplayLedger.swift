@@ -3,15 +3,15 @@ internal import WaybillExport
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// What a replay has made so far, durably: `state/replay.state`.
+/// The durable record of what a replay has made so far: `state/replay.state`.
 ///
-///     request  fingerprint of what was asked for        archive  fingerprint of the archive's lengths
-///     replay   a name of its own                        unit:env=prod/date=2026-11-20  unexplained=0 stray=0 ga4.lines=…
+///     request  fingerprint of the request               archive  fingerprint of the archive's lengths
+///     replay   a unique name                            unit:env=prod/date=2026-11-20  unexplained=0 stray=0 ga4.lines=…
 ///
-/// `@unchecked Sendable`: while workers run, it is touched under the lock of their ``Monitor`` alone, and before and after
-/// by the one thread that runs them.
+/// `@unchecked Sendable`: while workers run, it is accessed only under the lock of their ``Monitor``, and before and
+/// after only by the thread that starts them.
 final class ReplayLedger<Files: FileSystem>: @unchecked Sendable {
-    /// What became of one unit.
+    /// The result of one unit.
     struct Outcome: Hashable {
         var unexplainedByteCount = 0
         var strayLineCount = 0
@@ -31,7 +31,7 @@ final class ReplayLedger<Files: FileSystem>: @unchecked Sendable {
         try self.state.settle()
     }
 
-    /// Why what is recorded does not serve for this replay; `nil` where it does or nothing is recorded.
+    /// Why this replay cannot continue from the record; `nil` if it can, or if nothing is recorded.
     func obstacle(request: String, archive: String) -> String? {
         guard self.replay != nil else { return nil }
         if self.state.entries["request"] != request { return "another replay was interrupted" }
@@ -42,7 +42,7 @@ final class ReplayLedger<Files: FileSystem>: @unchecked Sendable {
     /// The name of the replay; `nil` before ``begin(request:archive:)``.
     var replay: String? { self.state.entries["replay"] }
 
-    /// Forgets what is recorded, and begins a replay.
+    /// Clears the record and starts a replay.
     func begin(request: String, archive: String) throws(FileSystemError) {
         var changes: [String: String?] = [:]
         for key in self.state.entries.keys { changes.updateValue(nil, forKey: key) }
@@ -60,7 +60,7 @@ final class ReplayLedger<Files: FileSystem>: @unchecked Sendable {
         try self.state.commit([Self.unitPrefix + unit.description: outcome.text])
     }
 
-    /// Deletes the record of a replay that is done.
+    /// Deletes the record of a finished replay.
     func remove() throws(FileSystemError) {
         for path in StateImage.paths(self.path)
         where try self.files.status(at: path) != nil {

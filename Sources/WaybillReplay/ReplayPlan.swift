@@ -4,7 +4,7 @@ internal import WaybillExport
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// What one worker makes: an environment's day, for all providers.
+/// The unit of work of a worker: an environment's day, for all providers.
 struct ReplayUnit: Hashable, Comparable, Sendable, CustomStringConvertible {
     let environment: DeploymentEnvironment
     let day: CalendarDay
@@ -17,16 +17,16 @@ struct ReplayUnit: Hashable, Comparable, Sendable, CustomStringConvertible {
     var description: String { "env=\(self.environment.rawValue)/date=\(self.day)" }
 }
 
-/// Which units there are, and which parts of the archive each may have lines in.
+/// The units, and the parts of the archive that may contain lines of each.
 ///
-/// `@unchecked Sendable`: the index is a value that nobody changes.
+/// `@unchecked Sendable`: the index is an immutable value.
 struct ReplayPlan<Files: FileSystem>: @unchecked Sendable {
     let index: ArchiveIndex<Files>
     let units: [ReplayUnit]
     /// Indexes of parts, ascending, for each of ``units``.
     let parts: [[Int]]
 
-    /// How far the day of a report's folder may be from that of an archive's: zones are up to 26 hours apart.
+    /// How many days a report's folder may be away from an archive's: zones are up to 26 hours apart.
     private static var reach: Int32 { 2 }
 
     init(index: ArchiveIndex<Files>, request: Replay.Request) {
@@ -48,12 +48,12 @@ struct ReplayPlan<Files: FileSystem>: @unchecked Sendable {
         self.parts = self.units.map { found[$0] ?? [] }
     }
 
-    /// Bytes to read for a unit, at most.
+    /// The maximum number of bytes to read for a unit.
     func byteCount(of unit: Int) -> Int {
         self.parts[unit].reduce(0) { $0 + self.index.parts[$1].byteCount }
     }
 
-    /// Every part that a unit may want, ascending.
+    /// Every part that a unit may need, ascending.
     var allParts: [Int] { Set(self.parts.joined()).sorted() }
 }
 
@@ -65,22 +65,22 @@ extension ArchiveIndex.Part {
     }
 }
 
-/// What reading a part of the archive to its end has told.
+/// Facts learned by reading a part of the archive to its end.
 struct PartFacts: Hashable, Sendable {
     /// Milliseconds since 1970 of its first and its last event; `nil` without any.
     var times: ClosedRange<Int64>?
     var unexplainedByteCount = 0
-    /// Lines that are no events, or of another environment.
+    /// Lines that are not events, or belong to another environment.
     var strayLineCount = 0
 }
 
-/// The facts of each part that was read once, so that no unit reads it for nothing again.
+/// The facts of each part already read, so that no other unit reads it needlessly.
 ///
-/// A part holds lines of its day alone, but the zone of the archive's days may have been another in former times.
+/// A part contains only lines of its day, but the archive's zone may have been different when it was written.
 final class PartCatalog: Sendable {
     private let facts = Monitor<[Int: PartFacts]>([:])
 
-    /// `nil` for a part that was not read yet.
+    /// `nil` for a part that has not been read yet.
     func facts(of part: Int) -> PartFacts? {
         self.facts.update { $0[part] }
     }

@@ -5,7 +5,7 @@ internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// Where a line stands in what a replay reads: the number of its part or batch, and its first byte in there.
+/// The position of a line in a replay's input: the number of its part or batch, and the offset of its first byte there.
 struct LinePosition: Hashable, Comparable, Sendable {
     let part: Int
     let offset: Int
@@ -15,26 +15,26 @@ struct LinePosition: Hashable, Comparable, Sendable {
     }
 }
 
-/// Takes what one provider gets of the lines.
+/// Takes the lines for one provider.
 protocol RecordTarget: AnyObject, SendableMetatype {
     func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime)
-    /// Takes a line that is not in the archive as it is.
+    /// Takes a line that differs from the one in the archive.
     func export(
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, receivedAt: WallTime)
-    /// An event that the provider does not get, and why.
+    /// Takes an event that the provider does not get, and the reason.
     func leaveOut(_ line: UnsafeRawBufferPointer, because reason: LeaveOutReason)
-    /// The run is over, and with it the request that its last events share.
+    /// Ends the run, and with it the request shared by its last events.
     func finishRun() throws(FileSystemError)
 }
 
 /// Why a replay does not give an event to a provider.
 enum LeaveOutReason: String, Hashable, Sendable {
     case duplicate
-    /// It sets properties of a user, which would bring old values back.
+    /// It sets properties of a user and would restore old values.
     case user
 }
 
-/// Which events of the range are wanted.
+/// Selects events of the range.
 struct LineFilter: Sendable {
     private let environments: Set<DeploymentEnvironment>
     private let apps: Set<[UInt8]>
@@ -64,7 +64,7 @@ struct LineFilter: Sendable {
     }
 }
 
-/// One provider's way out of a feed.
+/// One provider's output of a feed.
 struct FeedOutlet {
     let provider: Destination
     let target: any RecordTarget
@@ -72,13 +72,13 @@ struct FeedOutlet {
     var counts = Replay.Counts()
 }
 
-/// Judges and parses each line once and gives it to every provider in whose report it has a wanted day.
+/// Validates and parses each line once and gives it to every provider whose report includes the line's day.
 struct ReplayedLines: ~Copyable {
     let filter: LineFilter
     let range: ExportRange
     let survey: LineSurvey
     let users: Replay.UserEvents
-    /// The environment whose lines these are; `nil` for all.
+    /// The environment of the lines; `nil` for all.
     let environment: DeploymentEnvironment?
     var outlets: [FeedOutlet]
     /// Of the lines since ``beginPart()``.
@@ -105,7 +105,7 @@ struct ReplayedLines: ~Copyable {
 
     /// Feeds the lines of one run.
     ///
-    /// - Parameter position: of the run's first byte.
+    /// - Parameter position: the position of the run's first byte.
     mutating func take(
         _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, at position: LinePosition,
         receivedAt: WallTime
@@ -184,7 +184,7 @@ struct ReplayedLines: ~Copyable {
             return
         }
         let reduced = self.traits.line
-        // The ranges of the facts are those of the line as it was.
+        // The ranges in the facts refer to the original line.
         guard case .event(let facts) = reader.read(reduced, receivedAt: receivedAt) else {
             preconditionFailure("a line without some of its traits is an event: \(reduced.count) bytes")
         }

@@ -3,9 +3,9 @@ internal import WaybillExport
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// What a replay in place would change; writes nothing.
+/// Finds what a replay in place would change; writes nothing.
 extension Replayer {
-    /// Makes every unit in memory and holds it against the present one.
+    /// Makes every unit in memory and compares it with the current one.
     package func compare(_ observer: Replay.Observer = Replay.Observer()) throws(Replay.Failure) -> Replay.Report {
         try self.data.requireArchive()
         guard self.request.takesWholeDays else { throw .partOfDay }
@@ -41,7 +41,7 @@ extension Replayer {
             return Self.outcome(targets)
         }
         try Replay.onDisk { () throws(FileSystemError) in
-            // Days of which the archive has nothing.
+            // Days for which the archive has no lines.
             let units = Set(plan.units)
             for options in self.options {
                 for unit in try self.presentUnits(below: "exports/\(options.provider.rawValue)")

@@ -5,9 +5,9 @@ internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// From the journal: everything in one pass, in the order in which lines became durable.
+/// Replays the journal in one pass, in the order in which lines became durable.
 extension Replayer {
-    /// Replays what the journal keeps and the archive's checkpoint is past.
+    /// Replays what is still in the journal, up to the archive's checkpoint.
     ///
     /// - Parameter target: `nil` to write nothing.
     func replayJournal(
@@ -21,7 +21,7 @@ extension Replayer {
                 Self.outcome(targets)
             }
         }
-        // What is written over is no longer what an interrupted replay of the archive has made.
+        // This overwrites what an interrupted replay of the archive has made.
         try Replay.onDisk { () throws(FileSystemError) in
             try ReplayLedger(path: target.statePath("replay"), files: self.files).remove()
         }
@@ -49,7 +49,7 @@ extension Replayer {
         }
     }
 
-    /// From the oldest segment to where the archive's checkpoint stands: beyond it nothing is certain.
+    /// From the oldest segment to the archive's checkpoint, after which nothing is certain.
     private func journalRange() throws(Replay.Failure) -> (start: JournalPosition, end: JournalPosition) {
         try Replay.onDisk { () throws(FileSystemError) in
             var start = JournalPosition(0)
@@ -117,7 +117,7 @@ extension Replayer {
         return surveyor.survey
     }
 
-    /// - Returns: what could not be read.
+    /// - Returns: the ranges that could not be read.
     @discardableResult
     private func visitJournal(
         from start: JournalPosition, to end: JournalPosition, _ observer: Replay.Observer,
@@ -141,7 +141,7 @@ extension Replayer {
 }
 
 extension FileSystem {
-    /// Deletes a state file and what stands beside it.
+    /// Deletes a state file and its companions.
     fileprivate func removeState(_ path: String) throws(FileSystemError) {
         for path in StateImage.paths(path) where try self.status(at: path) != nil {
             try self.unlink(path)

@@ -3,20 +3,20 @@ internal import WaybillExport
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// The workers: each takes the next unit, makes it, and has it recorded.
+/// The workers: each takes the next unit, makes it, and records it.
 extension Replayer {
-    /// Makes what one provider gets of a unit.
+    /// Makes one provider's part of a unit.
     typealias MakeTarget<Target: RecordTarget> =
         @Sendable (
             _ unit: ReplayUnit, _ options: ExportOptions
         ) throws(FileSystemError) -> Target
-    /// Completes a unit, and says what came of it.
+    /// Completes a unit and returns its result.
     typealias FinishUnit<Target: RecordTarget> =
         @Sendable (
             _ unit: ReplayUnit, _ targets: [(options: ExportOptions, target: Target)]
         ) throws(FileSystemError) -> [Destination: Replay.Counts]
 
-    /// What the workers share.
+    /// The state shared by the workers.
     private struct Board {
         var next = 0
         var progress = Replay.Progress()
@@ -29,7 +29,7 @@ extension Replayer {
         var isOver: Bool { self.failure != nil || self.isInterrupted }
     }
 
-    /// Makes the units of a plan that the ledger does not have, in as many threads as were asked for.
+    /// Makes the units of a plan that are not in the ledger, in as many threads as requested.
     func makeUnits<Target: RecordTarget>(
         of plan: ReplayPlan<Files>, _ survey: LineSurvey, ledger: ReplayLedger<Files>?, _ observer: Replay.Observer,
         make: @escaping MakeTarget<Target>, finish: @escaping FinishUnit<Target>
@@ -49,8 +49,8 @@ extension Replayer {
         board.progress.unitCount = board.report.resumedUnitCount
         if board.report.resumedUnitCount > 0 {
             observer.noticed(
-                "going on with a replay that was interrupted: \(board.report.resumedUnitCount) of "
-                    + "\(plan.units.count) partitions are made")
+                "continuing an interrupted replay: \(board.report.resumedUnitCount) of "
+                    + "\(plan.units.count) partitions are already made")
         }
         let jobCount = max(1, min(self.request.jobCount, missing.count))
         board.workerCount = jobCount
@@ -89,13 +89,13 @@ extension Replayer {
         }
     }
 
-    /// What each worker does.
+    /// The work of each worker.
     private struct UnitCrew<Target: RecordTarget>: Sendable {
         let replayer: Replayer
         let plan: ReplayPlan<Files>
         let survey: LineSurvey
         let catalog: PartCatalog
-        /// Numbers of units in the plan, in the order in which they are taken.
+        /// Indexes of units in the plan, in the order of work.
         let units: [Int]
         let isStopped: @Sendable () -> Bool
         let make: MakeTarget<Target>
@@ -140,7 +140,7 @@ extension Replayer {
             }
         }
 
-        /// - Returns: `nil` where it was interrupted.
+        /// - Returns: `nil` if it was interrupted.
         private func makeUnit(
             _ number: Int, _ board: Monitor<Board>, progressed: (Replay.Progress) -> Void
         ) throws(FileSystemError) -> ReplayLedger<Files>.Outcome? {
@@ -191,7 +191,7 @@ extension Replayer {
             }
         }
 
-        /// - Returns: `nil` where it was interrupted.
+        /// - Returns: `nil` if it was interrupted.
         private func feed(
             _ part: ArchiveIndex<Files>.Part, _ index: Int, _ feed: inout ReplayedLines, progressed: (Int) -> Void
         ) throws(FileSystemError) -> PartFacts? {
@@ -223,7 +223,7 @@ extension Replayer {
 
     // MARK: Before the first unit
 
-    /// Finds out what must be known of all lines first; reads nothing where that is nothing.
+    /// Collects what must be known about all lines first; reads nothing if nothing is needed.
     func survey(_ plan: ReplayPlan<Files>, _ observer: Replay.Observer) throws(Replay.Failure) -> LineSurvey {
         var surveyor = LineSurveyor(request: self.request)
         guard !surveyor.passes(lineCount: 0).isEmpty else { return surveyor.survey }
@@ -237,7 +237,7 @@ extension Replayer {
         }
         let passes = surveyor.passes(lineCount: lineCount)
         observer.noticed("reading the archive \(passes.count == 1 ? "once" : "\(passes.count) times") beforehand")
-        // A value that was set behind the range is newer than all in it.
+        // A value that was set after the range is newer than all values in it.
         var open = self.request
         open.range.to = nil
         open.apps = []

@@ -6,7 +6,7 @@ internal import WaybillProjection
 internal import WaybillProtocol
 package import WaybillSystem
 
-/// Does what a ``Replay/Request`` asks for.
+/// Carries out a ``Replay/Request``.
 package struct Replayer<Files: FileSystem>: Sendable {
     let data: DataDirectory<Files>
     let request: Replay.Request
@@ -35,9 +35,9 @@ package struct Replayer<Files: FileSystem>: Sendable {
         self.options = options
     }
 
-    // MARK: What can be asked for
+    // MARK: Operations
 
-    /// Makes the exports again.
+    /// Regenerates the exports.
     package func run(_ observer: Replay.Observer = Replay.Observer()) throws(Replay.Failure) -> Replay.Report {
         try self.data.requireArchive()
         if let output = self.request.output { return try self.write(to: output, observer) }
@@ -48,7 +48,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
         return try self.replace(observer)
     }
 
-    /// Counts what ``run(_:)`` would write, and writes nothing.
+    /// Counts what ``run(_:)`` would write, but writes nothing.
     package func preview(_ observer: Replay.Observer = Replay.Observer()) throws(Replay.Failure) -> Replay.Report {
         try self.data.requireArchive()
         if self.request.origin == .journal { return try self.replayJournal(into: nil, observer) }
@@ -65,9 +65,9 @@ package struct Replayer<Files: FileSystem>: Sendable {
         Dictionary(uniqueKeysWithValues: targets.map { ($0.options.provider, $0.target.counts) })
     }
 
-    /// Exchanges the days of the range for what was there before the last replay or roll-back.
+    /// Exchanges the days of the range with those from before the last replay or rollback.
     ///
-    /// - Returns: the partitions exchanged, as paths below the data directory.
+    /// - Returns: the paths of the exchanged partitions below the data directory.
     package func rollBack() throws(Replay.Failure) -> [String] {
         try self.data.requireArchive()
         let lock = try self.data.lockForReplay()
@@ -89,7 +89,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
 
     // MARK: Elsewhere
 
-    /// Writes into a directory of its own, which becomes a data directory with exports alone.
+    /// Writes to a separate directory, which becomes a data directory with only exports.
     private func write(to output: String, _ observer: Replay.Observer) throws(Replay.Failure) -> Replay.Report {
         let target = DataDirectory(
             root: output, files: self.files, openFileCountMax: self.data.openFileCountMax)
@@ -121,7 +121,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
 
     // MARK: In place
 
-    /// Brings archive and live exports to the journal's end, makes the new generation, and exchanges the partitions.
+    /// Advances the archive and live exports to the journal's end, makes the new generation, and exchanges partitions.
     private func replace(_ observer: Replay.Observer) throws(Replay.Failure) -> Replay.Report {
         try self.requireKnownOptions()
         try self.catchUp()
@@ -134,7 +134,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
             for options in self.options {
                 var live = try ExportProjection.live(options, data: self.data)
                 _ = try live.recover()
-                // Adopted before an interruption: what it replaced must not come back.
+                // Adopted before an interruption: the partitions that it replaced must not return.
                 if live.adoptedReplay == replay { continue }
                 try live.adopt(
                     from: Self.workDirectory(options.provider), range: self.request.range, replay: replay)
@@ -147,15 +147,15 @@ package struct Replayer<Files: FileSystem>: Sendable {
         return report
     }
 
-    /// Where none are given for an export, it must be known that they are the defaults: others would close its parts and
-    /// write otherwise from there on.
+    /// If no options are given for an export, it must have been written with the defaults: other options would close
+    /// its parts and change what is written from there on.
     func requireKnownOptions() throws(Replay.Failure) {
         for options in self.options where self.request.options[options.provider] == nil {
             try self.data.requireRecorded(options)
         }
     }
 
-    /// Where a provider's new generation is made, below the directory it is made in.
+    /// Where a provider's new generation is made, below the target directory.
     static func workDirectory(_ provider: Destination) -> String { "exports/.replay-\(provider.rawValue)" }
 
     private func catchUp() throws(Replay.Failure) {
@@ -174,7 +174,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
         if state != nil {
             try self.advance(&live, to: end)
         } else {
-            // Never exported live: one that is configured later begins here.
+            // Never exported live: an export that is configured later starts here.
             _ = try live.recover()
             try live.checkpoint(at: end)
         }
@@ -196,7 +196,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
         }
     }
 
-    /// Opens the record of a replay that was interrupted, or begins one.
+    /// Opens the record of an interrupted replay, or starts one.
     private func openLedger(
         _ plan: ReplayPlan<Files>, in target: DataDirectory<Files>, _ observer: Replay.Observer,
         directory: (Destination) -> String
@@ -206,10 +206,10 @@ package struct Replayer<Files: FileSystem>: Sendable {
         return try Replay.onDisk { () throws(FileSystemError) in
             let ledger = try ReplayLedger(path: target.statePath("replay"), files: self.files)
             let obstacle =
-                self.request.isFromStart ? "it was asked for" : ledger.obstacle(request: request, archive: archive)
+                self.request.isFromStart ? "as requested" : ledger.obstacle(request: request, archive: archive)
             if let obstacle, ledger.replay != nil { observer.noticed("the replay begins again: \(obstacle)") }
             if ledger.replay == nil || obstacle != nil {
-                // Before what was made for another replay is gone, nothing may call it made for this one.
+                // Files made for another replay must be gone before any record can attribute them to this one.
                 for provider in self.request.providers {
                     for directory in Set([directory(provider), Self.workDirectory(provider)]).sorted() {
                         try self.files.removeTree(Path.join(target.root, directory))
@@ -222,7 +222,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
         }
     }
 
-    /// What decides which bytes a replay writes, besides the archive.
+    /// Everything except the archive that determines the bytes that a replay writes.
     private var requestFingerprint: String {
         var fields = [
             "1", self.request.range.from?.description ?? "", self.request.range.to?.description ?? "",
@@ -251,7 +251,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
         return digest.finish()
     }
 
-    /// Makes the units that are missing, each below `directory`.
+    /// Makes the missing units, each below `directory`.
     private func makeGeneration(
         _ plan: ReplayPlan<Files>, in target: DataDirectory<Files>, _ ledger: ReplayLedger<Files>,
         _ observer: Replay.Observer, directory: @escaping @Sendable (Destination) -> String
@@ -261,7 +261,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
             unit, options throws(FileSystemError) in
             let work = Self.unitDirectory(unit, options.provider)
             try self.files.removeTree(Path.join(target.root, work))
-            // Made, and not recorded before a crash.
+            // Made, but not recorded before a crash.
             try self.files.removeTree(Path.join(target.root, "\(directory(options.provider))/\(unit)"))
             try self.files.createDirectories(Path.join(target.root, work))
             return try PartitionWriter(
@@ -286,7 +286,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
         }
     }
 
-    /// Where one unit grows; a name that no reader of exports takes for a partition.
+    /// Where a unit is written; a name that readers of exports do not mistake for a partition.
     private static func unitDirectory(_ unit: ReplayUnit, _ provider: Destination) -> String {
         "\(Self.workDirectory(provider))/.unit-\(unit.environment.rawValue)-\(unit.day)"
     }

@@ -4,38 +4,40 @@ internal import WaybillJSON
 internal import WaybillProjection
 package import WaybillSystem
 
-/// Gives lines that were set aside to an agent once more, each once: quarantined ones after a fix of the agent's
-/// configuration, refused events after a fix of a mapping.
+/// Passes set-aside lines to an agent again, each once: quarantined lines after a fix of the agent's configuration,
+/// refused events after a fix of a mapping.
 ///
 ///     quarantine/date=…/<reason>.ndjson       ─┐  from where the last requeue stopped  ┌─▶ requeue-00000.ndjson
 ///     exports/<provider>/…/dead/part-00000.…  ─┘  what no requeue has taken before     └─  for an agent's --glob
 ///
-/// Originals stay where they are. `state/requeue.state` says what was taken, `state/requeue.ids` which refused events:
+/// Originals stay in place. `state/requeue.state` records what was taken, `state/requeue.ids` which refused events:
 ///
 ///     1. the lines go into `.requeue-00000.ndjson` in the output, which no agent reads; the digests of refused events
-///        behind those in `requeue.ids`; both are synced
+///        after those in `requeue.ids`; both are synced
 ///     2. one commit: all this is taken, and the file is to be published
 ///     3. the file gets its name, durably        4. one commit: it is published
 ///
-/// After a crash before 2 the next run writes the hidden file anew, and cuts `requeue.ids` to what is committed. After
-/// one between 2 and 4 a hidden file that is still there gets its name. So each line is in exactly one published file.
+/// After a crash before 2, the next run rewrites the hidden file and truncates `requeue.ids` to its committed length.
+/// After a crash between 2 and 4, a hidden file that still exists gets its name. So each line is in exactly one
+/// published file.
 package struct Requeue<Files: FileSystem>: Sendable {
-    /// What is given once more.
+    /// What is requeued.
     package enum Selection: Hashable, Sendable {
-        /// Quarantined lines, for these reasons; for any when empty.
+        /// Quarantined lines with these reasons; with any reason if empty.
         case quarantine(Set<QuarantineReason>)
-        /// Events that a provider refused, for these reasons; for any when empty. They come back for it alone.
+        /// Events that a provider refused for these reasons; for any reason if empty. They return for this provider
+        /// alone.
         case dead(Destination, Set<RefusalReason>)
     }
 
     package struct Report: Hashable, Sendable {
         package var lineCount = 0
         package var byteCount = 0
-        /// Refused events that an earlier run took.
+        /// Refused events that an earlier run has taken.
         package var knownCount = 0
-        /// Dead letters without their event: the person did not agree, or the line was no JSON.
+        /// Dead letters without their event: the person did not consent, or the line was not JSON.
         package var withoutEventCount = 0
-        /// Published files, that of a run which was interrupted included.
+        /// Published files, including the file of an interrupted run.
         package var paths: [String] = []
     }
 
@@ -49,19 +51,19 @@ package struct Requeue<Files: FileSystem>: Sendable {
         package var description: String {
             switch self {
             case .disk(let error): "the files of the requeue cannot be used: \(error)"
-            case .noDataDirectory(let path): "\(path) is no receiver's data directory; name one with --data"
-            case .busy(let path): "another requeue works on \(path); wait for it"
+            case .noDataDirectory(let path): "\(path) is not a receiver's data directory; name one with --data"
+            case .busy(let path): "another requeue is using \(path); wait for it"
             case .tooMany(let limit):
-                "more than \(limit) refused events were given once more, which is all that are remembered; "
-                    + "make the days again with waybill replay instead"
+                "more than \(limit) refused events were requeued, the limit that can be remembered; "
+                    + "regenerate the days with waybill replay instead"
             case .unpublished(let path):
-                "an interrupted requeue is to publish \(path), whose directory is not here; start it where the first "
-                    + "one was started, or bring the directory back"
+                "an interrupted requeue has yet to publish \(path), whose directory does not exist; run it in the same "
+                    + "working directory as before, or restore the directory"
             }
         }
     }
 
-    /// The lines of one run on their way into the hidden file.
+    /// Writes the lines of one run to the hidden file.
     private struct Output: ~Copyable {
         let file: FileID
         let files: Files
@@ -86,7 +88,7 @@ package struct Requeue<Files: FileSystem>: Sendable {
     private let files: Files
     private let output: String
 
-    /// Digests in memory and in `requeue.ids`: 16 bytes each.
+    /// The maximum number of digests in memory and in `requeue.ids`: 16 bytes each.
     private static var takenCountMax: Int { 8 << 20 }
     private static var publishKey: String { "publish" }
     private static var numberKey: String { "number" }
@@ -99,7 +101,7 @@ package struct Requeue<Files: FileSystem>: Sendable {
         self.output = output
     }
 
-    /// Publishes what no run has taken before.
+    /// Publishes the lines that no run has taken before.
     package func run(_ selection: Selection) throws(Failure) -> Report {
         let result: Result<Report, Failure>
         do throws(FileSystemError) {
@@ -125,7 +127,7 @@ package struct Requeue<Files: FileSystem>: Sendable {
         try state.settle()
         var report = Report()
         if let path = state.entries[Self.publishKey] {
-            // Without its directory nobody could tell whether the file was published.
+            // Without its directory, it is unknown whether the file was published.
             guard try self.files.status(at: Path.parent(of: path)) != nil else { return .failure(.unpublished(path)) }
             try self.publish(path, &state)
             report.paths.append(path)
@@ -168,19 +170,19 @@ package struct Requeue<Files: FileSystem>: Sendable {
         return Path.join(self.output, "requeue-\(zeros)\(digits).ndjson")
     }
 
-    /// Where a file grows before it is published.
+    /// Where a file is written before it is published.
     private static func hidden(_ path: String) -> String {
         Path.join(Path.parent(of: path), "." + Path.name(of: path))
     }
 
-    /// Gives the hidden file its name, where that is still to be done.
+    /// Gives the hidden file its name, unless that is already done.
     private func publish(_ path: String, _ state: inout StateStore<Files>) throws(FileSystemError) {
         if try self.files.status(at: Self.hidden(path)) != nil { try self.files.rename(Self.hidden(path), to: path) }
         try self.files.synchronizeDirectory(Path.parent(of: path))
         try state.commit([Self.publishKey: String?.none])
     }
 
-    /// A number whose file is not there: one that an agent has not read yet must not be written over.
+    /// A number without a file, because a file that an agent has not read yet must not be overwritten.
     private func nextNumber(_ recorded: String?) throws(FileSystemError) -> Int {
         var number = recorded.flatMap { Int($0) } ?? 0
         while try self.files.status(at: self.path(number)) != nil { number += 1 }
@@ -209,7 +211,7 @@ package struct Requeue<Files: FileSystem>: Sendable {
 
     // MARK: Refused events
 
-    /// - Returns: `false` where there are too many to remember.
+    /// - Returns: `false` if there are too many to remember.
     private func takeDead(
         _ provider: Destination, _ reasons: Set<RefusalReason>, _ entries: [String: String],
         into output: inout Output, _ changes: inout [String: String?], _ report: inout Report
@@ -218,7 +220,7 @@ package struct Requeue<Files: FileSystem>: Sendable {
         let certain = entries[Self.idsKey].flatMap { Int($0) } ?? 0
         let ids = try self.files.open(idsPath, .append)
         defer { self.files.close(ids) }
-        // What a run that was not committed has written.
+        // Removes what an uncommitted run has written.
         try self.files.truncate(ids, to: certain)
         guard var taken = try self.digests(idsPath, byteCount: certain) else { return false }
         var letters = DeadLetterReader()
@@ -251,7 +253,7 @@ package struct Requeue<Files: FileSystem>: Sendable {
         return true
     }
 
-    /// The digests of what was taken; `nil` where there are too many.
+    /// The digests of taken events; `nil` if there are too many.
     private func digests(_ path: String, byteCount: Int) throws(FileSystemError) -> Set<Digest128>? {
         var digests: Set<Digest128> = []
         var reader = try LineReader(path: path, byteCount: byteCount, lineByteCountMax: 64, files: self.files)
@@ -278,15 +280,15 @@ extension Digest128 {
     }
 }
 
-/// Takes the event out of a dead letter.
+/// Extracts the event from a dead letter.
 private struct DeadLetterReader: ~Copyable {
     private var tape = JSONTape()
     private var letter: [UInt8] = []
-    /// Tape index of the event; `nil` where the letter has none.
+    /// Tape index of the event; `nil` if the letter has none.
     private var index: Int?
     private var output = ByteBuilder()
 
-    /// Whether it is a letter with one of these reasons.
+    /// Whether the line is a letter with one of these reasons.
     mutating func read(_ line: [UInt8], _ reasons: Set<RefusalReason>) -> Bool {
         self.letter = line
         self.index = nil
@@ -307,7 +309,7 @@ private struct DeadLetterReader: ~Copyable {
         return found != nil
     }
 
-    /// What tells the event from others that a provider refused.
+    /// Identifies the event among those that a provider refused.
     mutating func digest(_ provider: Destination) -> Digest128? {
         guard let index else { return nil }
         let entry = self.tape[index]
@@ -319,7 +321,7 @@ private struct DeadLetterReader: ~Copyable {
         }
     }
 
-    /// The event with its LF, for this provider alone: the others have had it.
+    /// The event with its LF, for this provider alone: the others already have it.
     mutating func event(for provider: Destination) -> UnsafeRawBufferPointer {
         self.output.removeAll()
         guard let index else { return self.output.bytes }

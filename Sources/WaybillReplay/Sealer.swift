@@ -5,17 +5,17 @@ package import WaybillSystem
 internal import WaybillArchive
 internal import WaybillJournal
 
-/// Seals the days of a data directory whose receiver is stopped, with the code of the running one.
+/// Seals the days in the data directory of a stopped receiver, with the code of a running one.
 ///
 ///     lock ─▶ each projection: recover ─▶ up to the journal's end ─▶ seal what is due, archive first
 ///
-/// Whoever kills it in between finds its work finished by the next start, of a receiver or of this.
+/// If it is killed, the next start of a receiver or a sealer finishes its work.
 package struct Sealer<Files: FileSystem>: Sendable {
-    /// Which days are sealed.
+    /// Which days to seal.
     package enum Scope: Hashable, Sendable {
-        /// Those whose cut-off is past by the wall clock.
+        /// Days whose cut-off has passed by the wall clock.
         case overDays
-        /// Every day with something that no seal knows, also one that goes on.
+        /// Every day with unsealed lines, including days that are not over.
         case all
     }
 
@@ -27,8 +27,8 @@ package struct Sealer<Files: FileSystem>: Sendable {
     /// Prepares a sealer.
     ///
     /// - Parameters:
-    ///   - cutOffSecond: of the archive, in seconds after midnight of the next day.
-    ///   - exports: what the receiver's configuration says of them; defaults for those that are not here.
+    ///   - cutOffSecond: the archive's cut-off, in seconds after midnight of the next day.
+    ///   - exports: the exports' options in the receiver's configuration; defaults for those that are missing.
     package init(
         dataDirectory: String, files: Files, scope: Scope, cutOffSecond: Int, exports: [ExportOptions]
     ) {
@@ -38,7 +38,7 @@ package struct Sealer<Files: FileSystem>: Sendable {
         self.options = Dictionary(exports.map { ($0.provider, $0) }) { first, _ in first }
     }
 
-    /// Seals; `sealed` hears of each day with the name of its projection.
+    /// Seals the days; calls `sealed` with each day and the name of its projection.
     package func run(
         now: WallTime, sealed: (_ projection: String, SealedDay) -> Void
     ) throws(Replay.Failure) {
@@ -67,7 +67,7 @@ package struct Sealer<Files: FileSystem>: Sendable {
         var run = ProjectionRun(journalDirectory: self.data.journal, files: self.data.files)
         let position = try run.catchUp(&projection, to: end)
         let moment = self.scope == .all ? SealMoment.everything(now: now) : SealMoment(now: now, through: now)
-        // A checkpoint begins so many seals at most.
+        // A checkpoint starts only a limited number of seals.
         repeat {
             try projection.checkpoint(at: max(position, end), sealing: moment)
             while projection.isSealing { try projection.continueSealing() }

@@ -5,17 +5,17 @@ internal import WaybillJSON
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// What sending a new generation would do to events that the provider got from the present one.
+/// The effect of sending a new generation on events that were already sent from the current one.
 package struct SentBefore: Hashable, Sendable, CustomStringConvertible {
     package let provider: Destination
-    /// Sent again to a provider that removes no duplicates.
+    /// Events sent again to a provider that removes no duplicates.
     package var again = 0
-    /// Sent again with something else in what the provider compares.
+    /// Events sent again with different values in the members that the provider compares.
     package var underAnotherKey = 0
-    /// Sent again after the time for which the provider remembers keys.
+    /// Events sent again after the time for which the provider remembers keys.
     package var afterWindow = 0
 
-    /// Whether nobody would count anything twice.
+    /// Whether nothing would be counted twice.
     package var isEmpty: Bool { self.again + self.underAnotherKey + self.afterWindow == 0 }
 
     package var description: String {
@@ -29,13 +29,13 @@ package struct SentBefore: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// How a provider tells an event that it got before; providers.md, 0.5 "Identity, time, replays".
+/// How a provider recognizes an event that it already has; providers.md, 0.5 "Identity, time, replays".
 enum SendKey {
     /// It does not.
     case none
-    /// By these members of a record, for so many days; `nil`: no end is stated.
+    /// By these members of a record, for this many days; `nil` if no limit is documented.
     case members([[StaticString]], dayCount: Int?)
-    /// Files are replaced as a whole, or duplicates removed where the records end up.
+    /// Files are replaced as a whole, or duplicates are removed at the destination.
     case harmless
 
     init(_ provider: Destination) {
@@ -56,7 +56,7 @@ enum SendKey {
     }
 }
 
-/// Remembers under which keys the events of delivered parts were sent.
+/// Remembers the keys under which events of delivered parts were sent.
 struct DeliveredKeys: ~Copyable {
     static let eventCountMax = 8 << 20
 
@@ -73,7 +73,7 @@ struct DeliveredKeys: ~Copyable {
 
     var isEmpty: Bool { self.keys.isEmpty }
 
-    /// Remembers what was sent.
+    /// Remembers a record that was sent.
     mutating func remember(_ record: [UInt8], ids: [ArraySlice<UInt8>]) {
         let key = self.digest(of: record)
         for id in ids where !id.elementsEqual([UInt8(ascii: "-")]) {
@@ -85,7 +85,7 @@ struct DeliveredKeys: ~Copyable {
         }
     }
 
-    /// Judges a record that is about to be sent, so many days after its own.
+    /// Checks a record that would be sent this many days after its own day.
     mutating func judge(_ record: [UInt8], ids: [ArraySlice<UInt8>], ageInDays: Int) {
         var own: Digest128?
         for id in ids {
@@ -125,7 +125,7 @@ struct DeliveredKeys: ~Copyable {
 }
 
 extension Replayer {
-    /// Sees that nothing that was sent would be counted twice if the new generation were sent.
+    /// Checks that sending the new generation would not make a provider count any event twice.
     func requireUnsent(_ observer: Replay.Observer) throws(Replay.Failure) {
         var found: [SentBefore] = []
         for options in self.options {
@@ -172,7 +172,7 @@ extension Replayer {
         return keys.report
     }
 
-    /// The environments and days of the range that have a folder below a directory of exports.
+    /// The environments and days of the range with a folder below a directory of exports.
     func presentUnits(below directory: String) throws(FileSystemError) -> [ReplayUnit] {
         let top = Path.join(self.data.root, directory)
         guard try self.files.status(at: top) != nil else { return [] }

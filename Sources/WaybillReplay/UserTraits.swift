@@ -5,7 +5,7 @@ internal import WaybillJSON
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// What tells things apart in bounded memory: a UUID as it is, anything else by 128 bits of its SHA-256.
+/// An identity in bounded memory: a UUID itself, or 128 bits of the SHA-256 of anything else.
 struct Digest128: Hashable, Sendable {
     let high: UInt64
     let low: UInt64
@@ -24,7 +24,7 @@ struct Digest128: Hashable, Sendable {
         }
     }
 
-    /// The digest of several texts; where one ends and the next begins counts.
+    /// The digest of several texts, which depends on their boundaries.
     init(_ texts: [UnsafeRawBufferPointer]) {
         var digest = SHA256Digest()
         for text in texts {
@@ -63,7 +63,7 @@ struct Digest128: Hashable, Sendable {
     }
 }
 
-/// Takes the properties of a user out of a line that newer lines set again.
+/// Removes a user's properties from a line if newer lines set them again.
 ///
 ///     {…,"user":"u-1","traits":{"tier":"A","age":null}}  ──▶  {…,"user":"u-1","traits":{"age":null}}
 ///
@@ -72,12 +72,12 @@ struct UserTraits: ~Copyable {
     private var tape = JSONTape()
     private var output = ByteBuilder()
 
-    /// What the last call of ``reduce(_:_:for:isNewest:)`` left of its line.
+    /// The line that the last call of ``reduce(_:_:for:isNewest:)`` produced.
     var line: UnsafeRawBufferPointer { self.output.bytes }
 
-    /// Keeps the properties for which `isNewest` answers `true`.
+    /// Keeps the properties for which `isNewest` returns `true`.
     ///
-    /// - Returns: whether any is left.
+    /// - Returns: whether any remains.
     mutating func reduce(
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, for provider: Destination,
         isNewest: (_ property: Digest128) -> Bool
@@ -123,14 +123,14 @@ struct UserTraits: ~Copyable {
     }
 
     private mutating func traits(of line: UnsafeRawBufferPointer) -> Int? {
-        // The exporter refuses a line that is no object, which has no properties then.
+        // The exporter refuses a line that is not an object; it has no properties.
         guard self.tape.accepts(line, from: JSONText.byteOrderMarkByteCount(line)),
             let traits = self.tape.firstValue(of: "traits", in: 0), self.tape[traits].kind == .object
         else { return nil }
         return traits
     }
 
-    /// Whether an event is meant for a provider and may go there: a line that does not go sets nothing.
+    /// Whether an event is meant for a provider and allowed to go there; other lines set nothing.
     private func isFor(_ provider: Destination) -> Bool {
         let name = provider == .mixpanelProfiles ? "mixpanel" : provider.rawValue
         if let consent = self.tape.firstValue(of: "consent", in: 0),
@@ -149,7 +149,7 @@ struct UserTraits: ~Copyable {
         return false
     }
 
-    /// Whose properties these are: the user's, without one the install's.
+    /// The owner of the properties: the user, or the install if there is no user.
     private var subject: [UInt8] {
         for (name, mark) in [("user" as StaticString, "u"), ("anon", "a")] {
             if let index = self.tape.firstValue(of: name, in: 0), self.tape[index].kind == .string {

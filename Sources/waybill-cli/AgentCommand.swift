@@ -21,8 +21,8 @@ struct AgentCommand: AsyncParsableCommand {
               waybill agent --state ./agent --to 127.0.0.1:4390 --spool ./spool --once
               waybill agent --state ./agent --to collect.example.com:4390 --tls --spool ./spool
 
-            --once ships everything there is, waits until it is durable, and prints one line of JSON.
-            SIGTERM ships what is there and leaves; what is not acknowledged by then is still on disk.
+            --once ships everything available, waits until it is durable, and prints one line of JSON.
+            SIGTERM ships what is available and exits; lines not acknowledged by then stay on disk.
             """)
 
     @Option(help: .key("agent.state"))
@@ -60,13 +60,13 @@ struct AgentCommand: AsyncParsableCommand {
     @Option(help: .key("agent.compression_threads"))
     var compressionThreads: Int?
 
-    @Flag(help: "Ship what there is, wait until it is durable, print a summary, leave.")
+    @Flag(help: "Ship everything available, wait until it is durable, print a summary, and exit.")
     var once = false
 
-    @Option(help: "With --once: how many seconds to look for a receiver.")
+    @Option(help: "With --once: how many seconds to try to reach a receiver.")
     var patience: Int = 15
 
-    @Option(help: "A configuration file (YAML); options given here win over it.")
+    @Option(help: "A configuration file (YAML); command-line options take precedence.")
     var config: String?
 
     @Option(help: .key("agent.metrics"))
@@ -75,9 +75,13 @@ struct AgentCommand: AsyncParsableCommand {
     @OptionGroup var log: LogOptions
 
     func validate() throws {
-        guard (0...86_400).contains(self.patience) else { throw ValidationError("--patience is 0 to 86400 seconds") }
-        if let bundle, !(1...255).contains(bundle.utf8.count) { throw ValidationError("--bundle has 1 to 255 bytes") }
-        if (self.glob + self.spool).contains("") { throw ValidationError("--glob and --spool name something") }
+        guard (0...86_400).contains(self.patience) else {
+            throw ValidationError("--patience must be 0 to 86400 seconds")
+        }
+        if let bundle, !(1...255).contains(bundle.utf8.count) {
+            throw ValidationError("--bundle must have 1 to 255 bytes")
+        }
+        if (self.glob + self.spool).contains("") { throw ValidationError("--glob and --spool must not be empty") }
     }
 
     func run() async throws {
@@ -103,7 +107,7 @@ struct AgentCommand: AsyncParsableCommand {
             if self.once { print(summary.json) }
         case .unreachable(let reason, let summary):
             if self.once { print(summary.json) }
-            Console.printError("no receiver took the lines: \(reason); nothing is lost, run it again")
+            Console.printError("no receiver accepted the lines: \(reason); nothing is lost, run it again")
             throw ExitCode.unreachable
         case .failed(let error):
             Console.printError("the state directory or a spool cannot be used: \(error)")
@@ -135,7 +139,7 @@ struct AgentCommand: AsyncParsableCommand {
         }
         if !self.glob.isEmpty {
             guard let env, let bundle else {
-                throw ValidationError("--glob needs --env and --bundle: foreign lines do not say them themselves")
+                throw ValidationError("--glob needs --env and --bundle, which foreign lines do not contain")
             }
             configuration.sources.append(
                 AgentSource(
@@ -179,12 +183,12 @@ struct AgentCommand: AsyncParsableCommand {
     }
 }
 
-/// A name that stays the same while the machine does: made from `/etc/machine-id`, else from the host's name.
+/// A stable name for the machine: derived from `/etc/machine-id`, or else from the host's name.
 enum DefaultAgentName {
     static var value: AgentName {
         let files = POSIXFileSystem()
         let machine = ["/etc/machine-id", "/etc/hostname"].lazy.compactMap { path -> [UInt8]? in
-            // An unreadable id is no id; the next one is tried.
+            // If a file cannot be read, the next one is tried.
             guard let bytes = try? files.contents(of: path, byteCountMax: 256), !bytes.isEmpty else { return nil }
             return bytes
         }.first

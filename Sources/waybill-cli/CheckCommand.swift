@@ -21,8 +21,8 @@ struct CheckCommand: ParsableCommand {
 
     @Flag(
         help: """
-            Also write to the data and state directories and remove it again, listen on the addresses for a moment, and \
-            greet the receivers in to: (as NAME~probe, shipping nothing).
+            Also write and remove a file in the data and state directories, listen on the addresses for a moment, and \
+             greet the receivers in to: (as NAME~probe, shipping nothing).
             """)
     var probe = false
 
@@ -32,7 +32,7 @@ struct CheckCommand: ParsableCommand {
     func run() throws {
         if self.isMapping { return try self.checkMapping() }
         var file = ConfigurationFile.read(self.file)
-        // What was not understood is not tried.
+        // A file with problems is not checked further.
         if file.problems.isEmpty { file.problems = ConfigurationCheck(file).findings(probes: self.probe) }
         try self.report(file.problems)
         var parts: [String] = []
@@ -50,7 +50,7 @@ struct CheckCommand: ParsableCommand {
         if problems.contains(where: { $0.severity == .error }) { throw ExitCode.badConfiguration }
     }
 
-    /// Whether the file is one that a configuration file names; what cannot be read is a configuration file.
+    /// Whether the file is a mapping or custom provider's file; an unreadable file is treated as a configuration file.
     private var isMapping: Bool {
         do throws(ConfigurationFile.Problem) {
             let root = try ConfigurationFile.compose(try ConfigurationFile.contents(of: self.file), hint: "")

@@ -6,7 +6,7 @@ import WaybillSystem
     import Darwin
 #endif
 
-/// Another process of this program, for the demo.
+/// A child process that runs this program, for the demo.
 struct ChildProcess {
     let identifier: pid_t
 
@@ -28,7 +28,7 @@ struct ChildProcess {
         self.identifier = identifier
     }
 
-    /// A command line as C has it.
+    /// Passes a command line as a C argument vector.
     static func withVector<Result>(
         _ words: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
     ) -> Result {
@@ -63,14 +63,14 @@ struct ChildProcess {
         #endif
     }
 
-    /// - Returns: its exit code; 128 + the signal when one ended it.
+    /// - Returns: its exit code, or 128 + the signal that ended it.
     func wait() -> Int32 {
         var status: Int32 = 0
         while waitpid(self.identifier, &status, 0) < 0, errno == EINTR {}
         return status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F)
     }
 
-    /// Whether it still runs.
+    /// Whether it is still running.
     var isRunning: Bool {
         var status: Int32 = 0
         return waitpid(self.identifier, &status, WNOHANG) == 0

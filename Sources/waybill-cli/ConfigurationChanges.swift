@@ -5,8 +5,8 @@ extension ConfigurationTable {
     /// What a reload changes, key by key.
     ///
     /// - Parameters:
-    ///   - started: the configuration of the start, which holds for keys that need a restart.
-    ///   - taken: the configuration that was loaded last.
+    ///   - started: the configuration at startup, which still applies to keys that need a restart.
+    ///   - taken: the last configuration loaded.
     static func changes(
         from started: ReceiverConfiguration, _ taken: ReceiverConfiguration, to new: ReceiverConfiguration
     ) -> [ConfigurationChange] {
@@ -14,7 +14,7 @@ extension ConfigurationTable {
             var needsRestart = key.facts.applies == .restart
             var base = needsRestart ? started : taken
             if key.facts.section == "tls" {
-                // TLS itself begins and ends with the process.
+                // Turning TLS on or off needs a restart.
                 needsRestart = started.tls == nil || new.tls == nil
                 if needsRestart || taken.tls == nil { base = started }
             }
@@ -45,7 +45,7 @@ extension ConfigurationTable {
         return changes
     }
 
-    /// - Parameter texts: what the files say instead of values that come from the environment.
+    /// - Parameter texts: what the files contain in place of values from the environment.
     private static func change<Root>(
         _ key: ConfigurationKey<Root>, _ path: String, _ old: Root, _ new: Root, needsRestart: Bool,
         texts oldTexts: [String: String], _ newTexts: [String: String]
@@ -56,7 +56,7 @@ extension ConfigurationTable {
             key: path, old: oldTexts[path] ?? oldValue, new: newTexts[path] ?? newValue, needsRestart: needsRestart)
     }
 
-    /// The text of an export's key under the path that changes have.
+    /// The written text of an export's key, under the path that changes use.
     private static func texts(
         of configuration: ReceiverConfiguration, export index: Int, _ key: String, _ path: String
     ) -> [String: String] {

@@ -3,7 +3,7 @@ import WaybillReceiver
 import WaybillSystem
 import WaybillTLS
 
-/// What `waybill check` finds in a file that can be read: what a start would find, and what would fail later.
+/// What `waybill check` finds in a readable file: problems at startup, and problems that would appear later.
 struct ConfigurationCheck {
     private typealias Problem = ConfigurationFile.Problem
 
@@ -14,7 +14,7 @@ struct ConfigurationCheck {
         self.file = file
     }
 
-    /// - Parameter probes: whether directories, addresses and receivers are tried.
+    /// - Parameter probes: whether directories, addresses and receivers are tested.
     func findings(probes: Bool) -> [ConfigurationFile.Problem] {
         var check = self
         check.checkCertificates()
@@ -38,7 +38,7 @@ struct ConfigurationCheck {
         }
     }
 
-    /// Agents and receivers refuse a certificate outside its dates; the last two weeks are a warning.
+    /// Agents and receivers refuse a certificate outside its validity period; its last two weeks are a warning.
     private mutating func checkCertificate(
         _ key: String, _ validity: () throws(TLSSetupError) -> ClosedRange<WallTime>?
     ) {
@@ -60,7 +60,7 @@ struct ConfigurationCheck {
 
     // MARK: Addresses
 
-    /// The addresses that are listened on.
+    /// The addresses to listen on.
     private var listening: [(key: String, address: NetworkAddress)] {
         [
             ("receiver.listen", self.file.receiver?.listen), ("receiver.metrics", self.file.receiver?.metrics),
@@ -74,7 +74,7 @@ struct ConfigurationCheck {
             guard let (other, _) = listening[..<index].first(where: { Self.meet($0.address, address) }) else {
                 continue
             }
-            self.add(key, "\(address) is the address of \(other) too; choose another port")
+            self.add(key, "\(address) is also the address of \(other); choose another port")
         }
         var receivers: Set<NetworkAddress> = []
         for address in self.file.agent?.receivers ?? [] where !receivers.insert(address).inserted {
@@ -82,7 +82,7 @@ struct ConfigurationCheck {
         }
     }
 
-    /// Whether only one of two can be listened on.
+    /// Whether listening on one address prevents listening on the other.
     private static func meet(_ a: NetworkAddress, _ b: NetworkAddress) -> Bool {
         let wildcards = ["0.0.0.0", "::"]
         return a.port == b.port && a.port != 0
@@ -97,7 +97,7 @@ struct ConfigurationCheck {
         for (key, address) in self.listening {
             let role = key.hasPrefix("receiver") ? self.file.receiver?.dataDirectory : self.file.agent?.stateDirectory
             if let directory = role, Self.isInUse(directory) {
-                self.add(key, "is not tried: a process that runs uses \(directory)", severity: .warning)
+                self.add(key, "is not tested: a running process uses \(directory)", severity: .warning)
                 continue
             }
             do throws(ConfigurationProbe.Failure) {
@@ -117,7 +117,7 @@ struct ConfigurationCheck {
         }
     }
 
-    /// Whether a receiver or an agent has locked its directory; it listens on the addresses then.
+    /// Whether a running receiver or agent, which already listens on the addresses, has locked its directory.
     private static func isInUse(_ directory: String) -> Bool {
         let files = POSIXFileSystem()
         return ["lock", "state/lock"].contains { name in
@@ -126,13 +126,13 @@ struct ConfigurationCheck {
                 defer { files.close(file) }
                 return try !files.lock(file, .shared)
             } catch {
-                // Without a lock that can be read nothing of this user runs there.
+                // If the lock cannot be read, no process of this user is running there.
                 return false
             }
         }
     }
 
-    /// Writes a file into a directory and removes it, together with the folders that were missing.
+    /// Writes a file into a directory, then removes it and the folders that it created.
     private mutating func probe(_ key: String, _ directory: String) {
         let files = POSIXFileSystem()
         do throws(FileSystemError) {

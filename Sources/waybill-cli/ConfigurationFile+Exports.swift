@@ -15,7 +15,7 @@ extension ConfigurationFile {
                 section.complain("provider", "appears twice; remove one")
             }
             section.read(ConfigurationTable.export + ConfigurationTable.options(of: options.provider), into: &options)
-            // Of a provider without options.
+            // For a provider that has no options.
             if var unknown = section.section("options") { section.take(&unknown) }
             exports.append(options)
         }

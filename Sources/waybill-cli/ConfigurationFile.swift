@@ -9,7 +9,7 @@ import WaybillTLS
 import WaybillTail
 import WaybillYAML
 
-/// The configuration file of receiver and agent; ``ConfigurationTable`` has its keys.
+/// The configuration file of receiver and agent; ``ConfigurationTable`` lists its keys.
 ///
 ///     receiver:                              agent:
 ///       data: /var/lib/waybill                 state: /var/lib/waybill-agent
@@ -18,16 +18,16 @@ import WaybillYAML
 ///       exports:                                 - {spool: /var/spool/shop}
 ///         - {provider: ga4, zone: Asia/Seoul}    - {files: ["/var/log/nginx/*.json"], env: prod, bundle: com.example.web}
 ///
-/// All problems are found in one pass, each with its line, its key and what to do; unknown keys are problems.
+/// One pass finds all problems, each with its line, its key and what to do. Unknown keys are problems.
 struct ConfigurationFile {
-    /// Something that is wrong.
+    /// A problem in a file.
     struct Problem: Error, Hashable {
         enum Severity: String, Hashable {
             case error, warning
         }
 
         var severity = Severity.error
-        /// Another file than the one that was read first.
+        /// The file, if it is not the one that was read first.
         var file: String?
         let line: Int
         let key: String
@@ -39,12 +39,12 @@ struct ConfigurationFile {
             return problem
         }
 
-        /// With the name of its file, `path` for the one that was read first.
+        /// The problem with its file's name; `path` is the name of the file that was read first.
         func text(in path: String) -> String {
             "\(self.file ?? path): line \(self.line): \(self.key): \(self.text)"
         }
 
-        /// With its severity.
+        /// The problem with its severity and file.
         func finding(in path: String) -> String {
             "\(self.severity.rawValue): \(self.text(in: path))"
         }
@@ -53,10 +53,10 @@ struct ConfigurationFile {
     var receiver: ReceiverConfiguration?
     var agent: AgentConfiguration?
     var problems: [Problem] = []
-    /// By the paths of keys.
+    /// The lines of keys, by path.
     private(set) var lines: [String: Int] = [:]
 
-    /// Reads a file; prints what is wrong and ends with exit code 78 when something is.
+    /// Reads a file; prints its problems and throws exit code 78 if there are any.
     static func load(_ path: String) throws -> ConfigurationFile {
         let file = self.read(path)
         guard file.problems.isEmpty else {
@@ -66,7 +66,7 @@ struct ConfigurationFile {
         return file
     }
 
-    /// Reads a file and the files it names; what is wrong is in ``problems``.
+    /// Reads a file and the files that it names; ``problems`` lists what is wrong.
     static func read(_ path: String) -> ConfigurationFile {
         do throws(Problem) {
             return ConfigurationFile(yaml: try self.contents(of: path), directory: Path.parent(of: path))
@@ -94,11 +94,11 @@ struct ConfigurationFile {
         return text
     }
 
-    /// The mapping that a file's text is.
+    /// Parses a file's text, which must be a mapping.
     ///
     /// - Parameters:
-    ///   - hint: what to do about a text that is not a mapping.
-    ///   - substitute: gives scalars their values.
+    ///   - hint: what to do if the text is not a mapping.
+    ///   - substitute: returns the value for a scalar's text.
     static func compose(
         _ yaml: String, hint: String,
         substitute: (String) throws(YAMLSubstitutionError) -> String = { (text) throws(YAMLSubstitutionError) in text }
@@ -120,7 +120,7 @@ struct ConfigurationFile {
 
     private init() {}
 
-    /// - Parameter directory: where the files are that `yaml` names.
+    /// - Parameter directory: the folder that contains the files named in `yaml`.
     init(yaml: String, directory: String) {
         let root: YAMLNode
         do throws(Problem) {
@@ -205,7 +205,7 @@ struct ConfigurationFile {
             timeMember: source.timeMember, nameMember: source.nameMember)
     }
 
-    /// - Parameter hint: what to write where neither is given; empty where neither is needed.
+    /// - Parameter hint: what to write if neither is given; empty if neither is needed.
     /// - Returns: whether both are given.
     @discardableResult private static func checkCertificate(
         _ certificate: String?, _ key: String?, _ section: inout ConfigurationSection, hint: String = ""

@@ -1,9 +1,9 @@
 import ArgumentParser
 import WaybillReceiver
 
-/// A key of the configuration file: the one place of its type, range, default, help and command-line option.
+/// A key of the configuration file: the single definition of its type, range, default, help and command-line option.
 ///
-/// Reading, `waybill check`, `--help`, what a reload reports and `Protocol/configuration.md` come from it.
+/// Reading, `waybill check`, `--help`, what a reload reports and `Protocol/configuration.md` are derived from it.
 struct ConfigurationKey<Root: ConfigurationRoot> {
     let facts: KeyFacts
     let read: (inout ConfigurationSection, inout Root) -> Void
@@ -27,7 +27,7 @@ struct ConfigurationKey<Root: ConfigurationRoot> {
         self.show = { type.show($0[keyPath: path]) }
     }
 
-    /// A key that may be left out.
+    /// An optional key.
     init<Value>(
         _ name: String, in section: String = "", _ type: ValueType<Value>, optional path: WritableKeyPath<Root, Value?>,
         unit: String = "", applies: KeyFacts.Application = .restart, option: String? = nil,
@@ -42,7 +42,7 @@ struct ConfigurationKey<Root: ConfigurationRoot> {
         self.show = { $0[keyPath: path].map(type.show) ?? fallback }
     }
 
-    /// A key that other code reads: a list of sections, or a file whose content counts.
+    /// A key that other code reads: a list of sections, or a file whose content matters.
     init(
         _ name: String, type: String, applies: KeyFacts.Application = .restart, option: String? = nil,
         default fallback: String = "none", example: String = "", _ help: String,
@@ -58,18 +58,18 @@ struct ConfigurationKey<Root: ConfigurationRoot> {
 
 /// What the keys of a section are read into.
 protocol ConfigurationRoot {
-    /// What holds for keys that are left out.
+    /// The values for keys that are left out.
     static var defaults: Self { get }
 }
 
-/// What is written about a key.
+/// The documentation of a key.
 struct KeyFacts {
     /// When a changed value applies.
     enum Application: String {
         case reload, restart
     }
 
-    /// Inside its list or program: empty, or the name of a section.
+    /// The section within its list or program; may be empty.
     let section: String
     let name: String
     let type: String
@@ -79,7 +79,7 @@ struct KeyFacts {
     let applies: Application
     let option: String?
     let help: String
-    /// A value for a sample file; the default, where it can be written.
+    /// A value for the sample file: the default, if it can be written.
     let example: String
 
     var isRequired: Bool { self.fallback == "required" }
@@ -93,14 +93,14 @@ struct KeyFacts {
     }
 }
 
-/// Rows of the table, checked by the compiler one by one.
+/// Builds the table's rows, so that the compiler checks them one by one.
 @resultBuilder enum KeyList<Root: ConfigurationRoot> {
     static func buildExpression(_ key: ConfigurationKey<Root>) -> ConfigurationKey<Root> { key }
     static func buildBlock(_ keys: ConfigurationKey<Root>...) -> [ConfigurationKey<Root>] { keys }
 }
 
 extension ConfigurationSection {
-    /// Reads keys, and those of the sections inside this one.
+    /// Reads keys, including those of subsections.
     mutating func read<Root>(_ keys: [ConfigurationKey<Root>], into root: inout Root) {
         var sections: [String] = []
         for key in keys {
@@ -119,7 +119,7 @@ extension ConfigurationSection {
 }
 
 extension ArgumentHelp {
-    /// The help of an option that stands for a key of the configuration file.
+    /// The help of an option that corresponds to a key of the configuration file.
     static func key(_ path: String, _ more: String = "") -> ArgumentHelp {
         guard let facts = ConfigurationTable.facts(path) else { preconditionFailure("\(path) is not in the table") }
         var notes = facts.range.isEmpty ? [] : [facts.range]

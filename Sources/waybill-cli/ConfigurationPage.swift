@@ -1,6 +1,6 @@
 import WaybillExport
 
-/// `Protocol/configuration.md` and the sample file, made from the table.
+/// `Protocol/configuration.md` and the sample file, generated from the table.
 enum ConfigurationPage {
     private static let head = """
         # Configuration
@@ -71,7 +71,7 @@ enum ConfigurationPage {
         lines += ["", "agent:"]
         lines += Self.lines(ConfigurationTable.agent.map(\.facts).filter { $0.key != "sources" }, indent: "  ")
         lines += ["", "  # What to ship: spools of apps, and other files.", "  sources:"]
-        // The first key is an entry by itself, the others are another one.
+        // The first key is an entry of its own; the others form a second entry.
         let starts = ["spool": "- ", "files": "#- "]
         for key in ConfigurationTable.source.map(\.facts) {
             lines.append("    # \(key.help)")

@@ -1,19 +1,20 @@
 import WaybillYAML
 
-/// One mapping of a configuration file: values are taken by key; what remains or is wrong becomes a problem.
+/// One mapping of a configuration file: values are taken by key; unknown keys and wrong values become problems.
 struct ConfigurationSection {
     private(set) var problems: [ConfigurationFile.Problem] = []
-    /// Lines of keys, and of those in sections that were taken.
+    /// The lines of keys, including those of subsections that were taken.
     private(set) var lines: [String: Int] = [:]
-    /// What the file says for keys whose value names environment variables, also in sections that were taken.
+    /// The written texts of keys whose values name environment variables, including those of subsections that were
+    /// taken.
     private(set) var writtenTexts: [String: String] = [:]
-    /// The folder that relative paths begin at.
+    /// The base of relative paths.
     let directory: String
 
     private let path: String
     private let line: Int
     private var values: [String: YAMLNode] = [:]
-    /// Keys that were asked for.
+    /// Keys that were requested.
     private var known: [String] = []
 
     init(_ node: YAMLNode, path: String, directory: String) {
@@ -49,17 +50,17 @@ struct ConfigurationSection {
         self.problems.append(ConfigurationFile.Problem(line: line, key: key, text: text))
     }
 
-    /// Takes over the problems of a file that this section names.
+    /// Adds the problems of a file that this section names.
     mutating func add(_ problems: [ConfigurationFile.Problem]) {
         self.problems += problems
     }
 
-    /// Forgets what was not taken: its meaning is not known.
+    /// Forgets the values not taken, whose meaning is unknown.
     mutating func forget() {
         self.values = [:]
     }
 
-    /// Takes over what a section inside this one found.
+    /// Finishes a subsection and adds what it found.
     mutating func take(_ section: inout ConfigurationSection) {
         section.finish()
         self.problems += section.problems
@@ -67,7 +68,7 @@ struct ConfigurationSection {
         self.writtenTexts.merge(section.writtenTexts) { $1 }
     }
 
-    /// Complains of every key that was not taken.
+    /// Reports every key that was not taken.
     mutating func finish() {
         for key in self.values.keys.sorted() {
             let place = self.path.isEmpty ? "this file" : "\(self.path):"
@@ -135,16 +136,16 @@ struct ConfigurationSection {
     }
 }
 
-/// The name that a misspelled one was probably meant to be.
+/// Guesses which name was meant by a misspelled one.
 enum NearestName {
-    /// - Returns: the name with the fewest edits, if few of its letters are other ones.
+    /// - Returns: the name with the fewest edits, if only a few letters differ.
     static func find(_ name: String, in names: [String]) -> String? {
         let nearest = names.map { ($0, Self.distance(Array(name.lowercased()), Array($0))) }.min { $0.1 < $1.1 }
         guard let (found, distance) = nearest, distance <= max(1, min(name.count, found.count) / 2) else { return nil }
         return found
     }
 
-    /// How many letters must be inserted, deleted or replaced, or neighbours exchanged.
+    /// The number of letters to insert, delete or replace, or of neighbours to swap.
     private static func distance(_ a: [Character], _ b: [Character]) -> Int {
         var rows = [Array(0...b.count)]
         for (i, letter) in a.enumerated() {

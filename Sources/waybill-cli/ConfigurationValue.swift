@@ -7,25 +7,25 @@ import WaybillSystem
 import WaybillTail
 import WaybillYAML
 
-/// What is wrong with a value.
+/// A problem with a value.
 struct ValueProblem {
-    /// Of the element of a list; `nil`: that of the key.
+    /// The line of a list's element; `nil` for the line of the key.
     var line: Int?
     let text: String
 }
 
-/// What reading a value needs and finds.
+/// The context of reading a value, and the problems found.
 struct ValueReading {
-    /// The folder that relative paths begin at.
+    /// The base of relative paths.
     let directory: String
     var problems: [ValueProblem] = []
 }
 
-/// What values of a key are: how they are read, and shown in logs and in the page of all keys.
+/// The type of a key's values: how they are read, and how logs and the reference page show them.
 struct ValueType<Value> {
-    /// In the page: `whole number`.
+    /// The name in the reference page, such as `whole number`.
     let name: String
-    /// In the page; empty where the name says all.
+    /// The range in the reference page; empty if the name is enough.
     var range = ""
     let read: (_ node: YAMLNode, _ reading: inout ValueReading) -> Value?
     let show: (Value) -> String
@@ -47,7 +47,7 @@ struct ValueType<Value> {
         }
     }
 
-    /// A list, or the one value that stands for a list of one.
+    /// A list; a single value stands for a list of one.
     static func list<Element>(
         of name: String, rule: String, show: @escaping (Element) -> String,
         read: @escaping (YAMLNode) -> Element?
@@ -67,7 +67,7 @@ struct ValueType<Value> {
         }
     }
 
-    /// Another value that is written in the same way.
+    /// A type of other values that are written in the same way.
     func map<Other>(
         _ transform: @escaping (Value) -> Other, back: @escaping (Other) -> Value
     ) -> ValueType<Other> {
@@ -86,7 +86,7 @@ extension ValueType<String> {
         .text { _ in true }
     }
 
-    /// A path; a relative one begins at the folder of the configuration file.
+    /// A path, relative to the folder of the configuration file.
     static var file: ValueType {
         let text = ValueType.text
         return ValueType(name: "file") { node, reading in
@@ -121,7 +121,7 @@ extension ValueType<[String]> {
 }
 
 extension ValueType<Int> {
-    /// - Parameter factor: of what is kept to what the file says.
+    /// - Parameter factor: the stored value divided by the value in the file.
     static func integer(_ range: ClosedRange<Int>, factor: Int = 1) -> ValueType {
         let text = "\(range.lowerBound) to \(range.upperBound)"
         return .scalar("whole number", range: text) {
@@ -168,7 +168,7 @@ extension ValueType<Bool> {
     }
 }
 
-/// The texts that a closed set has: `a, b or c`.
+/// The raw values of an enumeration: `a, b or c`.
 func choiceList<Choice: RawRepresentable<String> & CaseIterable>(_ type: Choice.Type) -> String {
     let names = Choice.allCases.map(\.rawValue)
     return names.count < 2

@@ -7,7 +7,7 @@ import WaybillConsole
     import Darwin
 #endif
 
-/// Becomes `waybill-deliver`, the program beside this one.
+/// Replaces this process with `waybill-deliver` from the same directory.
 struct DeliverCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "deliver",
@@ -19,17 +19,17 @@ struct DeliverCommand: ParsableCommand {
 
     func run() throws {
         let program = Self.directory + "waybill-deliver"
-        // Only a failure comes back.
+        // Returns only on failure.
         let reason = ChildProcess.withVector([program] + self.arguments) { vector in
             execv(program, vector)
             return String(cString: strerror(errno))
         }
         Console.printError(
-            "\(program) cannot be run: \(reason); install it beside waybill (swift build --product waybill-deliver)")
+            "\(program) cannot be run: \(reason); install it next to waybill (swift build --product waybill-deliver)")
         throw ExitCode.badConfiguration
     }
 
-    /// Where this program lies, with a slash at the end.
+    /// The directory of this program, with a trailing slash.
     private static var directory: String {
         #if canImport(Glibc)
             let own = withUnsafeTemporaryAllocation(byteCount: Int(PATH_MAX), alignment: 1) { buffer in

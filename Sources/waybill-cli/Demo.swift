@@ -7,7 +7,7 @@ import WaybillSystem
     import Darwin
 #endif
 
-/// The demo's course: processes, kills, and the count at the end.
+/// Runs the demo: processes, kills, and the count at the end.
 struct Demo {
     let root: String
     let appCount: Int
@@ -57,7 +57,7 @@ struct Demo {
         for app in apps where app.wait() != 0 { self.say("an app failed; see \(self.path("logs"))") }
         agent.terminate()
         _ = agent.wait()
-        self.say("apps are done; shipping what is left, once")
+        self.say("the apps have finished; shipping the rest")
         let last = try self.startAgent(port, isOnce: true)
         if last.wait() != 0 { self.say("the agent could not ship everything; see \(self.path("logs"))") }
         receiver.terminate()
@@ -85,7 +85,7 @@ struct Demo {
         return try ChildProcess(arguments, log: self.path("logs/agent.log"))
     }
 
-    /// A log of another program: three lines that are events, and two that are none.
+    /// Writes the log of another program: three lines that are events, and two that are not.
     private func writeForeignLog() throws(FileSystemError) {
         let milliseconds = self.clock.wallTime().milliseconds
         let lines = [
@@ -99,7 +99,7 @@ struct Demo {
             self.path("foreign/access.json"), with: Array((lines.joined(separator: "\n") + "\n").utf8))
     }
 
-    /// A port of the loopback interface that nobody listens on.
+    /// A free port of the loopback interface.
     private static func freePort() throws(FileSystemError) -> Int {
         #if canImport(Glibc)
             let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -159,7 +159,7 @@ struct Demo {
         return ledger
     }
 
-    /// The app and number of a demo event; `nil` for the user event each app begins with.
+    /// The app and number of a demo event; `nil` for the user event that each app starts with.
     private static func entry(of line: UnsafeRawBufferPointer, _ tape: inout JSONTape) -> Entry? {
         guard tape.accepts(line), let data = tape.firstValue(of: "data", in: 0),
             let app = tape.firstValue(of: "app", in: data),

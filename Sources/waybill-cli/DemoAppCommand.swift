@@ -4,8 +4,7 @@ import Waybill
 import WaybillEvent
 import WaybillSystem
 
-/// An app as the demo plays it: typed events through the client library, each written down in a ledger once `track()`
-/// has returned.
+/// The demo's app: tracks typed events with the client library and writes each to a ledger after `track()` returns.
 struct DemoAppCommand: ParsableCommand {
     static let configuration = CommandConfiguration(commandName: "demo-app", shouldDisplay: false)
 
@@ -13,9 +12,9 @@ struct DemoAppCommand: ParsableCommand {
     @Option var ledger: String
     @Option var app: Int
     @Option var events: Int
-    @Flag(help: "Play two days of visitors instead of one user's taps of now.")
+    @Flag(help: "Simulate two days of visitors instead of one user's taps now.")
     var visitors = false
-    @Flag(help: "Track as fast as it goes.")
+    @Flag(help: "Track as fast as possible.")
     var unpaused = false
 
     private static let providers: [ProviderSubscription] = [
@@ -26,7 +25,7 @@ struct DemoAppCommand: ParsableCommand {
         var configuration = WaybillClient.Configuration(
             spool: self.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118",
             providers: Self.providers)
-        // However long nobody ships it, the demo wants to see everything arrive.
+        // The demo expects every event to arrive, however late it is shipped.
         configuration.quota.byteCountMax = .max
         configuration.quota.freeByteCountMin = 0
         return configuration
@@ -41,7 +40,7 @@ struct DemoAppCommand: ParsableCommand {
         }
     }
 
-    /// One user's screens and taps.
+    /// Tracks one user's screens and taps.
     private func tap(_ ledger: FileID) throws {
         let waybill = try WaybillClient(self.configuration)
         waybill.setVendorID(Self.vendorID, for: .ga4)
@@ -57,7 +56,7 @@ struct DemoAppCommand: ParsableCommand {
         try waybill.flush()
     }
 
-    /// Visitors, one after the other.
+    /// Simulates visitors, one after the other.
     private func play(_ ledger: FileID) throws {
         let clock = PlayedClock(daysAgo: 2)
         let core = try ClientCore(
@@ -94,15 +93,15 @@ struct DemoAppCommand: ParsableCommand {
 
     private static let vendorID = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
 
-    /// Notes what `track()` promised.
+    /// Writes to the ledger what `track()` promised.
     private func write(_ outcome: TrackOutcome, _ number: Int, to ledger: FileID) throws {
         if case .stored = outcome { try POSIXFileSystem().writeAll(ledger, Array("\(self.app) \(number)\n".utf8)) }
-        // An app does not write as fast as it can; the demo wants time to kill something.
+        // Real apps do not track as fast as possible, and the demo needs time to kill processes.
         if number % 200 == 199, !self.unpaused { Worker.sleep(for: .milliseconds(10)) }
     }
 }
 
-/// The clock of an app that plays whole days before today.
+/// The clock of an app that simulates whole past days.
 private final class PlayedClock: SystemClock {
     private let start: Int64
     private let played = Mutex<Int64>(0)
@@ -118,7 +117,7 @@ private final class PlayedClock: SystemClock {
         self.played.withLock { $0 += Int64(milliseconds) }
     }
 
-    /// Goes to `done` `total`ths of so many hours, unless it is there already.
+    /// Advances to `done` `total`ths of this many hours, unless it is later already.
     func advance(toShare done: Int, of total: Int, hours: Int64) {
         self.played.withLock { $0 = max($0, hours * 3_600_000 / Int64(total) * Int64(done)) }
     }
@@ -132,9 +131,9 @@ private final class PlayedClock: SystemClock {
     }
 }
 
-/// Who comes to a shop, and what they do there; the same for each run of an app.
+/// A shop's visitors and their actions; the same in every run of an app.
 private struct DemoVisitors {
-    /// One event of a visit, and what follows from it.
+    /// One event of a visit and its consequences.
     struct Step {
         enum Event {
             case screen(String)
@@ -142,10 +141,10 @@ private struct DemoVisitors {
             case signUp
         }
 
-        /// Passes before the event.
+        /// The pause before the event.
         let pauseMilliseconds: Int
         let event: Event
-        /// Whether the shop answers with an account.
+        /// Whether the shop responds by creating an account.
         var signsUp = false
     }
 

@@ -7,9 +7,9 @@ import WaybillSystem
 struct DemoCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",
-        abstract: "The whole way on this machine, with kills in the middle, and a ledger at the end.",
+        abstract: "Run the whole pipeline on this machine, kill processes meanwhile, and print a ledger.",
         discussion: """
-            Starts a receiver, an agent and several apps as processes of their own, kills receiver and agent while
+            Starts a receiver, an agent and several apps as separate processes, kills the receiver and the agent while
             events flow, and then compares what the apps tracked with what is in the archive, line by line.
 
             Example:
@@ -19,13 +19,13 @@ struct DemoCommand: ParsableCommand {
     @Option(help: "Where to work; must be new or empty.")
     var directory: String = "./waybill-demo"
 
-    @Option(help: "Apps that write at once.")
+    @Option(help: "How many apps run at the same time.")
     var apps: Int = 3
 
-    @Option(help: "Events that each app tracks.")
+    @Option(help: "How many events each app tracks.")
     var events: Int = 20_000
 
-    @Option(help: "How often receiver and agent are killed (SIGKILL), each.")
+    @Option(help: "How often to kill the receiver and the agent (SIGKILL), each.")
     var kills: Int = 3
 
     func run() throws {
@@ -46,7 +46,7 @@ struct DemoCommand: ParsableCommand {
     }
 }
 
-/// What went in and what came out.
+/// Counts of what went in and what came out.
 struct DemoLedger {
     var tracked = 0
     var archived = 0

@@ -10,34 +10,34 @@ import WaybillSystem
 struct InspectCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "inspect",
-        abstract: "Say what is in a file or folder of Waybill's, what is damaged, and what a start would keep.",
+        abstract: "Show what Waybill's files and folders contain, what is damaged, and what a restart would keep.",
         discussion: """
             Reads journal segments, checkpoints and registries (*.state), .sources, .ids, manifests, dead letters, spool
-            segments, archive parts, and folders of them up to whole data and state directories. Files are told by what
-            is in them. Nothing is written and no lock is taken: a receiver or an agent may run.
+            segments, archive parts, and folders of them up to whole data and state directories. Files are recognized by
+            their content. Nothing is written and no lock is taken: a receiver or an agent may be running.
 
             Examples:
-              waybill inspect /var/lib/waybill                       everything, a line for each file, all damage
-              waybill inspect /var/lib/waybill/state/archive.state   what the archive's checkpoint says
+              waybill inspect /var/lib/waybill                       every file on one line, and all damage
+              waybill inspect /var/lib/waybill/state/archive.state   the archive's checkpoint
               waybill inspect --all --json data/journal | jq 'select(.kind == "damage")'
               waybill inspect --verify /var/lib/waybill              conservation: nothing lost, nothing twice
 
-            --verify inflates the journal as far as it is kept, and looks for every line of it, byte for byte, in the
-            archive or the quarantine; maps every archived event again and compares it with each export; and holds
-            manifests, checkpoints and .sources against their files. Beside a running receiver it judges what the last
-            checkpoints stand for; a part that is written or deleted meanwhile may be reported: run it again.
+            --verify decompresses the journal that is still kept and looks for each of its lines, byte for byte, in the
+            archive or the quarantine. It maps every archived event again, compares the result with each export, and checks
+            manifests, checkpoints and .sources against their files. While a receiver is running, it verifies up to the
+            last checkpoints; a part that is written or deleted meanwhile may be reported as a problem: run it again.
 
-            Exit code 0 when all is whole, 65 when something is damaged or does not add up, 66 when something cannot be
-            read or is not there.
+            Exit code 0 if everything is intact, 65 if something is damaged or inconsistent, 66 if something cannot be
+            read or does not exist.
             """)
 
     @Argument(help: "Files and folders.")
     var paths: [String]
 
-    @Flag(help: "Show everything, not the first 20 items of a file and 200 files of a folder.")
+    @Flag(help: "Show everything, not only the first 20 items of a file and 200 files of a folder.")
     var all = false
 
-    @Flag(help: "Print one JSON object a line.")
+    @Flag(help: "Print one JSON object per line.")
     var json = false
 
     @Flag(help: "Verify a receiver's whole data directory.")
@@ -46,13 +46,13 @@ struct InspectCommand: ParsableCommand {
     @Option(help: "With --verify: the receiver's configuration file, for mappings, options and custom providers.")
     var config: String?
 
-    @Option(help: "With --verify: problems to show.")
+    @Option(help: "With --verify: how many problems to show.")
     var problems = 100
 
     func validate() throws {
         if self.paths.isEmpty { throw ValidationError("name a file or a folder") }
         if self.verify, self.paths.count != 1 { throw ValidationError("--verify takes one data directory") }
-        if self.problems < 0 { throw ValidationError("--problems is a count") }
+        if self.problems < 0 { throw ValidationError("--problems must be 0 or more") }
     }
 
     func run() throws {
@@ -74,7 +74,7 @@ struct InspectCommand: ParsableCommand {
             throw ExitCode.noInput
         }
         guard status?.kind == .directory else {
-            Console.printError("\(path) is no receiver's data directory: it has no journal")
+            Console.printError("\(path) is not a receiver's data directory: it has no journal")
             throw ExitCode.noInput
         }
         let exports = try self.config.map { try ConfigurationFile.load($0).receiver?.exports ?? [] } ?? []
@@ -91,7 +91,7 @@ struct InspectCommand: ParsableCommand {
     }
 }
 
-/// Prints what an inspection says.
+/// Prints the items of an inspection.
 private struct ItemPrinter {
     let isJSON: Bool
 
@@ -144,7 +144,7 @@ private struct ItemPrinter {
         }
     }
 
-    /// Control characters of what is inspected must not reach a terminal.
+    /// Control characters in inspected content must not reach a terminal.
     private static func printable(_ text: String) -> String {
         String(
             String.UnicodeScalarView(
@@ -152,7 +152,7 @@ private struct ItemPrinter {
     }
 }
 
-/// Prints what a verification found.
+/// Prints the result of a verification.
 private struct ReportPrinter {
     let isJSON: Bool
     let path: String
@@ -160,7 +160,7 @@ private struct ReportPrinter {
     func show(_ report: VerifyReport, owner: Int??) {
         if self.isJSON { return self.showJSON(report) }
         var text = "\(self.path)\n"
-        if let owner, let owner { text += "  in use by process \(owner): judged up to the last checkpoints\n" }
+        if let owner, let owner { text += "  in use by process \(owner): verified up to the last checkpoints\n" }
         let width = report.totals.map(\.name.count).max() ?? 0
         for total in report.totals {
             let count = String(total.count)

@@ -19,7 +19,7 @@ struct MappingFile {
     private(set) var custom: CustomOptions?
     private(set) var problems: [ConfigurationFile.Problem] = []
 
-    /// Reads a file; one that cannot be read is a problem.
+    /// Reads a file; an unreadable file is a problem.
     static func read(_ path: String) -> MappingFile {
         do throws(ConfigurationFile.Problem) {
             return MappingFile(yaml: try ConfigurationFile.contents(of: path), path: path)

@@ -10,7 +10,7 @@ private enum MappingValue {
         1...1024 ~= name.utf8.count && name.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
     }
 
-    /// The names and values of a section whose keys are an operator's.
+    /// The names and values of a section whose keys the operator chooses.
     static func pairs<Value>(
         name: String, rule: String, read: @escaping (_ name: String, _ node: YAMLNode) -> Value?
     ) -> ValueType<[Value]> {
@@ -29,7 +29,7 @@ private enum MappingValue {
         }
     }
 
-    /// A scalar as compact JSON; plain `true`, `false` and numbers are not texts.
+    /// A scalar as compact JSON; unquoted `true`, `false` and numbers are not strings.
     static func json(_ node: YAMLNode) -> String? {
         guard let text = node.string else { return nil }
         if node.isPlain {
@@ -57,12 +57,12 @@ private enum MappingValue {
 }
 
 extension ValueType<String> {
-    /// A name of ours: 1 to 128 bytes without control characters.
+    /// A name: 1 to 128 bytes without control characters.
     static var name: ValueType {
         .text(rule: "1 to 128 bytes without control characters") { $0.utf8.count <= 128 && MappingValue.isName($0) }
     }
 
-    /// What a column has where an event has nothing: text for strings and times, JSON for others.
+    /// A column's value for events without one: text for strings and times, JSON for other types.
     static func columnDefault(of type: CustomOptions.ColumnType) -> ValueType {
         .scalar("value", rule: "a value of a column of type \(type.rawValue)") {
             $0
@@ -81,7 +81,7 @@ extension ValueType<String> {
 }
 
 extension ValueType<[String]> {
-    /// Names, or beginnings of names that end in `*`.
+    /// Names, or prefixes of names followed by `*`.
     static var patterns: ValueType {
         ValueType.list(of: "names", rule: "a list of names; only the end of one may be *") {
             $0
@@ -92,7 +92,7 @@ extension ValueType<[String]> {
 }
 
 extension ValueType<[OperatorMapping.Rename]> {
-    /// New names by the old ones.
+    /// New names by old name.
     static var renames: ValueType {
         MappingValue.pairs(name: "OLD: NEW", rule: "OLD: NEW, two different names without *") { name, node in
             guard let new = node.string, MappingValue.isName(name), MappingValue.isName(new), name != new,

@@ -26,7 +26,7 @@ struct ReceiverCommand: AsyncParsableCommand {
             SIGTERM makes durable what was received and exits; agents send the rest to the next receiver.
             """)
 
-    /// What is exported without a configuration file.
+    /// The exports without a configuration file.
     static let usualExports = "ga4,mixpanel,csv"
 
     @Option(help: .key("receiver.data"))
@@ -35,7 +35,7 @@ struct ReceiverCommand: AsyncParsableCommand {
     @Option(help: .key("receiver.listen"))
     var listen: NetworkAddress?
 
-    @Option(help: "A configuration file (YAML); options given here win over it.")
+    @Option(help: "A configuration file (YAML); command-line options take precedence.")
     var config: String?
 
     @Option(
@@ -80,7 +80,7 @@ struct ReceiverCommand: AsyncParsableCommand {
         }
     }
 
-    /// Gives the receiver what the configuration file says now, and compares key by key.
+    /// Reads the configuration file again, compares it key by key, and passes it to the receiver.
     private func reload(_ path: String, _ receiver: Receiver) {
         let file = ConfigurationFile.read(path)
         guard file.problems.isEmpty else { return receiver.refuseReload(file.problems.map { $0.text(in: path) }) }

@@ -11,7 +11,7 @@ import WaybillSystem
 struct ReplayCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replay",
-        abstract: "Make exports for a range of days again, from the archive or the journal.",
+        abstract: "Regenerate exports for a range of days from the archive or the journal.",
         discussion: """
             Examples:
               waybill replay --data /var/lib/waybill --provider ga4 --from 2026-11-01 --to 2026-11-20
@@ -19,9 +19,9 @@ struct ReplayCommand: ParsableCommand {
               waybill replay --data /var/lib/waybill --provider csv --zone Asia/Seoul --output /tmp/again
               waybill replay --data /var/lib/waybill --provider ga4 --from 2026-11-20 --to 2026-11-20 --rollback
 
-            In place (without --output) the receiver must be stopped; each day is exchanged atomically, and what it
-            replaced is kept in exports/.previous-<provider> until the next exchange.
-            An interrupted replay goes on where it was: give the same command again.
+            In place (without --output), the receiver must be stopped. Each day is replaced atomically, and its previous
+            files are kept in exports/.previous-<provider> until the next replacement.
+            To continue an interrupted replay, run the same command again.
             """)
 
     @Option(help: "A receiver's data directory.")
@@ -57,35 +57,35 @@ struct ReplayCommand: ParsableCommand {
     @Option(help: "Write to this directory and change nothing in the data directory; the receiver may run.")
     var output: String?
 
-    @Flag(help: "Read what the journal still keeps, in its order, instead of the archive; with --output.")
+    @Flag(help: "Read the lines that are still in the journal, in its order, instead of the archive; with --output.")
     var fromJournal = false
 
-    @Option(help: "How many days are made at the same time. (1 to 256)")
+    @Option(help: "How many days to replay at the same time. (1 to 256)")
     var jobs = 1
 
-    @Flag(help: "Leave out events whose id another event had before.")
+    @Flag(help: "Leave out events that repeat the id of an earlier event.")
     var distinct = false
 
     @Flag(
         help: """
-            Also replay what sets properties of users, each property once with its newest value, for \
+            Also replay events that set properties of users, each property once with its newest value, for \
             providers that apply them in the order of arrival.
             """)
     var withUsers = false
 
-    @Flag(help: "Exchange days although events that were sent would be counted twice if they were sent again.")
+    @Flag(help: "Replace days even if events that were already sent would be counted twice when sent again.")
     var force = false
 
-    @Flag(help: "Begin again instead of going on with a replay that was interrupted.")
+    @Flag(help: "Start over instead of continuing an interrupted replay.")
     var restart = false
 
-    @Flag(help: "Count what would be written, and write nothing.")
+    @Flag(help: "Count what would be written, but write nothing.")
     var dryRun = false
 
-    @Flag(help: "Compare with the present exports, and write nothing; one line for each day that differs.")
+    @Flag(help: "Compare with the current exports and write nothing; print one line for each day that differs.")
     var diff = false
 
-    @Flag(help: "Take back what the last replay in place replaced; once more, and it is undone.")
+    @Flag(help: "Restore what the last replay in place replaced; a second rollback undoes the first.")
     var rollback = false
 
     @Flag(help: "Show no progress.")
@@ -93,16 +93,16 @@ struct ReplayCommand: ParsableCommand {
 
     func validate() throws {
         if self.config == nil { _ = try OptionReader.replayedExports(self.provider, config: nil) }
-        if let from, let to, to < from { throw ValidationError("--to lies before --from") }
-        guard (1...256).contains(self.jobs) else { throw ValidationError("--jobs is a number from 1 to 256") }
+        if let from, let to, to < from { throw ValidationError("--to is before --from") }
+        guard (1...256).contains(self.jobs) else { throw ValidationError("--jobs must be a number from 1 to 256") }
         let modes = [("--dry-run", self.dryRun), ("--diff", self.diff), ("--rollback", self.rollback)]
         let chosen = modes.filter(\.1).map(\.0)
-        guard chosen.count < 2 else { throw ValidationError("\(chosen.joined(separator: " and ")) exclude each other") }
+        guard chosen.count < 2 else { throw ValidationError("\(chosen.joined(separator: " and ")) cannot be combined") }
         if self.rollback, self.provider.contains(",") {
             throw ValidationError("--rollback is for one provider at a time")
         }
         if self.output != nil, self.diff || self.rollback {
-            throw ValidationError("\(chosen[0]) is about the exports in the data directory and takes no --output")
+            throw ValidationError("\(chosen[0]) uses the exports in the data directory and excludes --output")
         }
     }
 
@@ -183,14 +183,14 @@ extension OptionReader {
     fileprivate static func replayedExports(_ list: String, config: String?) throws -> [ExportOptions] {
         let exports = try list.split(separator: ",").map { try self.export(String($0), config: config) }
         guard !exports.isEmpty, Set(exports.map(\.provider)).count == exports.count else {
-            throw ValidationError("--provider names each provider once")
+            throw ValidationError("--provider must name each provider once")
         }
         return exports
     }
 }
 
 extension ReplayCommand {
-    /// A replay with another mapping than the live export's must be meant.
+    /// Checks that the mapping does not conflict with the live export's.
     private func checkMapping(_ options: ExportOptions) throws {
         let name = options.provider.rawValue
         let history: ExportHistory

@@ -15,15 +15,15 @@ struct RequeueCommand: ParsableCommand {
               waybill agent --state … --to … --glob '/var/spool/again/requeue-*.ndjson' --env prod --bundle com.example.web
               waybill requeue --data /var/lib/waybill --output /var/spool/again --dead ga4
 
-            Originals stay. What was written once is not written again, also after a crash in between; the receiver may
-            run. An event that a provider refused is in the archive: waybill replay makes its day again without any
-            agent. Requeued, it comes back for that provider alone, and replays then see its id twice (--distinct).
+            Originals are kept. Each line is written only once, even after a crash; the receiver may be running. An
+            event that a provider refused is in the archive: waybill replay regenerates its day without an agent. A
+            requeued event is sent to that provider alone, and later replays see its id twice (--distinct).
             """)
 
     @Option(help: "A receiver's data directory.")
     var data: String
 
-    @Option(help: "The directory for the file, requeue-00000.ndjson and so on; made when it is missing.")
+    @Option(help: "The directory for the files, requeue-00000.ndjson and so on; created if missing.")
     var output: String
 
     @Flag(help: "Lines of the quarantine.")
@@ -62,7 +62,7 @@ struct RequeueCommand: ParsableCommand {
             let reasons = try self.reason.map { try Self.reason($0, RefusalReason.self) }
             return .dead(try OptionReader.provider(provider), Set(reasons))
         case (false, nil), (true, _?):
-            throw ValidationError("say what to requeue: --quarantine, or --dead PROVIDER")
+            throw ValidationError("choose what to requeue: --quarantine, or --dead PROVIDER")
         }
     }
 
@@ -71,7 +71,7 @@ struct RequeueCommand: ParsableCommand {
     ) throws -> Reason where Reason.RawValue == String {
         guard let reason = Reason(rawValue: name) else {
             let known = Reason.allCases.map(\.rawValue).joined(separator: ", ")
-            throw ValidationError("there is no reason \"\(name)\"; choose of: \(known)")
+            throw ValidationError("unknown reason \"\(name)\"; choose one of: \(known)")
         }
         return reason
     }

@@ -10,14 +10,14 @@ import WaybillSystem
 struct SealCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "seal",
-        abstract: "Seal the days of a stopped receiver's data directory that are over.",
+        abstract: "Seal the past days in a stopped receiver's data directory.",
         discussion: """
             Examples:
               waybill seal --data /var/lib/waybill
               waybill seal --data /var/lib/waybill --all
 
-            A running receiver seals by itself. This seals at once, by the wall clock alone: archive and exports, each
-            day whose cut-off is past; one line of JSON for each day that was sealed. It may be killed and run again.
+            A running receiver seals by itself. This command seals at once each day of the archive and the exports whose
+            cut-off has passed by the wall clock, and prints one line of JSON for each. It may be killed and run again.
             """)
 
     @Option(help: "A receiver's data directory.")
@@ -30,7 +30,7 @@ struct SealCommand: ParsableCommand {
             """)
     var config: String?
 
-    @Flag(help: "Seal also days that are not over; what comes for them goes into late parts.")
+    @Flag(help: "Also seal days that are not over; events that arrive for them later go into late parts.")
     var all = false
 
     func run() throws {

@@ -29,7 +29,7 @@ enum OptionReader {
         }
     }
 
-    /// The export of that name as a configuration file has it; without one a built-in provider with its defaults.
+    /// The export with this name in a configuration file; without a file, a built-in provider with its defaults.
     static func export(_ name: String, config: String?) throws -> ExportOptions {
         guard let config else { return ExportOptions(provider: try self.provider(name)) }
         let exports = try ConfigurationFile.load(config).receiver?.exports ?? []
@@ -45,7 +45,7 @@ enum OptionReader {
         if list == "none" { return [] }
         let providers = try list.split(separator: ",").map { try self.provider(String($0)) }
         guard !providers.isEmpty, Set(providers).count == providers.count else {
-            throw ValidationError("--exports names each provider once, or is none")
+            throw ValidationError("--exports must name each provider once, or be none")
         }
         return providers
     }

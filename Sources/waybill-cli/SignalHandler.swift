@@ -2,15 +2,15 @@ import Logging
 import ServiceLifecycle
 import UnixSignals
 
-/// Takes the signals that would end the process by default and do not mean that; SIGHUP reloads the configuration.
+/// Handles the signals that end a process by default but must not end this one; SIGHUP reloads the configuration.
 struct SignalHandler: Service {
     private let signals: UnixSignalsSequence
     private let logger: Logger
     private let onHangup: (@Sendable () -> Void)?
 
-    /// Takes the signals over before this returns.
+    /// Installs the handlers before it returns.
     ///
-    /// - Parameter onHangup: `nil` where there is nothing to reload. One call ends before the next begins.
+    /// - Parameter onHangup: `nil` if there is nothing to reload. Each call ends before the next begins.
     init(logger: Logger, onHangup: (@Sendable () -> Void)?) async {
         self.signals = await UnixSignalsSequence(trapping: .sighup, .sigpipe, .sigusr1, .sigusr2)
         self.logger = logger

@@ -15,7 +15,7 @@ struct ReceiverTLSOptions: ParsableArguments {
     @Option(help: .key("receiver.tls.client_ca"))
     var tlsClientCa: String?
 
-    /// Lets what is given win over the configuration file.
+    /// Applies the given options, which take precedence over the configuration file.
     func apply(to tls: inout TLSServerConfiguration?) throws {
         if let identity = try OptionReader.certificateFiles(self.tlsCertificate, self.tlsKey) {
             tls = TLSServerConfiguration(identity: identity, clientAuthorities: tls?.clientAuthorities)
@@ -46,7 +46,7 @@ struct AgentTLSOptions: ParsableArguments {
     @Option(help: .key("agent.tls.server_name"))
     var tlsServerName: String?
 
-    /// Lets what is given win over the configuration file.
+    /// Applies the given options, which take precedence over the configuration file.
     func apply(to tls: inout TLSClientConfiguration?) throws {
         let identity = try OptionReader.certificateFiles(self.tlsCertificate, self.tlsKey)
         let isOn = self.tls || self.tlsCa != nil || identity != nil || self.tlsServerName != nil
@@ -56,7 +56,7 @@ struct AgentTLSOptions: ParsableArguments {
         if let identity { configuration.identity = identity }
         if let tlsServerName {
             guard TLSClientConfiguration.isServerName(tlsServerName) else {
-                throw ValidationError("--tls-server-name is a host's name, e.g. collect.example.com")
+                throw ValidationError("--tls-server-name must be a host name, e.g. collect.example.com")
             }
             configuration.serverName = tlsServerName
         }

@@ -21,8 +21,8 @@ struct TransformCommand: ParsableCommand {
               waybill transform --provider ga4 --dead refused.ndjson < events.ndjson > requests.ndjson
               waybill transform --provider warehouse --config waybill.yaml < events.ndjson > rows.csv
 
-            The same code as the live export. Counts go to standard error as one line of JSON; the exit code is 65 when
-            lines were no events. Rules about an event's age apply with --as-of alone.
+            Runs the same code as the live export. Counts go to standard error as one line of JSON; the exit code is 65
+            if any line was not an event. Rules about an event's age apply only with --as-of.
             """)
 
     @Option(help: "Which export: \(Destination.list).")
@@ -37,20 +37,20 @@ struct TransformCommand: ParsableCommand {
     @Option(help: "Judge the age of events as if they were received at this time (RFC 3339).")
     var asOf: String?
 
-    @Option(help: "Where refused events go, with the reason; nowhere by default.")
+    @Option(help: "The file for refused events, with the reason. (default: none)")
     var dead: String?
 
-    @Option(help: "The environment of lines that are no Waybill events; with --bundle.")
+    @Option(help: "The environment of lines that are not Waybill events; with --bundle.")
     var env: DeploymentEnvironment?
 
-    @Option(help: "The app of lines that are no Waybill events; with --env.")
+    @Option(help: "The app of lines that are not Waybill events; with --env.")
     var bundle: String?
 
     func validate() throws {
         if self.config == nil { _ = try OptionReader.provider(self.provider) }
-        if (self.env == nil) != (self.bundle == nil) { throw ValidationError("--env and --bundle go together") }
+        if (self.env == nil) != (self.bundle == nil) { throw ValidationError("--env and --bundle require each other") }
         if let asOf, TimeText.parse(text: asOf) == nil {
-            throw ValidationError("--as-of is a time such as 2026-11-20T12:00:00Z")
+            throw ValidationError("--as-of must be a time such as 2026-11-20T12:00:00Z")
         }
     }
 
@@ -67,7 +67,7 @@ struct TransformCommand: ParsableCommand {
     }
 }
 
-/// What became of the lines.
+/// Counts of lines by outcome.
 private struct TransformCounts {
     var lines = 0
     var exported = 0
@@ -92,7 +92,7 @@ private struct TransformCounts {
     }
 }
 
-/// Where records go while a batch of lines is mapped.
+/// Collects records while a batch of lines is mapped.
 private struct StreamSink: ExportSink, ~Copyable {
     let description: ProviderDescription
     var output: [UInt8] = []
@@ -127,7 +127,7 @@ private struct StreamSink: ExportSink, ~Copyable {
     }
 }
 
-/// Reads lines, maps them, writes records; memory is one read and the longest line.
+/// Reads lines, maps them and writes records; uses memory for one read and the longest line.
 private struct Transform: ~Copyable {
     private let files = POSIXFileSystem()
     private var exporter: Exporter
@@ -153,7 +153,7 @@ private struct Transform: ~Copyable {
     mutating func run(source: SourceDescription, receivedAt: WallTime, isAgeJudged: Bool) throws -> TransformCounts {
         let reader = EventReader(source: source)
         var pending: [UInt8] = []
-        /// The rest of a line that is too long comes.
+        /// The rest of an overlong line follows.
         var isSkipping = false
         var chunk = [UInt8](repeating: 0, count: 1 << 20)
         while true {

@@ -4,13 +4,13 @@ import WaybillConsole
 /// `waybill`: one program, one subcommand for each part.
 ///
 ///     waybill receiver … ◀── TCP ── waybill agent …        long-running services
-///     waybill replay, transform                             exports again, from what was kept or as a filter
-///     waybill requeue                                       what was set aside, for an agent once more
+///     waybill replay, transform                             regenerates exports, or maps events as a filter
+///     waybill requeue                                       set-aside lines, for an agent to ship again
 ///     waybill deliver ── HTTPS ──▶ providers                closed parts of exports: `waybill-deliver`
 ///     waybill check, configuration                          a configuration's problems; every key with its default
-///     waybill demo                                          the whole way in a minute
+///     waybill demo                                          the whole pipeline in a minute
 ///
-///     waybill inspect                                       what is in files and folders, and whether they hold together
+///     waybill inspect                                       what files and folders contain, and whether they are consistent
 ///
 /// Exit codes: 0 done, 64 usage, 65 bad input, 66 no input, 69 no receiver or provider, 74 files cannot be used,
 /// 75 interrupted, 77 credentials refused, 78 bad configuration.
@@ -22,7 +22,7 @@ struct WaybillCommand: AsyncParsableCommand {
         discussion: """
             A first look:        waybill demo
             On collection hosts: waybill receiver --data /var/lib/waybill
-            Beside each app:     waybill agent --state /var/lib/waybill-agent --to HOST:4390 --spool /var/spool/app
+            Next to each app:    waybill agent --state /var/lib/waybill-agent --to HOST:4390 --spool /var/spool/app
             Shell completions:   waybill --generate-completion-script bash
             """,
         version: packageVersion,

@@ -7,9 +7,9 @@ import WaybillEvent
 import WaybillExport
 import WaybillSystem
 
-/// `waybill deliver`: closed parts of exports, over HTTPS to providers.
+/// `waybill deliver`: sends closed parts of exports to providers over HTTPS.
 ///
-/// A program of its own, so that what an HTTP client brings along weighs on no receiver and no agent.
+/// A separate program, so that receivers and agents do not carry the dependencies of an HTTP client.
 @main
 struct DeliverCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -22,8 +22,8 @@ struct DeliverCommand: AsyncParsableCommand {
               waybill deliver --data /var/lib/waybill --provider ga4 --dry-run | less
               waybill deliver --data /var/lib/waybill --provider snowplow --endpoint https://collector.example.com
 
-            Credentials come from variables or from lines NAME=value of a file that its owner alone may read, one set
-            for each environment, as in WAYBILL_GA4_API_SECRET_PROD:
+            Credentials come from environment variables or from NAME=value lines of a file that only its owner may read,
+            one set for each environment, as in WAYBILL_GA4_API_SECRET_PROD:
               ga4                 GA4_API_SECRET, GA4_FIREBASE_APP_ID
               mixpanel            MIXPANEL_PROJECT_ID, MIXPANEL_SERVICE_ACCOUNT, MIXPANEL_SERVICE_SECRET
               mixpanel-profiles   MIXPANEL_TOKEN
@@ -33,10 +33,10 @@ struct DeliverCommand: AsyncParsableCommand {
               snowplow            none
             An environment without credentials is left out. Proxies: HTTPS_PROXY, HTTP_PROXY, NO_PROXY.
 
-            What was sent is remembered record by record, so that it can be stopped, killed and run again. What the
-            provider refuses goes to dead/delivery-….ndjson beside the part. The last line is a summary as JSON. The
-            exit code is 77 when the credentials are refused, 69 when the provider cannot be reached, 65 when something
-            could not be sent for another reason.
+            Progress is recorded record by record, so the command can be stopped, killed and run again. Records that the
+            provider refuses go to dead/delivery-….ndjson next to the part. The last line is a summary as JSON. The exit
+            code is 77 if the credentials are refused, 69 if the provider cannot be reached, and 65 if something could not
+            be sent for another reason.
             """,
         version: packageVersion)
 
@@ -52,34 +52,34 @@ struct DeliverCommand: AsyncParsableCommand {
     @Option(help: "The provider's data centre: us or eu. (default: us)")
     var region: ProviderRegion?
 
-    @Option(help: "Send to this address and not to the provider's own.")
+    @Option(help: "Send to this address instead of the provider's own.")
     var endpoint: String?
 
-    @Option(help: "A file with credentials. (default: this process's variables)")
+    @Option(help: "A file with credentials. (default: environment variables)")
     var credentials: String?
 
     @Option(
         help: """
-            What becomes of a GA4 request of which nobody knows whether it arrived: skip (to the dead letters) or resend.
+            What to do with a GA4 request that may or may not have arrived: skip (to the dead letters) or resend.
             """)
     var ambiguous: AmbiguityPolicy = .skip
 
-    @Option(help: "At most so many events a second. (default: what the provider documents)")
+    @Option(help: "The maximum number of events per second. (default: the provider's documented limit)")
     var rate: Double?
 
-    @Option(help: "Seconds that one request may take.")
+    @Option(help: "The timeout of a request, in seconds.")
     var timeout: Double = 30
 
-    @Option(help: "The longest wait between two tries, in seconds.")
+    @Option(help: "The longest wait between two attempts, in seconds.")
     var backoffMax: Double = 60
 
-    @Option(help: "Without --follow: leave after so many seconds in which nothing could be sent.")
+    @Option(help: "Without --follow: exit after this many seconds in which nothing could be sent.")
     var patience: Double = 300
 
-    @Flag(help: "Go on with parts that are closed later, until SIGTERM.")
+    @Flag(help: "Continue with parts that are closed later, until SIGTERM.")
     var follow = false
 
-    @Flag(help: "Also send days that were made again after something of them was sent.")
+    @Flag(help: "Also send days that were regenerated after some of their events were sent.")
     var force = false
 
     @Flag(help: "Print the requests, without credentials, and send nothing.")
@@ -87,7 +87,7 @@ struct DeliverCommand: AsyncParsableCommand {
 
     @Flag(
         name: .customLong("validate"),
-        help: "GA4: let the debug endpoint judge what is not sent yet; nothing is recorded there or here.")
+        help: "GA4: have the debug endpoint validate what is not sent yet; nothing is recorded there or here.")
     var isValidation = false
 
     @OptionGroup var log: LogOptions
@@ -95,11 +95,13 @@ struct DeliverCommand: AsyncParsableCommand {
     func validate() throws {
         let provider = try self.deliverable()
         for (name, value) in [("rate", self.rate ?? 1), ("timeout", self.timeout), ("patience", self.patience)] {
-            guard value > 0, value <= 86_400_000 else { throw ValidationError("--\(name) is a number above 0") }
+            guard value > 0, value <= 86_400_000 else { throw ValidationError("--\(name) must be a number above 0") }
         }
-        guard (0...3600).contains(self.backoffMax) else { throw ValidationError("--backoff-max is 0 to 3600 seconds") }
-        if self.isValidation, provider != .ga4 { throw ValidationError("--validate goes with --provider ga4 alone") }
-        if self.isValidation, self.dryRun { throw ValidationError("--validate and --dry-run exclude each other") }
+        guard (0...3600).contains(self.backoffMax) else {
+            throw ValidationError("--backoff-max must be 0 to 3600 seconds")
+        }
+        if self.isValidation, provider != .ga4 { throw ValidationError("--validate works only with --provider ga4") }
+        if self.isValidation, self.dryRun { throw ValidationError("--validate and --dry-run cannot be combined") }
     }
 
     private func deliverable() throws -> DeliverableProvider {
@@ -175,7 +177,7 @@ struct DeliverCommand: AsyncParsableCommand {
         return complaintCount == 0 ? .success : .badInput
     }
 
-    /// Prints what it came to.
+    /// Prints the result.
     private static func exitCode(for report: DeliveryReport, _ configuration: DeliveryConfiguration) -> ExitCode {
         print(report.json(configuration.provider))
         for env in report.envsWithoutCredentials {
@@ -185,13 +187,13 @@ struct DeliverCommand: AsyncParsableCommand {
         }
         if !report.remadeDays.isEmpty {
             Console.printError(
-                "\(report.remadeDays.count) days were made again after something of them was sent, "
+                "\(report.remadeDays.count) days were regenerated after some of their events were sent, "
                     + "\(report.remadeDays[0]) first; --force sends them again")
         }
         if !report.damagedParts.isEmpty {
             Console.printError(
                 "\(report.damagedParts.count) parts are damaged and were left out, \(report.damagedParts[0]) first; "
-                    + "waybill replay makes them again")
+                    + "waybill replay regenerates them")
         }
         switch report.outcome {
         case .stopped(let reason):

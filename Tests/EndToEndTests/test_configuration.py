@@ -80,7 +80,7 @@ class CheckTests(ConfigurationTest):
                 (("metrics: \"127.0.0.1:{port}\"",), "line 4: receiver.metrics")):
             code, findings = self.check(self.receiver_file(*(line.format(port=self.site.port) for line in lines)))
             self.assertEqual((code, [finding[1] for finding in findings]), (78, [place]))
-            self.assertIn("is the address of receiver.listen too", findings[0][2])
+            self.assertIn("is also the address of receiver.listen", findings[0][2])
         both = self.write("receiver: {data: d, metrics: \"127.0.0.1:9\"}\nagent:\n  state: s\n  metrics: 127.0.0.1:9\n"
                           "  to: [\"a:1\", \"a:1\"]\n  sources: [{spool: s}]\n")
         code, findings = self.check(both)

@@ -487,7 +487,7 @@ class OptionTests(DeliverTest):
         path.write_text("nonsense geheim-5\n")
         result = deliver(data, "segment", *arguments, env=plain)
         self.assertEqual(result.returncode, 78)
-        self.assertIn(b"keys:1 is no NAME=value", result.stderr)
+        self.assertIn(b"keys:1 is not NAME=value", result.stderr)
         self.assertNotIn(b"geheim-5", result.stderr)
 
     def test_environments_have_credentials_of_their_own(self):
@@ -508,7 +508,7 @@ class OptionTests(DeliverTest):
 
     def test_addresses_that_give_secrets_away_are_refused(self):
         data = self.export("segment")
-        for address, words in (("http://collector.example.com", b"https"), ("https://me:pass@example.com", b"list of processes"), ("ftp://x", b"no address"), ("https://x/?a=b", b"no address")):
+        for address, words in (("http://collector.example.com", b"https"), ("https://me:pass@example.com", b"list of processes"), ("ftp://x", b"not an address"), ("https://x/?a=b", b"not an address")):
             result = deliver(data, "segment", "--endpoint", address)
             self.assertEqual(result.returncode, 78, address)
             self.assertIn(words, result.stderr)

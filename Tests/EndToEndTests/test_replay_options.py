@@ -118,7 +118,7 @@ class DeterminismTests(OptionTest):
                     self.assertEqual(tree(output), undisturbed, f"seed {SEED}, turn {turn}")
                     shutil.rmtree(output)
             _, said = self.lines(*arguments)
-            resumed += "going on" in said
+            resumed += "continuing" in said
             self.assertEqual(tree(output), undisturbed, f"seed {SEED}, turn {turn}")
         self.assertGreater(kills, 5)
         self.assertGreater(resumed, 0, f"seed {SEED}")
@@ -163,7 +163,7 @@ class DeterminismTests(OptionTest):
             _, said = child.communicate(timeout=patience(60))
             if child.returncode == 75:
                 interrupted += 1
-                self.assertIn("the same command goes on", said.decode())
+                self.assertIn("run the same command again to continue", said.decode())
             self.lines(*self.ALL, "--output", output)
             self.assertEqual(tree(output), undisturbed)
         self.assertGreater(interrupted, 0)
@@ -409,7 +409,7 @@ class GenerationTests(OptionTest):
         self.fill(300_000)
         _, said = [], run("replay", "--data", self.site.data, "--provider", "csv", "--rollback")
         self.assertEqual(said.returncode, 65)
-        self.assertIn(b"no days of the range to go back to", said.stderr)
+        self.assertIn(b"no days of the range to restore", said.stderr)
         self.lines("--provider", "csv")
         receiver = self.site.receiver(exports="csv")
         self.ship(200_000)

@@ -87,7 +87,7 @@ class QuarantineTests(RequeueTest):
         for arguments in ([], ["--quarantine", "--dead", "ga4"], ["--dead", "fax"], ["--quarantine", "--reason", "x"],
                           ["--dead", "ga4", "--reason", "no-env"]):
             self.requeue(*arguments, expected=64)
-        self.assertIn("no receiver's data directory", self.requeue("--quarantine", expected=65))
+        self.assertIn("not a receiver's data directory", self.requeue("--quarantine", expected=65))
 
 
 class DeadLetterTests(RequeueTest):

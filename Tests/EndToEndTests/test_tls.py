@@ -456,7 +456,7 @@ class ConfigurationTests(TLSTest):
         self.check(self.receiving("--tls-key", key), "give --tls-certificate FILE as well", code=64)
         self.check(self.receiving("--tls-client-ca", self.authority.certificate), "--tls-client-ca needs TLS", code=64)
         self.check(self.site.agent_arguments("--tls-key", key), "give --tls-certificate FILE as well", code=64)
-        self.check(self.site.agent_arguments("--tls-server-name", "127.0.0.1"), "is a host's name", code=64)
+        self.check(self.site.agent_arguments("--tls-server-name", "127.0.0.1"), "must be a host name", code=64)
 
     def test_the_configuration_file(self):
         file = self.site.root / "waybill.yaml"
