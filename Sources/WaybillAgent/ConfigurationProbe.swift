@@ -13,6 +13,8 @@ package enum ConfigurationProbe {
 
     /// How long a receiver has to answer.
     private static let patience = Duration.seconds(15)
+    /// One for all greetings, so that two addresses of one receiver do not refuse each other.
+    private static let instance = Hexadecimal.text(SystemRandom.seed(), digitCount: 16)
 
     /// Greets a receiver as `<agent>~probe`, and leaves without opening a stream.
     ///
@@ -38,7 +40,7 @@ package enum ConfigurationProbe {
             }
             let hello = Hello(
                 versions: LineProtocol.versions, agent: "\(agent.name)~probe",
-                instance: Hexadecimal.text(SystemRandom.seed(), digitCount: 16), token: agent.token?.revealed,
+                instance: self.instance, token: agent.token?.revealed,
                 encodings: ["zlib"])
             return try Self.converse(hello, link, inbox)
         } catch let failure as Failure {

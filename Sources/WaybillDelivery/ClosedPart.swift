@@ -154,11 +154,12 @@ final class ClosedPart<Files: FileSystem> {
                     _ = try ids.next()
                     position += 1
                 }
-                guard let content = try records.next()?.bytes, let ids = try ids.next()?.bytes else {
+                guard let record = try records.next(), let ids = try ids.next(), record.isTerminated, ids.isTerminated
+                else {
                     throw FileSystemError("read", path: "part", errno: Errno.inputOutput)
                 }
                 position += 1
-                guard body(PartRecord(number: number, content: Self.record(content), ids: ids)) else { return }
+                guard body(PartRecord(number: number, content: Self.record(record.bytes), ids: ids.bytes)) else { return }
             } catch {
                 throw .disk(error)
             }

@@ -75,10 +75,15 @@ extension ExportProjection {
             let name = "\(Path.name(of: part.path)).\(self.description.fileExtension)"
             parts[name] = PartManifest(json: Array(part.manifest.utf8))
         }
-        for (name, part) in parts.sorted(by: { Self.number($0.key) < Self.number($1.key) }) {
+        for part in old?.parts ?? [] where parts[part.name] == nil {
+            // Its own manifest is damaged: the day keeps what it recorded.
+            manifest.parts.append(part)
+        }
+        for (name, part) in parts {
             manifest.parts.append(ExportDayManifest.Part(name: name, part))
             if !counted.contains(name) { manifest.totals.add(part.totals) }
         }
+        manifest.parts.sort { Self.number($0.name) < Self.number($1.name) }
         return manifest
     }
 

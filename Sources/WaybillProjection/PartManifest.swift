@@ -121,14 +121,20 @@ package struct PartManifest: Hashable, Sendable {
         self.lastID = lastID
         self.sha256 = sha256
         self.oldest = json["oldest_ts"]?.string.flatMap { WallTime(text: $0) }
-        self.lateness =
-            if let late24Hours = json["late_24h"]?.count, let late48Hours = json["late_48h"]?.count {
-                Lateness(
-                    notAfter: json["not_after"]?.string.flatMap { WallTime(text: $0) }, late24HoursCount: late24Hours,
-                    late48HoursCount: late48Hours)
-            } else {
-                nil
-            }
+        if (json["late"] != nil && json["late"]?.bool == nil) || (json["oldest_ts"] != nil && self.oldest == nil) {
+            return nil
+        }
+        guard ["late_24h", "late_48h", "not_after"].contains(where: { json[$0] != nil }) else {
+            self.lateness = nil
+            return
+        }
+        // A delivery relies on the deadline: it is not lost to a damaged member next to it.
+        let notAfter = json["not_after"]?.string.flatMap { WallTime(text: $0) }
+        guard let late24Hours = json["late_24h"]?.count, let late48Hours = json["late_48h"]?.count,
+            json["not_after"] == nil || notAfter != nil
+        else { return nil }
+        self.lateness = Lateness(
+            notAfter: notAfter, late24HoursCount: late24Hours, late48HoursCount: late48Hours)
     }
 }
 

@@ -209,7 +209,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
                 self.clock.monotonicTime(),
                 every: self.retention.freeByteCountMin == nil ? .seconds(3600) : .seconds(60))
         else { return }
-        for day in try self.projection.retire(self.retention, now: now) {
+        for day in try self.projection.retire(self.settings.retention, now: now) {
             self.telemetry.deleted(self.projection.name, day)
         }
     }

@@ -113,6 +113,11 @@ package final class Receiver: Service {
         let server = try TLSServer(configuration)
         let old = self.tls.withLock { $0 }
         if let old, server.hasCertificate(of: old) { return server }
+        guard server.start <= POSIXClock().wallTime() else {
+            throw TLSSetupError(
+                "TLS: the new certificate in \(configuration.identity.chain) is not valid before \(server.start.text); "
+                    + "set this host's clock, or renew it")
+        }
         guard server.expiry > POSIXClock().wallTime() else {
             throw TLSSetupError(
                 "TLS: the new certificate in \(configuration.identity.chain) expired at \(server.expiry.text); renew it"

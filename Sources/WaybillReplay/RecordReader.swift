@@ -101,7 +101,9 @@ struct RecordReader<Files: FileSystem>: ~Copyable {
 enum SharedRecord {
     /// The records of the single events; the whole record if it is not shared.
     static func split(_ record: [UInt8], eventCount: Int) -> [[UInt8]] {
-        guard eventCount > 1, let events = JSONValue(record)?["events"], let elements = events.elements else {
+        guard eventCount > 1, let events = JSONValue(record)?["events"], let elements = events.elements,
+            !elements.isEmpty
+        else {
             return [record]
         }
         let head = record[...events.range.lowerBound]

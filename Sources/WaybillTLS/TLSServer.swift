@@ -28,6 +28,8 @@ package struct TLSServerConfiguration: Hashable, Sendable {
 package struct TLSServer: Sendable {
     /// When the receiver's certificate expires.
     package var expiry: WallTime { PEM.validity(of: self.certificate).upperBound }
+    /// When the receiver's certificate becomes valid.
+    package var start: WallTime { PEM.validity(of: self.certificate).lowerBound }
     fileprivate let certificate: NIOSSLCertificate
     package let asksAgents: Bool
     private let context: NIOSSLContext

@@ -208,7 +208,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
 
     func streamID(of file: TailedFile) -> StreamID? {
         switch file.origin {
-        case .segment(let id): return StreamID(unchecked: id)
+        case .segment(let id): return StreamID(id)
         case .foreign:
             guard let fingerprint = file.fingerprint else { return nil }
             let birth = String(UInt64(bitPattern: file.birth), radix: 16)

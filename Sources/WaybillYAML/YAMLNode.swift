@@ -192,8 +192,9 @@ private final class YAMLDocument: @unchecked Sendable {
     func scalar(_ index: Int32) -> (text: String, isPlain: Bool)? {
         let node = self.node(index)
         guard node.type == YAML_SCALAR_NODE else { return nil }
-        let text = self.values[index] ?? self.text(of: node)
-        return (text, node.data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+        let value = self.values[index]
+        // A value from the environment may be a number even where YAML wants quotes around `${NAME}`.
+        return (value ?? self.text(of: node), value != nil || node.data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
     }
 
     func originalText(_ index: Int32) -> String? {

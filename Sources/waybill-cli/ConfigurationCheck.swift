@@ -19,7 +19,7 @@ struct ConfigurationCheck {
         var check = self
         check.checkCertificates()
         check.checkAddresses()
-        if probes, check.problems.isEmpty { check.probe() }
+        if probes, !check.problems.contains(where: { $0.severity == .error }) { check.probe() }
         return check.problems
     }
 
@@ -135,20 +135,25 @@ struct ConfigurationCheck {
     /// Writes a file into a directory, then removes it and the folders that it created.
     private mutating func probe(_ key: String, _ directory: String) {
         let files = POSIXFileSystem()
+        let path = Path.join(directory, ".waybill-check-\(ProcessID.current)")
+        var missing: [String] = []
         do throws(FileSystemError) {
-            var missing: [String] = []
             var folder = directory
             while try files.status(at: folder) == nil {
                 missing.append(folder)
                 folder = Path.parent(of: folder)
             }
             try files.createDirectories(directory)
-            let path = Path.join(directory, ".waybill-check-\(ProcessID.current)")
             try files.replace(path, with: Array("waybill check --probe\n".utf8))
-            try files.unlink(path)
-            for folder in missing { try files.removeDirectory(folder) }
         } catch {
             self.add(key, "cannot be written: \(error)")
         }
+        for left in [path, path + ".tmp"] { Self.remove { () throws(FileSystemError) in try files.unlink(left) } }
+        for folder in missing { Self.remove { () throws(FileSystemError) in try files.removeDirectory(folder) } }
+    }
+
+    /// Removes what a probe made; what does not exist, or is not empty, stays as it is.
+    private static func remove(_ body: () throws(FileSystemError) -> Void) {
+        do throws(FileSystemError) { try body() } catch {}
     }
 }

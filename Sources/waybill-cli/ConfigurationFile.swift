@@ -191,7 +191,11 @@ struct ConfigurationFile {
     private static func source(_ source: SourceEntry, _ section: inout ConfigurationSection) -> AgentSource? {
         let kind: SourceConfiguration.Kind
         switch (source.spool, source.files) {
-        case (let directory?, nil): kind = .spool(directory: directory)
+        case (let directory?, nil):
+            kind = .spool(directory: directory)
+            for (key, value) in [("time", source.timeMember), ("name", source.nameMember)] where value != nil {
+                section.complain(key, "is for `files` only; remove it")
+            }
         case (nil, let patterns?):
             kind = .files(patterns: patterns)
             section.require("env", choiceList(DeploymentEnvironment.self))

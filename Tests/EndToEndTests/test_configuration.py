@@ -110,7 +110,7 @@ class CheckTests(ConfigurationTest):
         receiver.until_logged('"agent":"web-1"')
         with Peer(self.site.port) as peer:
             self.assertTrue(peer.hello("peer-1").startswith("READY "))
-            state = self.site.root / "new" / "state"
+            state = f"{self.site.root}/new//state/"
             for name in ("web-1", "peer-1"):
                 path = self.write(f"agent:\n  name: {name}\n  state: {state}\n  to: [\"{self.site.address}\"]\n"
                                   f"  metrics: 127.0.0.1:{free_port()}\n  sources: [{{spool: {self.site.spool}}}]\n")

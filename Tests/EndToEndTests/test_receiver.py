@@ -403,8 +403,8 @@ class DataDirectoryTests(ReceiverTest):
             self.assertEqual(peer.line(), "ACK 1 3")
             receiver.kill()
         receiver = self.site.receiver(exports="none")
-        receiver.until_logged("its last group was written")
-        told = next(json.loads(line) for line in receiver.log().splitlines() if "its last group was written" in line)
+        receiver.until_logged("the last group was written")
+        told = next(json.loads(line) for line in receiver.log().splitlines() if "the last group was written" in line)
         self.assertGreater(int(told["bytes"]), 0)
         self.assertEqual(receiver.stop(), 0)
 
