@@ -159,7 +159,9 @@ final class ClosedPart<Files: FileSystem> {
                     throw FileSystemError("read", path: "part", errno: Errno.inputOutput)
                 }
                 position += 1
-                guard body(PartRecord(number: number, content: Self.record(record.bytes), ids: ids.bytes)) else { return }
+                guard body(PartRecord(number: number, content: Self.record(record.bytes), ids: ids.bytes)) else {
+                    return
+                }
             } catch {
                 throw .disk(error)
             }
