@@ -33,26 +33,31 @@ let package = Package(
         module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
         module("WaybillTail", ["WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
         module("WaybillJournal", ["WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
-        module("WaybillArchive", ["CLibcrypto", "WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
+        module(
+            "WaybillArchive",
+            [
+                "CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON",
+                "WaybillSystem",
+            ]),
         module("WaybillExport", ["WaybillEvent", "WaybillJSON", "WaybillSystem"]),
         module(
             "WaybillProjection",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
-                "WaybillProtocol", "WaybillSystem",
+                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillJSON",
+                "WaybillJournal", "WaybillProtocol", "WaybillSystem",
             ]),
         module(
             "WaybillInspect",
             [
-                "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillJournal", "WaybillProjection",
-                "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail",
+                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillJSON",
+                "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
             ]),
         .executableTarget(
             name: "fuzz",
             dependencies: [
-                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillInspect", "WaybillJSON",
-                "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
-                "WaybillTail", "WaybillTestSupport",
+                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillInspect",
+                "WaybillJSON", "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool",
+                "WaybillSystem", "WaybillTail", "WaybillTestSupport",
             ],
             path: "Sources", exclude: ["Targets/CorpusTests.swift"], swiftSettings: settings,
             // GNU gold stops at an error of its own in this program.
