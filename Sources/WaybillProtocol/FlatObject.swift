@@ -43,8 +43,42 @@ struct FlatObject {
         try Self.needed(name, self.json[name]?.elements?.all(\.string))
     }
 
+    /// Empty when the member is absent or null.
+    func optionalStrings(_ name: StaticString) throws(WireError) -> [String] {
+        guard let value = self.json[name], value.kind != .null else { return [] }
+        return try self.strings(name)
+    }
+
     func object(_ name: StaticString) throws(WireError) -> FlatObject {
         FlatObject(try Self.needed(name, self.json[name].flatMap { $0.kind == .object ? $0 : nil }))
+    }
+
+    /// `nil` when the member is absent or null.
+    func optionalInteger(_ name: StaticString) throws(WireError) -> UInt64? {
+        guard let value = self.json[name], value.kind != .null else { return nil }
+        return try self.integer(name)
+    }
+
+    /// `nil` when the member is absent or null.
+    func optionalObject(_ name: StaticString) throws(WireError) -> FlatObject? {
+        guard let value = self.json[name], value.kind != .null else { return nil }
+        return try self.object(name)
+    }
+
+    func objects(_ name: StaticString) throws(WireError) -> [FlatObject] {
+        try Self.needed(name, self.json[name]?.elements?.all { $0.kind == .object ? FlatObject($0) : nil })
+    }
+
+    /// An array of pairs of an id and a position.
+    func starts(_ name: StaticString) throws(WireError) -> [ReceiverStart] {
+        try Self.needed(
+            name,
+            self.json[name]?.elements?.all { pair in
+                guard let parts = pair.elements, parts.count == 2, let text = parts[0].string,
+                    let id = FreeText.bits(text.utf8), let position = parts[1].count
+                else { return nil }
+                return ReceiverStart(id: id, position: UInt64(position))
+            })
     }
 
     private static func needed<Value>(_ name: StaticString, _ value: Value?) throws(WireError) -> Value {
