@@ -125,11 +125,35 @@ package struct AgentSummary: Hashable, Sendable {
     package var heldByteCount = 0
     /// Bytes that were seen, but truncated or deleted before they could be shipped.
     package var lostByteCount = 0
+    /// Receivers that were met for the first time, and those that came back older.
+    package var unknownReceiverCount = 0
+    package var olderReceiverCount = 0
+    /// Streams of which a receiver held other bytes, less than it had acknowledged, or more than is left of a segment.
+    package var differingStreamCount = 0
+    package var forgottenStreamCount = 0
+    package var shortenedStreamCount = 0
     package var duration = Duration.zero
     /// Why the last attempt to ship failed; `nil` while a receiver accepts what it is sent.
     package var lastFailure: String?
 
     package init() {}
+
+    mutating func count(_ meeting: ReceiverMeeting) {
+        switch meeting {
+        case .known: break
+        case .unknown: self.unknownReceiverCount += 1
+        case .older: self.olderReceiverCount += 1
+        }
+    }
+
+    mutating func count(_ notice: TailNotice) {
+        switch notice {
+        case .receiverDiffers, .segmentDisputed: self.differingStreamCount += 1
+        case .receiverForgot: self.forgottenStreamCount += 1
+        case .segmentShortened: self.shortenedStreamCount += 1
+        default: break
+        }
+    }
 
     /// One line of JSON.
     package var json: String {
@@ -152,6 +176,8 @@ package struct AgentStanding: Hashable, Sendable {
     /// Bytes that were seen in files and are not acknowledged, including those in flight.
     package var pendingByteCount = 0
     package var inFlightByteCount = 0
+    /// Files of which the receiver holds other bytes.
+    package var disputedStreamCount = 0
 }
 
 /// How a run ended.

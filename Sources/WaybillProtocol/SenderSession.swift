@@ -21,7 +21,7 @@ package struct SenderSession: ~Copyable {
         /// Counts of lines that the receiver set aside.
         case note([QuarantineCount])
         /// The receiver ignores the stream until it is opened again.
-        case reopen(StreamNumber, ErrorCode, text: String)
+        case reopen(StreamNumber, StreamOffset, ErrorCode, text: String)
         /// Send no batch for this long.
         case pause(milliseconds: UInt64)
         /// Connect to one of these instead.
@@ -221,7 +221,7 @@ package struct SenderSession: ~Copyable {
         case .stored(let stream, let offset):
             return self.receiveStored(stream, offset)
         case .note(let counts): return .note(counts)
-        case .nak(let stream, _, let code, let text):
+        case .nak(let stream, let offset, let code, let text):
             switch self.streams[stream]?.phase {
             case .opening, .open, .sealing: break
             case .refused, .left: return nil
@@ -229,7 +229,7 @@ package struct SenderSession: ~Copyable {
             }
             self.streams[stream] = StreamState(.refused)
             self.dropFlights(of: stream)
-            return .reopen(stream, code, text: text)
+            return .reopen(stream, offset, code, text: text)
         case .ping(let number): return .send(.pong(number))
         case .pong: return nil
         case .wait(let milliseconds): return .pause(milliseconds: milliseconds)
