@@ -86,7 +86,7 @@ package struct ArchiveIndex<Files: FileSystem> {
         if !self.isCheckpointed {
             for folder in ["archive", "quarantine"] { try self.collect(folder, into: &lengths) }
         }
-        var ends: [StreamID: (description: StreamDescription, offset: StreamOffset, byteCount: Int)] = [:]
+        var ends: [StreamName: (description: StreamDescription, offset: StreamOffset, byteCount: Int)] = [:]
         for (path, byteCount) in lengths.sorted(by: { $0.key < $1.key }) where path.hasSuffix(".ndjson") {
             let sources = String(path.dropLast(7) + ".sources")
             guard let sourcesByteCount = lengths[sources] else { continue }
@@ -95,15 +95,16 @@ package struct ArchiveIndex<Files: FileSystem> {
                 linesByteCount: byteCount, files: self.data.files)
             for run in runs {
                 // A batch is spread over the files of its lines: the lengths add up to its own.
-                let known = ends[run.description.id]
+                let known = ends[run.description.name]
                 if let known, known.offset > run.offset { continue }
                 let before = known.map { $0.offset == run.offset ? $0.byteCount : 0 } ?? 0
-                ends[run.description.id] = (run.description, run.offset, before + run.range.count)
+                ends[run.description.name] = (run.description, run.offset, before + run.range.count)
             }
         }
         return ends.values.map { end in
             StreamStanding(
-                description: end.description, durable: end.offset.advanced(by: end.byteCount), isSealed: false)
+                description: end.description,
+                tail: StreamTail(unknownBelow: end.offset.advanced(by: end.byteCount)))
         }
     }
 

@@ -71,6 +71,22 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         return journal
     }
 
+    /// Whether a file of the archive is missing or shorter than its checkpoint says.
+    ///
+    /// A file that a seal has replaced does not count.
+    package func isArchiveShort() throws(FileSystemError) -> Bool {
+        let entries = try StateImage.read(self.statePath("archive"), files: self.files)?.entries ?? [:]
+        for (path, byteCount) in FileSet<Files>.lengths(in: entries) {
+            let absolute = Path.join(self.root, path)
+            if let status = try self.files.status(at: absolute) {
+                if status.byteCount < byteCount { return true }
+            } else if byteCount > 0, try self.files.status(at: absolute + ".gz") == nil {
+                return true
+            }
+        }
+        return false
+    }
+
     /// Takes the lock and writes this process's id to it.
     ///
     /// - Returns: the lock, which is held until it is closed or the process dies.

@@ -102,6 +102,20 @@ package struct StreamDescription: Hashable, Sendable {
 
     package var name: StreamName { StreamName(principal: self.owner.principal, id: self.id) }
 
+    /// The description with its owner; `source`, which is for people, is cut if the line would become too long.
+    ///
+    /// - Returns: `nil` if the line is too long without a source.
+    package func owned(by owner: StreamOwner) -> StreamDescription? {
+        var owned = self
+        owned.owner = owner
+        while owned.json.utf8.count > Self.jsonByteCountMax, !owned.source.isEmpty {
+            // Escaping makes a character at most six times as long.
+            let excess = owned.json.utf8.count - Self.jsonByteCountMax
+            owned.source.removeLast(min(owned.source.count, max(1, excess / 12)))
+        }
+        return owned.json.utf8.count <= Self.jsonByteCountMax ? owned : nil
+    }
+
     /// The bytes of a line that are left for the object: `OPEN`, the largest number, two spaces and LF take the rest.
     package static let jsonByteCountMax = ProtocolLimits.messageByteCountMax - 24
 

@@ -56,6 +56,11 @@ package struct ReceiverIdentity: Hashable, Sendable {
         self.end = end
     }
 
+    /// The same receiver, whose journal now ends at `end`.
+    package func reaching(_ end: UInt64) -> ReceiverIdentity {
+        ReceiverIdentity(name: self.name, incarnation: self.incarnation, starts: self.starts, end: end) ?? self
+    }
+
     /// The present start.
     package var start: UInt64 { self.starts[self.starts.count - 1].id }
 

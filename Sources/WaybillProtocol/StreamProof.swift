@@ -85,6 +85,12 @@ package struct StreamTail: Hashable, Sendable {
         self.bytes = bytes
     }
 
+    /// The tail of a stream whose bytes below `offset` are unknown.
+    package init(unknownBelow offset: StreamOffset) {
+        self.end = offset
+        self.bytes = []
+    }
+
     /// Adds the raw bytes of a batch, which begins at ``end``.
     package mutating func append(_ raw: UnsafeRawBufferPointer) {
         self.end = self.end.advanced(by: raw.count)

@@ -21,6 +21,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var group = Group()
     private var owners = Owners()
     private var skips = Skips()
+    private var redescriptions = LogPace()
     /// Requests not taken yet, in order, from ``next`` on.
     private var requests: [CommitRequest] = []
     private var next = 0
@@ -46,7 +47,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.requests.append(contentsOf: requests)
         while self.next < self.requests.count {
             let request = self.requests[self.next]
-            if case .open(_, _, let description) = request, self.group.holds(description.id) {
+            if case .open(_, _, let description) = request, self.group.holds(description.name) {
                 // The stream's position is known only once everything staged of it is durable.
                 if let retryAt = self.commit() { return retryAt }
             }
@@ -64,46 +65,36 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.group.hold(request.admissionByteCount)
         switch request {
         case .open(let connection, let number, let description):
-            let position = self.journal.position(of: description.id)
-            if let owner = self.owners.owner(of: description.id), owner !== connection, owner.agent != connection.agent
-            {
-                let text = "agent \(owner.agent) ships this stream; stop one of the two"
-                self.group.reply(to: connection, .openRefused(number, at: position, .inUse, text: text))
-                return
-            }
-            let isSealed = self.journal.isSealed(description.id)
-            if isSealed { self.owners.release(description.id) } else { self.owners.set(connection, of: description.id) }
-            self.group.reply(to: connection, .opened(number, at: position, isSealed: isSealed))
+            self.open(connection, number, description)
         case .batch(let connection, let number, let description, let header, let wire, let raw):
             guard self.isOwner(connection, of: description, number) else { return }
-            guard !self.owners.hasEnded(description.id) else {
-                let position = self.journal.position(of: description.id)
+            guard !self.owners.hasEnded(description.name) else {
+                let position = self.journal.position(of: description.name)
                 let text = "the last line had no LF: only SEAL may follow"
                 self.group.reply(to: connection, .refused(number, at: position, .sealed, text: text))
                 return
             }
-            let result = self.journal.stage(.batch(description.id, header, payload: wire), of: description)
-            if result == .staged, raw.bytes.last != 0x0A { self.owners.end(description.id) }
+            let result = self.journal.stage(.batch(header, payload: wire, raw: raw), of: description)
+            if result == .staged, raw.bytes.last != 0x0A { self.owners.end(description.name) }
             if result == .staged { self.group.add(description: description, header: header, raw: raw) }
             self.group.settle(connection, number, result, end: header.end)
-        case .skip(let connection, let number, let description, let offset, let byteCount, let reason):
+        case .skip(let connection, let number, let description, let range):
             guard self.isOwner(connection, of: description, number) else { return }
-            let result = self.journal.stage(
-                .skip(description.id, offset, byteCount: byteCount, reason), of: description)
+            let result = self.journal.stage(.skip(range), of: description)
             if result == .staged {
-                self.group.staged(description.id)
-                if self.skips.note(connection, byteCount: byteCount) {
-                    self.telemetry.skipped(description, offset, byteCount: byteCount, reason)
+                self.group.staged(description.name)
+                if self.skips.note(connection, byteCount: range.byteCount) {
+                    self.telemetry.skipped(description, range, agent: connection.agent)
                 }
             }
-            self.group.settle(connection, number, result, end: StreamOffset(offset.rawValue + byteCount))
+            self.group.settle(connection, number, result, end: range.end)
         case .seal(let connection, let number, let description, let length):
             guard self.isOwner(connection, of: description, number) else { return }
-            switch self.journal.stage(.seal(description.id, length: length), of: description) {
+            switch self.journal.stage(.seal(length: length), of: description) {
             case .staged, .alreadyHeld, .alreadySealed:
-                self.group.staged(description.id)
-                self.group.reply(to: connection, .sealed(number))
-                self.owners.sealed(description.id)
+                self.group.staged(description.name)
+                self.group.reply(to: connection, .sealed(number, self.journal.proof(of: description.name)))
+                self.owners.sealed(description.name)
             case .gap(let position):
                 self.group.reply(
                     to: connection, .refused(number, at: position, .gap, text: "the stream ends elsewhere"))
@@ -116,11 +107,32 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         }
     }
 
+    private mutating func open(
+        _ connection: ConnectionHandle, _ number: StreamNumber, _ description: StreamDescription
+    ) {
+        let name = description.name
+        let position = self.journal.position(of: name)
+        if let owner = self.owners.owner(of: name), owner !== connection, owner.agent != connection.agent {
+            let text = "agent \(owner.agent) ships this stream; stop one of the two"
+            self.group.reply(to: connection, .openRefused(number, at: position, .inUse, text: text))
+            return
+        }
+        if let known = self.journal.streams[name]?.description, known != description,
+            let untoldCount = self.redescriptions.admit(at: self.clock.monotonicTime())
+        {
+            self.telemetry.redescribed(known, description, agent: connection.agent, untoldCount: untoldCount)
+        }
+        let isSealed = self.journal.isSealed(name)
+        if isSealed { self.owners.release(name) } else { self.owners.set(connection, of: name) }
+        self.group.reply(
+            to: connection, .opened(number, at: position, self.journal.proof(of: name), isSealed: isSealed))
+    }
+
     private mutating func isOwner(
         _ connection: ConnectionHandle, of description: StreamDescription, _ number: StreamNumber
     ) -> Bool {
-        if self.owners.owner(of: description.id) === connection { return true }
-        let position = self.journal.position(of: description.id)
+        if self.owners.owner(of: description.name) === connection { return true }
+        let position = self.journal.position(of: description.name)
         self.group.reply(
             to: connection, .refused(number, at: position, .inUse, text: "another connection has opened this stream"))
         return false
@@ -148,7 +160,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         if self.failureCount > 0 { self.telemetry.commitRecovered(afterAttempts: self.failureCount) }
         self.failureCount = 0
         self.budget.release(self.group.budgetByteCount)
-        self.group.deliver()
+        self.group.deliver(end: UInt64(self.journal.end.rawValue))
         return nil
     }
 
@@ -177,17 +189,17 @@ private struct Group {
     private(set) var lineCount = 0
     private(set) var rawByteCount = 0
     private(set) var budgetByteCount = 0
-    private var streams: Set<StreamID> = []
+    private var streams: Set<StreamName> = []
     /// Every answer waits for the group, so that the answers of a connection stay in order.
     private var replies: [ObjectIdentifier: (connection: ConnectionHandle, replies: [Reply])] = [:]
 
     /// Whether anything of the stream is staged.
-    func holds(_ id: StreamID) -> Bool {
-        self.streams.contains(id)
+    func holds(_ name: StreamName) -> Bool {
+        self.streams.contains(name)
     }
 
-    mutating func staged(_ id: StreamID) {
-        self.streams.insert(id)
+    mutating func staged(_ name: StreamName) {
+        self.streams.insert(name)
     }
 
     /// Holds `byteCount` bytes of the admission budget until the group is answered.
@@ -197,7 +209,7 @@ private struct Group {
 
     mutating func add(description: StreamDescription, header: BatchHeader, raw: SharedBytes) {
         self.batches.append(Batch(description: description, header: header, raw: raw))
-        self.streams.insert(description.id)
+        self.streams.insert(description.name)
         self.lineCount += header.lineCount
         self.rawByteCount += raw.count
     }
@@ -231,8 +243,8 @@ private struct Group {
         }
     }
 
-    mutating func deliver() {
-        for (_, entry) in self.replies { entry.connection.deliver(entry.replies) }
+    mutating func deliver(end: UInt64) {
+        for (_, entry) in self.replies { entry.connection.deliver(entry.replies, end: end) }
         self.replies.removeAll(keepingCapacity: true)
         self.batches.removeAll(keepingCapacity: true)
         self.streams.removeAll(keepingCapacity: true)
@@ -244,41 +256,41 @@ private struct Group {
 
 /// Which connection owns each stream: the last one that opened it.
 private struct Owners {
-    private var owners: [StreamID: ConnectionHandle] = [:]
-    private var streams: [ObjectIdentifier: Set<StreamID>] = [:]
+    private var owners: [StreamName: ConnectionHandle] = [:]
+    private var streams: [ObjectIdentifier: Set<StreamName>] = [:]
     /// Streams whose last line had no LF; only their seal can follow.
-    private var ended: Set<StreamID> = []
+    private var ended: Set<StreamName> = []
 
-    func hasEnded(_ id: StreamID) -> Bool {
-        self.ended.contains(id)
+    func hasEnded(_ name: StreamName) -> Bool {
+        self.ended.contains(name)
     }
 
-    mutating func end(_ id: StreamID) {
-        self.ended.insert(id)
+    mutating func end(_ name: StreamName) {
+        self.ended.insert(name)
     }
 
-    mutating func sealed(_ id: StreamID) {
-        self.ended.remove(id)
-        self.release(id)
+    mutating func sealed(_ name: StreamName) {
+        self.ended.remove(name)
+        self.release(name)
     }
 
-    func owner(of id: StreamID) -> ConnectionHandle? {
-        self.owners[id]
+    func owner(of name: StreamName) -> ConnectionHandle? {
+        self.owners[name]
     }
 
-    mutating func set(_ connection: ConnectionHandle, of id: StreamID) {
-        self.release(id)
-        self.owners[id] = connection
-        self.streams[ObjectIdentifier(connection), default: []].insert(id)
+    mutating func set(_ connection: ConnectionHandle, of name: StreamName) {
+        self.release(name)
+        self.owners[name] = connection
+        self.streams[ObjectIdentifier(connection), default: []].insert(name)
     }
 
-    mutating func release(_ id: StreamID) {
-        guard let connection = self.owners.removeValue(forKey: id) else { return }
-        self.streams[ObjectIdentifier(connection)]?.remove(id)
+    mutating func release(_ name: StreamName) {
+        guard let connection = self.owners.removeValue(forKey: name) else { return }
+        self.streams[ObjectIdentifier(connection)]?.remove(name)
     }
 
     mutating func release(_ connection: ConnectionHandle) {
-        for id in self.streams.removeValue(forKey: ObjectIdentifier(connection)) ?? [] { self.owners[id] = nil }
+        for name in self.streams.removeValue(forKey: ObjectIdentifier(connection)) ?? [] { self.owners[name] = nil }
     }
 }
 

@@ -5,7 +5,7 @@ package import WaybillSystem
 package enum CommitRequest: Sendable {
     case open(ConnectionHandle, StreamNumber, StreamDescription)
     case batch(ConnectionHandle, StreamNumber, StreamDescription, BatchHeader, wire: SharedBytes, raw: SharedBytes)
-    case skip(ConnectionHandle, StreamNumber, StreamDescription, StreamOffset, byteCount: UInt64, SkipReason)
+    case skip(ConnectionHandle, StreamNumber, StreamDescription, SkippedRange)
     case seal(ConnectionHandle, StreamNumber, StreamDescription, length: StreamOffset)
     case closed(ConnectionHandle)
 }
@@ -28,9 +28,9 @@ extension BatchHeader {
 
 /// What the committer answers.
 enum Reply: Sendable {
-    case opened(StreamNumber, at: StreamOffset, isSealed: Bool)
+    case opened(StreamNumber, at: StreamOffset, StreamProof, isSealed: Bool)
     case durable(StreamNumber, upTo: StreamOffset)
-    case sealed(StreamNumber)
+    case sealed(StreamNumber, StreamProof)
     case openRefused(StreamNumber, at: StreamOffset, ErrorCode, text: String)
     case refused(StreamNumber, at: StreamOffset, ErrorCode, text: String)
 }

@@ -13,8 +13,9 @@ package final class ConnectionHandle: Sendable {
         self.handler = NIOLoopBound(handler, eventLoop: eventLoop)
     }
 
-    func deliver(_ replies: [Reply]) {
-        self.eventLoop.execute { self.handler.value.receive(replies) }
+    /// - Parameter end: the journal's durable end.
+    func deliver(_ replies: [Reply], end: UInt64) {
+        self.eventLoop.execute { self.handler.value.receive(replies, end: end) }
     }
 
     /// Closes the connection because its agent has reconnected.

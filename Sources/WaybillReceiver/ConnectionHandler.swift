@@ -207,16 +207,15 @@ package final class ConnectionHandler: ChannelInboundHandler {
             self.write(message, context)
         case .admit(let hello):
             self.admit(hello, context)
-        case .open(let number, let description):
-            guard let connection, self.keep(description, of: number, context) else { return }
-            self.admit(.open(connection, number, description), context)
+        case .open(let number, let description, _):
+            self.open(number, description, context)
         case .readBatch(let header, let id):
             self.reserve(header.admissionByteCount, for: .payload(header, id), context)
         case .discardBatch(let header):
             self.mode = .discarding(byteCount: header.wireByteCount)
-        case .skip(let number, _, let offset, let byteCount, let reason):
+        case .skip(let number, _, let range):
             guard let connection, let description = self.descriptions[number] else { return }
-            self.admit(.skip(connection, number, description, offset, byteCount: byteCount, reason), context)
+            self.admit(.skip(connection, number, description, range), context)
         case .seal(let number, _, let length):
             guard let connection, let description = self.descriptions[number] else { return }
             self.admit(.seal(connection, number, description, length: length), context)
@@ -225,6 +224,19 @@ package final class ConnectionHandler: ChannelInboundHandler {
             self.write(message, context)
             self.linger(context)
         }
+    }
+
+    private func open(_ number: StreamNumber, _ description: StreamDescription, _ context: ChannelHandlerContext) {
+        guard let connection else { return }
+        guard let description = description.owned(by: .everyone) else {
+            let text = "the description leaves no room for its owner; shorten time, name or bundle"
+            for message in self.session.openRefused(number, at: StreamOffset(0), .notAllowed, text: text) {
+                self.write(message, context)
+            }
+            return
+        }
+        guard self.keep(description, of: number, context) else { return }
+        self.admit(.open(connection, number, description), context)
     }
 
     /// Keeps a stream's description from `OPEN` while the stream is open.
@@ -280,7 +292,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         }
         self.connection = connection
         let ready = Ready(
-            version: 1, receiver: self.shared.name, limits: self.shared.limits,
+            version: 1, receiver: self.shared.identity, limits: self.shared.limits,
             milliseconds: self.shared.clock.wallTime().milliseconds)
         self.write(self.session.admit(ready), context)
         self.setDeadline(after: self.shared.timeouts.idle, context)
@@ -418,15 +430,15 @@ package final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: Answers
 
-    func receive(_ replies: [Reply]) {
+    func receive(_ replies: [Reply], end: UInt64) {
         guard let context else { return }
         for reply in replies {
             let messages =
                 switch reply {
-                case .opened(let number, let offset, let isSealed):
-                    self.session.opened(number, at: offset, isSealed: isSealed)
-                case .durable(let number, let offset): self.session.durable(number, upTo: offset)
-                case .sealed(let number): self.session.sealed(number)
+                case .opened(let number, let offset, let proof, let isSealed):
+                    self.session.opened(number, at: offset, proof, isSealed: isSealed, end: end)
+                case .durable(let number, let offset): self.session.durable(number, upTo: offset, end: end)
+                case .sealed(let number, let proof): self.session.sealed(number, proof, end: end)
                 case .openRefused(let number, let offset, let code, let text):
                     self.session.openRefused(number, at: offset, code, text: text)
                 case .refused(let number, let offset, let code, let text):
@@ -435,7 +447,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
             for message in messages {
                 // A stream that was already sealed when it was opened is still known here: the agent may have more on
                 // the way.
-                if case .sealed(let number) = reply, let closed = self.descriptions.removeValue(forKey: number) {
+                if case .sealed(let number, _) = reply, let closed = self.descriptions.removeValue(forKey: number) {
                     self.resizeDescriptions(by: -closed.byteCount)
                 }
                 self.write(message, context)

@@ -145,13 +145,9 @@ package final class Receiver: Service {
             root: self.configuration.dataDirectory, files: files, openFileCountMax: fileCount)
         let lock = try self.openData(data)
         defer { files.close(lock) }
-        let journal: Journal<POSIXFileSystem>
-        do throws(FileSystemError) {
-            journal = try data.openJournal()
-        } catch {
-            throw Failure.disk(error)
-        }
+        let journal = try self.openJournal(data)
         let recovery = journal.recovery
+        let identity = journal.identity(name: self.configuration.name)
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount)
         self.telemetry.willProject(self.retirement.names)
         let workers = try self.startProjections(data, feed)
@@ -167,7 +163,7 @@ package final class Receiver: Service {
         let pool = NIOThreadPool(numberOfThreads: System.coreCount)
         pool.start()
         let shared = ReceiverShared(
-            configuration: self.configuration, budget: budget,
+            configuration: self.configuration, identity: identity, feed: feed, budget: budget,
             checker: BatchChecker(lineByteCountMax: self.configuration.limits.lineByteCountMax) { check in
                 pool.submit { state in if case .active = state { check() } }
             },
@@ -215,6 +211,18 @@ package final class Receiver: Service {
             return try data.lock(processID: ProcessID.current)
         } catch {
             throw .data(error)
+        }
+    }
+
+    private func openJournal(_ data: DataDirectory<POSIXFileSystem>) throws(Failure) -> Journal<POSIXFileSystem> {
+        do throws(FileSystemError) {
+            var journal = try data.openJournal()
+            try journal.begin(
+                .random(), in: data, name: self.configuration.name, at: POSIXClock().wallTime(),
+                telemetry: self.telemetry)
+            return journal
+        } catch {
+            throw .disk(error)
         }
     }
 

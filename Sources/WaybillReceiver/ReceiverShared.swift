@@ -1,6 +1,7 @@
 internal import NIOCore
 internal import Synchronization
-internal import WaybillProtocol
+internal import WaybillJournal
+package import WaybillProtocol
 package import WaybillSystem
 
 /// What all connections of a receiver share.
@@ -20,7 +21,8 @@ package final class ReceiverShared: Sendable {
         var keepalive: TimeAmount
     }
 
-    let name: String
+    private let identityAtStart: ReceiverIdentity
+    private let feed: JournalFeed
     let limits: ProtocolLimits
     let timeouts: Timeouts
     let token: TokenCheck
@@ -40,11 +42,18 @@ package final class ReceiverShared: Sendable {
     let descriptionByteCount = Atomic(0)
     let connectionCount = Atomic(0)
 
+    /// Which receiver this is, and how far its journal is durable now.
+    var identity: ReceiverIdentity {
+        self.identityAtStart.reaching(UInt64(self.feed.end.rawValue))
+    }
+
     package init(
-        configuration: ReceiverConfiguration, budget: AdmissionBudget, checker: BatchChecker, committer: Committer,
+        configuration: ReceiverConfiguration, identity: ReceiverIdentity, feed: JournalFeed, budget: AdmissionBudget,
+        checker: BatchChecker, committer: Committer,
         clock: any SystemClock, telemetry: ReceiverTelemetry
     ) {
-        self.name = configuration.name
+        self.identityAtStart = identity
+        self.feed = feed
         self.limits = configuration.limits
         let idle = TimeAmount.milliseconds(Int64(configuration.limits.idleMilliseconds))
         self.timeouts = Timeouts(idle: idle, keepalive: .nanoseconds(idle.nanoseconds / 3))

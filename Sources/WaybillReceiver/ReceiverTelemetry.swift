@@ -2,8 +2,8 @@ package import Logging
 internal import Synchronization
 package import WaybillJournal
 internal import WaybillProjection
-internal import WaybillProtocol
-internal import WaybillSystem
+package import WaybillProtocol
+package import WaybillSystem
 internal import WaybillTLS
 
 /// Everything noteworthy that a receiver does: each occurrence is logged and counted in one place, at most once per
@@ -80,6 +80,20 @@ package final class ReceiverTelemetry: Sendable {
         for path in recovery.setAsidePaths {
             self.logger.warning("journal: a segment without a whole head was set aside", metadata: ["path": "\(path)"])
         }
+    }
+
+    /// Another incarnation of the receiver has begun, because records were lost.
+    package func incarnationBegan(_ identity: ReceiverIdentity) {
+        self.logger.warning(
+            "records of the journal or the archive were lost; agents are asked to compare their files with what is left",
+            metadata: ["incarnation": "\(identity.incarnation.text)", "journal_end": "\(identity.end)"])
+    }
+
+    /// The disk refused the segment with which a start begins; the first group writes it.
+    package func startDelayed(_ error: FileSystemError) {
+        self.logger.error(
+            "journal: the start could not be recorded; it is written with the first group",
+            metadata: ["cause": "\(error)", "code": "\(error.code)"])
     }
 
     func damaged(_ damage: JournalDamage) {
@@ -199,13 +213,28 @@ package final class ReceiverTelemetry: Sendable {
         self.logger.warning("journal: a segment could not be deleted", metadata: ["cause": "\(error)"])
     }
 
-    func skipped(_ description: StreamDescription, _ offset: StreamOffset, byteCount: UInt64, _ reason: SkipReason) {
-        self.skippedBytes.wrappingAdd(Int(truncatingIfNeeded: byteCount), ordering: .relaxed)
+    func skipped(_ description: StreamDescription, _ range: SkippedRange, agent: String) {
+        self.skippedBytes.wrappingAdd(Int(truncatingIfNeeded: range.byteCount), ordering: .relaxed)
         self.logger.notice(
             "an agent skipped bytes",
             metadata: [
-                "stream": "\(description.id)", "source": "\(description.source)", "offset": "\(offset.rawValue)",
-                "bytes": "\(byteCount)", "reason": "\(reason.rawValue)",
+                "agent": "\(agent)", "stream": "\(description.name)", "source": "\(description.source)",
+                "offset": "\(range.offset.rawValue)", "bytes": "\(range.byteCount)",
+                "reason": "\(range.reason.rawValue)",
+            ])
+    }
+
+    /// An agent opened a known stream with another description, which applies to all further lines.
+    ///
+    /// - Parameter untoldCount: such openings that were not logged, for the rate limit.
+    func redescribed(
+        _ old: StreamDescription, _ new: StreamDescription, agent: String, untoldCount: Int
+    ) {
+        self.logger.notice(
+            "an agent describes a stream differently; further lines are read accordingly",
+            metadata: [
+                "agent": "\(agent)", "stream": "\(new.name)", "old": "\(old.json)", "new": "\(new.json)",
+                "more_unlogged": "\(untoldCount)",
             ])
     }
 

@@ -182,10 +182,15 @@ final class ReceiverProcess: @unchecked Sendable {
             }
             throw cause
         }
-        let journal = try data.openJournal(segmentByteCountMax: site.journalSegmentByteCount)
+        var journal = try data.openJournal(segmentByteCountMax: site.journalSegmentByteCount)
         if let damage = journal.recovery.damages.first, !site.mayForget {
             site.violate("nothing was damaged, but \(receiver.name)'s journal reports \(damage)")
         }
+        let seed = StartSeed(
+            id: site.dice.next(), incarnation: Incarnation(site.dice.next(), site.dice.next()))
+        try journal.begin(
+            seed, in: data, name: receiver.name, at: receiver.clock.wallTime(), telemetry: telemetry)
+        let identity = journal.identity(name: receiver.name)
         telemetry.started(journal.recovery, data: data.root, listening: "simulated")
         self.feed = JournalFeed(end: journal.end, byteCountMax: configuration.feedByteCount)
         var names = Set(["archive"] + configuration.exports.map(\.provider.rawValue))
@@ -198,7 +203,7 @@ final class ReceiverProcess: @unchecked Sendable {
             telemetry: telemetry)
         let checks = CheckQueue(site)
         self.shared = ReceiverShared(
-            configuration: configuration, budget: self.budget,
+            configuration: configuration, identity: identity, feed: self.feed, budget: self.budget,
             checker: BatchChecker(
                 lineByteCountMax: configuration.limits.lineByteCountMax,
                 shortByteCountMax: site.dice.chance(500) ? 0 : 32 << 10

@@ -120,7 +120,8 @@ extension Benchmark {
                 let header = BatchHeader(
                     stream: StreamNumber(1), offset: StreamOffset(UInt64(offset)), rawByteCount: payload.count,
                     lineCount: 128, wireByteCount: payload.count, checksum: 0)
-                guard case .staged = journal.stage(.batch(id, header, payload: payload), of: description) else {
+                guard case .staged = journal.stage(.batch(header, payload: payload, raw: payload), of: description)
+                else {
                     preconditionFailure("a batch that continues its stream is staged")
                 }
                 offset += payload.count
