@@ -156,6 +156,11 @@ class BadPeerTests(ReceiverTest):
                 (b"\n", "syntax"),
                 (b"x" * 5000, "limit"),
                 (b'PING 1\n', "order"),
+                (b'HELLO {"protocol":[1],"agent":"a","instance":"1","accept":["zlib"]}\n'
+                 b'OPEN 1 {"stream":"s","source":"/x","env":"prod","bundle":"b","format":"waybill"}\n', "order"),
+                (b'HELLO  {"protocol":[1],"agent":"a","instance":"1","accept":["zlib"]}\n', "syntax"),
+                (b'HELLO {"protocol":[1],"agent":"a\\u0000","instance":"1","accept":["zlib"]}\n', "syntax"),
+                (b'HELLO {"protocol":[1],"agent":"a","instance":"\\ud800","accept":["zlib"]}\n', "syntax"),
                 (b'HELLO {"protocol":[99],"agent":"a","instance":"1","accept":["zlib"]}\n', "version"),
                 (b'HELLO {"protocol":[1],"agent":"a","instance":"1","accept":["brotli"]}\n', "version")):
             peer = self.peer(agent=None)
