@@ -56,9 +56,9 @@ import WaybillProtocol
             if stage == .unknown { return unknown }
             return stage == .open || stage == .sealing ? .stored(stream, upTo: offset) : nil
         case .note(let counts): return .note(counts)
-        case .nak(let stream, _, let code, let text):
+        case .nak(let stream, let offset, let code, let text):
             if stage == .unknown { return unknown }
-            return stage == .refused || stage == .left ? nil : .reopen(stream, code, text: text)
+            return stage == .refused || stage == .left ? nil : .reopen(stream, offset, code, text: text)
         case .sealed(let stream, let proof, let end):
             if stage == .unknown { return unknown }
             if stage == .left { return nil }
@@ -130,7 +130,7 @@ import WaybillProtocol
         let opened = session.open(Sample.one, Sample.description())
         #expect(opened == .send(.open(Sample.one, Sample.description(), .none)))
         let again = session.receive(.nak(Sample.one, StreamOffset(0), .gap, text: "late"))
-        #expect(again == .reopen(Sample.one, .gap, text: "late"))
+        #expect(again == .reopen(Sample.one, StreamOffset(0), .gap, text: "late"))
         _ = session.open(Sample.one, Sample.description())
         let sought = session.receive(Sample.at(40))
         #expect(sought == .seek(Sample.one, to: StreamOffset(40), Sample.proof(40), end: Sample.end))

@@ -224,7 +224,7 @@ struct SessionSimulation: ~Copyable {
             #expect(proof == wholeProof)
             self.standings[file] = .finished
             self.finished.insert(file)
-        case .reopen(let number, _, _):
+        case .reopen(let number, _, _, _):
             self.standings[self.file(number)] = .closed
         case .start, .pause:
             break
