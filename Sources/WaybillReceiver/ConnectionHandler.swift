@@ -206,6 +206,10 @@ package final class ConnectionHandler: ChannelInboundHandler {
         case .reply(let message):
             self.write(message, context)
         case .admit(let hello):
+            // More in one piece with HELLO was sent without knowing what READY grants.
+            guard self.buffer?.readableBytes ?? 0 == 0 else {
+                return self.perform(self.session.refuse(.order, text: "wait for READY"), context)
+            }
             self.admit(hello, context)
         case .open(let number, let description, _):
             self.open(number, description, context)
