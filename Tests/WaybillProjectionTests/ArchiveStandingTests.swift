@@ -10,8 +10,9 @@ import WaybillTestSupport
 /// What a start knows of streams when only the archive still has them.
 @Suite struct ArchiveStandingTests {
     private static func line(_ day: Int, _ number: Int, filler: Int = 60) -> String {
-        "{\"v\":1,\"id\":\"\(number)\",\"ts\":\"2026-11-\(day)T09:00:00.000Z\",\"kind\":\"event\",\"name\":\"n\","
-            + "\"f\":\"\(String(repeating: "y", count: filler))\"}\n"
+        let id = "01939a3e-0000-7000-8000-\(Hexadecimal.text(UInt64(number), digitCount: 12))"
+        return "{\"v\":1,\"id\":\"\(id)\",\"ts\":\"2026-11-\(day)T09:00:00.000Z\",\"kind\":\"event\",\"name\":\"n\","
+            + "\"env\":\"prod\",\"bundle\":\"com.example.shop\",\"anon\":\"\(String(repeating: "y", count: filler))\"}\n"
     }
 
     /// Archives batches of lines; a batch is one text.
