@@ -54,7 +54,7 @@ struct TableBuilder {
         var payloads: [Payload] = []
         var end: StreamOffset
         var isSealed = false
-        /// From the head.
+        /// The proof for ``tail``, if the head has only the proof.
         var proof: StreamProof?
 
         init(_ description: StreamDescription) {
@@ -67,6 +67,7 @@ struct TableBuilder {
             self.tail = tail
             self.end = tail.end
             self.payloads = []
+            self.proof = nil
         }
 
         mutating func add(_ payload: Payload) {

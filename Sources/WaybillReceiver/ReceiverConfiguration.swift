@@ -11,7 +11,7 @@ package struct ReceiverConfiguration: Sendable {
     package var port = 4390
     /// The address that serves `GET /metrics`; `nil` for none.
     package var metrics: NetworkAddress?
-    /// Its name in `READY`; agents that find another name ask for their streams' positions again.
+    /// Its name in `READY`, for people; agents know a receiver by its incarnation.
     package var name = ProcessID.hostName
     /// The token that agents must send; `nil` admits every agent.
     package var token: Secret?
