@@ -221,7 +221,7 @@ class SendTests(PeerTest):
             self.assertRegex(summary["stream"], "^web-01-a:[0-9a-f]{16}$")
         self.assert_stored(receiver, self.lines + others)
 
-    def test_a_file_that_is_written_anew_goes_on_in_another_stream(self):
+    def test_a_file_that_is_rewritten_goes_on_in_another_stream(self):
         """From the first incarnation to the first unknown one: what agrees furthest goes on, and nothing comes twice."""
         receiver, others = self.site.receiver(exports="none"), foreign_lines(50, seed=6)
         for lines, stream, first_at in (
