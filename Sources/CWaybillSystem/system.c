@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -40,8 +41,80 @@ int waybill_mark_thread(int mark) {
     return before;
 }
 
+#if defined(O_PATH)
+static const int way_flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+#else
+static const int way_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+#endif
+
+// Opens one component. A link gives ELOOP, also where a directory was asked for, which the system answers with ENOTDIR.
+static int open_entry(int folder, const char *name, int flags) {
+    int descriptor = openat(folder, name, flags | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor >= 0 || errno != ENOTDIR) return descriptor;
+    struct stat status;
+    int is_link = fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
+    errno = is_link ? ELOOP : ENOTDIR;
+    return -1;
+}
+
+// Opens component by component.
+static int open_stepwise(int folder, const char *path, int flags) {
+    char name[256];
+    int at = folder;
+    while (1) {
+        const char *slash = strchr(path, '/');
+        size_t length = slash ? (size_t)(slash - path) : strlen(path);
+        int next = -1;
+        if (length >= sizeof name) {
+            errno = ENAMETOOLONG;
+        } else {
+            memcpy(name, path, length);
+            name[length] = 0;
+            if (length == 0 || strcmp(name, "..") == 0) {
+                errno = EINVAL;
+            } else {
+                next = open_entry(at, name, slash ? way_flags : flags);
+            }
+        }
+        int error = errno;
+        if (at != folder) close(at);
+        errno = error;
+        if (next < 0 || !slash) return next;
+        at = next;
+        path = slash + 1;
+    }
+}
+
+int waybill_open_folder(const char *path) {
+    return open_entry(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+}
+
 #if defined(__linux__)
 #include <sys/random.h>
+#include <sys/syscall.h>
+
+// openat2(2), which the C library does not offer before version 2.43: struct open_how and its RESOLVE_ constants.
+struct resolution {
+    uint64_t flags, mode, resolve;
+};
+enum { resolve_no_symlinks = 0x04, resolve_beneath = 0x08 };
+
+int waybill_open_below(int folder, const char *path, int flags) {
+#if defined(SYS_openat2)
+    // One component needs no more than openat(2), and a kernel or sandbox without openat2(2) the longer way.
+    if (strchr(path, '/')) {
+        struct resolution how = {(uint64_t)(flags | O_CLOEXEC), 0, resolve_no_symlinks | resolve_beneath};
+        long descriptor = syscall(SYS_openat2, folder, path, &how, sizeof how);
+        if (descriptor >= 0) return (int)descriptor;
+        if (errno != ENOSYS && errno != EPERM && errno != EAGAIN) return -1;
+    }
+#endif
+    return open_stepwise(folder, path, flags);
+}
+
+int waybill_open_way(int folder, const char *path) {
+    return waybill_open_below(folder, path, O_PATH | O_DIRECTORY);
+}
 
 int64_t waybill_birth_time(int descriptor) {
     struct statx status;
@@ -50,8 +123,8 @@ int64_t waybill_birth_time(int descriptor) {
     return (int64_t)status.stx_btime.tv_sec * 1000000000 + status.stx_btime.tv_nsec;
 }
 
-int waybill_exchange(const char *first, const char *second) {
-    return renameat2(AT_FDCWD, first, AT_FDCWD, second, RENAME_EXCHANGE);
+int waybill_exchange(int folder, const char *first, int other_folder, const char *second) {
+    return renameat2(folder, first, other_folder, second, RENAME_EXCHANGE);
 }
 
 int waybill_random(void *buffer, unsigned long byte_count) {
@@ -77,8 +150,12 @@ int64_t waybill_birth_time(int descriptor) {
     return (int64_t)status.st_birthtimespec.tv_sec * 1000000000 + status.st_birthtimespec.tv_nsec;
 }
 
-int waybill_exchange(const char *first, const char *second) {
-    return renamex_np(first, second, RENAME_SWAP);
+int waybill_open_below(int folder, const char *path, int flags) { return open_stepwise(folder, path, flags); }
+
+int waybill_open_way(int folder, const char *path) { return open_stepwise(folder, path, way_flags); }
+
+int waybill_exchange(int folder, const char *first, int other_folder, const char *second) {
+    return renameatx_np(folder, first, other_folder, second, RENAME_SWAP);
 }
 
 int waybill_random(void *buffer, unsigned long byte_count) {
