@@ -57,8 +57,8 @@ static int open_entry(int folder, const char *name, int flags) {
     return -1;
 }
 
-// Opens component by component.
-static int open_stepwise(int folder, const char *path, int flags) {
+// Component by component. openat2(2) does it in one call, but not every kernel and sandbox allows it.
+int waybill_open_below(int folder, const char *path, int flags) {
     char name[256];
     int at = folder;
     while (1) {
@@ -85,36 +85,12 @@ static int open_stepwise(int folder, const char *path, int flags) {
     }
 }
 
-int waybill_open_folder(const char *path) {
-    return open_entry(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
-}
+int waybill_open_way(int folder, const char *path) { return waybill_open_below(folder, path, way_flags); }
+
+int waybill_open_folder(const char *path) { return open_entry(AT_FDCWD, path, O_RDONLY | O_DIRECTORY); }
 
 #if defined(__linux__)
 #include <sys/random.h>
-#include <sys/syscall.h>
-
-// openat2(2), which the C library does not offer before version 2.43: struct open_how and its RESOLVE_ constants.
-struct resolution {
-    uint64_t flags, mode, resolve;
-};
-enum { resolve_no_symlinks = 0x04, resolve_beneath = 0x08 };
-
-int waybill_open_below(int folder, const char *path, int flags) {
-#if defined(SYS_openat2)
-    // One component needs no more than openat(2), and a kernel or sandbox without openat2(2) the longer way.
-    if (strchr(path, '/')) {
-        struct resolution how = {(uint64_t)(flags | O_CLOEXEC), 0, resolve_no_symlinks | resolve_beneath};
-        long descriptor = syscall(SYS_openat2, folder, path, &how, sizeof how);
-        if (descriptor >= 0) return (int)descriptor;
-        if (errno != ENOSYS && errno != EPERM && errno != EAGAIN) return -1;
-    }
-#endif
-    return open_stepwise(folder, path, flags);
-}
-
-int waybill_open_way(int folder, const char *path) {
-    return waybill_open_below(folder, path, O_PATH | O_DIRECTORY);
-}
 
 int64_t waybill_birth_time(int descriptor) {
     struct statx status;
@@ -149,10 +125,6 @@ int64_t waybill_birth_time(int descriptor) {
     if (fstat(descriptor, &status) != 0) return 0;
     return (int64_t)status.st_birthtimespec.tv_sec * 1000000000 + status.st_birthtimespec.tv_nsec;
 }
-
-int waybill_open_below(int folder, const char *path, int flags) { return open_stepwise(folder, path, flags); }
-
-int waybill_open_way(int folder, const char *path) { return open_stepwise(folder, path, way_flags); }
 
 int waybill_exchange(int folder, const char *first, int other_folder, const char *second) {
     return renameatx_np(folder, first, other_folder, second, RENAME_SWAP);

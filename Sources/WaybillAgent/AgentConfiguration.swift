@@ -14,6 +14,10 @@ package struct AgentSource: Hashable, Sendable {
     package var timeMember: String?
     /// The member of a foreign line that holds its name.
     package var nameMember: String?
+    /// Whether links to foreign files, and links to folders that a wildcard matches, are followed.
+    package var followsLinks = false
+    /// The name of the group that shares the spool's folder; the agent creates a missing folder for it.
+    package var group: String?
 
     package init(
         files: SourceConfiguration.Kind, environment: String, bundle: String, timeMember: String? = nil,
@@ -152,6 +156,8 @@ package struct AgentStanding: Hashable, Sendable {
     /// Bytes that were seen in files and are not acknowledged, including those in flight.
     package var pendingByteCount = 0
     package var inFlightByteCount = 0
+    /// How many paths were refused since the start, by reason.
+    package var refusals: [FileRefusal: Int] = [:]
 }
 
 /// How a run ended.

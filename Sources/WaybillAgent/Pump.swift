@@ -594,6 +594,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         standing.summary.wireByteCount = self.buffers.wireByteCount
         standing.summary.lostByteCount = self.tail.loss.byteCount
         standing.isConnected = self.phase == .ready
+        standing.refusals = self.tail.refusals
         standing.inFlightByteCount = self.session.inFlightByteCount
         for stream in self.tail.streams {
             let position = self.tail.position(of: stream)

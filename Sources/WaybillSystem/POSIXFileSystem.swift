@@ -109,6 +109,17 @@ package struct POSIXFileSystem: FileSystem {
         }
     }
 
+    /// Gives an existing folder the group and the permissions that a new one would get, where it has others.
+    package func share(_ path: String) throws(FileSystemError) {
+        let folder = try self.open(path, .read)
+        defer { self.close(folder) }
+        let status = try self.status(folder)
+        guard status.group != self.permissions.group?.id || status.permissions != self.permissions.folder else {
+            return
+        }
+        try self.settle(folder, self.permissions.folder)
+    }
+
     package func setPermissions(_ permissions: UInt16, of file: FileID) throws(FileSystemError) {
         _ = try self.retry("setPermissions", file) { Int(fchmod(file.rawValue, mode_t(permissions))) }
     }

@@ -133,7 +133,10 @@ extension Tail {
         guard case .sealed(let sealedByteCount) = file.phase else { return }
         let id = self.id(of: key)
         do throws(FileSystemError) {
-            if let status = try self.files.status(at: file.path), status.identity == file.identity {
+            let folder = try self.openSpool(of: file.path)
+            defer { if let folder { self.files.close(folder) } }
+            let name = Path.name(of: file.path)
+            if let folder, let status = try self.files.status(of: name, in: folder), status.identity == file.identity {
                 guard status.byteCount <= sealedByteCount else {
                     self.complain(
                         file.path,
@@ -141,9 +144,12 @@ extension Tail {
                             id, path: file.path, sealedByteCount: sealedByteCount, byteCount: status.byteCount))
                     return
                 }
-                try self.files.unlink(file.path)
+                try self.files.unlink(name, in: folder)
                 self.notices.append(.segmentDeleted(id))
             }
+            self.forget(key)
+        } catch  where error.errno == Errno.noEntry || error.errno == Errno.notADirectory {
+            // Its folder is gone.
             self.forget(key)
         } catch {
             self.complain(file.path, .segmentUndeletable(id, path: file.path, error))
