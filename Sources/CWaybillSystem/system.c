@@ -87,7 +87,7 @@ int waybill_open_below(int folder, const char *path, int flags) {
 
 int waybill_open_way(int folder, const char *path) { return waybill_open_below(folder, path, way_flags); }
 
-int waybill_open_folder(const char *path) { return open_entry(AT_FDCWD, path, O_RDONLY | O_DIRECTORY); }
+int waybill_open_folder(int folder, const char *path) { return open_entry(folder, path, O_RDONLY | O_DIRECTORY); }
 
 #if defined(__linux__)
 #include <sys/random.h>

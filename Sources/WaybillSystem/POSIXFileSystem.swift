@@ -22,7 +22,7 @@ package struct POSIXFileSystem: FileSystem {
 
     package func open(_ path: String, _ mode: OpenMode) throws(FileSystemError) -> FileID {
         if mode == .folder {
-            return try self.opened(path) { waybill_open_folder(path) }
+            return try self.opened(path) { waybill_open_folder(AT_FDCWD, path) }
         }
         let place = try Place(path, below: self.data, "open")
         if mode == .read {
@@ -86,7 +86,7 @@ package struct POSIXFileSystem: FileSystem {
             throw FileSystemError("createDirectory", path: path, errno: errno)
         }
         guard !self.permissions.isMasked else { return }
-        let folder = try self.opened(path) { waybill_open_below(place.folder, place.path, O_RDONLY | O_DIRECTORY) }
+        let folder = try self.opened(path) { waybill_open_folder(place.folder, place.path) }
         defer { self.close(folder) }
         do throws(FileSystemError) {
             try self.settle(folder, self.permissions.folder)
@@ -104,9 +104,7 @@ package struct POSIXFileSystem: FileSystem {
             _ = try self.retry("setGroup", file) { Int(fchown(file.rawValue, uid_t.max, gid_t(group.id))) }
         }
         let permissions = wanted | status.permissions & UInt16(S_ISGID)
-        if permissions != status.permissions || self.permissions.group != nil {
-            try self.setPermissions(permissions, of: file)
-        }
+        if permissions != status.permissions { try self.setPermissions(permissions, of: file) }
     }
 
     /// Gives an existing folder the group and the permissions that a new one would get, where it has others.
@@ -275,7 +273,7 @@ package struct POSIXFileSystem: FileSystem {
     private func openDirectory(_ path: String) throws(FileSystemError) -> DirectoryStream? {
         let place = try Place(path, below: self.data, "list")
         guard place.isBelowData else { return opendir(path) }
-        let descriptor = waybill_open_below(place.folder, place.path, O_RDONLY | O_DIRECTORY)
+        let descriptor = waybill_open_folder(place.folder, place.path)
         return descriptor < 0 ? nil : fdopendir(descriptor)
     }
 

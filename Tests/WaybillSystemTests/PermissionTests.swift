@@ -2,7 +2,9 @@ import Testing
 import WaybillSystem
 import WaybillTestSupport
 
-/// Permissions and links on the operating system's files. The mask is the process's, so that end-to-end tests vary it.
+/// Permissions and links on the operating system's files.
+///
+/// The mask is the process's, so that end-to-end tests vary it.
 struct PermissionTests {
     private func permissions(of path: String) throws -> UInt16 {
         try #require(try POSIXFileSystem().status(at: path)).permissions

@@ -11,9 +11,9 @@ int64_t waybill_birth_time(int descriptor);
 /// Exchanges two paths, each from its folder, atomically. Returns 0, or -1 with `errno` set.
 int waybill_exchange(int folder, const char *first, int other_folder, const char *second);
 
-/// Opens a directory for reading, not through a link in the last component of `path`. Returns it, or -1 with `errno`
-/// set: `ELOOP` for a link.
-int waybill_open_folder(const char *path);
+/// Opens the directory that `path` leads to from `folder` for reading, not through a link in its last component. Returns
+/// it, or -1 with `errno` set: `ELOOP` for a link.
+int waybill_open_folder(int folder, const char *path);
 
 /// Opens what `path` leads to from `folder`, which has no empty component and no "..", without following any link.
 /// Returns it, or -1 with `errno` set: `ELOOP` for a link.
