@@ -285,7 +285,8 @@ extension FileSystem {
     package func createDirectories(_ path: String) throws(FileSystemError) {
         if let status = try self.status(at: path) {
             guard status.kind == .directory else {
-                throw FileSystemError("createDirectory", path: path, errno: Errno.notADirectory)
+                throw FileSystemError(
+                    "createDirectory", path: path, errno: status.kind == .link ? Errno.link : Errno.notADirectory)
             }
             return try self.settleName(of: path)
         }

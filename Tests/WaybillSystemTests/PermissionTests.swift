@@ -191,6 +191,7 @@ struct PermissionTests {
             refuses("list") { _ = try files.list(day) }
             refuses("sync") { try files.synchronizeDirectory(day) }
             refuses("create") { try files.createDirectory(day + "/new") }
+            refuses("create with parents") { try files.createDirectories(day) }
             refuses("rename") { try files.rename(root + "/data/exports/app/good", to: day + "/good") }
             refuses("unlink") { try files.unlink(day + "/file") }
             refuses("remove") { try files.removeDirectory(day + "/new") }
