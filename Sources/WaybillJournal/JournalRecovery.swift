@@ -207,6 +207,7 @@ package struct JournalRecovery: Hashable, Sendable {
     ) throws(FileSystemError) {
         let copy = try files.open(path, .appendNew)
         defer { files.close(copy) }
+        try files.narrow(copy, like: file)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
         defer { buffer.deallocate() }
         var offset = start

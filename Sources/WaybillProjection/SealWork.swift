@@ -170,7 +170,14 @@ struct SealWork<Files: FileSystem>: ~Copyable {
     private static func open(_ path: String, _ files: Files) throws(FileSystemError) -> (FileID, FileID) {
         let input = try files.open(path, .read)
         do throws(FileSystemError) {
-            return (input, try files.open(path + ".gz.tmp", .replace))
+            let output = try files.open(path + ".gz.tmp", .replace)
+            do throws(FileSystemError) {
+                try files.narrow(output, like: input)
+            } catch {
+                files.close(output)
+                throw error
+            }
+            return (input, output)
         } catch {
             files.close(input)
             throw error

@@ -138,7 +138,7 @@ package final class Receiver: Service {
     package func run() async throws {
         let server = try self.tlsServer()
         self.tls.withLock { $0 = $0 ?? server }
-        let files = POSIXFileSystem()
+        let files = POSIXFileSystem(.data, dataDirectory: self.configuration.dataDirectory)
         // Connections, and the files of twelve projections.
         let fileCount = ProcessLimits.projectionFileCount(ofOpenFiles: 65_536, needed: 16_384)
         let data = DataDirectory(
@@ -208,7 +208,11 @@ package final class Receiver: Service {
             throw .disk(error)
         }
         do throws(DataDirectoryError) {
-            return try data.lock(processID: ProcessID.current)
+            let lock = try data.lock(processID: ProcessID.current)
+            for folder in data.closeToOthers() {
+                self.telemetry.folderOpenToOthers(folder.path, folder.permissions, folder.failure)
+            }
+            return lock
         } catch {
             throw .data(error)
         }

@@ -150,6 +150,21 @@ package final class ReceiverTelemetry: Sendable {
             metadata: ["projection": "\(name)", "mapping": "\(mappingVersion)", "report": "\(report)"])
     }
 
+    /// - Parameters:
+    ///   - found: the permissions that the folder had; `nil` if they could not be changed.
+    ///   - failure: why not.
+    func folderOpenToOthers(_ path: String, _ found: UInt16?, _ failure: FileSystemError?) {
+        if let found {
+            self.logger.notice(
+                "users outside its group could read this folder, and no longer can; share it by its group (chgrp)",
+                metadata: ["path": "\(path)", "found": "\(String(found, radix: 8))"])
+        } else {
+            self.logger.warning(
+                "users outside its group can read this folder; run chmod o= on it as its owner",
+                metadata: ["path": "\(path)", "cause": "\(failure.map(\.description) ?? "unknown")"])
+        }
+    }
+
     func metricsServed(on address: String) {
         self.logger.info("metrics are served", metadata: ["address": "\(address)"])
     }

@@ -276,6 +276,12 @@ enum ConfigurationTable {
             "name", .text, optional: \.nameMember, option: "--name-member",
             example: "event",
             "The member that holds the name of a line in other NDJSON files.")
+        ConfigurationKey(
+            "follow_links", .flag, \.followsLinks, option: "--follow-links",
+            "Follow links to other NDJSON files, and links to folders that a wildcard matches.")
+        ConfigurationKey(
+            "group", .text, optional: \.group, option: "--group", example: "waybill",
+            "The group of users that shares the spool; a missing folder is created for it with the mode 2770.")
     }
 
     /// The facts of a key by its path, such as `receiver.archive.cut_off` or `agent.sources.env`.
@@ -311,6 +317,8 @@ struct SourceEntry: ConfigurationRoot {
     var bundle: String?
     var timeMember: String?
     var nameMember: String?
+    var followsLinks = false
+    var group: String?
 
     static var defaults: SourceEntry { SourceEntry() }
 }
