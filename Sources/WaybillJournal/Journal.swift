@@ -46,6 +46,9 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     package let recovery: JournalRecovery
 
     private var file: FileID?
+    /// What ``file`` is, and what the folder was at the start.
+    private var fileIdentity: FileIdentity?
+    private let directoryIdentity: FileIdentity?
     private var numbers: [StreamID: StreamNumber] = [:]
     /// The last number assigned in the current segment: a stream with a new description gets another one.
     private var lastNumber = 0
@@ -74,6 +77,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.files = files
         self.segmentByteCountMax = segmentByteCountMax
         var found = try JournalRecovery.recover(directory: directory, files: files)
+        self.directoryIdentity = found.directoryIdentity
         if found.end < endMin {
             found.report.damages.append(
                 JournalDamage(
@@ -153,6 +157,22 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             guard known.advanced(by: 1) < standing.durable else { continue }
             self.streams[id, default: standing].durable = standing.durable
         }
+    }
+
+    /// Compares the folder and the open segment with what is at their paths; call it before each group is answered.
+    ///
+    /// After a loss nothing may be acknowledged: the segment's bytes vanish with this process, and a new segment would
+    /// hide that.
+    package func findLoss() throws(FileSystemError) -> JournalLoss? {
+        if let known = self.directoryIdentity,
+            let finding = try self.files.finding(at: self.directory, insteadOf: known)
+        {
+            return JournalLoss(path: self.directory, finding: finding, isFolder: true, end: self.end)
+        }
+        guard self.file != nil, let known = self.fileIdentity, let last = self.segments.last else { return nil }
+        let path = JournalPath.segment(last, in: self.directory)
+        guard let finding = try self.files.finding(at: path, insteadOf: known) else { return nil }
+        return JournalLoss(path: path, finding: finding, isFolder: false, end: self.end)
     }
 
     /// Makes everything staged durable, in one write and one sync.
@@ -238,8 +258,10 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         snapshot.mark()
         snapshot.finish()
+        let identity: FileIdentity
         do throws(FileSystemError) {
             try snapshot.write(to: file, files: self.files)
+            identity = try self.files.status(file).identity
             try self.files.synchronize(file)
             try self.files.synchronizeDirectory(self.directory)
         } catch {
@@ -249,6 +271,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         if let old = self.file { self.files.close(old) }
         self.file = file
+        self.fileIdentity = identity
         self.numbers = snapshot.numbers
         self.lastNumber = snapshot.lastNumber
         if self.segments.last != self.end { self.segments.append(self.end) }

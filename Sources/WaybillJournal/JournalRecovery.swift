@@ -22,6 +22,8 @@ package struct JournalRecovery: Hashable, Sendable {
         fileprivate var table = TableBuilder()
         var end = JournalPosition(0)
         var segments: [JournalPosition] = []
+        /// The folder that was read.
+        fileprivate(set) var directoryIdentity: FileIdentity?
 
         var streams: [StreamID: StreamStanding] { self.table.streams }
         var sealedOrder: [StreamID] { self.table.sealedOrder }
@@ -32,6 +34,7 @@ package struct JournalRecovery: Hashable, Sendable {
     /// Reads the last segment, cuts off its torn end, and rebuilds the stream table.
     static func recover(directory: String, files: some FileSystem) throws(FileSystemError) -> Found {
         var found = Found()
+        found.directoryIdentity = try files.status(at: directory)?.identity
         try LastGroup.finishRewriting(directory: directory, files: files)
         found.segments = try files.list(directory).compactMap(JournalPath.position(ofSegment:)).sorted()
         var limit = JournalPosition(Int.max)

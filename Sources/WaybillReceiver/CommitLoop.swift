@@ -9,7 +9,7 @@ package import WaybillSystem
 ///                                                        └─ error: all of it kept, tried again a second later
 ///
 /// When the disk refuses a write, the group is kept, nothing is acknowledged, and nothing more is taken: the admission
-/// budget stops the readers.
+/// budget stops the readers. When the journal's files are gone (``loss``), nothing is ever answered again.
 package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var journal: Journal<Files>
     private let feed: JournalFeed
@@ -26,6 +26,10 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var next = 0
     /// Failed commits of the current group.
     private var failureCount = 0
+    /// When to try again because the disk refused.
+    private var retryAt: MonotonicTime?
+    /// How the journal's files were lost; the process must end.
+    package private(set) var loss: JournalLoss?
 
     package init(
         journal: consuming Journal<Files>, feed: JournalFeed, budget: AdmissionBudget, retirement: JournalRetirement,
@@ -41,21 +45,22 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
 
     /// Takes requests and makes them durable.
     ///
-    /// - Returns: when to call again because the disk refused; `nil` once everything is answered.
+    /// - Returns: when to call again because the disk refused; `nil` once everything is answered, or after a ``loss``.
     package mutating func step(_ requests: [CommitRequest]) -> MonotonicTime? {
+        guard self.loss == nil else { return nil }
         self.requests.append(contentsOf: requests)
         while self.next < self.requests.count {
             let request = self.requests[self.next]
             if case .open(_, _, let description) = request, self.group.holds(description.id) {
                 // The stream's position is known only once everything staged of it is durable.
-                if let retryAt = self.commit() { return retryAt }
+                guard self.commit() else { return self.retryAt }
             }
             self.take(request)
             self.next += 1
         }
         self.requests.removeAll(keepingCapacity: true)
         self.next = 0
-        if let retryAt = self.commit() { return retryAt }
+        guard self.commit() else { return self.retryAt }
         self.retire()
         return nil
     }
@@ -126,11 +131,17 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         return false
     }
 
-    /// - Returns: when to try again; `nil` once everything is committed.
-    private mutating func commit() -> MonotonicTime? {
-        if self.journal.hasStaged {
-            let start = self.clock.monotonicTime()
-            do throws(FileSystemError) {
+    /// - Returns: whether everything is committed and answered; if not, ``retryAt`` or ``loss`` says what is next.
+    private mutating func commit() -> Bool {
+        let start = self.clock.monotonicTime()
+        do throws(FileSystemError) {
+            if self.group.hasAnswers, let loss = try self.journal.findLoss() {
+                self.loss = loss
+                self.retryAt = nil
+                self.telemetry.journalLost(loss)
+                return false
+            }
+            if self.journal.hasStaged {
                 let time = self.clock.wallTime()
                 let ranges = try self.journal.commit(at: time)
                 let entries = self.group.feedEntries(at: ranges, receivedAt: time)
@@ -139,17 +150,19 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                     batchCount: self.group.batches.count, lineCount: self.group.lineCount,
                     rawByteCount: self.group.rawByteCount,
                     took: self.clock.monotonicTime() - start)
-            } catch {
-                self.failureCount += 1
-                self.telemetry.commitFailed(error, attempt: self.failureCount)
-                return start + .seconds(1)
             }
+        } catch {
+            self.failureCount += 1
+            self.telemetry.commitFailed(error, attempt: self.failureCount)
+            self.retryAt = start + .seconds(1)
+            return false
         }
         if self.failureCount > 0 { self.telemetry.commitRecovered(afterAttempts: self.failureCount) }
         self.failureCount = 0
+        self.retryAt = nil
         self.budget.release(self.group.budgetByteCount)
         self.group.deliver()
-        return nil
+        return true
     }
 
     private mutating func retire() {
@@ -180,6 +193,9 @@ private struct Group {
     private var streams: Set<StreamID> = []
     /// Every answer waits for the group, so that the answers of a connection stay in order.
     private var replies: [ObjectIdentifier: (connection: ConnectionHandle, replies: [Reply])] = [:]
+
+    /// Whether a connection waits for an answer.
+    var hasAnswers: Bool { !self.replies.isEmpty }
 
     /// Whether anything of the stream is staged.
     func holds(_ id: StreamID) -> Bool {

@@ -1,3 +1,4 @@
+internal import WaybillJournal
 package import WaybillProtocol
 package import WaybillSystem
 
@@ -66,20 +67,23 @@ package final class Committer: Sendable {
     }
 
     /// The thread's body.
-    func run(_ loop: consuming CommitLoop<some FileSystem>) {
+    ///
+    /// - Returns: the loss that ended it; `nil` after ``close()``.
+    func run(_ loop: consuming CommitLoop<some FileSystem>) -> JournalLoss? {
         while true {
             let requests: [CommitRequest]? = self.inbox.wait { inbox in
                 if inbox.requests.isEmpty { return inbox.isClosed ? [] : nil }
                 defer { inbox.requests = [] }
                 return inbox.requests
             }
-            guard let requests, !requests.isEmpty else { return }
+            guard let requests, !requests.isEmpty else { return nil }
             var retryAt = loop.step(requests)
             while let at = retryAt {
                 let isStopping = self.inbox.wait(until: at) { $0.isClosed ? true : nil }
-                if isStopping == true { return }
+                if isStopping == true { return nil }
                 retryAt = loop.step([])
             }
+            if let loss = loop.loss { return loss }
         }
     }
 }

@@ -8,7 +8,7 @@ internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
 internal import WaybillExport
-internal import WaybillJournal
+package import WaybillJournal
 package import WaybillMetrics
 internal import WaybillProjection
 internal import WaybillProtocol
@@ -36,6 +36,8 @@ package final class Receiver: Service {
         case metrics(MetricsServer.Failure)
         /// Exports that cannot continue with their options.
         case exports([String])
+        /// The journal's files were deleted, moved or replaced; the archive had read it up to a position.
+        case lost(JournalLoss, archived: JournalPosition)
 
         package var description: String {
             switch self {
@@ -46,7 +48,27 @@ package final class Receiver: Service {
                 "cannot listen on \(address): \(cause); choose another address with --listen"
             case .metrics(let failure): failure.description
             case .exports(let conflicts): conflicts.joined(separator: "\n")
+            case .lost(let loss, let archived): Self.text(loss, archived: archived)
             }
+        }
+
+        private static func text(_ loss: JournalLoss, archived: JournalPosition) -> String {
+            var text = "\(loss). Nothing was acknowledged after position \(loss.end), and agents keep what was not. "
+            if loss.isFolder {
+                text +=
+                    "What was acknowledged before is in the folder that was there: if it was moved, put it back, and "
+                    + "start the receiver again. If it was deleted, restore a backup; then agents send again what they "
+                    + "still have of what it lacks."
+            } else if archived < loss.end {
+                text +=
+                    "The archive has read the journal up to position \(archived): acknowledged lines between the two may "
+                    + "be lost with the segment. Start the receiver again: agents send what they still have of them."
+            } else {
+                text +=
+                    "The archive has read everything that was acknowledged. Exports may lack lines; start the receiver "
+                    + "again, and use waybill replay for the last day if their counts differ."
+            }
+            return text
         }
     }
 
@@ -56,6 +78,8 @@ package final class Receiver: Service {
     private let exports: RunningExports
     private let settings: LiveSettings
     private let retirement: JournalRetirement
+    /// The channel that accepts connections, and the loss of the journal that closed it.
+    private let door = Mutex<(server: (any Channel)?, loss: JournalLoss?)>((nil, nil))
     /// The TLS of new connections; `nil` without TLS, and before ``run()``.
     private let tls = Mutex<TLSServer?>(nil)
     /// The configuration that was applied last.
@@ -163,7 +187,11 @@ package final class Receiver: Service {
             CommitLoop(
                 journal: journal, feed: feed, budget: budget, retirement: self.retirement, clock: clock,
                 telemetry: self.telemetry))
-        let committing = Worker(name: "waybill-commit") { handover.take(committer.run) }
+        let committing = Worker(name: "waybill-commit") {
+            handover.take { loop in
+                if let loss = committer.run(loop) { self.close(after: loss) }
+            }
+        }
         let pool = NIOThreadPool(numberOfThreads: System.coreCount)
         pool.start()
         let shared = ReceiverShared(
@@ -191,7 +219,19 @@ package final class Receiver: Service {
         feed.close()
         for worker in workers { worker.join() }
         self.telemetry.stopped()
+        if let loss = self.door.withLock({ $0.loss }) {
+            throw Failure.lost(loss, archived: self.telemetry.archivePosition)
+        }
         try result.get()
+    }
+
+    /// Accepts no more connections: nothing can be acknowledged any more.
+    private func close(after loss: JournalLoss) {
+        let server = self.door.withLock { door in
+            door.loss = loss
+            return door.server
+        }
+        server?.close(promise: nil)
     }
 
     private func tlsServer() throws(Failure) -> TLSServer? {
@@ -269,6 +309,7 @@ package final class Receiver: Service {
             throw Failure.listen(address: address, cause: "\(error)")
         }
         self.port.withLock { $0 = server.localAddress?.port }
+        self.door.withLock { $0.server = server }
         self.telemetry.started(
             recovery, data: self.configuration.dataDirectory, listening: server.localAddress?.description ?? address)
         try await withGracefulShutdownHandler {
@@ -276,7 +317,9 @@ package final class Receiver: Service {
         } onGracefulShutdown: {
             server.close(promise: nil)
         }
-        await quiescing.closeAll()
+        let isLost = self.door.withLock { $0.loss != nil }
+        let text = "the journal of this receiver was deleted or moved while it ran; it stops"
+        await quiescing.closeAll(saying: isLost ? .err(.unavailable, text: text) : .bye)
     }
 
     // MARK: Projections
@@ -418,11 +461,11 @@ private final class OpenConnections: Sendable {
         return isAdmitted
     }
 
-    /// Sends `BYE` to all and waits until they are gone.
-    func closeAll() async {
+    /// Sends a last message to all and waits until they are gone.
+    func closeAll(saying message: Message) async {
         let channels = self.channels.withLock { Array($0.values) }
         for channel in channels {
-            channel.writeAndFlush(ByteBuffer(bytes: Message.bye.encoded), promise: nil)
+            channel.writeAndFlush(ByteBuffer(bytes: message.encoded), promise: nil)
             channel.close(promise: nil)
         }
         for channel in channels {

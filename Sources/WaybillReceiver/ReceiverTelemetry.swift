@@ -186,6 +186,17 @@ package final class ReceiverTelemetry: Sendable {
             metadata: ["cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)"])
     }
 
+    func journalLost(_ loss: JournalLoss) {
+        self.logger.critical(
+            "journal: its files are gone; nothing is acknowledged any more, and the receiver stops",
+            metadata: ["cause": "\(loss)", "journal_end": "\(loss.end)"])
+    }
+
+    /// The position up to which the archive was durable at its last checkpoint.
+    var archivePosition: JournalPosition {
+        self.projections.withLock { $0["archive"]?.position } ?? JournalPosition(0)
+    }
+
     func commitRecovered(afterAttempts attempts: Int) {
         self.logger.notice("journal: writing resumed", metadata: ["failed_attempts": "\(attempts)"])
     }
