@@ -44,6 +44,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     /// The segments on disk, oldest first; the last is being written.
     package private(set) var segments: [JournalPosition]
     package let recovery: JournalRecovery
+    /// The time of the last group whose time of receipt is known; ``WallTime/unknown`` if there is none.
+    package private(set) var lastMark: WallTime
 
     private var file: FileID?
     /// What ``file`` is, and what the folder was at the start.
@@ -78,6 +80,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.segmentByteCountMax = segmentByteCountMax
         var found = try JournalRecovery.recover(directory: directory, files: files)
         self.directoryIdentity = found.directoryIdentity
+        self.lastMark = found.lastMark
         if found.end < endMin {
             found.report.damages.append(
                 JournalDamage(
@@ -177,6 +180,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
 
     /// Makes everything staged durable, in one write and one sync.
     ///
+    /// - Parameter time: the time of receipt; ``WallTime/unknown`` while the clock cannot be trusted.
     /// - Returns: the places of the group's batches, in the order of staging.
     /// - Throws: if a write or sync failed; everything stays staged and nothing is durable. Call again later.
     package mutating func commit(at time: WallTime) throws(FileSystemError) -> [Range<JournalPosition>] {
@@ -215,6 +219,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             throw error
         }
         self.end = group.end
+        if time != .unknown { self.lastMark = time }
         self.numbers = group.numbers
         self.lastNumber = group.lastNumber
         self.applyStaged()
@@ -251,7 +256,9 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             try self.files.rename(path, to: try JournalPath.unused(path + ".suspect", self.files))
         }
         let file = try self.files.open(path, .appendNew)
-        var snapshot = GroupWriter(start: self.end, time: time, numbers: [:], last: 0)
+        // A head has nothing that was received, and passes the last known time on.
+        let headTime = time == .unknown ? self.lastMark : time
+        var snapshot = GroupWriter(start: self.end, time: headTime, numbers: [:], last: 0)
         for (_, standing) in self.streams.sorted(by: { $0.key.text < $1.key.text }) {
             snapshot.introduce(standing.description)
             snapshot.restate(standing)

@@ -22,6 +22,8 @@ package struct JournalRecovery: Hashable, Sendable {
         fileprivate var table = TableBuilder()
         var end = JournalPosition(0)
         var segments: [JournalPosition] = []
+        /// The last time of receipt that is known.
+        fileprivate(set) var lastMark = WallTime.unknown
         /// The folder that was read.
         fileprivate(set) var directoryIdentity: FileIdentity?
 
@@ -97,6 +99,7 @@ package struct JournalRecovery: Hashable, Sendable {
         var groupStart: JournalPosition
         var batchCount = 0
         var damages: [JournalDamage] = []
+        var lastMark = WallTime.unknown
         /// Whether the table in the segment's head is damaged while groups after it are valid.
         var isHeadDamaged = false
     }
@@ -115,6 +118,7 @@ package struct JournalRecovery: Hashable, Sendable {
             let start = scanner.position
             switch try scanner.next() {
             case .message(.mark):
+                if scanner.receivedAt != .unknown { scan.lastMark = scanner.receivedAt }
                 if !hasUncovered { scan.groupStart = start }
                 hasUncovered = false
                 scan.table.confirm()
@@ -229,6 +233,7 @@ extension JournalRecovery.Found {
         self.report.batchCount = scan.batchCount
         self.table = scan.table
         self.end = scan.end
+        self.lastMark = scan.lastMark
     }
 }
 

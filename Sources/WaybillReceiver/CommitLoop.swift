@@ -6,7 +6,7 @@ package import WaybillSystem
 /// projections and answers all its connections.
 ///
 ///     requests ─▶ staged in the journal, replies held ─▶ commit (write, fdatasync) ─▶ feed ─▶ replies
-///                                                        └─ error: all of it kept, tried again a second later
+///                                                        └─ error: all of it kept, tried again 1 to 30 s later
 ///
 /// When the disk refuses a write, the group is kept, nothing is acknowledged, and nothing more is taken: the admission
 /// budget stops the readers. When the journal's files are gone (``loss``), nothing is ever answered again.
@@ -15,6 +15,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private let feed: JournalFeed
     private let budget: AdmissionBudget
     private let retirement: JournalRetirement
+    private let conditions: HostConditions
     private let clock: any SystemClock
     private let telemetry: ReceiverTelemetry
 
@@ -33,12 +34,13 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
 
     package init(
         journal: consuming Journal<Files>, feed: JournalFeed, budget: AdmissionBudget, retirement: JournalRetirement,
-        clock: any SystemClock, telemetry: ReceiverTelemetry
+        conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry
     ) {
         self.journal = journal
         self.feed = feed
         self.budget = budget
         self.retirement = retirement
+        self.conditions = conditions
         self.clock = clock
         self.telemetry = telemetry
     }
@@ -142,8 +144,9 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 return false
             }
             if self.journal.hasStaged {
-                let time = self.clock.wallTime()
+                let time = self.conditions.clock.receiptTime(self.clock)
                 let ranges = try self.journal.commit(at: time)
+                self.conditions.clock.committed(at: time)
                 let entries = self.group.feedEntries(at: ranges, receivedAt: time)
                 self.feed.publish(entries, end: self.journal.end)
                 self.telemetry.groupCommitted(
@@ -152,12 +155,13 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                     took: self.clock.monotonicTime() - start)
             }
         } catch {
-            self.failureCount += 1
-            self.telemetry.commitFailed(error, attempt: self.failureCount)
-            self.retryAt = start + .seconds(1)
+            self.failed(error, start)
             return false
         }
-        if self.failureCount > 0 { self.telemetry.commitRecovered(afterAttempts: self.failureCount) }
+        if self.failureCount > 0 {
+            self.conditions.withheld = nil
+            self.telemetry.commitRecovered(afterAttempts: self.failureCount)
+        }
         self.failureCount = 0
         self.retryAt = nil
         self.budget.release(self.group.budgetByteCount)
@@ -165,7 +169,30 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         return true
     }
 
+    /// Withholds all answers for a while.
+    ///
+    /// Agents that wait for longer than a few seconds are told why and sent away: they may have another receiver, and
+    /// their operators see the cause. What they sent stays in the group.
+    private mutating func failed(_ error: FileSystemError, _ start: MonotonicTime) {
+        self.failureCount += 1
+        let pause = DiskRetry.pause(afterFailures: self.failureCount)
+        self.retryAt = start + pause
+        self.telemetry.commitFailed(error, attempt: self.failureCount, retryingIn: pause)
+        guard self.failureCount >= Self.toldFailureCount else { return }
+        let text =
+            error.isDiskFull
+            ? "the disk of this receiver is full: it acknowledges nothing until space is freed there"
+            : "the disk of this receiver refuses writes (\(error.code)): it acknowledges nothing until that is fixed"
+        self.conditions.withheld = text
+        self.group.refuse(text)
+        for request in self.requests[self.next...] { request.waiting?.refuse(text) }
+    }
+
+    /// After so many failures in a row agents are told: with pauses of 1 and 2 s, three seconds after the first.
+    private static var toldFailureCount: Int { 3 }
+
     private mutating func retire() {
+        guard self.conditions.clock.problem(self.clock) == nil else { return }
         guard let position = self.retirement.duePosition(now: self.clock.monotonicTime()) else { return }
         let time = WallTime(
             milliseconds: self.clock.wallTime().milliseconds - self.retirement.retention.nanoseconds / 1_000_000)
@@ -196,6 +223,11 @@ private struct Group {
 
     /// Whether a connection waits for an answer.
     var hasAnswers: Bool { !self.replies.isEmpty }
+
+    /// Tells every connection that waits for an answer why there is none, and closes it.
+    func refuse(_ text: String) {
+        for (_, entry) in self.replies { entry.connection.refuse(text) }
+    }
 
     /// Whether anything of the stream is staged.
     func holds(_ id: StreamID) -> Bool {

@@ -12,6 +12,16 @@ package enum CommitRequest: Sendable {
 }
 
 extension CommitRequest {
+    /// The connection that waits for its answer.
+    var waiting: ConnectionHandle? {
+        switch self {
+        case .open(let connection, _, _), .batch(let connection, _, _, _, _, _), .skip(let connection, _, _, _, _, _),
+            .seal(let connection, _, _, _):
+            connection
+        case .closed: nil
+        }
+    }
+
     /// The bytes it holds of the admission budget, from before it is read until it is answered.
     var admissionByteCount: Int {
         switch self {

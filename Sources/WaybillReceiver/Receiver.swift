@@ -176,17 +176,22 @@ package final class Receiver: Service {
             throw Failure.disk(error)
         }
         let recovery = journal.recovery
+        let conditions = HostConditions(
+            clock: ClockTrust(
+                lastMark: journal.lastMark, programDate: self.configuration.programDate,
+                acceptance: ClockAcceptance(in: data), telemetry: self.telemetry),
+            reserve: DiskReserve(byteCount: self.configuration.reserveByteCount, in: data))
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount)
         self.telemetry.willProject(self.retirement.names)
-        let workers = try self.startProjections(data, feed)
+        let workers = try self.startProjections(data, feed, conditions)
 
         let clock = POSIXClock()
         let budget = AdmissionBudget(byteCount: self.configuration.admissionByteCount)
         let committer = Committer()
         let handover = Handover(
             CommitLoop(
-                journal: journal, feed: feed, budget: budget, retirement: self.retirement, clock: clock,
-                telemetry: self.telemetry))
+                journal: journal, feed: feed, budget: budget, retirement: self.retirement, conditions: conditions,
+                clock: clock, telemetry: self.telemetry))
         let committing = Worker(name: "waybill-commit") {
             handover.take { loop in
                 if let loss = committer.run(loop) { self.close(after: loss) }
@@ -199,7 +204,7 @@ package final class Receiver: Service {
             checker: BatchChecker(lineByteCountMax: self.configuration.limits.lineByteCountMax) { check in
                 pool.submit { state in if case .active = state { check() } }
             },
-            committer: committer, clock: clock, telemetry: self.telemetry)
+            committer: committer, conditions: conditions, clock: clock, telemetry: self.telemetry)
 
         let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
         let result: Result<Void, any Error>
@@ -263,9 +268,11 @@ package final class Receiver: Service {
     ) async throws(Failure) -> MetricsServer? {
         guard let address = self.configuration.metrics else { return nil }
         do throws(MetricsServer.Failure) {
-            let server = try await MetricsServer.start(on: address, group: group) { [telemetry] eventLoop in
-                eventLoop.makeSucceededFuture(telemetry.page(shared, journalEnd: feed.end))
-            }
+            let server = try await MetricsServer.start(
+                on: address, group: group, readiness: { [telemetry] in telemetry.readiness(shared) },
+                page: { [telemetry] eventLoop in
+                    eventLoop.makeSucceededFuture(telemetry.page(shared, journalEnd: feed.end))
+                })
             self.telemetry.metricsServed(on: server.address)
             return server
         } catch {
@@ -325,7 +332,7 @@ package final class Receiver: Service {
     // MARK: Projections
 
     private func startProjections(
-        _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed
+        _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed, _ conditions: HostConditions
     ) throws(Failure) -> [Worker] {
         let histories = try self.exportHistories(data)
         var workers: [Worker] = []
@@ -333,14 +340,14 @@ package final class Receiver: Service {
             let archive = try ArchiveProjection(
                 data: data, zone: self.configuration.archiveZone,
                 cutOffSecond: self.configuration.archiveCutOffSecond)
-            var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data)
+            var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data, conditions)
             archives.add(archive)
             workers.append(Self.follow("waybill-archive", archives, feed))
             let exports = Array(zip(self.configuration.exports, histories))
             // The exports on one thread read and parse each batch once; receiving has priority over them.
             let threadCount = min(exports.count, max(1, System.coreCount / 4))
             for thread in 0..<threadCount {
-                var group = self.group(of: ExportProjection<POSIXFileSystem>.self, data)
+                var group = self.group(of: ExportProjection<POSIXFileSystem>.self, data, conditions)
                 for index in stride(from: thread, to: exports.count, by: threadCount) {
                     group.add(try self.export(exports[index].0, exports[index].1, data))
                 }
@@ -383,11 +390,12 @@ package final class Receiver: Service {
     }
 
     private func group<Output: Projection & ~Copyable>(
-        of output: Output.Type, _ data: DataDirectory<POSIXFileSystem>
+        of output: Output.Type, _ data: DataDirectory<POSIXFileSystem>, _ conditions: HostConditions
     ) -> ProjectionGroup<POSIXFileSystem, Output> {
         ProjectionGroup(
             journalDirectory: data.journal, files: data.files, retirement: self.retirement,
-            configuration: self.configuration, settings: self.settings, clock: POSIXClock(), telemetry: self.telemetry)
+            configuration: self.configuration, settings: self.settings, conditions: conditions, clock: POSIXClock(),
+            telemetry: self.telemetry)
     }
 
     private static func follow<Output: Projection & ~Copyable>(

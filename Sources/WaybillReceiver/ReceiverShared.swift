@@ -29,6 +29,7 @@ package final class ReceiverShared: Sendable {
     let checker: BatchChecker
     let committer: Committer
     let agents = ConnectedAgents()
+    let conditions: HostConditions
     let clock: any SystemClock
     package let telemetry: ReceiverTelemetry
     let connectionCountMax: Int
@@ -42,7 +43,7 @@ package final class ReceiverShared: Sendable {
 
     package init(
         configuration: ReceiverConfiguration, budget: AdmissionBudget, checker: BatchChecker, committer: Committer,
-        clock: any SystemClock, telemetry: ReceiverTelemetry
+        conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry
     ) {
         self.name = configuration.name
         self.limits = configuration.limits
@@ -53,6 +54,7 @@ package final class ReceiverShared: Sendable {
         self.admissionByteCount = configuration.admissionByteCount
         self.checker = checker
         self.committer = committer
+        self.conditions = conditions
         self.clock = clock
         self.telemetry = telemetry
         self.connectionCountMax = configuration.connectionCountMax

@@ -119,6 +119,7 @@ struct ReceiverCommand: AsyncParsableCommand {
         }
         try self.tls.apply(to: &configuration.tls)
         configuration.token = OptionReader.token
+        configuration.programDate = ClockCommand.programDate
         return configuration
     }
 }
