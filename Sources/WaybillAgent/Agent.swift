@@ -114,7 +114,8 @@ package final class Agent: Service {
         var server: MetricsServer?
         if let address = self.configuration.metrics {
             do throws(MetricsServer.Failure) {
-                server = try await MetricsServer.start(on: address, group: network.group) { eventLoop in
+                server = try await MetricsServer.start(on: address, group: network.group, readiness: { .ready }) {
+                    eventLoop in
                     let page = eventLoop.makePromise(of: MetricsPage.self)
                     inbox.post(.measure { page.completeWith(Self.page($0)) }, generation: 0)
                     return page.futureResult

@@ -44,8 +44,13 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     /// The segments on disk, oldest first; the last is being written.
     package private(set) var segments: [JournalPosition]
     package let recovery: JournalRecovery
+    /// The time of the last group whose time of receipt is known; ``WallTime/unknown`` if there is none.
+    package private(set) var lastMark: WallTime
 
     private var file: FileID?
+    /// What ``file`` is, and what the folder was at the start.
+    private var fileIdentity: FileIdentity?
+    private let directoryIdentity: FileIdentity?
     private var numbers: [StreamName: StreamNumber] = [:]
     /// The last number assigned in the current segment: a stream with a new description gets another one.
     private var lastNumber = 0
@@ -75,6 +80,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.files = files
         self.segmentByteCountMax = segmentByteCountMax
         var found = try JournalRecovery.recover(directory: directory, files: files)
+        self.directoryIdentity = found.directoryIdentity
+        self.lastMark = found.lastMark
         if found.end < endMin {
             found.report.damages.append(
                 JournalDamage(
@@ -187,8 +194,25 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
     }
 
+    /// Compares the folder and the open segment with what is at their paths; call it before each group is answered.
+    ///
+    /// After a loss nothing may be acknowledged: the segment's bytes vanish with this process, and a new segment would
+    /// hide that.
+    package func findLoss() throws(FileSystemError) -> JournalLoss? {
+        if let known = self.directoryIdentity,
+            let finding = try self.files.finding(at: self.directory, insteadOf: known)
+        {
+            return JournalLoss(path: self.directory, finding: finding, isFolder: true, end: self.end)
+        }
+        guard self.file != nil, let known = self.fileIdentity, let last = self.segments.last else { return nil }
+        let path = JournalPath.segment(last, in: self.directory)
+        guard let finding = try self.files.finding(at: path, insteadOf: known) else { return nil }
+        return JournalLoss(path: path, finding: finding, isFolder: false, end: self.end)
+    }
+
     /// Makes everything staged durable, in one write and one sync.
     ///
+    /// - Parameter time: the time of receipt; ``WallTime/unknown`` while the clock cannot be trusted.
     /// - Returns: the places of the group's batches, in the order of staging.
     /// - Throws: if a write or sync failed; everything stays staged and nothing is durable. Call again later.
     package mutating func commit(at time: WallTime) throws(FileSystemError) -> [Range<JournalPosition>] {
@@ -227,6 +251,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             throw error
         }
         self.end = group.end
+        if time != .unknown { self.lastMark = time }
         self.numbers = group.numbers
         self.lastNumber = group.lastNumber
         self.applyStaged()
@@ -265,7 +290,9 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             try self.files.rename(path, to: try JournalPath.unused(path + ".suspect", self.files))
         }
         let file = try self.files.open(path, .appendNew)
-        var snapshot = GroupWriter(start: self.end, time: time, numbers: [:], last: 0)
+        // A head has nothing that was received, and passes the last known time on.
+        let headTime = time == .unknown ? self.lastMark : time
+        var snapshot = GroupWriter(start: self.end, time: headTime, numbers: [:], last: 0)
         snapshot.restate(self.history)
         for (_, standing) in self.streams.sorted(by: { $0.key < $1.key }) {
             snapshot.introduce(standing.description)
@@ -273,8 +300,10 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         snapshot.mark()
         snapshot.finish()
+        let identity: FileIdentity
         do throws(FileSystemError) {
             try snapshot.write(to: file, files: self.files)
+            identity = try self.files.status(file).identity
             try self.files.synchronize(file)
             try self.files.synchronizeDirectory(self.directory)
         } catch {
@@ -284,6 +313,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         if let old = self.file { self.files.close(old) }
         self.file = file
+        self.fileIdentity = identity
         self.numbers = snapshot.numbers
         self.lastNumber = snapshot.lastNumber
         if self.segments.last != self.end { self.segments.append(self.end) }

@@ -28,6 +28,12 @@ enum ConfigurationTable {
         ConfigurationKey(
             "connections", .integer(1...1_000_000), \.connectionCountMax, "Connections that may be open at once.")
         ConfigurationKey(
+            "reserve_mib", .integer(0...1_000_000, factor: 1 << 20), \.reserveByteCount, unit: "MiB",
+            """
+            Disk space for the journal: while less is free, the archive waits; while less than twice as much is free, the \
+            exports wait. At most a twentieth of the disk is reserved.
+            """)
+        ConfigurationKey(
             "certificate", in: "tls", .file, optional: \.certificate, applies: .reload, option: "--tls-certificate",
             example: "receiver.pem",
             "Use TLS: the receiver's certificate, followed by its intermediates (PEM); needs a key.")

@@ -48,7 +48,7 @@ class BadLineTests(ReceiverTest):
             "bad-time": [event.replace(ts, "yesterday").encode(), event.replace(f'"{ts}"', "12").encode()],
             "time-out-of-range": [
                 event.replace(ts, "1970-01-01T00:00:00.000Z").encode(),
-                event.replace(ts, "2099-12-31T23:59:59.999Z").encode()],
+                event.replace(ts, "2100-01-01T00:00:00.000Z").encode()],
             "no-name": [event.replace('"name":', '"nome":').encode()],
             "no-env": [event.replace('"env":', '"enw":').encode()],
             "bad-env": [event.replace('"env":"', '"env":"x').encode()],
