@@ -16,7 +16,7 @@ import WaybillTestSupport
     /// A journal with one committed batch.
     private func journal() throws -> Journal<FaultyFiles> {
         var journal = try self.bench.open()
-        self.bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+        self.bench.stageBatch(1, in: &journal)
         try self.bench.commit(&journal)
         return journal
     }
@@ -33,7 +33,7 @@ import WaybillTestSupport
         try self.bench.disk.unlink(self.segment)
         let loss = try journal.findLoss()
         #expect(loss == JournalLoss(path: self.segment, finding: .nothing, isFolder: false, end: journal.end))
-        self.bench.stageBatch(1, payload: [4], in: &journal)
+        self.bench.stageBatch(1, in: &journal)
         try self.bench.commit(&journal)
         #expect(try journal.findLoss()?.finding == .nothing)
     }
@@ -64,8 +64,8 @@ import WaybillTestSupport
     @Test func `a segment that retention deleted is not a loss`() throws {
         let bench = try JournalBench(segmentByteCountMax: 100)
         var journal = try bench.open()
-        for number in 0..<3 {
-            bench.stageBatch(1, payload: [UInt8](repeating: UInt8(number), count: 200), in: &journal)
+        for _ in 0..<3 {
+            bench.stageBatch(1, rawByteCount: 200, in: &journal)
             try bench.commit(&journal)
         }
         let count = try journal.retire(before: journal.end, writtenBefore: WallTime(milliseconds: .max))

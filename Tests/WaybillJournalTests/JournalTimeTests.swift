@@ -9,7 +9,7 @@ import WaybillTestSupport
         var marks: [WallTime] = []
         for time in times {
             var journal = try bench.open()
-            bench.stageBatch(1, payload: [1], in: &journal)
+            bench.stageBatch(1, in: &journal)
             bench.staged = []
             _ = try journal.commit(at: WallTime(milliseconds: time))
             marks.append(journal.lastMark)

@@ -2,7 +2,7 @@ import Testing
 import WaybillProtocol
 
 @Suite struct SHA256Tests {
-    private static func digest(_ bytes: some Sequence<UInt8>) -> String {
+    private static func digest(_ bytes: some Collection<UInt8>) -> String {
         var hash = SHA256()
         hash.update(bytes)
         return Self.text(hash.finish())
