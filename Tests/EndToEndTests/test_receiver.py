@@ -289,10 +289,14 @@ class BadPeerTests(ReceiverTest):
             self.assertEqual(peer.open("stream"), f"AT 1 {len(raw)}")
         peer.send(f"SEAL 1 {len(raw)}")
         self.assertEqual(peer.line(), "SEALED 1")
+        peer.assert_proved("stream", raw)
         peer.close()
         again = self.peer(agent=None)
         again.hello("again")
-        self.assertEqual([again.open("stream"), again.line()], [f"AT 1 {len(raw)}", "SEALED 1"])
+        self.assertEqual(again.open("stream"), f"AT 1 {len(raw)}")
+        again.assert_proved("stream", raw)
+        self.assertEqual(again.line(), "SEALED 1")
+        again.assert_proved("stream", raw)
         again.send(*[f"SEAL 1 {len(raw)}", "PING 3"])
         self.assertEqual(again.line(), "PONG 3")
         self.finish()
@@ -300,13 +304,40 @@ class BadPeerTests(ReceiverTest):
     def test_skips(self):
         """Bytes given up move the stream on; a skip that leaves a gap is refused."""
         peer = self.peer()
-        peer.send(skip(0, 100, "too-long", bytes(100)))
+        source = b"x" * 99 + b"\n"
+        peer.send(skip(0, 100, "too-long", source))
         self.assertEqual(peer.line(), "ACK 1 100")
+        self.assertEqual(peer.open("stream"), "AT 1 100")
+        peer.assert_proved("stream", source)
         raw = b"".join(self.made())
         peer.batch("stream", raw, offset=100)
         self.assertEqual(peer.line(), f"ACK 1 {100 + len(raw)}")
+        self.assertEqual(peer.open("stream"), f"AT 1 {100 + len(raw)}")
+        peer.assert_proved("stream", source + raw)
         peer.send(skip(5000, 100, "torn-tail", bytes(5100)))
         self.assertRegex(peer.line(), "^NAK 1 [0-9]+ gap")
+        self.finish()
+
+    def test_nothing_but_a_seal_follows_the_end_of_the_last_line(self):
+        """A last line without LF, and a torn end that was skipped: another batch or skip is refused, a seal is taken."""
+        for is_skipped in (False, True):
+            stream = f"end-{is_skipped}"
+            peer, whole = self.peer(stream, stream), self.made(1)[0]
+            source = whole + b'{"torn'
+            peer.batch(stream, whole if is_skipped else source)
+            if is_skipped:
+                self.assertEqual(peer.line(), f"ACK 1 {len(whole)}")
+                peer.send(skip(len(whole), len(source) - len(whole), "torn-tail", source))
+            else:
+                self.ledger.add([b'{"torn\n'])
+            self.assertEqual(peer.line(), f"ACK 1 {len(source)}")
+            for more in (batch(stream, b'":2}\n', offset=len(source)), [skip(len(source), 5, "truncated")]):
+                peer.send(*more)
+                self.assertRegex(peer.line(), f"^NAK 1 {len(source)} sealed")
+                self.assertEqual(peer.open(stream), f"AT 1 {len(source)}")
+            peer.send(f"SEAL 1 {len(source)}")
+            self.assertEqual(peer.line(), "SEALED 1")
+            peer.assert_proved(stream, source)
         self.finish()
 
     def test_two_agents_with_one_name(self):

@@ -7,6 +7,7 @@ import time
 import zlib
 
 from harness import patience
+from peers import proof
 
 
 class Peer:
@@ -83,6 +84,12 @@ class Peer:
         self.send(f"OPEN {number} " + json.dumps({
             "stream": stream, "source": "/peer", "env": "prod", "bundle": "com.example.web", "format": form, **members}))
         return self.line()
+
+    def assert_proved(self, stream, content, number=1, given_up=0):
+        """The last `AT` or `SEALED` of this number proves these bytes, of which some at the beginning were given up."""
+        expected = proof(stream, len(content), content[given_up:][-512:])
+        given = "%d %s" % self.proofs[number]
+        assert given == expected, f"{stream} at {len(content)}: the receiver proves {given}, not {expected}"
 
     def batch(self, stream, raw, **changes):
         """Sends a batch, by default a good one at 0; returns nothing."""
