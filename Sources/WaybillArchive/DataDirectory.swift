@@ -95,7 +95,7 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         var journal = try Journal(
             directory: self.journal, files: self.files, endMin: JournalPosition(endMin),
             segmentByteCountMax: segmentByteCountMax)
-        if !journal.recovery.damages.isEmpty { journal.advance(to: try ArchiveIndex(data: self).standings()) }
+        if !journal.recovery.damages.isEmpty { try journal.advance(to: try ArchiveIndex(data: self).standings()) }
         return journal
     }
 

@@ -60,13 +60,13 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     private var stagedSeals: [StreamName: StreamProof] = [:]
     /// Streams whose description comes from a damaged line; the next agent that opens one corrects it.
     private var unverifiedStreams: Set<StreamName>
-    /// Sealed streams in the order of sealing; beyond the limit the oldest are removed.
+    /// Sealed streams in the order of sealing; beyond the limit the oldest go to rest when a segment begins.
     private var sealedOrder: [StreamName]
     private var history: StartHistory
+    private var sealedTable: SealedTable<Files>
 
-    /// The number of sealed streams that a receiver remembers, so that an agent that lost its registry does not send
-    /// them again.
-    private static var sealedStreamCountMax: Int { 200_000 }
+    /// How many sealed streams stay in memory and in heads; older ones are in ``sealedTable`` alone.
+    private let awakeSealedCountMax: Int
 
     /// Opens or creates the journal in `directory`, which must exist.
     ///
@@ -74,8 +74,9 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     ///   were damaged or removed, continues there: a position is never used twice.
     package init(
         directory: String, files: Files, endMin: JournalPosition = JournalPosition(0),
-        segmentByteCountMax: Int = 256 << 20
+        segmentByteCountMax: Int = 256 << 20, awakeSealedCountMax: Int = 10_000
     ) throws(FileSystemError) {
+        self.awakeSealedCountMax = awakeSealedCountMax
         self.directory = directory
         self.files = files
         self.segmentByteCountMax = segmentByteCountMax
@@ -89,6 +90,13 @@ package struct Journal<Files: FileSystem>: ~Copyable {
                     reason: "the journal ends before what was read from it"))
         }
         let history = found.table.history
+        let sealedTable = try SealedTable(directory: directory, resting: found.table.resting, files: files)
+        if sealedTable.isDamaged {
+            found.report.damages.append(
+                JournalDamage(
+                    segment: found.segments.last ?? found.end, start: found.end, end: found.end,
+                    reason: "the table of sealed streams is missing or damaged"))
+        }
         // Damage from before this incarnation is the reason why it began.
         found.report.isLossy = found.report.damages.contains { !history.began(after: $0.end) }
         self.recovery = found.report
@@ -96,6 +104,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.sealedOrder = found.table.sealedOrder
         self.unverifiedStreams = found.table.unverified
         self.history = history
+        self.sealedTable = sealedTable
         self.end = max(found.end, endMin)
         self.segments = found.segments
     }
@@ -143,6 +152,13 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.streams[name]?.isSealed ?? false
     }
 
+    /// The standing of a stream that was sealed long ago; `nil` for any other stream.
+    ///
+    /// Nothing else here knows it: ask before a stream is opened.
+    package func restingStanding(of description: StreamDescription) throws(FileSystemError) -> StreamStanding? {
+        self.streams[description.name] == nil ? try self.sealedTable.standing(of: description) : nil
+    }
+
     /// Adds an entry to the next group if it continues its stream.
     package mutating func stage(_ entry: JournalEntry, of description: StreamDescription) -> StagingResult {
         let name = description.name
@@ -183,13 +199,14 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     ///
     /// Otherwise agents would ship stored lines again. A difference of one byte is the LF that a reader added to the
     /// last line of a stream, and is ignored.
-    package mutating func advance(to standings: [StreamStanding]) {
+    package mutating func advance(to standings: [StreamStanding]) throws(FileSystemError) {
         for standing in standings {
             let name = standing.description.name
             // It was most likely read before the damage; an agent's description still takes precedence.
             if self.unverifiedStreams.contains(name) { self.redescribe(name, standing.description) }
             let known = self.streams[name]?.durable ?? StreamOffset(0)
             guard known.advanced(by: 1) < standing.durable, let tail = standing.tail else { continue }
+            if try self.restingStanding(of: standing.description) != nil { continue }
             self.streams[name, default: standing].move(to: tail)
         }
     }
@@ -283,18 +300,20 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         {
             return
         }
-        self.forgetOldSealedStreams()
         let path = JournalPath.segment(self.end, in: self.directory)
         if try self.files.status(at: path) != nil {
             // A segment without durable content: its creation or its first group failed.
             try self.files.rename(path, to: try JournalPath.unused(path + ".suspect", self.files))
         }
+        let rested = self.sealedOrder.prefix(max(0, self.sealedOrder.count - self.awakeSealedCountMax))
+        let resting = try self.sealedTable.stage(rested.compactMap { self.streams[$0] })
         let file = try self.files.open(path, .appendNew)
         // A head has nothing that was received, and passes the last known time on.
         let headTime = time == .unknown ? self.lastMark : time
         var snapshot = GroupWriter(start: self.end, time: headTime, numbers: [:], last: 0)
-        snapshot.restate(self.history)
-        for (_, standing) in self.streams.sorted(by: { $0.key < $1.key }) {
+        snapshot.restate(self.history, resting)
+        let restedNames = Set(rested)
+        for (name, standing) in self.streams.sorted(by: { $0.key < $1.key }) where !restedNames.contains(name) {
             snapshot.introduce(standing.description)
             snapshot.restate(standing, at: self.end)
         }
@@ -314,6 +333,9 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         if let old = self.file { self.files.close(old) }
         self.file = file
         self.fileIdentity = identity
+        self.sealedTable.commit()
+        for name in rested { self.streams[name] = nil }
+        self.sealedOrder.removeFirst(rested.count)
         self.numbers = snapshot.numbers
         self.lastNumber = snapshot.lastNumber
         if self.segments.last != self.end { self.segments.append(self.end) }
@@ -328,13 +350,6 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             // It has no durable content, and the next attempt sets it aside.
             return
         }
-    }
-
-    private mutating func forgetOldSealedStreams() {
-        let excess = self.sealedOrder.count - Self.sealedStreamCountMax
-        guard excess > 0 else { return }
-        for id in self.sealedOrder.prefix(excess) { self.streams[id] = nil }
-        self.sealedOrder.removeFirst(excess)
     }
 
     private mutating func cutOrAbandon(_ file: FileID) {

@@ -276,6 +276,8 @@ package enum Message: Hashable, Sendable {
     case start(ReceiverStart, Incarnation)
     /// Only in the journal: the stream's last bytes below the offset of the `AT` before it.
     case tail(StreamNumber, [UInt8])
+    /// Only in the journal: how many sealed streams are in its table of them, and the checksum of their records.
+    case resting(count: UInt64, checksum: UInt32)
 }
 
 /// Lines of one stream that the receiver put into its quarantine, for the agent's operator.

@@ -109,7 +109,7 @@ package struct ReceiverSession: ~Copyable {
         case .bye:
             self.state = .closed
             return .close(.bye)
-        case .mark, .start, .tail:
+        case .mark, .start, .tail, .resting:
             return self.close(.syntax, WireError.unknownMessage.text)
         case .hello, .ready, .at, .ack, .nak, .sealed, .stored, .note, .wait, .move, .err:
             return self.close(.order, "this message is not the agent's to send now")

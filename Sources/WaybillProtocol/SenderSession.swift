@@ -237,7 +237,7 @@ package struct SenderSession: ~Copyable {
         case .move(let receivers): return .move(receivers)
         case .err(let code, let text): return self.close(.refused(code, text: text))
         case .bye: return self.close(.receiverLeft)
-        case .hello, .ready, .open, .batch, .skip, .seal, .mark, .start, .tail:
+        case .hello, .ready, .open, .batch, .skip, .seal, .mark, .start, .tail, .resting:
             return self.close(.unexpected("the receiver sent a message of the agent's"))
         }
     }

@@ -118,6 +118,16 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         _ connection: ConnectionHandle, _ number: StreamNumber, _ description: StreamDescription
     ) {
         let name = description.name
+        do throws(FileSystemError) {
+            if let resting = try self.journal.restingStanding(of: description) {
+                return self.group.reply(
+                    to: connection, .opened(number, at: resting.durable, resting.proof, isSealed: true))
+            }
+        } catch {
+            let text = "the receiver cannot read its table of sealed streams"
+            return self.group.reply(
+                to: connection, .openRefused(number, at: StreamOffset(0), .retryAfter, text: text))
+        }
         let position = self.journal.position(of: name)
         if let owner = self.owners.owner(of: name), owner !== connection, owner.agent != connection.agent {
             let text = "agent \(owner.agent) ships this stream; stop one of the two"
