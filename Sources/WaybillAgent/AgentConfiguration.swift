@@ -1,4 +1,5 @@
 package import WaybillMetrics
+package import WaybillProtocol
 package import WaybillSystem
 package import WaybillTLS
 package import WaybillTail
@@ -71,6 +72,10 @@ package enum RoundExtent: Hashable, Sendable {
 package struct AgentConfiguration: Sendable {
     /// Identifies this agent; it must not change, because foreign streams are named after it.
     package var name: AgentName
+    /// Proves the name of an app's install; `nil` for other agents, and until ``usesDeviceKey`` has found it.
+    package private(set) var deviceKey: DeviceKey?
+    /// Whether the name is that of a key in the state directory, which the first run makes.
+    package var usesDeviceKey = false
     /// The folder of the registry and the quarantine.
     package var stateDirectory: String
     /// Tried in turn.
@@ -106,6 +111,13 @@ package struct AgentConfiguration: Sendable {
         self.stateDirectory = stateDirectory
         self.receivers = receivers
         self.sources = sources
+    }
+
+    /// Takes the name that a key proves.
+    package mutating func identify(with key: DeviceKey) {
+        guard let name = AgentName(key.agentName) else { preconditionFailure("32 hexadecimal digits are a name") }
+        self.name = name
+        self.deviceKey = key
     }
 }
 

@@ -31,6 +31,12 @@ package struct AgentTelemetry: Sendable {
         }
     }
 
+    func deviceKeyDamaged(movedTo path: String) {
+        self.logger.warning(
+            "the key of this install was damaged; the install goes on with a new key, under a new name",
+            metadata: ["kept": "\(path)"])
+    }
+
     /// Entries whose value is unreadable; their files are treated as new.
     func registryEntriesUnreadable(_ streams: [String]) {
         guard !streams.isEmpty else { return }

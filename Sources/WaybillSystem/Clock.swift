@@ -130,6 +130,15 @@ package enum SystemRandom {
         }
         return seed
     }
+
+    /// Bytes that cannot be guessed, for keys and tokens.
+    package static func secretBytes(count: Int) throws(FileSystemError) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        guard waybill_random(&bytes, UInt(count)) == 0 else {
+            throw FileSystemError("read", path: "/dev/urandom", errno: errno)
+        }
+        return bytes
+    }
 }
 
 /// A small seeded generator (SplitMix64, Steele, Lea and Flood 2014): ids, jitter and simulations, never secrets.
