@@ -91,6 +91,16 @@ extension ReceiverTelemetry {
             for (name, standing) in projections { Self.addOutcomes(standing.tally, of: name, to: &family) }
         }
         page.add(
+            "waybill_not_allowed_lines_total", .counter,
+            "Lines in the quarantine because their principal may not write their env or bundle."
+        ) { family in
+            for (_, standing) in projections {
+                for (principal, count) in standing.tally.notAllowed.sorted(by: { $0.key < $1.key }) {
+                    family.sample(count, [("principal", principal)])
+                }
+            }
+        }
+        page.add(
             "waybill_projection_held_lines", .gauge, "Events held since the start, less those that were released.",
             for: projections.filter { $0.key != "archive" }
         ) { $0.tally.held }
