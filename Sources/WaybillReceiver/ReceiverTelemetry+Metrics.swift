@@ -36,6 +36,15 @@ extension ReceiverTelemetry {
         page.add(
             "waybill_skipped_bytes_total", .counter, "Bytes that agents skipped; the journal records each range.",
             self.skippedBytes.load(ordering: .relaxed))
+        let refusals = self.refusals.withLock { $0.counts }
+        page.add("waybill_refused_agents_total", .counter, "Attempts to be let in that failed.") { family in
+            for refusal in AgentRefusal.allCases {
+                family.sample(refusals[refusal] ?? 0, [("reason", refusal.rawValue)])
+            }
+        }
+        page.add(
+            "waybill_denied_requests_total", .counter, "OPEN, SKIP and SEAL that their agent may not send.",
+            self.denials.load(ordering: .relaxed))
         page.add("waybill_agents", .gauge, "Agents that are connected.", shared.agents.count)
         page.add(
             "waybill_admission_bytes", .gauge, "Bytes of messages that wait for the disk.",
