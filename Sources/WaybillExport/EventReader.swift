@@ -17,11 +17,14 @@ package struct EventReader: Sendable {
     package let source: SourceDescription
     private let timeMember: [UInt8]?
     private let nameMember: [UInt8]?
+    /// Whether the owner may write foreign lines, whose `env` and `bundle` are the source's.
+    private let isSourceAllowed: Bool
 
     package init(source: SourceDescription) {
         self.source = source
         self.timeMember = source.timeMember.map { Array($0.utf8) }
         self.nameMember = source.nameMember.map { Array($0.utf8) }
+        self.isSourceAllowed = source.patterns.allow(source.env, source.bundle)
     }
 
     /// Reads one line, without its line feed.
@@ -86,6 +89,8 @@ package struct EventReader: Sendable {
         guard env.kind == .string, let environment = Self.environment(UnsafeRawBufferPointer(rebasing: line[env.body]))
         else { return .quarantine(.badEnv) }
         guard bundle.isText else { return .quarantine(.noBundle) }
+        guard self.source.patterns.allow(environment, inLine: UnsafeRawBufferPointer(rebasing: line[bundle.body]))
+        else { return .quarantine(.notAllowed) }
         return .event(
             EventFacts(
                 time: WallTime(milliseconds: milliseconds), env: environment, bundle: bundle.body, name: name.body,
@@ -109,6 +114,7 @@ package struct EventReader: Sendable {
         guard time.rank != RankedMember.none else { return .quarantine(.noTime) }
         guard let milliseconds = Self.foreignTime(time.member, in: line) else { return .quarantine(.badTime) }
         guard Self.range.contains(milliseconds) else { return .quarantine(.timeOutOfRange) }
+        guard self.isSourceAllowed else { return .quarantine(.notAllowed) }
         return .event(
             EventFacts(
                 time: WallTime(milliseconds: milliseconds), env: self.source.env, bundle: nil,

@@ -149,7 +149,29 @@ package struct Journal<Files: FileSystem>: ~Copyable {
 
     /// Whether a stream is sealed.
     package func isSealed(_ name: StreamName) -> Bool {
-        self.streams[name]?.isSealed ?? false
+        self.stagedSeals[name] != nil || self.streams[name]?.isSealed ?? false
+    }
+
+    /// Whether the journal has a stream of this name.
+    package func knows(_ name: StreamName) -> Bool {
+        self.streams[name] != nil || self.stagedDescriptions[name] != nil
+    }
+
+    /// Begins a stream where another one with the same id ends: it has got another owner.
+    ///
+    /// The next group restates the standing under the new name, as the head of a segment does, so every later start
+    /// knows that its bytes below the offset are held. The former stream stays in the table, where its owner finds it.
+    ///
+    /// - Parameter former: a stream without staged entries.
+    package mutating func adopt(_ former: StreamName, as description: StreamDescription) {
+        let name = description.name
+        guard let standing = self.streams[former], !self.knows(name) else { return }
+        precondition(former.id == name.id, "\(name) is another stream than \(former)")
+        let own = standing.renamed(description)
+        self.stagedTails[name] = own.tail ?? StreamTail(unknownBelow: own.durable)
+        if own.isSealed { self.stagedSeals[name] = own.proof }
+        self.stagedDescriptions[name] = description
+        self.staged.append(Staged(name: name, entry: .standing(own), description: description))
     }
 
     /// The standing of a stream that was sealed long ago; `nil` for any other stream.
@@ -163,7 +185,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     package mutating func stage(_ entry: JournalEntry, of description: StreamDescription) -> StagingResult {
         let name = description.name
         let position = self.position(of: name)
-        if self.isSealed(name) || self.stagedSeals[name] != nil { return .alreadySealed(position) }
+        if self.isSealed(name) { return .alreadySealed(position) }
         var tail = self.stagedTails[name] ?? self.streams[name]?.tail ?? StreamTail()
         switch entry {
         case .batch(let header, _, let raw):
@@ -180,6 +202,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         case .seal(let length):
             guard length == position else { return .gap(position) }
             self.stagedSeals[name] = tail.proof(of: name.id)
+        case .standing:
+            preconditionFailure("a standing comes from adopt(_:as:)")
         }
         if self.unverifiedStreams.remove(name) != nil { self.redescribe(name, description) }
         let known = self.stagedDescriptions[name] ?? self.streams[name]?.description
@@ -281,6 +305,10 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         for (name, tail) in self.stagedTails { self.streams[name]?.move(to: tail) }
         for staged in self.staged {
+            if case .standing(let standing) = staged.entry, standing.isSealed {
+                self.streams[staged.name] = standing
+                self.sealedOrder.append(staged.name)
+            }
             guard case .seal(let length) = staged.entry, let proof = self.stagedSeals[staged.name],
                 let description = self.streams[staged.name]?.description
             else { continue }
@@ -439,6 +467,8 @@ package enum JournalEntry: Sendable {
     case batch(BatchHeader, payload: SharedBytes, raw: SharedBytes)
     case skip(SkippedRange)
     case seal(length: StreamOffset)
+    /// The standing of a stream that begins where another owner's ended; see ``Journal/adopt(_:as:)``.
+    case standing(StreamStanding)
 }
 
 /// The result of staging an entry.

@@ -132,7 +132,8 @@ extension StreamDescription {
     package var sourceDescription: SourceDescription {
         SourceDescription(
             env: DeploymentEnvironment(rawValue: self.environment) ?? .dev, bundle: self.bundle,
-            isForeign: self.format == .ndjson, timeMember: self.timeMember, nameMember: self.nameMember)
+            isForeign: self.format == .ndjson, timeMember: self.timeMember, nameMember: self.nameMember,
+            patterns: LinePatterns(environments: self.owner.environments, bundles: self.owner.bundles))
     }
 }
 

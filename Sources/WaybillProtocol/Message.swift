@@ -66,7 +66,8 @@ package enum StreamFormat: String, Hashable, Sendable {
 
 /// Who owns a stream, and which lines the owner may write: set by the receiver, whatever an agent says.
 package struct StreamOwner: Hashable, Sendable {
-    /// Empty when the receiver knows no principals.
+    /// The principal's name, for a device followed by `/` and the device's name; empty when the receiver knows no
+    /// principals.
     package var principal: String
     /// Patterns for a line's `env`; empty: every one.
     package var environments: [String]
@@ -78,6 +79,9 @@ package struct StreamOwner: Hashable, Sendable {
         self.environments = environments
         self.bundles = bundles
     }
+
+    /// The principal's name without a device.
+    package var principalName: String { String(self.principal.prefix { $0 != "/" }) }
 
     /// The owner at a receiver that knows no principals.
     package static let everyone = StreamOwner(principal: "")

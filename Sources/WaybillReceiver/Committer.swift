@@ -4,7 +4,7 @@ package import WaybillSystem
 
 /// What a connection hands to the committer.
 package enum CommitRequest: Sendable {
-    case open(ConnectionHandle, StreamNumber, StreamDescription)
+    case open(ConnectionHandle, StreamNumber, StreamDescription, StreamTenancy)
     case batch(ConnectionHandle, StreamNumber, StreamDescription, BatchHeader, wire: SharedBytes, raw: SharedBytes)
     case skip(ConnectionHandle, StreamNumber, StreamDescription, SkippedRange)
     case seal(ConnectionHandle, StreamNumber, StreamDescription, length: StreamOffset)

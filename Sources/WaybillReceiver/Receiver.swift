@@ -84,8 +84,16 @@ package final class Receiver: Service {
     private let tls = Mutex<TLSServer?>(nil)
     /// The configuration that was applied last.
     private let taken: Mutex<ReceiverConfiguration>
+    /// What connections share; `nil` before ``run()``.
+    private let serving = Mutex<ReceiverShared?>(nil)
+    /// Reads certificates and agents again, after one of their files has changed.
+    private let onTrustChange: (@Sendable (Receiver) -> Void)?
 
-    package init(configuration: ReceiverConfiguration, logger: Logger) {
+    /// - Parameter onTrustChange: called on a thread of the receiver's own; it calls ``reloadTrust(_:)``.
+    package init(
+        configuration: ReceiverConfiguration, logger: Logger, onTrustChange: (@Sendable (Receiver) -> Void)? = nil
+    ) {
+        self.onTrustChange = onTrustChange
         self.configuration = configuration
         self.taken = Mutex(configuration)
         self.settings = LiveSettings(configuration)
@@ -93,7 +101,8 @@ package final class Receiver: Service {
             names: Set(["archive"] + configuration.exports.map(\.provider.rawValue)),
             retention: configuration.journalRetention)
         self.exports = RunningExports(names: Set(configuration.exports.map(\.provider.rawValue)))
-        self.telemetry = ReceiverTelemetry(logger: logger)
+        self.telemetry = ReceiverTelemetry(
+            logger: logger, audit: configuration.audit.map { AuditLog(path: $0, clock: POSIXClock()) })
     }
 
     /// The port it listens on, once it does; useful when port 0 was requested.
@@ -120,14 +129,55 @@ package final class Receiver: Service {
         }
         let conflicts = self.exports.reload(configuration.exports)
         guard conflicts.isEmpty else { return self.telemetry.reloadRefused(conflicts) }
-        if let server {
-            self.tls.withLock { $0 = server }
-            self.telemetry.certificateUsed(until: server.expiry)
-        }
+        self.trust(configuration, server)
         self.settings.update(configuration)
         self.retirement.retention = configuration.journalRetention
         self.taken.withLock { $0 = configuration }
         self.telemetry.reloaded(changed)
+    }
+
+    /// Applies changed certificates, revocation lists, agents and tokens, and nothing else.
+    ///
+    /// Connections of agents that are not let in any more end. When a file cannot be used, nothing changes.
+    package func reloadTrust(_ configuration: ReceiverConfiguration) {
+        var new = self.taken.withLock { $0 }
+        let hadAgents = new.agents != nil
+        new.agents = configuration.agents
+        new.agentsFiles = configuration.agentsFiles
+        var server: TLSServer?
+        var changes: [ConfigurationChange] = []
+        do throws(TLSSetupError) {
+            if self.configuration.tls != nil, let tls = new.tls { server = try self.renewed(tls, &changes) }
+        } catch {
+            return self.telemetry.reloadRefused([error.description])
+        }
+        guard hadAgents == (new.agents != nil) else {
+            return self.telemetry.reloadRefused(["agents: is added or removed by SIGHUP or a restart"])
+        }
+        self.trust(new, server)
+        self.taken.withLock { $0 = new }
+        self.telemetry.trustReloaded(changes)
+    }
+
+    private func trust(_ configuration: ReceiverConfiguration, _ server: TLSServer?) {
+        if let server {
+            self.tls.withLock { $0 = server }
+            self.telemetry.certificateUsed(until: server.expiry)
+        }
+        self.serving.withLock { $0 }?.replace(configuration.register(revocations: server?.revocations ?? .empty))
+    }
+
+    /// Judges open connections again every few seconds, as certificates expire, and watches the files of trust.
+    private func watch(_ shared: ReceiverShared, until isStopping: Monitor<Bool>) {
+        let clock = POSIXClock()
+        let files = POSIXFileSystem()
+        var stamps = self.taken.withLock { $0 }.trustFiles.map { FileStamp($0, on: files) }
+        while isStopping.wait(until: clock.monotonicTime() + .seconds(2), { $0 ? true : nil }) == nil {
+            shared.agents.recheck(isChanged: false)
+            let found = self.taken.withLock { $0 }.trustFiles.map { FileStamp($0, on: files) }
+            if found != stamps { self.onTrustChange?(self) }
+            stamps = found
+        }
     }
 
     /// Reads the certificate's files again, and adds a change when the certificate is different.
@@ -200,7 +250,15 @@ package final class Receiver: Service {
             checker: BatchChecker(lineByteCountMax: self.configuration.limits.lineByteCountMax) { check in
                 pool.submit { state in if case .active = state { check() } }
             },
-            committer: committer, conditions: conditions, clock: clock, telemetry: self.telemetry)
+            committer: committer, conditions: conditions, clock: clock, telemetry: self.telemetry,
+            revocations: self.tls.withLock { $0?.revocations ?? .empty })
+        self.serving.withLock { $0 = shared }
+        self.telemetry.agentsInForce(self.configuration.agents)
+        let isStopping = Monitor(false)
+        let watching = Worker(name: "waybill-trust") { self.watch(shared, until: isStopping) }
+        let auditing = Worker(name: "waybill-audit") { [telemetry] in
+            telemetry.audit?.run(on: files, failed: telemetry.auditFailed)
+        }
 
         let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
         let result: Result<Void, any Error>
@@ -213,12 +271,16 @@ package final class Receiver: Service {
             result = .failure(error)
         }
         // Stop checks first, then the journal: both answer on the event loops, which stop last.
+        isStopping.update { $0 = true }
+        watching.join()
         try await pool.shutdownGracefully()
         committer.close()
         committing.join()
         try await group.shutdownGracefully()
         feed.close()
         for worker in workers { worker.join() }
+        self.telemetry.audit?.close()
+        auditing.join()
         self.telemetry.stopped()
         if let loss = self.door.withLock({ $0.loss }) {
             throw Failure.lost(loss, archived: self.telemetry.archivePosition)

@@ -62,6 +62,15 @@ extension ReceiverTelemetry {
         page.add(
             "waybill_skipped_bytes_total", .counter, "Bytes that agents skipped; the journal records each range.",
             self.skippedBytes.load(ordering: .relaxed))
+        let refusals = self.refusals.withLock { $0.counts }
+        page.add("waybill_refused_agents_total", .counter, "Attempts to be let in that failed.") { family in
+            for refusal in AgentRefusal.allCases {
+                family.sample(refusals[refusal] ?? 0, [("reason", refusal.rawValue)])
+            }
+        }
+        page.add(
+            "waybill_denied_requests_total", .counter, "OPEN, SKIP and SEAL that their agent may not send.",
+            self.denials.load(ordering: .relaxed))
         page.add("waybill_agents", .gauge, "Agents that are connected.", shared.agents.count)
         page.add(
             "waybill_admission_bytes", .gauge, "Bytes of messages that wait for the disk.",
@@ -115,6 +124,16 @@ extension ReceiverTelemetry {
             "waybill_projection_lines_total", .counter, "Lines read, by outcome; held ones have their own metric."
         ) { family in
             for (name, standing) in projections { Self.addOutcomes(standing.tally, of: name, to: &family) }
+        }
+        page.add(
+            "waybill_not_allowed_lines_total", .counter,
+            "Lines in the quarantine because their principal may not write their env or bundle."
+        ) { family in
+            for (_, standing) in projections {
+                for (principal, count) in standing.tally.notAllowed.sorted(by: { $0.key < $1.key }) {
+                    family.sample(count, [("principal", principal)])
+                }
+            }
         }
         page.add(
             "waybill_projection_held_lines", .gauge, "Events held since the start, less those that were released.",

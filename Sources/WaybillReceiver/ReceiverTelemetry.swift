@@ -21,7 +21,17 @@ package final class ReceiverTelemetry: Sendable {
         var deletedDayCount = 0
     }
 
-    private let logger: Logger
+    struct Refusals {
+        var counts: [AgentRefusal: Int] = [:]
+        var pace = LogPace()
+    }
+
+    let logger: Logger
+    let audit: AuditLog?
+    /// Agents that were not let in, by reason.
+    let refusals = Mutex(Refusals())
+    /// Messages that an agent may not send.
+    let denials = Atomic(0)
     let batches = Atomic(0)
     let lines = Atomic(0)
     let rawBytes = Atomic(0)
@@ -40,8 +50,9 @@ package final class ReceiverTelemetry: Sendable {
     let certificateExpiry = Atomic(0)
     let projections = Mutex<[String: ProjectionStanding]>([:])
 
-    package init(logger: Logger) {
+    package init(logger: Logger, audit: AuditLog? = nil) {
         self.logger = logger
+        self.audit = audit
     }
 
     /// Metrics include these from now on, even before they have started.
@@ -248,28 +259,40 @@ package final class ReceiverTelemetry: Sendable {
         self.logger.warning("journal: a segment could not be deleted", metadata: ["cause": "\(error)"])
     }
 
-    func skipped(_ description: StreamDescription, _ range: SkippedRange, agent: String) {
+    /// - Parameter isLogged: whether this skip is logged by itself, not in a sum when the connection ends.
+    func skipped(
+        _ description: StreamDescription, _ range: SkippedRange, by connection: ConnectionHandle, isLogged: Bool
+    ) {
+        self.audit?.add(
+            .skipped,
+            connection.auditMembers(of: description) + [
+                ("offset", "\(range.offset.rawValue)"), ("bytes", "\(range.byteCount)"),
+                ("reason", range.reason.rawValue),
+            ])
+        guard isLogged else { return }
         self.skippedBytes.wrappingAdd(Int(truncatingIfNeeded: range.byteCount), ordering: .relaxed)
         self.logger.notice(
             "an agent skipped bytes",
             metadata: [
-                "agent": "\(agent)", "stream": "\(description.name)", "source": "\(description.source)",
-                "offset": "\(range.offset.rawValue)", "bytes": "\(range.byteCount)",
-                "reason": "\(range.reason.rawValue)",
+                "agent": "\(connection.admitted.fullName)", "stream": "\(description.name)",
+                "source": "\(description.source)", "offset": "\(range.offset.rawValue)",
+                "bytes": "\(range.byteCount)", "reason": "\(range.reason.rawValue)",
             ])
     }
 
     /// An agent opened a known stream with another description, which applies to all further lines.
     ///
-    /// - Parameter untoldCount: such openings that were not logged, for the rate limit.
+    /// - Parameter untoldCount: such openings that were not logged, for the rate limit; `nil` if this one is not.
     func redescribed(
-        _ old: StreamDescription, _ new: StreamDescription, agent: String, untoldCount: Int
+        _ old: StreamDescription, _ new: StreamDescription, by connection: ConnectionHandle, untoldCount: Int?
     ) {
+        self.audit?.add(.described, connection.auditMembers(of: new) + [("old", old.json), ("new", new.json)])
+        guard let untoldCount else { return }
         self.logger.notice(
             "an agent describes a stream differently; further lines are read accordingly",
             metadata: [
-                "agent": "\(agent)", "stream": "\(new.name)", "old": "\(old.json)", "new": "\(new.json)",
-                "more_unlogged": "\(untoldCount)",
+                "agent": "\(connection.admitted.fullName)", "stream": "\(new.name)", "old": "\(old.json)",
+                "new": "\(new.json)", "more_unlogged": "\(untoldCount)",
             ])
     }
 
@@ -289,16 +312,6 @@ package final class ReceiverTelemetry: Sendable {
                 "stream": "\(id)", "offset": "\(header.offset.rawValue)", "code": "\(refusal.code.rawValue)",
                 "reason": "\(refusal.text)", "peer": "\(peer)",
             ])
-    }
-
-    func connected(agent: String, peer: String) {
-        self.logger.info("agent connected", metadata: ["agent": "\(agent)", "peer": "\(peer)"])
-    }
-
-    func disconnected(agent: String?, peer: String, reason: String) {
-        self.logger.info(
-            "connection closed",
-            metadata: ["agent": "\(agent ?? "none")", "peer": "\(peer)", "reason": "\(reason)"])
     }
 
     func projectionStarted(_ name: String, at position: JournalPosition, _ report: String) {

@@ -45,6 +45,24 @@ enum ConfigurationTable {
             "client_ca", in: "tls", .file, optional: \.clientAuthorities, applies: .reload, option: "--tls-client-ca",
             example: "agents-ca.pem",
             "Accept only agents with a certificate from these authorities (PEM).")
+        ConfigurationKey(
+            "crl", in: "tls", .file, optional: \.revocations, applies: .reload,
+            example: "agents.crl",
+            "Refuse agents whose certificate is in these revocation lists (PEM, X509 CRL).")
+        ConfigurationKey(
+            "insecure", .flag, \.isInsecure, option: "--insecure",
+            "Allow tokens without TLS on an address that is not a loopback one.")
+        ConfigurationKey(
+            "audit", .text, optional: \.audit,
+            example: "/var/log/waybill/audit.json",
+            "Write who connected, opened, skipped, sealed or was refused to this file (JSON lines; 2 files of 64 MiB).")
+        ConfigurationKey(
+            "agents", type: "list of sections", applies: .reload,
+            default: "none: all agents are one principal", "Who may connect, and what each may write; see below.",
+            show: Self.agentsText)
+        ConfigurationKey(
+            "agents_file", type: "file", applies: .reload, example: "agents.yaml",
+            "A file with the list `agents`, in place of the key.")
         ConfigurationKey("zone", in: "archive", .zone, \.archiveZone, "The time zone of the archive's days.")
         ConfigurationKey(
             "cut_off", in: "archive", .timeOfDay, \.archiveCutOffSecond, applies: .reload,
@@ -293,7 +311,8 @@ enum ConfigurationTable {
     /// The facts of a key by its path, such as `receiver.archive.cut_off` or `agent.sources.env`.
     static func facts(_ path: String) -> KeyFacts? {
         let lists = [
-            ("receiver.exports.", Self.export.map(\.facts)), ("agent.sources.", Self.source.map(\.facts)),
+            ("receiver.exports.", Self.export.map(\.facts)), ("receiver.agents.", Self.agentEntry.map(\.facts)),
+            ("agent.sources.", Self.source.map(\.facts)),
             ("receiver.", Self.receiver.map(\.facts)), ("agent.", Self.agent.map(\.facts)),
         ]
         for (prefix, keys) in lists where path.hasPrefix(prefix) {
@@ -351,6 +370,11 @@ extension ReceiverConfiguration: ConfigurationRoot {
     var privateKey: String? {
         get { self.files.identity.key.isEmpty ? nil : self.files.identity.key }
         set { self.files.identity.key = newValue ?? "" }
+    }
+
+    var revocations: String? {
+        get { self.files.revocations }
+        set { self.files.revocations = newValue }
     }
 
     var clientAuthorities: String? {
