@@ -74,18 +74,21 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         case .open(let connection, let number, let description):
             self.open(connection, number, description)
         case .batch(let connection, let number, let description, let header, let wire, let raw):
-            guard self.isOwner(connection, of: description, number), self.mayGoOn(connection, description, number)
-            else { return }
+            guard self.isOwner(connection, of: description, number) else { return }
+            guard !self.owners.hasEnded(description.name) else {
+                let position = self.journal.position(of: description.name)
+                let text = "the last line had no LF: only SEAL may follow"
+                self.group.reply(to: connection, .refused(number, at: position, .sealed, text: text))
+                return
+            }
             let result = self.journal.stage(.batch(header, payload: wire, raw: raw), of: description)
             if result == .staged, raw.bytes.last != 0x0A { self.owners.end(description.name) }
             if result == .staged { self.group.add(description: description, header: header, raw: raw) }
             self.group.settle(connection, number, result, end: header.end)
         case .skip(let connection, let number, let description, let range):
-            guard self.isOwner(connection, of: description, number), self.mayGoOn(connection, description, number)
-            else { return }
+            guard self.isOwner(connection, of: description, number) else { return }
             let result = self.journal.stage(.skip(range), of: description)
             if result == .staged {
-                if range.reason == .tornTail { self.owners.end(description.name) }
                 self.group.staged(description.name)
                 if self.skips.note(connection, byteCount: range.byteCount) {
                     self.telemetry.skipped(description, range, agent: connection.agent)
@@ -117,7 +120,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         let name = description.name
         let position = self.journal.position(of: name)
         if let owner = self.owners.owner(of: name), owner !== connection, owner.agent != connection.agent {
-            let text = "another agent ships this stream; stop one of the two"
+            let text = "agent \(owner.agent) ships this stream; stop one of the two"
             self.group.reply(to: connection, .openRefused(number, at: position, .inUse, text: text))
             return
         }
@@ -139,18 +142,6 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         let position = self.journal.position(of: description.name)
         self.group.reply(
             to: connection, .refused(number, at: position, .inUse, text: "another connection has opened this stream"))
-        return false
-    }
-
-    /// Whether more may follow: after the end of the last line only `SEAL` may.
-    private mutating func mayGoOn(
-        _ connection: ConnectionHandle, _ description: StreamDescription, _ number: StreamNumber
-    ) -> Bool {
-        guard self.owners.hasEnded(description.name) else { return true }
-        let position = self.journal.position(of: description.name)
-        self.group.reply(
-            to: connection,
-            .refused(number, at: position, .sealed, text: "the last line had no LF: only SEAL may follow"))
         return false
     }
 
