@@ -1,5 +1,4 @@
 package import NIOCore
-internal import Synchronization
 internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTLS
@@ -12,7 +11,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     package typealias InboundIn = ByteBuffer
     package typealias OutboundOut = ByteBuffer
 
-    private enum Mode {
+    enum Mode {
         case lines
         /// The budget will call back.
         case awaitingAdmission(Admission)
@@ -23,39 +22,39 @@ package final class ConnectionHandler: ChannelInboundHandler {
     }
 
     /// What waits for room in the budget.
-    private enum Admission {
+    enum Admission {
         case payload(BatchHeader, StreamID)
         indirect case message(CommitRequest)
     }
 
     /// A request waits here for the ones before it, so that parallel checks keep a stream's order.
-    private enum Slot {
+    enum Slot {
         case checking(Int)
         case ready(CommitRequest)
         /// The check failed: nothing is handed over.
         case void
     }
 
-    private let shared: ReceiverShared
-    private var session: ReceiverSession
-    private var mode: Mode = .lines
-    private var buffer: ByteBuffer?
+    let shared: ReceiverShared
+    var session: ReceiverSession
+    var mode: Mode = .lines
+    var buffer: ByteBuffer?
     /// Starts with room for one: the default of sixteen would waste memory on idle connections.
-    private var slots = CircularBuffer<Slot>(initialCapacity: 1)
-    private var nextCheck = 0
-    private var descriptions: [StreamNumber: StreamDescription] = [:]
-    private var descriptionByteCount = 0
-    private var connection: ConnectionHandle?
-    private var context: ChannelHandlerContext?
-    private var peer = "unknown"
-    private var deadline: NIODeadline = .distantFuture
-    private var isDeadlineScheduled = false
+    var slots = CircularBuffer<Slot>(initialCapacity: 1)
+    var nextCheck = 0
+    var descriptions: [StreamNumber: StreamDescription] = [:]
+    var descriptionByteCount = 0
+    var connection: ConnectionHandle?
+    var context: ChannelHandlerContext?
+    var peer = "unknown"
+    var deadline: NIODeadline = .distantFuture
+    var isDeadlineScheduled = false
     /// The number of the current or last payload.
-    private var payloadNumber = 0
-    private var payloadStart = NIODeadline.distantPast
-    private var isPayloadWatched = false
-    private var lastSent = NIODeadline.uptimeNanoseconds(0)
-    private var closeReason = "the peer closed"
+    var payloadNumber = 0
+    var payloadStart = NIODeadline.distantPast
+    var isPayloadWatched = false
+    var lastSent = NIODeadline.uptimeNanoseconds(0)
+    var closeReason = "the peer closed"
 
     package init(shared: ReceiverShared) {
         self.shared = shared
@@ -101,7 +100,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         context.close(promise: nil)
     }
 
-    private func readIfAllowed(_ context: ChannelHandlerContext) {
+    func readIfAllowed(_ context: ChannelHandlerContext) {
         guard context.channel.isWritable || self.session.isClosed else { return }
         switch self.mode {
         case .lines, .payload, .discarding, .closed: context.read()
@@ -110,7 +109,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     }
 
     /// The connection is gone: drops what was checked but not handed over; the agent sends it again.
-    private func end() {
+    func end() {
         if let connection {
             for case .ready(let request) in self.slots { self.shared.budget.release(request.admissionByteCount) }
             self.slots.removeAll()
@@ -132,7 +131,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     }
 
     /// Releases what was reserved for a payload that will not be read to its end.
-    private func releasePayload() {
+    func releasePayload() {
         if case .payload(let header, _, _) = self.mode {
             self.shared.budget.release(header.admissionByteCount)
         }
@@ -140,13 +139,13 @@ package final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: Bytes
 
-    private func process(_ context: ChannelHandlerContext) {
+    func process(_ context: ChannelHandlerContext) {
         while self.buffer != nil, self.step(context) {}
         if self.buffer?.readableBytes == 0 { self.buffer = nil }
     }
 
     /// - Returns: whether the bytes at hand may hold more to do.
-    private func step(_ context: ChannelHandlerContext) -> Bool {
+    func step(_ context: ChannelHandlerContext) -> Bool {
         switch self.mode {
         case .closed:
             self.buffer = nil
@@ -174,7 +173,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         }
     }
 
-    private func readMessage(_ context: ChannelHandlerContext) -> Bool {
+    func readMessage(_ context: ChannelHandlerContext) -> Bool {
         guard let buffer else { return false }
         if !self.session.isReady, buffer.readableBytesView.first == TLSRecord.handshake {
             let text =
@@ -201,7 +200,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: Actions
 
-    private func perform(_ action: ReceiverSession.Action, _ context: ChannelHandlerContext) {
+    func perform(_ action: ReceiverSession.Action, _ context: ChannelHandlerContext) {
         switch action {
         case .reply(let message):
             self.write(message, context)
@@ -227,37 +226,10 @@ package final class ConnectionHandler: ChannelInboundHandler {
         }
     }
 
-    /// Keeps a stream's description from `OPEN` while the stream is open.
-    ///
-    /// - Returns: whether there is room for it; without room the session ends.
-    private func keep(
-        _ description: StreamDescription, of number: StreamNumber, _ context: ChannelHandlerContext
-    ) -> Bool {
-        let before = self.descriptions.updateValue(description, forKey: number)
-        let total = self.resizeDescriptions(by: description.byteCount - (before?.byteCount ?? 0))
-        let text: String
-        if self.descriptionByteCount > self.shared.connectionDescriptionByteCountMax {
-            text =
-                "the streams of this connection have more than \(self.shared.connectionDescriptionByteCountMax) bytes"
-        } else if total > self.shared.descriptionByteCountMax {
-            text = "the streams of all connections have more than \(self.shared.descriptionByteCountMax) bytes"
-        } else {
-            return true
-        }
-        self.perform(self.session.refuse(.limit, text: text), context)
-        return false
-    }
-
-    /// - Returns: how many bytes the descriptions of all connections take.
-    @discardableResult private func resizeDescriptions(by byteCount: Int) -> Int {
-        self.descriptionByteCount += byteCount
-        return self.shared.descriptionByteCount.wrappingAdd(byteCount, ordering: .relaxed).newValue
-    }
-
     /// Closes our side, and the connection once the peer has had time to read the reason.
     ///
     /// If we closed at once with unread bytes from the peer, the kernel would discard our last message.
-    private func linger(_ context: ChannelHandlerContext) {
+    func linger(_ context: ChannelHandlerContext) {
         self.releasePayload()
         self.mode = .closed
         context.flush()
@@ -269,7 +241,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         context.read()
     }
 
-    private func admit(_ hello: Hello, _ context: ChannelHandlerContext) {
+    func admit(_ hello: Hello, _ context: ChannelHandlerContext) {
         guard self.shared.token.isMatched(by: hello.token) else {
             return self.perform(self.session.refuse(.token, text: "the token is missing or wrong"), context)
         }
@@ -285,135 +257,6 @@ package final class ConnectionHandler: ChannelInboundHandler {
         self.write(self.session.admit(ready), context)
         self.setDeadline(after: self.shared.timeouts.idle, context)
         self.shared.telemetry.connected(agent: hello.agent, peer: self.peer)
-    }
-
-    private func admit(_ request: CommitRequest, _ context: ChannelHandlerContext) {
-        self.reserve(request.admissionByteCount, for: .message(request), context)
-    }
-
-    private func reserve(_ byteCount: Int, for admission: Admission, _ context: ChannelHandlerContext) {
-        self.mode = .awaitingAdmission(admission)
-        let budget = self.shared.budget
-        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-        let eventLoop = context.eventLoop
-        let isAdmitted = budget.reserve(byteCount) {
-            eventLoop.execute {
-                if !bound.value.admissionGranted() { budget.release(byteCount) }
-            }
-        }
-        if isAdmitted { self.admitted(admission, context) } else { self.deadline = .distantFuture }
-    }
-
-    /// - Returns: whether the reservation is still needed.
-    private func admissionGranted() -> Bool {
-        guard let context, case .awaitingAdmission(let admission) = self.mode else { return false }
-        self.setDeadline(after: self.shared.timeouts.idle, context)
-        self.admitted(admission, context)
-        self.process(context)
-        context.flush()
-        self.readIfAllowed(context)
-        return true
-    }
-
-    private func admitted(_ admission: Admission, _ context: ChannelHandlerContext) {
-        switch admission {
-        case .payload(let header, let id):
-            self.beginPayload(header, id, context)
-        case .message(let request):
-            self.mode = .lines
-            self.enqueue(.ready(request))
-        }
-    }
-
-    private func beginPayload(_ header: BatchHeader, _ id: StreamID, _ context: ChannelHandlerContext) {
-        self.setDeadline(after: self.shared.timeouts.payload, context)
-        let builder = SharedBytesBuilder(capacity: header.wireByteCount)
-        self.mode = .payload(header, id, builder)
-        self.payloadStart = context.eventLoop.now
-        self.payloadNumber += 1
-        if !self.isPayloadWatched { self.watch(builder, context) }
-    }
-
-    /// Closes the connection when its payload stalls or trickles in while others wait for the memory it holds.
-    ///
-    /// There is one timer at a time, however many payloads pass meanwhile; the payload that it finds is compared at the
-    /// next check.
-    private func watch(_ builder: SharedBytesBuilder, _ context: ChannelHandlerContext) {
-        self.isPayloadWatched = true
-        let (number, before) = (self.payloadNumber, builder.count)
-        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-        context.eventLoop.scheduleTask(in: self.shared.timeouts.payloadCheck) {
-            let handler = bound.value
-            handler.isPayloadWatched = false
-            guard let context = handler.context, case .payload(_, _, let current) = handler.mode else { return }
-            let age = context.eventLoop.now - handler.payloadStart
-            let seconds = Int(age.nanoseconds / 1_000_000_000)
-            let isStill = handler.payloadNumber == number && current.count - before < 1024
-            let isSlow = age > .seconds(10) && current.count < seconds * handler.shared.timeouts.payloadByteRateMin
-            guard isStill || isSlow, handler.shared.budget.hasWaiters else { return handler.watch(current, context) }
-            let text = "the payload came too slowly while other agents waited"
-            handler.perform(handler.session.refuse(.timeout, text: text), context)
-        }
-    }
-
-    // MARK: Checks, in order
-
-    private func check(_ header: BatchHeader, _ id: StreamID, _ wire: SharedBytes, _ context: ChannelHandlerContext) {
-        let check = self.nextCheck
-        self.nextCheck += 1
-        self.slots.append(.checking(check))
-        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-        let budget = self.shared.budget
-        self.shared.checker.check(header, of: id, wire: wire, on: context.eventLoop) { result in
-            if !bound.value.checked(check, header, id, wire, result) {
-                budget.release(header.admissionByteCount)
-            }
-        }
-    }
-
-    /// - Returns: whether the batch was kept.
-    private func checked(
-        _ check: Int, _ header: BatchHeader, _ id: StreamID, _ wire: SharedBytes,
-        _ result: Result<SharedBytes, BatchRefusal>
-    ) -> Bool {
-        guard let context, let connection,
-            let index = self.slots.firstIndex(where: { if case .checking(check) = $0 { true } else { false } })
-        else { return false }
-        defer { self.handOver() }
-        guard let description = self.descriptions[header.stream] else {
-            self.slots[index] = .void
-            return false
-        }
-        switch result {
-        case .success(let raw):
-            self.slots[index] = .ready(.batch(connection, header.stream, description, header, wire: wire, raw: raw))
-            return true
-        case .failure(let refusal):
-            self.slots[index] = .void
-            self.shared.telemetry.batchRefused(id, header, refusal, peer: self.peer)
-            let messages = self.session.refused(header.stream, at: header.offset, refusal.code, text: refusal.text)
-            for message in messages { self.write(message, context) }
-            context.flush()
-            return false
-        }
-    }
-
-    private func enqueue(_ slot: Slot) {
-        self.slots.append(slot)
-        self.handOver()
-    }
-
-    private func handOver() {
-        var requests: [CommitRequest] = []
-        loop: while let slot = self.slots.first {
-            switch slot {
-            case .checking: break loop
-            case .ready(let request): requests.append(request)
-            case .void: break
-            }
-            self.slots.removeFirst()
-        }
-        if !requests.isEmpty { self.shared.committer.submit(requests) }
     }
 
     // MARK: Answers
@@ -450,47 +293,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
             self.session.refuse(.agentInUse, text: "the agent has connected again; this connection is closed"), context)
     }
 
-    private func write(_ message: Message, _ context: ChannelHandlerContext) {
+    func write(_ message: Message, _ context: ChannelHandlerContext) {
         self.lastSent = context.eventLoop.now
         context.write(self.wrapOutboundOut(ByteBuffer(bytes: message.encoded)), promise: nil)
-    }
-
-    // MARK: Deadlines
-
-    /// Moves the deadline; the single running timer checks it when it fires.
-    private func setDeadline(after amount: TimeAmount, _ context: ChannelHandlerContext) {
-        self.deadline = context.eventLoop.now + amount
-        self.scheduleDeadline(context)
-    }
-
-    private func scheduleDeadline(_ context: ChannelHandlerContext) {
-        guard !self.isDeadlineScheduled else { return }
-        self.isDeadlineScheduled = true
-        let wake = min(self.deadline, context.eventLoop.now + self.shared.timeouts.keepalive)
-        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-        context.eventLoop.scheduleTask(deadline: wake) { bound.value.deadlineTimerFired() }
-    }
-
-    private func deadlineTimerFired() {
-        self.isDeadlineScheduled = false
-        guard let context else { return }
-        let now = context.eventLoop.now
-        if now >= self.deadline {
-            let text = "nothing whole arrived in time; send PING when there is nothing to send"
-            return self.perform(self.session.refuse(.timeout, text: text), context)
-        }
-        if self.session.isReady, now - self.lastSent >= self.shared.timeouts.keepalive {
-            self.write(.ping(0), context)
-            context.flush()
-        }
-        self.scheduleDeadline(context)
-    }
-}
-
-extension StreamDescription {
-    /// Its approximate size in memory.
-    fileprivate var byteCount: Int {
-        256 + self.id.text.utf8.count + self.source.utf8.count + self.bundle.utf8.count
-            + (self.timeMember?.utf8.count ?? 0) + (self.nameMember?.utf8.count ?? 0)
     }
 }
