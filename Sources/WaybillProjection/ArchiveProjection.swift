@@ -188,7 +188,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
                 let byteCount = self.set.byteCount(of: partition.lines) - start
                 try self.writeSource(
                     of: batch, to: &partition, start: start, byteCount: byteCount,
-                    lineCount: self.router.routes[index].lineCount)
+                    self.router.routes[index])
             }
             self.partitions[index] = partition
         }
@@ -240,14 +240,15 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
 
     /// Records where a run of archived bytes came from.
     private mutating func writeSource(
-        of batch: ProjectedBatch, to partition: inout Partition, start: Int, byteCount: Int, lineCount: Int
+        of batch: ProjectedBatch, to partition: inout Partition, start: Int, byteCount: Int,
+        _ route: ArchiveRouter.Route
     ) throws(FileSystemError) {
         let known = partition.numbers[batch.description]
         let number = known ?? partition.numbers.count + 1
         if known == nil { partition.numbers[batch.description] = number }
         let run = SourceRun(
             description: batch.description, offset: batch.offset, receivedAt: batch.receivedAt,
-            range: start..<(start + byteCount), lineCount: lineCount)
+            range: start..<(start + byteCount), lineCount: route.lineCount, emptyLineCount: route.emptyLineCount)
         try self.set.append(run.text(number: number, isNew: known == nil), to: partition.sources)
     }
 }
@@ -257,7 +258,8 @@ extension SourceRun {
     func text(number: Int, isNew: Bool) -> [UInt8] {
         var text = isNew ? "OPEN \(number) \(self.description.json)\n" : ""
         text += "FROM \(number) \(self.offset.rawValue) \(self.receivedAt.milliseconds) \(self.range.lowerBound) "
-        text += "\(self.range.count) \(self.lineCount)\n"
+        text += "\(self.range.count) \(self.lineCount)"
+        text += self.emptyLineCount > 0 ? " \(self.emptyLineCount)\n" : "\n"
         return Array(text.utf8)
     }
 }

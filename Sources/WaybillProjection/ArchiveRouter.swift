@@ -18,8 +18,10 @@ package struct ArchiveRouter: ~Copyable {
         package let isDay: Bool
         /// Ranges of the current batch, in order.
         package fileprivate(set) var ranges: [Range<Int>] = []
-        /// The number of lines in ``ranges``.
+        /// The lines of the batch: those in ``ranges``, and the empty ones.
         package fileprivate(set) var lineCount = 0
+        /// Lines that are an LF alone: the quarantine counts them and does not store them.
+        package fileprivate(set) var emptyLineCount = 0
 
         fileprivate init(place: String, isDay: Bool) {
             self.place = place
@@ -86,6 +88,11 @@ package struct ArchiveRouter: ~Copyable {
         var lastFacts: EventFacts?
         var lastLine = UnsafeRawBufferPointer(start: nil, count: 0)
         batch.raw.forEachLine { range in
+            if range.isEmpty {
+                self.addEmpty(to: self.quarantine(.empty, receivedAt: batch.receivedAt))
+                counts.quarantined += 1
+                return
+            }
             let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
             // Including its LF; a stream's last line may lack one, which is then added when it is written.
             let bytes = range.lowerBound..<min(range.upperBound + 1, batch.raw.count)
@@ -113,6 +120,7 @@ package struct ArchiveRouter: ~Copyable {
         for index in self.touched {
             self.routes[index].ranges.removeAll(keepingCapacity: true)
             self.routes[index].lineCount = 0
+            self.routes[index].emptyLineCount = 0
         }
         self.touched.removeAll(keepingCapacity: true)
         guard self.routes.count > Self.routeCountMax else { return false }
@@ -166,8 +174,14 @@ package struct ArchiveRouter: ~Copyable {
         return self.routes.count - 1
     }
 
+    private mutating func addEmpty(to index: Int) {
+        if self.routes[index].lineCount == 0 { self.touched.append(index) }
+        self.routes[index].lineCount += 1
+        self.routes[index].emptyLineCount += 1
+    }
+
     private mutating func add(_ range: Range<Int>, to index: Int) {
-        if self.routes[index].ranges.isEmpty { self.touched.append(index) }
+        if self.routes[index].lineCount == 0 { self.touched.append(index) }
         self.routes[index].lineCount += 1
         if let last = self.routes[index].ranges.indices.last,
             self.routes[index].ranges[last].upperBound == range.lowerBound
