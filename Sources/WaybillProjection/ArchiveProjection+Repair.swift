@@ -152,6 +152,7 @@ extension ArchiveProjection {
         _ holders: Holders, from first: JournalPosition, upTo end: JournalPosition
     ) throws(FileSystemError) -> (position: JournalPosition, cuts: [String: PairEnd]) {
         var router = ArchiveRouter(zone: self.recordedZone, apps: try self.apps())
+        let recorded = try RecordedPlaces(root: self.root, files: self.files)
         var reader = BatchReader(journalDirectory: self.journal, position: first, files: self.files)
         var sealedBefore: [String: JournalPosition] = [:]
         var position: JournalPosition?
@@ -159,7 +160,8 @@ extension ArchiveProjection {
         while let batch = try reader.next(upTo: end) {
             let runs = holders[RunKey(batch)] ?? []
             if position == nil {
-                _ = router.route(batch)
+                _ = router.route(batch) { recorded.hasLines(of: batch, in: $0) }
+                if let failure = recorded.failure { throw failure }
                 for index in router.touched where position == nil {
                     let route = router.routes[index]
                     if try self.isSealed(route, batch, &sealedBefore) { continue }
@@ -380,9 +382,11 @@ extension ArchiveProjection {
         let coverage = JournalCoverage(directory: self.journal, files: self.files)
         guard let first = try coverage.first() else { return }
         var router = ArchiveRouter(zone: self.recordedZone, apps: try self.apps())
+        let recorded = try RecordedPlaces(root: self.root, files: self.files)
         var reader = BatchReader(journalDirectory: self.journal, position: first, files: self.files)
         while let batch = try reader.next(upTo: self.checkpointedPosition) {
-            _ = router.route(batch)
+            _ = router.route(batch) { recorded.hasLines(of: batch, in: $0) }
+            if let failure = recorded.failure { throw failure }
             for index in router.touched { body(router, batch, index) }
             _ = router.finishBatch()
         }

@@ -30,6 +30,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     let root: String
     let journal: String
     let files: Files
+    private let quotas: PartitionQuotas
     private(set) var cutOff: CutOff
     var state: StateStore<Files>
     var set: FileSet<Files>
@@ -50,14 +51,16 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     package var name: String { "archive" }
 
     package init(
-        data: DataDirectory<Files>, zone: TimeZoneRules, cutOffSecond: Int = CutOff.usualSecondOfDay
+        data: DataDirectory<Files>, zone: TimeZoneRules, cutOffSecond: Int = CutOff.usualSecondOfDay,
+        quotas: PartitionQuotas = PartitionQuotas()
     ) throws(FileSystemError) {
         self.root = data.root
         self.journal = data.journal
         self.files = data.files
         self.cutOff = CutOff(zone: zone, secondOfDay: cutOffSecond)
         self.openDays = OpenDays(self.cutOff)
-        self.router = ArchiveRouter(zone: zone)
+        self.quotas = quotas
+        self.router = ArchiveRouter(zone: zone, quotas: quotas)
         self.state = try StateStore(path: data.statePath("archive"), files: data.files)
         self.set = FileSet(root: data.root, files: data.files, openFileCountMax: data.openFileCountMax)
     }
@@ -78,7 +81,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         try DeletionRecord(root: self.root, files: self.files).finish(&self.state)
         notes += try self.recoverSeals()
         if let note = try self.rebuildCheckpoint() { notes.append(note) }
-        self.router = ArchiveRouter(zone: self.cutOff.zone, apps: try self.apps())
+        self.router = ArchiveRouter(zone: self.cutOff.zone, apps: try self.apps(), quotas: self.quotas)
         var recovery = try self.recoverFiles()
         if !recovery.shortFiles.isEmpty {
             notes += try self.repair(recovery.shortFiles)
@@ -177,6 +180,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         self.tally.quarantined += counts.quarantined
         while self.partitions.count < self.router.routes.count { self.partitions.append(nil) }
         for index in self.router.touched {
+            if self.router.routes[index].isOverflow { self.tally.overflowed += self.router.routes[index].lineCount }
             // Taken out so that its table of streams has one owner and is modified in place.
             var partition = try self.takePartition(index)
             if batch.position >= partition.sealedBefore {

@@ -4,6 +4,14 @@ internal import WaybillProjection
 package import WaybillProtocol
 internal import WaybillSystem
 
+/// What the archive has to do for a batch that is durable.
+struct CommittedTurn {
+    /// Where the batch ends in the journal.
+    let end: JournalPosition
+    let charge: AdmissionCharge
+    let account: Account
+}
+
 /// Bounds what unanswered messages hold in memory, and the work that waits in front of the archive.
 ///
 ///     message, OPEN, short batch ──▶ short ───────────────────────────────────────────────▶ committer
@@ -140,10 +148,11 @@ package final class AdmissionBudget: Sendable {
 
     /// A batch that ends at `end` of the journal is durable; its share of the archive's time is given back once it is
     /// archived.
-    func committed(_ charges: [(end: JournalPosition, charge: AdmissionCharge)]) {
+    func committed(_ batches: [CommittedTurn]) {
         self.change { state in
-            for (end, charge) in charges {
-                state.pace.committed(charge[.turn], short: charge[.shortTurn], end: end)
+            for batch in batches {
+                state.pace.committed(
+                    batch.charge[.turn], short: batch.charge[.shortTurn], of: batch.account, end: batch.end)
             }
         }
     }
@@ -156,6 +165,11 @@ package final class AdmissionBudget: Sendable {
     /// The archive has read up to `position`, in that time.
     func archived(upTo position: JournalPosition, took: Duration) {
         self.change { $0.pace.archived(upTo: position, nanoseconds: Int(took.nanoseconds)) }
+    }
+
+    /// Who brought the next batch that the archive reads, which ends there; `nil` if that is not known.
+    func account(ofBatchEndingAt end: JournalPosition) -> Account? {
+        self.state.withLock { $0.pace.account(ofBatchEndingAt: end) }
     }
 
     /// The archive cannot work for now.

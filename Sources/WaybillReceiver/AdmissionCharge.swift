@@ -3,7 +3,7 @@ internal import WaybillProtocol
 /// What a message holds, from before it is read until it is answered; and, of the archive's time, until it is archived.
 package struct AdmissionCharge: Hashable, Sendable {
     /// A part of the admission budget, with a queue of its own.
-    enum Room: CaseIterable, Sendable {
+    enum Room: String, CaseIterable, Sendable {
         /// Bytes of messages and short batches, which never wait for long ones.
         case short
         /// Bytes of long payloads, as they arrive.
@@ -11,7 +11,7 @@ package struct AdmissionCharge: Hashable, Sendable {
         /// Bytes of long batches, inflated.
         case raw
         /// The archive's time for short batches, in nanoseconds.
-        case shortTurn
+        case shortTurn = "short-turn"
         /// The archive's time for long batches, in nanoseconds.
         case turn
     }
@@ -54,14 +54,6 @@ package struct AdmissionCharge: Hashable, Sendable {
 
     /// Bytes of memory.
     var byteCount: Int { self.short + self.wire + self.raw }
-
-    /// Only the archive's time.
-    var turns: AdmissionCharge {
-        var charge = AdmissionCharge()
-        charge.shortTurn = self.shortTurn
-        charge.turn = self.turn
-        return charge
-    }
 
     static func += (left: inout AdmissionCharge, right: AdmissionCharge) {
         for room in Room.allCases { left[room] += right[room] }

@@ -17,6 +17,8 @@ struct ArchivePace<Ticket> {
         var end: JournalPosition
         var cost: Int
         var shortCost: Int
+        /// `nil` once neighbours of several accounts are taken together.
+        var account: Account?
     }
 
     private enum State {
@@ -66,7 +68,7 @@ struct ArchivePace<Ticket> {
         self.short.admitted() + self.long.admitted()
     }
 
-    mutating func committed(_ cost: Int, short: Int, end: JournalPosition) {
+    mutating func committed(_ cost: Int, short: Int, of account: Account, end: JournalPosition) {
         self.journalEnd = max(self.journalEnd, end)
         if case .stopped = self.state { return self.release(cost, short: short) }
         guard end > self.position else { return self.release(cost, short: short) }
@@ -75,9 +77,16 @@ struct ArchivePace<Ticket> {
             self.batches[last].end = end
             self.batches[last].cost += cost
             self.batches[last].shortCost += short
+            if self.batches[last].account != account { self.batches[last].account = nil }
         } else {
-            self.batches.append(Batch(end: end, cost: cost, shortCost: short))
+            self.batches.append(Batch(end: end, cost: cost, shortCost: short, account: account))
         }
+    }
+
+    /// Who brought the next batch that the archive reads, which ends there; `nil` if that is not known.
+    func account(ofBatchEndingAt end: JournalPosition) -> Account? {
+        guard self.first < self.batches.count, self.batches[self.first].end == end else { return nil }
+        return self.batches[self.first].account
     }
 
     mutating func start(at position: JournalPosition) {

@@ -1,4 +1,5 @@
 package import WaybillJournal
+internal import WaybillProjection
 internal import WaybillProtocol
 package import WaybillSystem
 
@@ -95,7 +96,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             let result = self.journal.stage(.batch(description.id, header, payload: wire), of: description)
             if result == .staged, raw.bytes.last != 0x0A { self.owners.end(description.id) }
             if result == .staged {
-                self.group.add(description: description, header: header, raw: raw)
+                self.group.add(description: description, header: header, raw: raw, from: connection.account)
                 if header.offset == StreamOffset(0) { self.streams.begun(by: connection.account) }
             }
             self.group.settle(connection, number, result, end: header.end)
@@ -187,6 +188,7 @@ private struct Group {
         let description: StreamDescription
         let header: BatchHeader
         let raw: SharedBytes
+        let account: Account
     }
 
     private(set) var batches: [Batch] = []
@@ -212,12 +214,16 @@ private struct Group {
     }
 
     /// What the archive has to do for the batches.
-    func turns(at ranges: [Range<JournalPosition>]) -> [(end: JournalPosition, charge: AdmissionCharge)] {
-        zip(self.batches, ranges).map { ($1.upperBound, $0.header.turn) }
+    func turns(at ranges: [Range<JournalPosition>]) -> [CommittedTurn] {
+        zip(self.batches, ranges).map { batch, range in
+            CommittedTurn(end: range.upperBound, charge: batch.header.turn, account: batch.account)
+        }
     }
 
-    mutating func add(description: StreamDescription, header: BatchHeader, raw: SharedBytes) {
-        self.batches.append(Batch(description: description, header: header, raw: raw))
+    mutating func add(
+        description: StreamDescription, header: BatchHeader, raw: SharedBytes, from account: Account
+    ) {
+        self.batches.append(Batch(description: description, header: header, raw: raw, account: account))
         // The archive's time is held until the batch is archived.
         self.charge -= header.turn
         self.streams.insert(description.id)
@@ -250,7 +256,8 @@ private struct Group {
         zip(self.batches, ranges).map { batch, range in
             FeedEntry(
                 position: range.lowerBound, end: range.upperBound, description: batch.description,
-                offset: batch.header.offset, receivedAt: receivedAt, lineCount: batch.header.lineCount, raw: batch.raw)
+                offset: batch.header.offset, receivedAt: receivedAt, lineCount: batch.header.lineCount, raw: batch.raw,
+                account: batch.account)
         }
     }
 

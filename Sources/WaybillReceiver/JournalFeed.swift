@@ -1,4 +1,5 @@
 package import WaybillJournal
+internal import WaybillProjection
 internal import WaybillProtocol
 package import WaybillSystem
 
@@ -11,6 +12,8 @@ package struct FeedEntry: Sendable {
     let receivedAt: WallTime
     let lineCount: Int
     let raw: SharedBytes
+    /// Who brought it.
+    let account: Account
 
     /// Its approximate size in memory: even an empty batch has a description and a position.
     fileprivate var byteCount: Int { 1024 + self.raw.count }

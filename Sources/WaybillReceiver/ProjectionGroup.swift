@@ -130,9 +130,10 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         }
         switch next {
         case .entry(let entry)?:
-            let batch = ProjectedBatch(
+            var batch = ProjectedBatch(
                 position: entry.position, description: entry.description, offset: entry.offset,
                 receivedAt: entry.receivedAt, lineCount: entry.lineCount, raw: entry.raw.bytes)
+            batch.account = entry.account
             self.give(batch, end: entry.end, to: here)
         case .behind(let end)?:
             self.read(from: place, upTo: end, for: here)
@@ -171,7 +172,8 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         if self.reader.position != place { swap(&self.reader, &self.otherReader) }
         do throws(FileSystemError) {
             self.reader.seek(to: place)
-            if let batch = try self.reader.next(upTo: end) {
+            if var batch = try self.reader.next(upTo: end) {
+                batch.account = self.budget?.account(ofBatchEndingAt: self.reader.position)
                 self.give(batch, end: self.reader.position, to: members)
             } else {
                 for member in members { member.loop.pass(to: end) }

@@ -296,7 +296,7 @@ package final class Receiver: Service {
         do throws(FileSystemError) {
             let archive = try ArchiveProjection(
                 data: data, zone: self.configuration.archiveZone,
-                cutOffSecond: self.configuration.archiveCutOffSecond)
+                cutOffSecond: self.configuration.archiveCutOffSecond, quotas: self.configuration.partitionQuotas)
             var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data, budget)
             archives.add(archive)
             workers.append(Self.follow("waybill-archive", archives, feed))

@@ -34,6 +34,8 @@ package struct ReceiverConfiguration: Sendable {
     package var descriptionByteCount = 112 << 20
     /// What one account may take.
     package var quotas = AccountQuotas()
+    /// What one account may create in the archive.
+    package var partitionQuotas = PartitionQuotas()
     /// How long a stop waits for archive and exports to read what was received.
     package var stopPatience = Duration.seconds(3)
     /// Bytes of inflated batches kept for projections that keep up.

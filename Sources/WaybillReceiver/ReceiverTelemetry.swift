@@ -27,8 +27,6 @@ package final class ReceiverTelemetry: Sendable {
         case descriptions
         case streams
         case slowPayload = "slow-payload"
-        case apps
-        case days
     }
 
     /// What an address can cause often: lines that say so are limited.
