@@ -49,11 +49,11 @@ package final class AdmissionBudget: Sendable {
         byteCount: Int, limits: ProtocolLimits = ProtocolLimits(), journalEnd: JournalPosition = JournalPosition(0)
     ) {
         self.total = byteCount
-        let wire = byteCount / 8 * 3
         self.state = Mutex(
             State(
                 short: FairQueue(capacity: byteCount / 8),
-                wire: ArrivalRoom(capacity: wire, payloadByteCountMax: min(limits.wireByteCountMax, wire * 2 / 3)),
+                wire: ArrivalRoom(
+                    capacity: byteCount / 8 * 3, payloadByteCountMax: limits.wireByteCountMax),
                 raw: FairQueue(capacity: byteCount / 2), pace: ArchivePace(journalEnd: journalEnd)))
     }
 

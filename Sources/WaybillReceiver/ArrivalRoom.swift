@@ -26,8 +26,9 @@ struct ArrivalRoom<Ticket> {
 
     /// - Parameter payloadByteCountMax: the longest payload.
     init(capacity: Int, payloadByteCountMax: Int) {
-        self.queue = FairQueue(capacity: max(capacity - payloadByteCountMax, 1 << 16))
-        self.oldestMax = max(capacity, payloadByteCountMax)
+        let others = max(capacity - payloadByteCountMax, capacity / 3, 1 << 16)
+        self.queue = FairQueue(capacity: others)
+        self.oldestMax = others + payloadByteCountMax
     }
 
     var used: Int { self.queue.used }

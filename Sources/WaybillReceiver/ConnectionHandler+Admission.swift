@@ -96,7 +96,7 @@ extension ConnectionHandler {
     private func admissionGranted(_ amount: Int, in room: AdmissionBudget.Room) -> Bool {
         guard let context, case .awaitingAdmission(let admission) = self.mode else { return false }
         self.charge[room] += amount
-        self.setDeadline(after: self.shared.timeouts.idle, context)
+        self.setDeadline(after: admission.deadline(self.shared.timeouts), context)
         self.admitted(admission, context)
         self.process(context)
         context.flush()
@@ -117,7 +117,6 @@ extension ConnectionHandler {
             self.read(payload, context)
             self.watch(context)
         case .more(let payload):
-            self.setDeadline(after: self.shared.timeouts.payload, context)
             self.read(payload, context)
         case .inflation(let header, let id, let wire):
             self.mode = .lines
@@ -257,6 +256,16 @@ extension ConnectionHandler {
             self.slots.removeFirst()
         }
         if !requests.isEmpty { self.shared.committer.submit(requests) }
+    }
+}
+
+extension ConnectionHandler.Admission {
+    /// How long the peer may be silent once it has what it waited for.
+    fileprivate func deadline(_ timeouts: ReceiverShared.Timeouts) -> TimeAmount {
+        switch self {
+        case .payload, .more: timeouts.payload
+        case .turn, .inflation, .message: timeouts.idle
+        }
     }
 }
 

@@ -261,10 +261,8 @@ package final class Receiver: Service {
                 .childChannelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
                         let tls = self.tls.withLock { $0 }
-                        guard shared.connections.add(channel) else {
-                            let handler = ConnectionLimitHandler(hasTLS: tls != nil)
-                            return try channel.pipeline.syncOperations.addHandler(handler)
-                        }
+                        let arrival = ArrivalHandler(shared.connections, hasTLS: tls != nil)
+                        try channel.pipeline.syncOperations.addHandler(arrival)
                         try tls?.addHandlers(to: channel, linger: shared.timeouts.linger) { refusal, causes, peer in
                             shared.telemetry.tlsRefused(refusal, detail: causes, peer: peer)
                         }
@@ -382,26 +380,5 @@ private final class Handover<Value: ~Copyable>: @unchecked Sendable {
 
     func take(_ body: (consuming Value) -> Void) {
         if let value = self.value.take() { body(value) }
-    }
-}
-
-/// Tells an agent that exceeds the connection limit to come back later; with TLS that would take a handshake, so it
-/// only closes.
-private final class ConnectionLimitHandler: ChannelInboundHandler {
-    typealias InboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
-
-    private let hasTLS: Bool
-
-    init(hasTLS: Bool) {
-        self.hasTLS = hasTLS
-    }
-
-    func channelActive(context: ChannelHandlerContext) {
-        guard !self.hasTLS else { return context.close(promise: nil) }
-        let message = Message.err(
-            .unavailable, text: "this receiver has as many connections as it may; come back later")
-        context.writeAndFlush(self.wrapOutboundOut(ByteBuffer(bytes: message.encoded)), promise: nil)
-        context.close(promise: nil)
     }
 }
