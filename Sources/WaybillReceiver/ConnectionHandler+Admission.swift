@@ -65,7 +65,7 @@ extension ConnectionHandler {
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
         var number: Int?
-        if case .payload(let payload) = admission, room == .wire { number = payload.number }
+        if case .payload(_, _, let own) = admission, room == .wire { number = own }
         let resume: @Sendable () -> Void = { [number] in
             eventLoop.execute {
                 if bound.value.admissionGranted(amount, in: room) { return }
@@ -77,8 +77,8 @@ extension ConnectionHandler {
         }
         let isAdmitted =
             switch admission {
-            case .payload(let payload) where room == .wire:
-                budget.reserveFirst(amount, ofPayload: payload.number, for: self.account, otherwise: resume)
+            case .payload(_, _, let number) where room == .wire:
+                budget.reserveFirst(amount, ofPayload: number, for: self.account, otherwise: resume)
             case .more(let payload):
                 budget.reserveMore(amount, ofPayload: payload.number, otherwise: resume)
             case .turn, .payload, .inflation, .message:
@@ -107,14 +107,17 @@ extension ConnectionHandler {
     private func admitted(_ admission: Admission, _ context: ChannelHandlerContext) {
         switch admission {
         case .turn(let header, let id):
-            let payload = Payload(header, id, number: header.isShort ? 0 : self.shared.budget.nextPayloadNumber())
+            guard !header.isShort else {
+                return self.reserve(
+                    header.charge[.short], in: .short, for: .payload(header, id, number: 0), context)
+            }
             self.reserve(
-                header.isShort ? header.charge[.short] : payload.nextPieceByteCount,
-                in: header.isShort ? .short : .wire, for: .payload(payload), context)
-        case .payload(let payload):
+                min(header.wireByteCount, AdmissionBudget.pieceByteCount), in: .wire,
+                for: .payload(header, id, number: self.shared.budget.nextPayloadNumber()), context)
+        case .payload(let header, let id, let number):
             self.setDeadline(after: self.shared.timeouts.payload, context)
-            self.isPayloadArriving = !payload.header.isShort
-            self.read(payload, context)
+            self.isPayloadArriving = !header.isShort
+            self.read(Payload(header, id, number: number), context)
             self.watch(context)
         case .more(let payload):
             self.read(payload, context)

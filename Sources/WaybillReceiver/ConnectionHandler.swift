@@ -27,8 +27,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
     enum Admission {
         /// A batch, for its share of the archive's time.
         case turn(BatchHeader, StreamID)
-        /// A payload, for its first bytes.
-        case payload(Payload)
+        /// A payload, for its first bytes; a long one has a number in the budget.
+        case payload(BatchHeader, StreamID, number: Int)
         /// A payload, for its next bytes.
         case more(Payload)
         /// A payload that has arrived, for its inflated bytes.
