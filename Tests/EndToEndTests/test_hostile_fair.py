@@ -190,8 +190,8 @@ class ArchiveTimeTests(FairTest):
         peer.batch("s", b"\n" * RAW_MAX)
         self.assertRegex(peer.line(), "^ERR limit a batch has at most 65536 lines")
         peer = self.peer("liar")
-        peer.open("s")
-        peer.batch("s", b"\n" * RAW_MAX, lines=LINES_MAX)
+        peer.open("l")
+        peer.batch("l", b"\n" * RAW_MAX, lines=LINES_MAX)
         self.assertRegex(peer.line(), "^NAK 1 0 corrupt ")
         self.assertEqual(receiver.stop(), 0)
 
