@@ -193,10 +193,12 @@ package struct ArchiveRouter: ~Copyable {
     /// The first of a line's places that the account may write to.
     private mutating func admitted(_ wanted: Key, _ batch: ProjectedBatch) -> Int {
         let places = self.places(for: wanted, batch)
+        let today = places[2].day.daysSince1970
         let hasApp = self.admitApp(wanted.app, batch.account)
         for place in places.dropFirst(hasApp ? 0 : 1) {
             if let index = self.keys[place] { return index }
-            if self.creations.takeDay(batch.account) { return self.route(of: place) }
+            let isUsual = (today - 2...today + 1).contains(place.day.daysSince1970)
+            if isUsual || self.creations.takeDay(batch.account) { return self.route(of: place) }
         }
         // Few: one for each environment and day of receipt.
         return self.route(of: places[2])

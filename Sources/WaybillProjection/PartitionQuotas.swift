@@ -5,8 +5,8 @@ internal import WaybillSystem
 package struct PartitionQuotas: Hashable, Sendable {
     /// New apps; lines of further ones go to the folder `_overflow`.
     package var appCountMax = 100
-    /// Days of apps that were not written since the start; lines of further ones go to `_overflow`, at the day of receipt.
-    package var dayCountMax = 1_000
+    /// Days of apps, but for those around the day of receipt; lines of further ones go to `_overflow`, at that day.
+    package var dayCountMax = 400
 
     package init() {}
 }

@@ -86,7 +86,8 @@ enum ConfigurationTable {
             "New apps of one agent on a day that get a folder of their own; further ones share `_overflow`.")
         ConfigurationKey(
             "days", in: "limits", .integer(1...1_000_000), \.partitionQuotas.dayCountMax,
-            "Days of apps that one agent may begin to write on a day; lines of further ones go to `_overflow`.")
+            "Days of apps, but for the last ones, that one agent may begin on a day; lines of others go to `_overflow`."
+        )
         ConfigurationKey(
             "exports", type: "list of sections", option: "--exports",
             default: "none; without a file \(ReceiverCommand.usualExports)", "The exports to write; see below.")

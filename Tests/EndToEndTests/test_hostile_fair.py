@@ -243,7 +243,7 @@ class ArchiveTimeTests(FairTest):
         self.assertEqual(receiver.stop(), 0)
         folders = len(list((self.site.data / "archive").glob("env=*/app=*/date=*")))
         print(f"fair: random days and apps created {folders} folders")
-        self.assertLess(folders, 4000)
+        self.assertLess(folders, 1300)
         own = set(honest.lines)
         self.assertEqual(sum(line in own for line in archived(self.site.data)), len(own))
         self.verify()
