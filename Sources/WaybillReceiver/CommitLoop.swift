@@ -1,4 +1,5 @@
 package import WaybillJournal
+internal import WaybillProjection
 internal import WaybillProtocol
 package import WaybillSystem
 
@@ -25,6 +26,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var redescriptions = LogPace()
     private var denials = LogPace()
     private var skipBudget = SkipBudget()
+    private var streams: StreamQuota
     /// Requests not taken yet, in order, from ``next`` on.
     private var requests: [CommitRequest] = []
     private var next = 0
@@ -37,7 +39,8 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
 
     package init(
         journal: consuming Journal<Files>, feed: JournalFeed, budget: AdmissionBudget, retirement: JournalRetirement,
-        conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry
+        conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry,
+        quotas: AccountQuotas = AccountQuotas()
     ) {
         self.journal = journal
         self.feed = feed
@@ -46,6 +49,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.conditions = conditions
         self.clock = clock
         self.telemetry = telemetry
+        self.streams = StreamQuota(countMax: quotas.streamCountMax)
     }
 
     /// Takes requests and makes them durable.
@@ -71,7 +75,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func take(_ request: CommitRequest) {
-        self.group.hold(request.admissionByteCount)
+        self.group.hold(request.charge)
         switch request {
         case .open(let connection, let number, let description, let tenancy):
             self.open(connection, number, description, tenancy)
@@ -84,7 +88,10 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             }
             let result = self.journal.stage(.batch(header, payload: wire, raw: raw), of: description)
             if result == .staged, raw.bytes.last != 0x0A { self.owners.end(description.name) }
-            if result == .staged { self.group.add(description: description, header: header, raw: raw) }
+            if result == .staged {
+                self.group.add(description: description, header: header, raw: raw, from: connection.account)
+                if header.offset == StreamOffset(0) { self.streams.begun(by: connection.account) }
+            }
             self.group.settle(connection, number, result, end: header.end)
         case .skip(let connection, let number, let description, let range):
             self.skip(connection, number, description, range)
@@ -95,6 +102,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 self.group.staged(description.name)
                 self.group.reply(to: connection, .sealed(number, self.journal.proof(of: description.name)))
                 self.owners.sealed(description.name)
+                self.streams.ended(by: connection.account)
                 self.telemetry.sealed(description, length: length, by: connection)
             case .gap(let position):
                 self.group.reply(
@@ -151,6 +159,14 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 untoldCount: self.redescriptions.admit(at: self.clock.monotonicTime()))
         }
         let isSealed = self.journal.isSealed(name)
+        if self.journal.position(of: name) == StreamOffset(0), !isSealed,
+            !self.streams.mayBegin(connection.account, self.clock.wallTime())
+        {
+            let text = "this agent has begun as many streams today as it may; see limits.streams"
+            self.telemetry.limited(.streams)
+            self.group.reply(to: connection, .openRefused(number, at: StreamOffset(0), .retryAfter, text: text))
+            return
+        }
         if isSealed {
             self.owners.release(name)
         } else {
@@ -229,6 +245,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 let time = self.conditions.clock.receiptTime(self.clock)
                 let ranges = try self.journal.commit(at: time)
                 self.conditions.clock.committed(at: time)
+                self.budget.committed(self.group.turns(at: ranges))
                 let entries = self.group.feedEntries(at: ranges, receivedAt: time)
                 self.feed.publish(entries, end: self.journal.end)
                 self.telemetry.groupCommitted(
@@ -246,7 +263,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         }
         self.failureCount = 0
         self.retryAt = nil
-        self.budget.release(self.group.budgetByteCount)
+        self.budget.release(self.group.charge)
         self.group.deliver(end: UInt64(self.journal.end.rawValue))
         return true
     }
@@ -293,12 +310,13 @@ private struct Group {
         let description: StreamDescription
         let header: BatchHeader
         let raw: SharedBytes
+        let account: Account
     }
 
     private(set) var batches: [Batch] = []
     private(set) var lineCount = 0
     private(set) var rawByteCount = 0
-    private(set) var budgetByteCount = 0
+    private(set) var charge = AdmissionCharge()
     private var streams: Set<StreamID> = []
     /// Every answer waits for the group, so that the answers of a connection stay in order.
     private var replies: [ObjectIdentifier: (connection: ConnectionHandle, replies: [Reply])] = [:]
@@ -320,13 +338,24 @@ private struct Group {
         self.streams.insert(name.id)
     }
 
-    /// Holds `byteCount` bytes of the admission budget until the group is answered.
-    mutating func hold(_ byteCount: Int) {
-        self.budgetByteCount += byteCount
+    /// Holds a part of the admission budget until the group is answered.
+    mutating func hold(_ charge: AdmissionCharge) {
+        self.charge += charge
     }
 
-    mutating func add(description: StreamDescription, header: BatchHeader, raw: SharedBytes) {
-        self.batches.append(Batch(description: description, header: header, raw: raw))
+    /// What the archive has to do for the batches.
+    func turns(at ranges: [Range<JournalPosition>]) -> [CommittedTurn] {
+        zip(self.batches, ranges).map { batch, range in
+            CommittedTurn(end: range.upperBound, charge: batch.header.turn, account: batch.account)
+        }
+    }
+
+    mutating func add(
+        description: StreamDescription, header: BatchHeader, raw: SharedBytes, from account: Account
+    ) {
+        self.batches.append(Batch(description: description, header: header, raw: raw, account: account))
+        // The archive's time is held until the batch is archived.
+        self.charge -= header.turn
         self.streams.insert(description.id)
         self.lineCount += header.lineCount
         self.rawByteCount += raw.count
@@ -357,7 +386,8 @@ private struct Group {
         zip(self.batches, ranges).map { batch, range in
             FeedEntry(
                 position: range.lowerBound, end: range.upperBound, description: batch.description,
-                offset: batch.header.offset, receivedAt: receivedAt, lineCount: batch.header.lineCount, raw: batch.raw)
+                offset: batch.header.offset, receivedAt: receivedAt, lineCount: batch.header.lineCount, raw: batch.raw,
+                account: batch.account)
         }
     }
 
@@ -368,7 +398,7 @@ private struct Group {
         self.streams.removeAll(keepingCapacity: true)
         self.lineCount = 0
         self.rawByteCount = 0
-        self.budgetByteCount = 0
+        self.charge = AdmissionCharge()
     }
 }
 

@@ -26,13 +26,15 @@ extension ConnectionHandler {
             return self.perform(self.session.refuse(.agentInUse, text: text), context)
         }
         self.connection = connection
+        self.account = connection.account
+        self.shared.connections.identified(context.channel)
         self.credentials = credentials
         let ready = Ready(
             version: 1, receiver: self.shared.identity, limits: self.shared.limits,
             milliseconds: max(0, self.shared.clock.wallTime().milliseconds))
         self.write(self.session.admit(ready), context)
         self.setDeadline(after: self.shared.timeouts.idle, context)
-        self.shared.telemetry.connected(connection)
+        self.shared.telemetry.connected(connection, address: self.address)
     }
 
     /// Answers an agent that is not let in; later, the more often its address has failed.
@@ -92,8 +94,8 @@ extension ConnectionHandler {
             let text = "the description leaves no room for its owner; shorten time, name or bundle"
             return self.refuseOpen(number, description, text, context)
         }
-        guard self.keep(owned, of: number, context) else { return }
-        self.admit(.open(connection, number, owned, StreamTenancy(tenant: tenant, claim: claim)), context)
+        guard let kept = self.keep(owned, of: number, context) else { return }
+        self.admit(.open(connection, number, kept, StreamTenancy(tenant: tenant, claim: claim)), context)
     }
 
     private func refuseOpen(
