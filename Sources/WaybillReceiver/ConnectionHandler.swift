@@ -255,8 +255,6 @@ package final class ConnectionHandler: ChannelInboundHandler {
         context.read()
     }
 
-    }
-
     // MARK: Answers
 
     func receive(_ replies: [Reply], end: UInt64) {
