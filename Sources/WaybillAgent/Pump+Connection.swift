@@ -156,7 +156,7 @@ extension Pump where Hints: ~Copyable {
             _ = self.streams.positioned(number)
             self.disputes.settle(stream)
             self.lines.resumed(stream, at: Int(offset.rawValue))
-        case .openAgain: self.leave(number)
+        case .openAgain, .postponed: self.leave(number)
         case .disputed:
             self.leave(number)
             self.dispute(stream)
@@ -171,7 +171,7 @@ extension Pump where Hints: ~Copyable {
             self.backoff.succeed()
             self.disputes.settle(stream)
             self.summary.sealedStreamCount += 1
-        case .openAgain: self.tail.readingPostponed(stream)
+        case .openAgain, .postponed: self.tail.readingPostponed(stream)
         case .disputed: self.dispute(stream)
         }
         if let waiting = self.streams.nextWaiting() { self.tail.readingPostponed(waiting) }

@@ -44,8 +44,13 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     /// The segments on disk, oldest first; the last is being written.
     package private(set) var segments: [JournalPosition]
     package let recovery: JournalRecovery
+    /// The time of the last group whose time of receipt is known; ``WallTime/unknown`` if there is none.
+    package private(set) var lastMark: WallTime
 
     private var file: FileID?
+    /// What ``file`` is, and what the folder was at the start.
+    private var fileIdentity: FileIdentity?
+    private let directoryIdentity: FileIdentity?
     private var numbers: [StreamName: StreamNumber] = [:]
     /// The last number assigned in the current segment: a stream with a new description gets another one.
     private var lastNumber = 0
@@ -92,6 +97,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         // Damage from before this incarnation is the reason why it began.
         found.report.isLossy = found.report.damages.contains { !history.began(after: $0.end) }
+        self.directoryIdentity = found.directoryIdentity
+        self.lastMark = found.lastMark
         self.recovery = found.report
         self.streams = found.table.streams
         self.sealedOrder = found.table.sealedOrder
@@ -204,8 +211,25 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
     }
 
+    /// Compares the folder and the open segment with what is at their paths; call it before each group is answered.
+    ///
+    /// After a loss nothing may be acknowledged: the segment's bytes vanish with this process, and a new segment would
+    /// hide that.
+    package func findLoss() throws(FileSystemError) -> JournalLoss? {
+        if let known = self.directoryIdentity,
+            let finding = try self.files.finding(at: self.directory, insteadOf: known)
+        {
+            return JournalLoss(path: self.directory, finding: finding, isFolder: true, end: self.end)
+        }
+        guard self.file != nil, let known = self.fileIdentity, let last = self.segments.last else { return nil }
+        let path = JournalPath.segment(last, in: self.directory)
+        guard let finding = try self.files.finding(at: path, insteadOf: known) else { return nil }
+        return JournalLoss(path: path, finding: finding, isFolder: false, end: self.end)
+    }
+
     /// Makes everything staged durable, in one write and one sync.
     ///
+    /// - Parameter time: the time of receipt; ``WallTime/unknown`` while the clock cannot be trusted.
     /// - Returns: the places of the group's batches, in the order of staging.
     /// - Throws: if a write or sync failed; everything stays staged and nothing is durable. Call again later.
     package mutating func commit(at time: WallTime) throws(FileSystemError) -> [Range<JournalPosition>] {
@@ -244,6 +268,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             throw error
         }
         self.end = group.end
+        if time != .unknown { self.lastMark = time }
         self.numbers = group.numbers
         self.lastNumber = group.lastNumber
         self.applyStaged()
@@ -283,7 +308,9 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         let rested = self.sealedOrder.prefix(max(0, self.sealedOrder.count - self.awakeSealedCountMax))
         let resting = try self.sealedTable.stage(rested.compactMap { self.streams[$0] })
         let file = try self.files.open(path, .appendNew)
-        var snapshot = GroupWriter(start: self.end, time: time, numbers: [:], last: 0)
+        // A head has nothing that was received, and passes the last known time on.
+        let headTime = time == .unknown ? self.lastMark : time
+        var snapshot = GroupWriter(start: self.end, time: headTime, numbers: [:], last: 0)
         snapshot.restate(self.history, resting)
         let restedNames = Set(rested)
         for (name, standing) in self.streams.sorted(by: { $0.key < $1.key }) where !restedNames.contains(name) {
@@ -292,8 +319,10 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         snapshot.mark()
         snapshot.finish()
+        let identity: FileIdentity
         do throws(FileSystemError) {
             try snapshot.write(to: file, files: self.files)
+            identity = try self.files.status(file).identity
             try self.files.synchronize(file)
             try self.files.synchronizeDirectory(self.directory)
         } catch {
@@ -303,6 +332,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         if let old = self.file { self.files.close(old) }
         self.file = file
+        self.fileIdentity = identity
         self.sealedTable.commit()
         for name in rested { self.streams[name] = nil }
         self.sealedOrder.removeFirst(rested.count)
@@ -419,59 +449,4 @@ package enum StagingResult: Hashable, Sendable {
     case alreadySealed(StreamOffset)
     /// The entry does not begin at the stream's offset.
     case gap(StreamOffset)
-}
-
-/// Names in the journal's folder.
-package enum JournalPath {
-    package static func segment(_ position: JournalPosition, in directory: String) -> String {
-        let digits = String(position.rawValue)
-        return Path.join(directory, String(repeating: "0", count: 20 - digits.utf8.count) + digits + ".journal")
-    }
-
-    /// The position in a segment's name; `nil` for any other file.
-    package static func position(ofSegment name: String) -> JournalPosition? {
-        let digits = name.utf8.prefix(20)
-        // `Int` accepts a sign; our names have none. Positions have the same limit as the protocol's integers.
-        guard name.utf8.count == 28, name.hasSuffix(".journal"),
-            digits.allSatisfy(Self.isDigit),
-            let value = Int(name.prefix(20)), value <= LineProtocol.integerMax
-        else { return nil }
-        return JournalPosition(value)
-    }
-
-    /// The position in the name of a file that a start set aside, or of a group left by a start that died; `nil` for
-    /// any other file, which is never deleted.
-    ///
-    ///     268435900.torn-1                         268435900.group      268435900.group.tmp
-    ///     00000000000268435612.journal.torn-1      00000000000268435612.journal.suspect-1
-    static func position(ofLeftover name: String) -> JournalPosition? {
-        let parts = name.split(separator: ".", omittingEmptySubsequences: false)
-        guard let first = parts.first, first.utf8.allSatisfy(Self.isDigit), let value = Int(first),
-            value <= LineProtocol.integerMax
-        else { return nil }
-        switch parts.count {
-        case 2 where parts[1] == "group": break
-        case 2 where Self.isNumbered(parts[1], "torn-"): break
-        case 3 where parts[1] == "group" && parts[2] == "tmp": break
-        case 3 where Self.position(ofSegment: "\(first).\(parts[1])") != nil:
-            guard Self.isNumbered(parts[2], "torn-") || Self.isNumbered(parts[2], "suspect-") else { return nil }
-        default: return nil
-        }
-        return JournalPosition(value)
-    }
-
-    private static func isDigit(_ byte: UInt8) -> Bool {
-        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
-    }
-
-    private static func isNumbered(_ text: Substring, _ prefix: String) -> Bool {
-        let number = text.dropFirst(prefix.count)
-        return text.hasPrefix(prefix) && !number.isEmpty && number.utf8.allSatisfy(Self.isDigit)
-    }
-
-    static func unused(_ path: String, _ files: some FileSystem) throws(FileSystemError) -> String {
-        var number = 1
-        while try files.status(at: "\(path)-\(number)") != nil { number += 1 }
-        return "\(path)-\(number)"
-    }
 }

@@ -1,5 +1,5 @@
 extension Message {
-    /// The message's line with its LF, as defined in `Protocol/protocol.md` section 4.
+    /// The message's line with its LF, as defined in `Protocol/protocol.md` section 3.
     package var encoded: [UInt8] {
         Array((self.text + "\n").utf8)
     }

@@ -3,38 +3,56 @@
 /// In Swift, because apps link this module on platforms that have no libcrypto. It hashes at most some hundred bytes per
 /// batch.
 package struct SHA256 {
-    private var state: [UInt32] = [
-        0x6A09_E667, 0xBB67_AE85, 0x3C6E_F372, 0xA54F_F53A, 0x510E_527F, 0x9B05_688C, 0x1F83_D9AB, 0x5BE0_CD19,
-    ]
+    private var state = SIMD8<UInt32>(
+        0x6A09_E667, 0xBB67_AE85, 0x3C6E_F372, 0xA54F_F53A, 0x510E_527F, 0x9B05_688C, 0x1F83_D9AB, 0x5BE0_CD19)
     /// Bytes of a block that is not full yet.
     private var rest: [UInt8] = []
     private var byteCount: UInt64 = 0
 
+    private static let blockByteCount = 64
+
     package init() {
-        self.rest.reserveCapacity(64)
+        self.rest.reserveCapacity(Self.blockByteCount)
     }
 
-    package mutating func update(_ bytes: some Sequence<UInt8>) {
-        for byte in bytes {
-            self.rest.append(byte)
-            self.byteCount += 1
-            if self.rest.count == 64 { self.compress() }
+    package mutating func update(_ bytes: some Collection<UInt8>) {
+        if bytes.withContiguousStorageIfAvailable({ self.update(UnsafeRawBufferPointer($0)) }) == nil {
+            Array(bytes).withUnsafeBytes { self.update($0) }
         }
+    }
+
+    private mutating func update(_ bytes: UnsafeRawBufferPointer) {
+        self.byteCount += UInt64(bytes.count)
+        var position = 0
+        if !self.rest.isEmpty {
+            position = min(Self.blockByteCount - self.rest.count, bytes.count)
+            self.rest.append(contentsOf: bytes[..<position])
+            guard self.rest.count == Self.blockByteCount else { return }
+            let block = self.rest
+            block.withUnsafeBytes { self.compress($0) }
+            self.rest.removeAll(keepingCapacity: true)
+        }
+        while bytes.count - position >= Self.blockByteCount {
+            self.compress(UnsafeRawBufferPointer(rebasing: bytes[position..<(position + Self.blockByteCount)]))
+            position += Self.blockByteCount
+        }
+        self.rest.append(contentsOf: bytes[position...])
     }
 
     /// Returns 32 bytes; nothing can be added after it.
     package mutating func finish() -> [UInt8] {
         let bitCount = self.byteCount &* 8
-        self.update([0x80])
-        while self.rest.count != 56 { self.update([0]) }
-        self.update((0..<8).map { UInt8(truncatingIfNeeded: bitCount >> (56 - 8 * $0)) })
-        return self.state.flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> (24 - 8 * $0)) } }
+        let zeroCount = (2 * Self.blockByteCount - 9 - self.rest.count) % Self.blockByteCount
+        let length = (0..<8).map { UInt8(truncatingIfNeeded: bitCount >> (56 - 8 * UInt64($0))) }
+        self.update([0x80] + [UInt8](repeating: 0, count: zeroCount) + length)
+        return (0..<32).map { UInt8(truncatingIfNeeded: self.state[$0 / 4] >> UInt32(24 - 8 * ($0 % 4))) }
     }
 
-    private mutating func compress() {
+    private mutating func compress(_ block: UnsafeRawBufferPointer) {
         withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 64) { schedule in
             for index in 0..<16 {
-                schedule[index] = (0..<4).reduce(0) { $0 << 8 | UInt32(self.rest[index * 4 + $1]) }
+                schedule[index] = UInt32(
+                    bigEndian: block.loadUnaligned(fromByteOffset: index * 4, as: UInt32.self))
             }
             for index in 16..<64 {
                 let (early, late) = (schedule[index - 15], schedule[index - 2])
@@ -44,23 +62,24 @@ package struct SHA256 {
             }
             self.mix(UnsafeBufferPointer(schedule))
         }
-        self.rest.removeAll(keepingCapacity: true)
     }
 
     private mutating func mix(_ schedule: UnsafeBufferPointer<UInt32>) {
-        var (a, b, c, d) = (self.state[0], self.state[1], self.state[2], self.state[3])
-        var (e, f, g, h) = (self.state[4], self.state[5], self.state[6], self.state[7])
-        for index in 0..<64 {
-            let choice = (e & f) ^ (~e & g)
-            let majority = (a & b) ^ (a & c) ^ (b & c)
-            let upper =
-                h &+ (e.rotated(6) ^ e.rotated(11) ^ e.rotated(25)) &+ choice &+ Self.constants[index]
-                &+ schedule[index]
-            let lower = (a.rotated(2) ^ a.rotated(13) ^ a.rotated(22)) &+ majority
-            (h, g, f, e) = (g, f, e, d &+ upper)
-            (d, c, b, a) = (c, b, a, upper &+ lower)
+        let start = self.state
+        var (a, b, c, d) = (start[0], start[1], start[2], start[3])
+        var (e, f, g, h) = (start[4], start[5], start[6], start[7])
+        Self.constants.withUnsafeBufferPointer { constants in
+            for index in 0..<64 {
+                let choice = (e & f) ^ (~e & g)
+                let majority = (a & b) ^ (a & c) ^ (b & c)
+                let upper = h &+ (e.rotated(6) ^ e.rotated(11) ^ e.rotated(25)) &+ choice &+ constants[index]
+                    &+ schedule[index]
+                let lower = (a.rotated(2) ^ a.rotated(13) ^ a.rotated(22)) &+ majority
+                (h, g, f, e) = (g, f, e, d &+ upper)
+                (d, c, b, a) = (c, b, a, upper &+ lower)
+            }
         }
-        for (index, value) in [a, b, c, d, e, f, g, h].enumerated() { self.state[index] &+= value }
+        self.state = start &+ SIMD8(a, b, c, d, e, f, g, h)
     }
 
     /// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
@@ -78,6 +97,6 @@ package struct SHA256 {
 
 extension UInt32 {
     fileprivate func rotated(_ count: UInt32) -> UInt32 {
-        self >> count | self << (32 - count)
+        self &>> count | self &<< (32 &- count)
     }
 }

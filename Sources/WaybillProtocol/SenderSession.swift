@@ -211,6 +211,7 @@ package struct SenderSession: ~Copyable {
     private mutating func receiveReady(_ message: Message) -> Action? {
         switch message {
         case .at(let stream, let offset, let proof, let end):
+            if self.streams[stream]?.phase == .left { return nil }
             guard self.streams[stream]?.phase == .opening else { return self.misplaced(stream, "AT") }
             self.streams[stream] = StreamState(.open, acked: offset)
             return .seek(stream, to: offset, proof, end: end)

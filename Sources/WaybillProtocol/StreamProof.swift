@@ -2,9 +2,17 @@
 package struct ProofDigest: Hashable, Sendable {
     private let bits: Bits128
 
+    /// Takes the first 16 bytes of a hash.
     package init(_ bytes: [UInt8]) {
         self.bits = Bits128(bytes)
     }
+
+    private init(_ bits: Bits128) {
+        self.bits = bits
+    }
+
+    /// Stands where there is no digest.
+    package static let zero = ProofDigest(Bits128(high: 0, low: 0))
 
     /// Reads 32 lower-case hexadecimal digits; `nil` for any other text.
     package init?(_ text: some Collection<UInt8>) {

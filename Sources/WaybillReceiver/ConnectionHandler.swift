@@ -206,6 +206,10 @@ package final class ConnectionHandler: ChannelInboundHandler {
         case .reply(let message):
             self.write(message, context)
         case .admit(let hello):
+            // More in one piece with HELLO was sent without knowing what READY grants.
+            guard self.buffer?.readableBytes ?? 0 == 0 else {
+                return self.perform(self.session.refuse(.order, text: "wait for READY"), context)
+            }
             self.admit(hello, context)
         case .open(let number, let description, _):
             self.open(number, description, context)
@@ -285,6 +289,9 @@ package final class ConnectionHandler: ChannelInboundHandler {
         guard self.shared.token.isMatched(by: hello.token) else {
             return self.perform(self.session.refuse(.token, text: "the token is missing or wrong"), context)
         }
+        if let text = self.shared.conditions.withheld {
+            return self.perform(self.session.refuse(.unavailable, text: text), context)
+        }
         let connection = ConnectionHandle(agent: hello.agent, handler: self, eventLoop: context.eventLoop)
         guard self.shared.agents.entered(connection, instance: hello.instance) else {
             let text = "another agent named \(hello.agent) is connected; give each agent a name of its own"
@@ -293,7 +300,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         self.connection = connection
         let ready = Ready(
             version: 1, receiver: self.shared.identity, limits: self.shared.limits,
-            milliseconds: self.shared.clock.wallTime().milliseconds)
+            milliseconds: max(0, self.shared.clock.wallTime().milliseconds))
         self.write(self.session.admit(ready), context)
         self.setDeadline(after: self.shared.timeouts.idle, context)
         self.shared.telemetry.connected(agent: hello.agent, peer: self.peer)
@@ -456,6 +463,12 @@ package final class ConnectionHandler: ChannelInboundHandler {
         context.flush()
     }
 
+    /// Ends the session: the disk refuses what it sends.
+    func refuse(_ text: String) {
+        guard let context, !self.session.isClosed else { return }
+        self.perform(self.session.refuse(.unavailable, text: text), context)
+    }
+
     func supersede() {
         guard let context else { return }
         self.perform(
@@ -491,6 +504,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
             let text = "nothing whole arrived in time; send PING when there is nothing to send"
             return self.perform(self.session.refuse(.timeout, text: text), context)
         }
+        if case .awaitingAdmission = self.mode, let text = self.shared.conditions.withheld { return self.refuse(text) }
         if self.session.isReady, now - self.lastSent >= self.shared.timeouts.keepalive {
             self.write(.ping(0), context)
             context.flush()

@@ -38,6 +38,10 @@ package struct ReceiverConfiguration: Sendable {
     package var checkpointByteCount = 64 << 20
     /// A projection makes its output durable this long after the first byte that is not durable.
     package var checkpointInterval = Duration.seconds(5)
+    /// Disk space that archive and exports leave to the journal; see ``DiskReserve``.
+    package var reserveByteCount = 256 << 20
+    /// The date of the program: a clock that shows an earlier time is wrong.
+    package var programDate = WallTime.unknown
     package var connectionCountMax = 10_000
     /// By a key's path: the text in the file when it names environment variables, shown instead of the value.
     package var writtenTexts: [String: String] = [:]

@@ -31,6 +31,7 @@ package final class ReceiverShared: Sendable {
     let checker: BatchChecker
     let committer: Committer
     let agents = ConnectedAgents()
+    let conditions: HostConditions
     let clock: any SystemClock
     package let telemetry: ReceiverTelemetry
     let connectionCountMax: Int
@@ -49,7 +50,7 @@ package final class ReceiverShared: Sendable {
 
     package init(
         configuration: ReceiverConfiguration, identity: ReceiverIdentity, feed: JournalFeed, budget: AdmissionBudget,
-        checker: BatchChecker, committer: Committer,
+        checker: BatchChecker, committer: Committer, conditions: HostConditions,
         clock: any SystemClock, telemetry: ReceiverTelemetry
     ) {
         self.identityAtStart = identity
@@ -62,6 +63,7 @@ package final class ReceiverShared: Sendable {
         self.admissionByteCount = configuration.admissionByteCount
         self.checker = checker
         self.committer = committer
+        self.conditions = conditions
         self.clock = clock
         self.telemetry = telemetry
         self.connectionCountMax = configuration.connectionCountMax

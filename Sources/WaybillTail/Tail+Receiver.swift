@@ -87,14 +87,13 @@ extension Tail {
             self.positioned(stream)
             return .goOn
         }
-        let doesAgree: Bool
-        do throws(FileSystemError) {
-            doesAgree = try self.agrees(stream, at: offset, proof)
-        } catch {
-            self.readFailed(stream, error)
-            return .disputed
-        }
+        guard let doesAgree = self.agrees(stream, at: offset, proof) else { return .postponed }
         guard self.table.contains(stream) else { return .goOn }
+        if self.table[stream].reach == .gone {
+            self.positionGone(stream, at: offset)
+            self.positioned(stream)
+            return .goOn
+        }
         if self.table[stream].isSegment { return self.segmentPositioned(stream, at: offset, proof, doesAgree) }
         if self.table[stream].receiver > 0, self.table[stream].walk == nil {
             guard doesAgree else {
@@ -109,18 +108,30 @@ extension Tail {
         return self.walked(stream, at: offset, proof, doesAgree)
     }
 
-    /// Whether the receiver proves to hold the file's bytes below `offset`.
-    private mutating func agrees(
-        _ stream: StreamKey, at offset: Int, _ proof: StreamProof
-    ) throws(FileSystemError) -> Bool {
-        guard offset > 0 else { return proof == .empty }
-        guard offset <= self.table[stream].byteCount, case .opened(let descriptor) = self.open(stream) else {
-            return false
+    /// Whether the receiver proves to hold the file's bytes below `offset`; `nil` when the file cannot be read now.
+    ///
+    /// A foreign file that was rewritten since it was sent ends its stream here.
+    private mutating func agrees(_ stream: StreamKey, at offset: Int, _ proof: StreamProof) -> Bool? {
+        let descriptor: FileID
+        switch self.open(stream) {
+        case .opened(let opened): descriptor = opened
+        case .lost, .replaced, .failed: return nil
         }
-        let end = StreamOffset(UInt64(offset))
-        let tail = try self.lastBytes(descriptor, below: offset)
-        return tail.count == StreamProof.byteCount(at: end)
-            && StreamProof(of: self.id(of: stream), at: end, tail: tail) == proof
+        do throws(FileSystemError) {
+            guard try self.isUnchanged(stream, descriptor) else {
+                self.truncated(stream)
+                return false
+            }
+            guard offset > 0 else { return proof == .empty }
+            guard offset <= self.table[stream].byteCount else { return false }
+            let end = StreamOffset(UInt64(offset))
+            let tail = try self.lastBytes(descriptor, below: offset)
+            return tail.count == StreamProof.byteCount(at: end)
+                && StreamProof(of: self.id(of: stream), at: end, tail: tail) == proof
+        } catch {
+            self.readFailed(stream, error)
+            return nil
+        }
     }
 
     private mutating func segmentPositioned(
@@ -313,15 +324,19 @@ extension Tail {
             return .done
         }
         self.refresh(stream)
-        let doesAgree: Bool
-        do throws(FileSystemError) {
+        guard self.table.contains(stream), self.table[stream].reach != .gone else { return .done }
+        guard let doesAgree = self.agrees(stream, at: offset, proof) else {
             guard self.table.contains(stream) else { return .done }
-            doesAgree = try self.agrees(stream, at: offset, proof)
-        } catch {
-            self.readFailed(stream, error)
-            return .disputed
+            if file.phase == .sealOffered { self.table[stream].phase = .complete }
+            self.table[stream].isPositioned = false
+            self.table[stream].isAsking = true
+            return .postponed
         }
         guard self.table.contains(stream) else { return .done }
+        if self.table[stream].reach == .gone {
+            self.forget(stream)
+            return .done
+        }
         if self.table[stream].isSegment { return self.segmentSealed(stream, at: offset, proof, doesAgree) }
         return self.foreignSealed(stream, at: offset, doesAgree)
     }
@@ -384,8 +399,10 @@ extension Tail {
             if let descriptor = self.table[key].descriptor {
                 openByteCount = try self.files.status(descriptor).byteCount
             }
-            let status = try self.files.status(at: file.path)
-            if let status, status.identity == file.identity {
+            let folder = try self.openSpool(of: file.path)
+            defer { if let folder { self.files.close(folder) } }
+            let name = Path.name(of: file.path)
+            if let folder, let status = try self.files.status(of: name, in: folder), status.identity == file.identity {
                 guard max(status.byteCount, openByteCount) <= sealedByteCount else {
                     self.complain(
                         file.path,
@@ -393,9 +410,12 @@ extension Tail {
                             id, path: file.path, sealedByteCount: sealedByteCount, byteCount: status.byteCount))
                     return true
                 }
-                try self.files.unlink(file.path)
+                try self.files.unlink(name, in: folder)
                 self.notices.append(.segmentDeleted(id))
             }
+            self.forget(key)
+        } catch  where error.errno == Errno.noEntry || error.errno == Errno.notADirectory {
+            // Its folder is gone.
             self.forget(key)
         } catch {
             self.closeDescriptor(key)

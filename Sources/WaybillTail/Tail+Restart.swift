@@ -85,7 +85,8 @@ extension Tail {
         _ = self.insertGone(file, entry.state == .gone ? entry.ending : ending)
     }
 
-    private mutating func insertGone(_ file: TailedFile, _ ending: TailedFile.Ending) -> StreamKey {
+    /// - Returns: `nil` for a stream of which no receiver holds anything.
+    private mutating func insertGone(_ file: TailedFile, _ ending: TailedFile.Ending) -> StreamKey? {
         var file = file
         file.ending = ending
         file.reach = .gone
@@ -94,7 +95,8 @@ extension Tail {
         if let id = self.registryKey(of: file) { self.goneIDs.insert(id.description) }
         self.changed.insert(key)
         self.enqueue(key)
-        return key
+        self.forgetUnheld(key)
+        return self.table.contains(key) ? key : nil
     }
 
     /// Whether a stream was created for an entry that stays remembered.

@@ -91,8 +91,8 @@ struct TailedFile {
     var cursor = 0
     private var ackedByteCount = 0
     private var headHash: UInt64 = 0
-    /// The proof for the bytes before `acked` when the file became idle.
-    private var mark: ProofDigest?
+    /// The proof for the bytes before `acked` when the file became idle; zeros without one.
+    private var markDigest = ProofDigest.zero
     private var registeredChecksum: UInt64 = 0
     private var parts: TailedFileParts?
     private var registeredByteCount: UInt32 = 0
@@ -107,6 +107,7 @@ struct TailedFile {
     private var receiverOrdinal: UInt32 = 0
     let isSegment: Bool
     private var isRegistered = false
+    private var hasMark = false
 
     /// Whether the receiver's position on this connection is known.
     var isPositioned = false
@@ -169,6 +170,14 @@ struct TailedFile {
         set {
             self.headHash = newValue?.hash ?? 0
             self.headByteCount = UInt16(newValue?.byteCount ?? 0)
+        }
+    }
+
+    private var mark: ProofDigest? {
+        get { self.hasMark ? self.markDigest : nil }
+        set {
+            self.hasMark = newValue != nil
+            if let newValue { self.markDigest = newValue }
         }
     }
 

@@ -75,7 +75,7 @@ struct ReceiverCommand: AsyncParsableCommand {
             Console.printError("\(failure)")
             switch failure {
             case .data(.locked), .exports, .tls: throw ExitCode.badConfiguration
-            case .data(.unusable), .disk, .listen, .metrics: throw ExitCode.files
+            case .data(.unusable), .disk, .listen, .lost, .metrics: throw ExitCode.files
             }
         }
     }
@@ -119,6 +119,7 @@ struct ReceiverCommand: AsyncParsableCommand {
         }
         try self.tls.apply(to: &configuration.tls)
         configuration.token = OptionReader.token
+        configuration.programDate = ClockCommand.programDate
         return configuration
     }
 }

@@ -10,7 +10,7 @@ import zlib
 
 from harness import SiteTest, free_port, patience, run, until
 from ledger import EventMaker, Ledger, archived, quarantined, stored
-from wire import Peer, batch
+from wire import Peer, batch, skip
 
 MEMORY_MEBIBYTES = 150
 
@@ -48,7 +48,7 @@ class BadLineTests(ReceiverTest):
             "bad-time": [event.replace(ts, "yesterday").encode(), event.replace(f'"{ts}"', "12").encode()],
             "time-out-of-range": [
                 event.replace(ts, "1970-01-01T00:00:00.000Z").encode(),
-                event.replace(ts, "2099-12-31T23:59:59.999Z").encode()],
+                event.replace(ts, "2100-01-01T00:00:00.000Z").encode()],
             "no-name": [event.replace('"name":', '"nome":').encode()],
             "no-env": [event.replace('"env":', '"enw":').encode()],
             "bad-env": [event.replace('"env":"', '"env":"x').encode()],
@@ -156,6 +156,11 @@ class BadPeerTests(ReceiverTest):
                 (b"\n", "syntax"),
                 (b"x" * 5000, "limit"),
                 (b'PING 1\n', "order"),
+                (b'HELLO {"protocol":[1],"agent":"a","instance":"1","accept":["zlib"]}\n'
+                 b'OPEN 1 {"stream":"s","source":"/x","env":"prod","bundle":"b","format":"waybill"}\n', "order"),
+                (b'HELLO  {"protocol":[1],"agent":"a","instance":"1","accept":["zlib"]}\n', "syntax"),
+                (b'HELLO {"protocol":[1],"agent":"a\\u0000","instance":"1","accept":["zlib"]}\n', "syntax"),
+                (b'HELLO {"protocol":[1],"agent":"a","instance":"\\ud800","accept":["zlib"]}\n', "syntax"),
                 (b'HELLO {"protocol":[99],"agent":"a","instance":"1","accept":["zlib"]}\n', "version"),
                 (b'HELLO {"protocol":[1],"agent":"a","instance":"1","accept":["brotli"]}\n', "version")):
             peer = self.peer(agent=None)
@@ -166,10 +171,13 @@ class BadPeerTests(ReceiverTest):
     def test_bad_messages_after_the_handshake(self):
         """Unknown words, numbers out of range, another side's message or one out of order close the connection."""
         for message, code in (
-                ("NOISE 1", "syntax"), ("ACK 1 0", "syntax"), ("SEAL 1 -1", "syntax"), ("SEAL 1 01", "syntax"),
-                ("SEAL 1 9007199254740992", "syntax"), ("SKIP 1 0 5 because", "syntax"), ("SEAL 2 0", "order"),
+                ("NOISE 1", "syntax"), ("ACK 1 0 0", "syntax"), ("SEAL 1 -1", "syntax"), ("SEAL 1 01", "syntax"),
+                ("SEAL 1 9007199254740992", "syntax"), ("SKIP 1 0 5 because -", "syntax"), ("SEAL 2 0", "order"),
                 ("BATCH 9 0 1 1 9 00000000", "order"),
                 ("BATCH 1 0 99999999 1 9 00000000", "limit"), ("BATCH 1 0 9 1 99999999 00000000", "limit"),
+                ("BATCH 1 0 99999 65537 99 00000000", "limit"), ("SKIP 1 0 5 too-long -", "syntax"),
+                ("SKIP 1 0 5 truncated AAAAAAA=", "syntax"), ("MARK 1 2 00000000", "syntax"),
+                (f"START 0 {'0' * 16} {'0' * 32}", "syntax"), ("TAIL 1 AAAA", "syntax"),
                 ('HELLO {"protocol":[1],"agent":"a","instance":"1","accept":["zlib"]}', "order"),
                 ("PING " + "1" * 5000, "limit")):
             with self.subTest(message=message[:40]):
@@ -292,12 +300,12 @@ class BadPeerTests(ReceiverTest):
     def test_skips(self):
         """Bytes given up move the stream on; a skip that leaves a gap is refused."""
         peer = self.peer()
-        peer.send("SKIP 1 0 100 too-long")
+        peer.send(skip(0, 100, "too-long", bytes(100)))
         self.assertEqual(peer.line(), "ACK 1 100")
         raw = b"".join(self.made())
         peer.batch("stream", raw, offset=100)
         self.assertEqual(peer.line(), f"ACK 1 {100 + len(raw)}")
-        peer.send("SKIP 1 5000 100 torn-tail")
+        peer.send(skip(5000, 100, "torn-tail", bytes(5100)))
         self.assertRegex(peer.line(), "^NAK 1 [0-9]+ gap")
         self.finish()
 
