@@ -1,4 +1,5 @@
 internal import NIOCore
+internal import WaybillProtocol
 
 /// How the committer reaches a connection: answers hop to its event loop once per group.
 package final class ConnectionHandle: Sendable {
@@ -19,11 +20,12 @@ package final class ConnectionHandle: Sendable {
 
     /// Closes the connection because the receiver can acknowledge nothing.
     func refuse(_ text: String) {
-        self.eventLoop.execute { self.handler.value.refuse(text) }
+        self.eventLoop.execute { self.handler.value.end(.unavailable, text) }
     }
 
     /// Closes the connection because its agent has reconnected.
     func supersede() {
-        self.eventLoop.execute { self.handler.value.supersede() }
+        let text = "the agent has connected again; this connection is closed"
+        self.eventLoop.execute { self.handler.value.end(.agentInUse, text) }
     }
 }

@@ -447,16 +447,10 @@ package final class ConnectionHandler: ChannelInboundHandler {
         context.flush()
     }
 
-    /// Ends the session: the disk refuses what it sends.
-    func refuse(_ text: String) {
+    /// Ends the session for a reason that lies outside of it.
+    func end(_ code: ErrorCode, _ text: String) {
         guard let context, !self.session.isClosed else { return }
-        self.perform(self.session.refuse(.unavailable, text: text), context)
-    }
-
-    func supersede() {
-        guard let context else { return }
-        self.perform(
-            self.session.refuse(.agentInUse, text: "the agent has connected again; this connection is closed"), context)
+        self.perform(self.session.refuse(code, text: text), context)
     }
 
     private func write(_ message: Message, _ context: ChannelHandlerContext) {
@@ -488,7 +482,9 @@ package final class ConnectionHandler: ChannelInboundHandler {
             let text = "nothing whole arrived in time; send PING when there is nothing to send"
             return self.perform(self.session.refuse(.timeout, text: text), context)
         }
-        if case .awaitingAdmission = self.mode, let text = self.shared.conditions.withheld { return self.refuse(text) }
+        if case .awaitingAdmission = self.mode, let text = self.shared.conditions.withheld {
+            return self.end(.unavailable, text)
+        }
         if self.session.isReady, now - self.lastSent >= self.shared.timeouts.keepalive {
             self.write(.ping(0), context)
             context.flush()

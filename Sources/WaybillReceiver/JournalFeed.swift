@@ -38,6 +38,7 @@ package final class JournalFeed: Sendable {
         var start: JournalPosition
         var end: JournalPosition
         var isClosed = false
+        var isAbandoned = false
     }
 
     private let monitor: Monitor<State>
@@ -73,6 +74,17 @@ package final class JournalFeed: Sendable {
         self.monitor.update { $0.isClosed = true }
     }
 
+    /// Ends the readers where they are: the data directory at their paths is not theirs any more.
+    func abandon() {
+        self.monitor.update { state in
+            state.isClosed = true
+            state.isAbandoned = true
+        }
+    }
+
+    /// Whether readers must not write anything more.
+    var isAbandoned: Bool { self.monitor.withLock { $0.isAbandoned } }
+
     /// The position up to which the journal is durable.
     var end: JournalPosition {
         self.monitor.update { $0.end }
@@ -81,6 +93,7 @@ package final class JournalFeed: Sendable {
     /// Waits for what comes at or after `position`; `nil` when the deadline passes first.
     package func next(after position: JournalPosition, until deadline: MonotonicTime?) -> Next? {
         self.monitor.wait(until: deadline) { state in
+            if state.isAbandoned { return .closed }
             if position < state.start { return .behind(upTo: state.end) }
             if let entry = Self.firstEntry(from: position, in: state) { return .entry(entry) }
             return state.isClosed ? .closed : nil

@@ -194,7 +194,10 @@ package final class Receiver: Service {
                 clock: clock, telemetry: self.telemetry))
         let committing = Worker(name: "waybill-commit") {
             handover.take { loop in
-                if let loss = committer.run(loop) { self.close(after: loss) }
+                guard let loss = committer.run(loop) else { return }
+                // Projections open files by their paths, where there may be another data directory now.
+                if loss.isFolder { feed.abandon() }
+                self.close(after: loss)
             }
         }
         let pool = NIOThreadPool(numberOfThreads: System.coreCount)

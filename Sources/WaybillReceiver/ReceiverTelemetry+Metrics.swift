@@ -26,10 +26,7 @@ extension ReceiverTelemetry {
         let withheld = shared.conditions.withheld
         var problems = [withheld, shared.conditions.clock.problem(shared.clock)].compactMap { $0 }
         let held = self.projections.withLock { $0.filter(\.value.isHeld).keys.sorted() }
-        if !held.isEmpty {
-            problems.append(
-                "the disk is nearly full: \(held.joined(separator: ", ")) wait so that the journal has space")
-        }
+        if !held.isEmpty { problems.append("the disk is nearly full; these wait: \(held.joined(separator: ", "))") }
         return Readiness(isReady: withheld == nil, problems: problems)
     }
 
