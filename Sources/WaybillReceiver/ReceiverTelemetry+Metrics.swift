@@ -151,7 +151,7 @@ extension ReceiverTelemetry {
             $0.sealedDayCount
         }
         page.add(
-            "waybill_projection_held", .gauge, "1 while a projection leaves the disk's space to the journal.",
+            "waybill_projection_waiting", .gauge, "1 while a projection leaves the disk's space to the journal.",
             for: projections
         ) { $0.isHeld ? 1 : 0 }
         page.add("waybill_deleted_days_total", .counter, "Sealed days deleted by retention.", for: projections) {
