@@ -63,7 +63,7 @@ class GroundTest(SiteTest):
     def metric(self, name):
         with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=patience(10)) as answer:
             lines = answer.read().decode().splitlines()
-        return [float(line.split()[-1]) for line in lines if line.split("{")[0].split()[0] == name]
+        return [float(line.split()[-1]) for line in lines if line.replace("{", " ").split()[:1] == [name]]
 
     def until_stored(self, count):
         until(lambda: sum(1 for _ in stored(self.site.data)) >= count, 30, f"{count} lines are stored")
