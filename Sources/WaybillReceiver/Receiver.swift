@@ -177,10 +177,7 @@ package final class Receiver: Service {
         }
         let recovery = journal.recovery
         let conditions = HostConditions(
-            clock: ClockTrust(
-                lastMark: journal.lastMark, programDate: self.configuration.programDate,
-                acceptance: ClockAcceptance(in: data), telemetry: self.telemetry),
-            reserve: DiskReserve(byteCount: self.configuration.reserveByteCount, in: data))
+            lastMark: journal.lastMark, configuration: self.configuration, data: data, telemetry: self.telemetry)
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount)
         self.telemetry.willProject(self.retirement.names)
         let workers = try self.startProjections(data, feed, conditions)

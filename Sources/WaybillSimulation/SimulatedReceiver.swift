@@ -194,10 +194,7 @@ final class ReceiverProcess: @unchecked Sendable {
         self.budgetByteCount = configuration.admissionByteCount
         self.budget = AdmissionBudget(byteCount: configuration.admissionByteCount)
         let conditions = HostConditions(
-            clock: ClockTrust(
-                lastMark: journal.lastMark, programDate: configuration.programDate,
-                acceptance: ClockAcceptance(in: data), telemetry: telemetry),
-            reserve: DiskReserve(byteCount: configuration.reserveByteCount, in: data))
+            lastMark: journal.lastMark, configuration: configuration, data: data, telemetry: telemetry)
         self.commit = CommitLoop(
             journal: journal, feed: self.feed, budget: self.budget, retirement: retirement, conditions: conditions,
             clock: receiver.clock, telemetry: telemetry)
