@@ -286,7 +286,8 @@ final class ReceiverProcess: @unchecked Sendable {
             self.receiver.took(description.id, end: taken.end, raw: raw)
         }
         let retryAt = self.commit.step(requests)
-        if self.files.isStopped { return self.receiver.kill() }
+        // A receiver without its journal ends by itself.
+        if self.files.isStopped || self.commit.loss != nil { return self.receiver.kill() }
         if let retryAt {
             let wait = (retryAt - self.receiver.clock.monotonicTime()).nanoseconds
             self.site.schedule.after(max(wait, 1_000)) { [weak self] in self?.finishCommit([]) }
