@@ -190,8 +190,8 @@ let package = Package(
             name: "waybill-cli",
             dependencies: [
                 "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillEvent", "WaybillExport",
-                "WaybillInspect", "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillReceiver",
-                "WaybillReplay", "WaybillSystem", "WaybillTail", "WaybillTLS", arguments,
+                "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillProjection", "WaybillProtocol",
+                "WaybillReceiver", "WaybillReplay", "WaybillSystem", "WaybillTail", "WaybillTLS", arguments,
                 lifecycle, logging, signals, "WaybillYAML",
             ],
             swiftSettings: settings),

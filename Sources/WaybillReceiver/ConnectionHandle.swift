@@ -1,5 +1,5 @@
 internal import NIOCore
-package import WaybillProjection
+internal import WaybillProjection
 internal import WaybillProtocol
 
 /// How the committer reaches a connection: answers hop to its event loop once per group.
@@ -32,7 +32,7 @@ package final class ConnectionHandle: Sendable {
 
     /// Closes the connection because the receiver can acknowledge nothing.
     func refuse(_ text: String) {
-        self.eventLoop.execute { self.handler.value.refuse(text) }
+        self.eventLoop.execute { self.handler.value.end(.unavailable, text) }
     }
 
     /// Closes the connection because its agent has reconnected.

@@ -38,7 +38,7 @@ extension ConnectionHandler {
     }
 
     /// Answers an agent that is not let in; later, the more often its address has failed.
-    private func refuse(_ refusal: AgentRefusal, agent: String, _ context: ChannelHandlerContext) {
+    func refuse(_ refusal: AgentRefusal, agent: String, _ context: ChannelHandlerContext) {
         let now = self.shared.clock.monotonicTime()
         let address = context.remoteAddress?.ipAddress ?? ""
         let delay = self.shared.failures.withLock { $0.failed(from: address, at: now) }

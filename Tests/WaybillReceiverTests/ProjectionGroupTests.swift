@@ -100,10 +100,7 @@ private struct GroupBench: ~Copyable {
         let configuration = ReceiverConfiguration(dataDirectory: "/data")
         let telemetry = ReceiverTelemetry(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         self.conditions = HostConditions(
-            clock: ClockTrust(
-                lastMark: lastMark, programDate: .unknown, acceptance: ClockAcceptance(in: bench.data),
-                telemetry: telemetry),
-            reserve: DiskReserve(byteCount: configuration.reserveByteCount, in: bench.data))
+            lastMark: lastMark, configuration: configuration, data: bench.data, telemetry: telemetry)
         self.group = ProjectionGroup(
             journalDirectory: bench.data.journal, files: bench.disk, retirement: self.retirement,
             configuration: configuration, settings: self.settings, conditions: self.conditions, clock: self.clock,
