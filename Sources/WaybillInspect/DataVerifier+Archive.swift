@@ -339,7 +339,7 @@ extension DataVerifier {
             journalDirectory: self.data.journal, position: self.journalFirst, files: self.data.files)
         var lineCount = 0
         while let batch = try reader.next(upTo: min(checkpoint.position, self.journalEnd)) {
-            let founds = archived.runs[BatchKey(id: batch.description.id, offset: batch.offset)] ?? []
+            let founds = archived.runs[BatchKey(name: batch.description.name, offset: batch.offset)] ?? []
             let places = Set(founds.map { Path.parent(of: archived.stems[$0.stem]) })
             let counts = router.route(batch) { places.contains($0) }
             lineCount += counts.archived + counts.quarantined
