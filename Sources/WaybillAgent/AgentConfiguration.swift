@@ -1,4 +1,5 @@
 package import WaybillMetrics
+package import WaybillProtocol
 package import WaybillSystem
 package import WaybillTLS
 package import WaybillTail
@@ -14,6 +15,10 @@ package struct AgentSource: Hashable, Sendable {
     package var timeMember: String?
     /// The member of a foreign line that holds its name.
     package var nameMember: String?
+    /// Whether links to foreign files, and links to folders that a wildcard matches, are followed.
+    package var followsLinks = false
+    /// The name of the group that shares the spool's folder; the agent creates a missing folder for it.
+    package var group: String?
 
     package init(
         files: SourceConfiguration.Kind, environment: String, bundle: String, timeMember: String? = nil,
@@ -67,6 +72,10 @@ package enum RoundExtent: Hashable, Sendable {
 package struct AgentConfiguration: Sendable {
     /// Identifies this agent; it must not change, because foreign streams are named after it.
     package var name: AgentName
+    /// Proves the name of an app's install; `nil` for other agents, and until ``usesDeviceKey`` has found it.
+    package private(set) var deviceKey: DeviceKey?
+    /// Whether the name is that of a key in the state directory, which the first run makes.
+    package var usesDeviceKey = false
     /// The folder of the registry and the quarantine.
     package var stateDirectory: String
     /// Tried in turn.
@@ -102,6 +111,13 @@ package struct AgentConfiguration: Sendable {
         self.stateDirectory = stateDirectory
         self.receivers = receivers
         self.sources = sources
+    }
+
+    /// Takes the name that a key proves.
+    package mutating func identify(with key: DeviceKey) {
+        guard let name = AgentName(key.agentName) else { preconditionFailure("32 hexadecimal digits are a name") }
+        self.name = name
+        self.deviceKey = key
     }
 }
 
@@ -178,6 +194,8 @@ package struct AgentStanding: Hashable, Sendable {
     package var inFlightByteCount = 0
     /// Files of which the receiver holds other bytes.
     package var disputedStreamCount = 0
+    /// How many paths were refused since the start, by reason.
+    package var refusals: [FileRefusal: Int] = [:]
 }
 
 /// How a run ended.

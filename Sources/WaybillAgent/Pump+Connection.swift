@@ -41,7 +41,8 @@ extension Pump where Hints: ~Copyable {
                 mayRead = true
                 let hello = Hello(
                     versions: LineProtocol.versions, agent: self.configuration.name.description,
-                    instance: self.instance, token: self.configuration.token?.revealed, encodings: ["zlib"])
+                    instance: self.instance, token: self.configuration.token?.revealed,
+                    key: self.configuration.deviceKey?.text, encodings: ["zlib"])
                 self.perform(self.session.start(hello))
             case .received(let bytes):
                 self.lastReceived = self.clock.monotonicTime()

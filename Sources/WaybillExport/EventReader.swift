@@ -1,6 +1,6 @@
 internal import WaybillEvent
 internal import WaybillJSON
-package import WaybillSystem
+internal import WaybillSystem
 
 /// Decides whether a line is an event, for the archive and for every export: one scan, no allocation.
 ///
@@ -9,10 +9,10 @@ package import WaybillSystem
 /// `@timestamp`, `__REALTIME_TIMESTAMP`; its name is likewise the member that the source names, otherwise `name`,
 /// `event`, or the constant "log".
 package struct EventReader: Sendable {
-    /// 2000-01-01T00:00:00Z: an earlier time means that the clock was not set.
-    private static let earliest: Int64 = 946_684_800_000
-    /// How far a clock may be ahead, 30 days.
-    private static let aheadMillisecondsMax: Int64 = 30 * 86_400_000
+    /// The days of an archive, 2000-01-01 to 2099-12-31.
+    ///
+    /// The bounds are fixed, so that the result depends on the line alone and not on a clock that may be wrong.
+    private static let range: ClosedRange<Int64> = 946_684_800_000...4_102_444_799_999
 
     package let source: SourceDescription
     private let timeMember: [UInt8]?
@@ -28,17 +28,17 @@ package struct EventReader: Sendable {
     }
 
     /// Reads one line, without its line feed.
-    package func read(_ line: UnsafeRawBufferPointer, receivedAt: WallTime) -> EventReading {
+    package func read(_ line: UnsafeRawBufferPointer) -> EventReading {
         guard line.count <= Limits.lineByteCountMax else { return .quarantine(.tooLong) }
         do throws(JSONError) {
             return self.source.isForeign
-                ? try self.readForeign(line, receivedAt: receivedAt) : try self.readOwn(line, receivedAt: receivedAt)
+                ? try self.readForeign(line) : try self.readOwn(line)
         } catch {
             return .quarantine(Self.reason(for: error, in: line))
         }
     }
 
-    private func readOwn(_ line: UnsafeRawBufferPointer, receivedAt: WallTime) throws(JSONError) -> EventReading {
+    private func readOwn(_ line: UnsafeRawBufferPointer) throws(JSONError) -> EventReading {
         var members = OwnMembers()
         let start = JSONText.byteOrderMarkByteCount(line)
         try JSONScanner.scanMembers(line, from: start) { key, traits, value, valueKind in
@@ -70,12 +70,12 @@ package struct EventReader: Sendable {
             default: break
             }
         }
-        return self.judge(members, of: line, receivedAt: receivedAt)
+        return self.judge(members, of: line)
     }
 
     /// Decides about one of Waybill's own lines by the members that matter.
     @inline(__always)
-    func judge(_ members: OwnMembers, of line: UnsafeRawBufferPointer, receivedAt: WallTime) -> EventReading {
+    func judge(_ members: OwnMembers, of line: UnsafeRawBufferPointer) -> EventReading {
         let (version, time, env) = (members.version, members.time, members.env)
         let (name, bundle) = (members.name, members.bundle)
         if version.isPresent, !version.isOne(in: line) { return .quarantine(.badVersion) }
@@ -83,7 +83,7 @@ package struct EventReader: Sendable {
         guard time.kind == .string,
             let milliseconds = TimeText.parse(UnsafeRawBufferPointer(rebasing: line[time.body]))
         else { return .quarantine(.badTime) }
-        guard Self.isInRange(milliseconds, receivedAt) else { return .quarantine(.timeOutOfRange) }
+        guard Self.range.contains(milliseconds) else { return .quarantine(.timeOutOfRange) }
         guard name.isText else { return .quarantine(.noName) }
         guard env.isPresent else { return .quarantine(.noEnv) }
         guard env.kind == .string, let environment = Self.environment(UnsafeRawBufferPointer(rebasing: line[env.body]))
@@ -97,7 +97,7 @@ package struct EventReader: Sendable {
                 kind: Self.kind(members.kind, in: line), timeOffset: time.start))
     }
 
-    private func readForeign(_ line: UnsafeRawBufferPointer, receivedAt: WallTime) throws(JSONError) -> EventReading {
+    private func readForeign(_ line: UnsafeRawBufferPointer) throws(JSONError) -> EventReading {
         var time = RankedMember()
         var name = RankedMember()
         var kind = Member()
@@ -113,7 +113,7 @@ package struct EventReader: Sendable {
         }
         guard time.rank != RankedMember.none else { return .quarantine(.noTime) }
         guard let milliseconds = Self.foreignTime(time.member, in: line) else { return .quarantine(.badTime) }
-        guard Self.isInRange(milliseconds, receivedAt) else { return .quarantine(.timeOutOfRange) }
+        guard Self.range.contains(milliseconds) else { return .quarantine(.timeOutOfRange) }
         guard self.isSourceAllowed else { return .quarantine(.notAllowed) }
         return .event(
             EventFacts(
@@ -169,11 +169,6 @@ package struct EventReader: Sendable {
         case .null, .false, .true, .array, .object:
             return nil
         }
-    }
-
-    @inline(__always)
-    private static func isInRange(_ milliseconds: Int64, _ receivedAt: WallTime) -> Bool {
-        milliseconds >= Self.earliest && milliseconds <= receivedAt.milliseconds + Self.aheadMillisecondsMax
     }
 
     @inline(__always)

@@ -42,9 +42,10 @@ struct GroupWriter {
         self.append(.open(number, description, .none))
     }
 
-    /// Adds the receiver's starts to the head of a segment.
-    mutating func restate(_ history: StartHistory) {
+    /// Adds the receiver's starts, and the number of resting streams, to the head of a segment.
+    mutating func restate(_ history: StartHistory, _ resting: RestingCount) {
         for message in history.messages { self.append(message) }
+        if resting.count > 0 { self.append(.resting(count: UInt64(resting.count), checksum: resting.checksum)) }
     }
 
     /// Adds a stream's standing at `base`: the position of the segment in whose head it is, or its own.

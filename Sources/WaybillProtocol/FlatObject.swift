@@ -1,6 +1,6 @@
 internal import WaybillJSON
 
-/// The JSON object of a `HELLO`, `READY`, `OPEN` or `MOVE`: members by name; of duplicates the first wins.
+/// The JSON object of a `HELLO`, `READY`, `OPEN`, `NOTE` or `MOVE`: members by name; of duplicates the first wins.
 struct FlatObject {
     private let json: JSONValue
 
@@ -24,6 +24,22 @@ struct FlatObject {
     func optionalString(_ name: StaticString) throws(WireError) -> String? {
         guard let value = self.json[name], value.kind != .null else { return nil }
         return try self.string(name)
+    }
+
+    /// A string that people and paths can bear: without control characters, unpaired surrogates, and U+FFFD.
+    func name(_ name: StaticString) throws(WireError) -> String {
+        let text = try self.string(name)
+        // An unpaired surrogate has become U+FFFD: two names that differ in it alone would be one.
+        guard text.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control && $0 != "\u{FFFD}" }) else {
+            throw .badMember("\(name)")
+        }
+        return text
+    }
+
+    /// `nil` when the member is absent or null.
+    func optionalName(_ name: StaticString) throws(WireError) -> String? {
+        guard try self.optionalString(name) != nil else { return nil }
+        return try self.name(name)
     }
 
     func integer(_ name: StaticString) throws(WireError) -> UInt64 {

@@ -7,7 +7,7 @@ package struct Hello: Hashable, Sendable {
     /// Random for each process, to distinguish a reconnecting agent from a second one with the same name.
     package var instance: String
     package var token: String?
-    /// A device's secret, which proves its name: 16 random bytes in base64.
+    /// A device's secret, which proves its name: 16 random bytes in base64url, without padding.
     package var key: String?
     /// Encodings of batches it can send; `zlib` is always among them.
     package var encodings: [String]
@@ -280,6 +280,8 @@ package enum Message: Hashable, Sendable {
     case start(ReceiverStart, Incarnation)
     /// Only in the journal: the stream's last bytes below the offset of the `AT` before it.
     case tail(StreamNumber, [UInt8])
+    /// Only in the journal: how many sealed streams are in its table of them, and the checksum of their records.
+    case resting(count: UInt64, checksum: UInt32)
 }
 
 /// Lines of one stream that the receiver put into its quarantine, for the agent's operator.
@@ -354,7 +356,7 @@ package enum WireError: Error, Hashable, Sendable {
         case .badReason: "the reason of SKIP is one of \(SkipReason.allCases.map(\.rawValue).joined(separator: ", "))"
         case .badCode: "the code is not in errors.json"
         case .badJSON(let byteOffset): "the JSON object is broken at byte \(byteOffset)"
-        case .badMember(let name): "member \(name) is missing or has the wrong type"
+        case .badMember(let name): "member \(name) is missing, has the wrong type, or a value that it may not have"
         case .badStreamID: "a stream id has 1 to 128 letters, digits, '.', '_', ':' and '-'"
         }
     }

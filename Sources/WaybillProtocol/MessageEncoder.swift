@@ -1,5 +1,5 @@
 extension Message {
-    /// The message's line with its LF, as defined in `Protocol/protocol.md` section 4.
+    /// The message's line with its LF, as defined in `Protocol/protocol.md` section 3.
     package var encoded: [UInt8] {
         Array((self.text + "\n").utf8)
     }
@@ -33,6 +33,7 @@ extension Message {
         case .mark(let position, let milliseconds, let checksum):
             "MARK \(position) \(milliseconds) \(FreeText.hexadecimal(checksum))"
         case .start(let start, let incarnation): "START \(start.position) \(start.idText) \(incarnation.text)"
+        case .resting(let count, let checksum): "RESTING \(count) \(FreeText.hexadecimal(checksum))"
         case .tail(let stream, let bytes): "TAIL \(stream.rawValue) \(Base64.text(bytes))"
         }
     }

@@ -6,15 +6,16 @@ package import WaybillSystem
 /// projections and answers all its connections.
 ///
 ///     requests ─▶ staged in the journal, replies held ─▶ commit (write, fdatasync) ─▶ feed ─▶ replies
-///                                                        └─ error: all of it kept, tried again a second later
+///                                                        └─ error: all of it kept, tried again 1 to 30 s later
 ///
 /// When the disk refuses a write, the group is kept, nothing is acknowledged, and nothing more is taken: the admission
-/// budget stops the readers.
+/// budget stops the readers. When the journal's files are gone (``loss``), nothing is ever answered again.
 package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var journal: Journal<Files>
     private let feed: JournalFeed
     private let budget: AdmissionBudget
     private let retirement: JournalRetirement
+    private let conditions: HostConditions
     private let clock: any SystemClock
     private let telemetry: ReceiverTelemetry
 
@@ -29,36 +30,42 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var next = 0
     /// Failed commits of the current group.
     private var failureCount = 0
+    /// When to try again because the disk refused.
+    private var retryAt: MonotonicTime?
+    /// How the journal's files were lost; the process must end.
+    package private(set) var loss: JournalLoss?
 
     package init(
         journal: consuming Journal<Files>, feed: JournalFeed, budget: AdmissionBudget, retirement: JournalRetirement,
-        clock: any SystemClock, telemetry: ReceiverTelemetry
+        conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry
     ) {
         self.journal = journal
         self.feed = feed
         self.budget = budget
         self.retirement = retirement
+        self.conditions = conditions
         self.clock = clock
         self.telemetry = telemetry
     }
 
     /// Takes requests and makes them durable.
     ///
-    /// - Returns: when to call again because the disk refused; `nil` once everything is answered.
+    /// - Returns: when to call again because the disk refused; `nil` once everything is answered, or after a ``loss``.
     package mutating func step(_ requests: [CommitRequest]) -> MonotonicTime? {
+        guard self.loss == nil else { return nil }
         self.requests.append(contentsOf: requests)
         while self.next < self.requests.count {
             let request = self.requests[self.next]
             if case .open(_, _, let description, _) = request, self.group.holds(description.id) {
                 // The stream's position is known only once everything staged of it is durable.
-                if let retryAt = self.commit() { return retryAt }
+                guard self.commit() else { return self.retryAt }
             }
             self.take(request)
             self.next += 1
         }
         self.requests.removeAll(keepingCapacity: true)
         self.next = 0
-        if let retryAt = self.commit() { return retryAt }
+        guard self.commit() else { return self.retryAt }
         self.retire()
         return nil
     }
@@ -109,6 +116,16 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         _ tenancy: StreamTenancy
     ) {
         let name = description.name
+        do throws(FileSystemError) {
+            if let resting = try self.journal.restingStanding(of: description) {
+                return self.group.reply(
+                    to: connection, .opened(number, at: resting.durable, resting.proof, isSealed: true))
+            }
+        } catch {
+            let text = "the receiver cannot read its table of sealed streams"
+            return self.group.reply(
+                to: connection, .openRefused(number, at: StreamOffset(0), .retryAfter, text: text))
+        }
         if let owner = self.owners.owner(of: name), owner !== connection,
             owner.admitted.fullName != connection.admitted.fullName
         {
@@ -198,33 +215,66 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             untoldCount: self.denials.admit(at: self.clock.monotonicTime()))
     }
 
-    /// - Returns: when to try again; `nil` once everything is committed.
-    private mutating func commit() -> MonotonicTime? {
-        if self.journal.hasStaged {
-            let start = self.clock.monotonicTime()
-            do throws(FileSystemError) {
-                let time = self.clock.wallTime()
+    /// - Returns: whether everything is committed and answered; if not, ``retryAt`` or ``loss`` says what is next.
+    private mutating func commit() -> Bool {
+        let start = self.clock.monotonicTime()
+        do throws(FileSystemError) {
+            if self.group.hasAnswers, let loss = try self.journal.findLoss() {
+                self.loss = loss
+                self.retryAt = nil
+                self.telemetry.journalLost(loss)
+                return false
+            }
+            if self.journal.hasStaged {
+                let time = self.conditions.clock.receiptTime(self.clock)
                 let ranges = try self.journal.commit(at: time)
+                self.conditions.clock.committed(at: time)
                 let entries = self.group.feedEntries(at: ranges, receivedAt: time)
                 self.feed.publish(entries, end: self.journal.end)
                 self.telemetry.groupCommitted(
                     batchCount: self.group.batches.count, lineCount: self.group.lineCount,
                     rawByteCount: self.group.rawByteCount,
                     took: self.clock.monotonicTime() - start)
-            } catch {
-                self.failureCount += 1
-                self.telemetry.commitFailed(error, attempt: self.failureCount)
-                return start + .seconds(1)
             }
+        } catch {
+            self.failed(error, start)
+            return false
         }
-        if self.failureCount > 0 { self.telemetry.commitRecovered(afterAttempts: self.failureCount) }
+        if self.failureCount > 0 {
+            self.conditions.withheld = nil
+            self.telemetry.commitRecovered(afterAttempts: self.failureCount)
+        }
         self.failureCount = 0
+        self.retryAt = nil
         self.budget.release(self.group.budgetByteCount)
         self.group.deliver(end: UInt64(self.journal.end.rawValue))
-        return nil
+        return true
     }
 
+    /// Withholds all answers for a while.
+    ///
+    /// Agents that wait for longer than a few seconds are told why and sent away: they may have another receiver, and
+    /// their operators see the cause. What they sent stays in the group.
+    private mutating func failed(_ error: FileSystemError, _ start: MonotonicTime) {
+        self.failureCount += 1
+        let pause = DiskRetry.pause(afterFailures: self.failureCount)
+        self.retryAt = start + pause
+        self.telemetry.commitFailed(error, attempt: self.failureCount, retryingIn: pause)
+        guard self.failureCount >= Self.toldFailureCount else { return }
+        let text =
+            error.isDiskFull
+            ? "the disk of this receiver is full: it acknowledges nothing until space is freed there"
+            : "the disk of this receiver refuses writes (\(error.code)): it acknowledges nothing until that is fixed"
+        self.conditions.withheld = text
+        self.group.refuse(text)
+        for request in self.requests[self.next...] { request.waiting?.refuse(text) }
+    }
+
+    /// After so many failures in a row agents are told: with pauses of 1 and 2 s, three seconds after the first.
+    private static var toldFailureCount: Int { 3 }
+
     private mutating func retire() {
+        guard self.conditions.clock.problem(self.clock) == nil else { return }
         guard let position = self.retirement.duePosition(now: self.clock.monotonicTime()) else { return }
         let time = WallTime(
             milliseconds: self.clock.wallTime().milliseconds - self.retirement.retention.nanoseconds / 1_000_000)
@@ -252,6 +302,14 @@ private struct Group {
     private var streams: Set<StreamID> = []
     /// Every answer waits for the group, so that the answers of a connection stay in order.
     private var replies: [ObjectIdentifier: (connection: ConnectionHandle, replies: [Reply])] = [:]
+
+    /// Whether a connection waits for an answer.
+    var hasAnswers: Bool { !self.replies.isEmpty }
+
+    /// Tells every connection that waits for an answer why there is none, and closes it.
+    func refuse(_ text: String) {
+        for (_, entry) in self.replies { entry.connection.refuse(text) }
+    }
 
     /// Whether anything of a stream with this id is staged, under any owner.
     func holds(_ id: StreamID) -> Bool {

@@ -27,6 +27,11 @@ package final class ConnectionHandle: Sendable {
         self.eventLoop.execute { self.handler.value.receive(replies, end: end) }
     }
 
+    /// Closes the connection because the receiver can acknowledge nothing.
+    func refuse(_ text: String) {
+        self.eventLoop.execute { self.handler.value.refuse(text) }
+    }
+
     /// Closes the connection because its agent has reconnected.
     func supersede() {
         self.eventLoop.execute { self.handler.value.supersede() }

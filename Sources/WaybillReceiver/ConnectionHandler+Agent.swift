@@ -14,6 +14,9 @@ extension ConnectionHandler {
         case .success(let agent): admitted = agent
         case .failure(let refusal): return self.refuse(refusal, agent: hello.agent, context)
         }
+        if let text = self.shared.conditions.withheld {
+            return self.perform(self.session.refuse(.unavailable, text: text), context)
+        }
         let connection = ConnectionHandle(
             admitted, peer: self.peer, credential: credentials.kind, handler: self, eventLoop: context.eventLoop)
         guard self.shared.agents.entered(connection, instance: hello.instance) else {
@@ -26,7 +29,7 @@ extension ConnectionHandler {
         self.credentials = credentials
         let ready = Ready(
             version: 1, receiver: self.shared.identity, limits: self.shared.limits,
-            milliseconds: self.shared.clock.wallTime().milliseconds)
+            milliseconds: max(0, self.shared.clock.wallTime().milliseconds))
         self.write(self.session.admit(ready), context)
         self.setDeadline(after: self.shared.timeouts.idle, context)
         self.shared.telemetry.connected(connection)

@@ -209,6 +209,10 @@ package final class ConnectionHandler: ChannelInboundHandler {
         case .reply(let message):
             self.write(message, context)
         case .admit(let hello):
+            // More in one piece with HELLO was sent without knowing what READY grants.
+            guard self.buffer?.readableBytes ?? 0 == 0 else {
+                return self.perform(self.session.refuse(.order, text: "wait for READY"), context)
+            }
             self.admit(hello, context)
         case .open(let number, let description, let claim):
             self.open(number, description, claim, context)
@@ -428,6 +432,12 @@ package final class ConnectionHandler: ChannelInboundHandler {
         context.flush()
     }
 
+    /// Ends the session: the disk refuses what it sends.
+    func refuse(_ text: String) {
+        guard let context, !self.session.isClosed else { return }
+        self.perform(self.session.refuse(.unavailable, text: text), context)
+    }
+
     func supersede() {
         guard let context else { return }
         self.perform(
@@ -463,6 +473,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
             let text = "nothing whole arrived in time; send PING when there is nothing to send"
             return self.perform(self.session.refuse(.timeout, text: text), context)
         }
+        if case .awaitingAdmission = self.mode, let text = self.shared.conditions.withheld { return self.refuse(text) }
         if self.session.isReady, now - self.lastSent >= self.shared.timeouts.keepalive {
             self.write(.ping(0), context)
             context.flush()

@@ -8,7 +8,7 @@ internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
 internal import WaybillExport
-internal import WaybillJournal
+package import WaybillJournal
 package import WaybillMetrics
 internal import WaybillProjection
 internal import WaybillProtocol
@@ -36,6 +36,8 @@ package final class Receiver: Service {
         case metrics(MetricsServer.Failure)
         /// Exports that cannot continue with their options.
         case exports([String])
+        /// The journal's files were deleted, moved or replaced; the archive had read it up to a position.
+        case lost(JournalLoss, archived: JournalPosition)
 
         package var description: String {
             switch self {
@@ -46,7 +48,27 @@ package final class Receiver: Service {
                 "cannot listen on \(address): \(cause); choose another address with --listen"
             case .metrics(let failure): failure.description
             case .exports(let conflicts): conflicts.joined(separator: "\n")
+            case .lost(let loss, let archived): Self.text(loss, archived: archived)
             }
+        }
+
+        private static func text(_ loss: JournalLoss, archived: JournalPosition) -> String {
+            var text = "\(loss). Nothing was acknowledged after position \(loss.end), and agents keep what was not. "
+            if loss.isFolder {
+                text +=
+                    "What was acknowledged before is in the folder that was there: if it was moved, put it back, and "
+                    + "start the receiver again. If it was deleted, restore a backup; then agents send again what they "
+                    + "still have of what it lacks."
+            } else if archived < loss.end {
+                text +=
+                    "The archive has read the journal up to position \(archived): acknowledged lines between the two may "
+                    + "be lost with the segment. Start the receiver again: agents send what they still have of them."
+            } else {
+                text +=
+                    "The archive has read everything that was acknowledged. Exports may lack lines; start the receiver "
+                    + "again, and use waybill replay for the last day if their counts differ."
+            }
+            return text
         }
     }
 
@@ -56,6 +78,8 @@ package final class Receiver: Service {
     private let exports: RunningExports
     private let settings: LiveSettings
     private let retirement: JournalRetirement
+    /// The channel that accepts connections, and the loss of the journal that closed it.
+    private let door = Mutex<(server: (any Channel)?, loss: JournalLoss?)>((nil, nil))
     /// The TLS of new connections; `nil` without TLS, and before ``run()``.
     private let tls = Mutex<TLSServer?>(nil)
     /// The configuration that was applied last.
@@ -188,7 +212,7 @@ package final class Receiver: Service {
     package func run() async throws {
         let server = try self.tlsServer()
         self.tls.withLock { $0 = $0 ?? server }
-        let files = POSIXFileSystem()
+        let files = POSIXFileSystem(.data, dataDirectory: self.configuration.dataDirectory)
         // Connections, and the files of twelve projections.
         let fileCount = ProcessLimits.projectionFileCount(ofOpenFiles: 65_536, needed: 16_384)
         let data = DataDirectory(
@@ -198,18 +222,27 @@ package final class Receiver: Service {
         let journal = try self.openJournal(data)
         let recovery = journal.recovery
         let identity = journal.identity(name: self.configuration.name)
+        let conditions = HostConditions(
+            clock: ClockTrust(
+                lastMark: journal.lastMark, programDate: self.configuration.programDate,
+                acceptance: ClockAcceptance(in: data), telemetry: self.telemetry),
+            reserve: DiskReserve(byteCount: self.configuration.reserveByteCount, in: data))
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount)
         self.telemetry.willProject(self.retirement.names)
-        let workers = try self.startProjections(data, feed)
+        let workers = try self.startProjections(data, feed, conditions)
 
         let clock = POSIXClock()
         let budget = AdmissionBudget(byteCount: self.configuration.admissionByteCount)
         let committer = Committer()
         let handover = Handover(
             CommitLoop(
-                journal: journal, feed: feed, budget: budget, retirement: self.retirement, clock: clock,
-                telemetry: self.telemetry))
-        let committing = Worker(name: "waybill-commit") { handover.take(committer.run) }
+                journal: journal, feed: feed, budget: budget, retirement: self.retirement, conditions: conditions,
+                clock: clock, telemetry: self.telemetry))
+        let committing = Worker(name: "waybill-commit") {
+            handover.take { loop in
+                if let loss = committer.run(loop) { self.close(after: loss) }
+            }
+        }
         let pool = NIOThreadPool(numberOfThreads: System.coreCount)
         pool.start()
         let shared = ReceiverShared(
@@ -217,7 +250,7 @@ package final class Receiver: Service {
             checker: BatchChecker(lineByteCountMax: self.configuration.limits.lineByteCountMax) { check in
                 pool.submit { state in if case .active = state { check() } }
             },
-            committer: committer, clock: clock, telemetry: self.telemetry,
+            committer: committer, conditions: conditions, clock: clock, telemetry: self.telemetry,
             revocations: self.tls.withLock { $0?.revocations ?? .empty })
         self.serving.withLock { $0 = shared }
         self.telemetry.agentsInForce(self.configuration.agents)
@@ -249,7 +282,19 @@ package final class Receiver: Service {
         self.telemetry.audit?.close()
         auditing.join()
         self.telemetry.stopped()
+        if let loss = self.door.withLock({ $0.loss }) {
+            throw Failure.lost(loss, archived: self.telemetry.archivePosition)
+        }
         try result.get()
+    }
+
+    /// Accepts no more connections: nothing can be acknowledged any more.
+    private func close(after loss: JournalLoss) {
+        let server = self.door.withLock { door in
+            door.loss = loss
+            return door.server
+        }
+        server?.close(promise: nil)
     }
 
     private func tlsServer() throws(Failure) -> TLSServer? {
@@ -270,7 +315,11 @@ package final class Receiver: Service {
             throw .disk(error)
         }
         do throws(DataDirectoryError) {
-            return try data.lock(processID: ProcessID.current)
+            let lock = try data.lock(processID: ProcessID.current)
+            for folder in data.closeToOthers() {
+                self.telemetry.folderOpenToOthers(folder.path, folder.permissions, folder.failure)
+            }
+            return lock
         } catch {
             throw .data(error)
         }
@@ -293,9 +342,11 @@ package final class Receiver: Service {
     ) async throws(Failure) -> MetricsServer? {
         guard let address = self.configuration.metrics else { return nil }
         do throws(MetricsServer.Failure) {
-            let server = try await MetricsServer.start(on: address, group: group) { [telemetry] eventLoop in
-                eventLoop.makeSucceededFuture(telemetry.page(shared, journalEnd: feed.end))
-            }
+            let server = try await MetricsServer.start(
+                on: address, group: group, readiness: { [telemetry] in telemetry.readiness(shared) },
+                page: { [telemetry] eventLoop in
+                    eventLoop.makeSucceededFuture(telemetry.page(shared, journalEnd: feed.end))
+                })
             self.telemetry.metricsServed(on: server.address)
             return server
         } catch {
@@ -339,6 +390,7 @@ package final class Receiver: Service {
             throw Failure.listen(address: address, cause: "\(error)")
         }
         self.port.withLock { $0 = server.localAddress?.port }
+        self.door.withLock { $0.server = server }
         self.telemetry.started(
             recovery, data: self.configuration.dataDirectory, listening: server.localAddress?.description ?? address)
         try await withGracefulShutdownHandler {
@@ -346,13 +398,15 @@ package final class Receiver: Service {
         } onGracefulShutdown: {
             server.close(promise: nil)
         }
-        await quiescing.closeAll()
+        let isLost = self.door.withLock { $0.loss != nil }
+        let text = "the journal of this receiver was deleted or moved while it ran; it stops"
+        await quiescing.closeAll(saying: isLost ? .err(.unavailable, text: text) : .bye)
     }
 
     // MARK: Projections
 
     private func startProjections(
-        _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed
+        _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed, _ conditions: HostConditions
     ) throws(Failure) -> [Worker] {
         let histories = try self.exportHistories(data)
         var workers: [Worker] = []
@@ -360,14 +414,14 @@ package final class Receiver: Service {
             let archive = try ArchiveProjection(
                 data: data, zone: self.configuration.archiveZone,
                 cutOffSecond: self.configuration.archiveCutOffSecond)
-            var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data)
+            var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data, conditions)
             archives.add(archive)
             workers.append(Self.follow("waybill-archive", archives, feed))
             let exports = Array(zip(self.configuration.exports, histories))
             // The exports on one thread read and parse each batch once; receiving has priority over them.
             let threadCount = min(exports.count, max(1, System.coreCount / 4))
             for thread in 0..<threadCount {
-                var group = self.group(of: ExportProjection<POSIXFileSystem>.self, data)
+                var group = self.group(of: ExportProjection<POSIXFileSystem>.self, data, conditions)
                 for index in stride(from: thread, to: exports.count, by: threadCount) {
                     group.add(try self.export(exports[index].0, exports[index].1, data))
                 }
@@ -410,11 +464,12 @@ package final class Receiver: Service {
     }
 
     private func group<Output: Projection & ~Copyable>(
-        of output: Output.Type, _ data: DataDirectory<POSIXFileSystem>
+        of output: Output.Type, _ data: DataDirectory<POSIXFileSystem>, _ conditions: HostConditions
     ) -> ProjectionGroup<POSIXFileSystem, Output> {
         ProjectionGroup(
             journalDirectory: data.journal, files: data.files, retirement: self.retirement,
-            configuration: self.configuration, settings: self.settings, clock: POSIXClock(), telemetry: self.telemetry)
+            configuration: self.configuration, settings: self.settings, conditions: conditions, clock: POSIXClock(),
+            telemetry: self.telemetry)
     }
 
     private static func follow<Output: Projection & ~Copyable>(
@@ -488,11 +543,11 @@ private final class OpenConnections: Sendable {
         return isAdmitted
     }
 
-    /// Sends `BYE` to all and waits until they are gone.
-    func closeAll() async {
+    /// Sends a last message to all and waits until they are gone.
+    func closeAll(saying message: Message) async {
         let channels = self.channels.withLock { Array($0.values) }
         for channel in channels {
-            channel.writeAndFlush(ByteBuffer(bytes: Message.bye.encoded), promise: nil)
+            channel.writeAndFlush(ByteBuffer(bytes: message.encoded), promise: nil)
             channel.close(promise: nil)
         }
         for channel in channels {

@@ -11,7 +11,7 @@ package struct ReceiverConfiguration: Sendable {
     package var port = 4390
     /// The address that serves `GET /metrics`; `nil` for none.
     package var metrics: NetworkAddress?
-    /// Its name in `READY`; agents that find another name ask for their streams' positions again.
+    /// Its name in `READY`, for people; agents know a receiver by its incarnation.
     package var name = ProcessID.hostName
     /// The token that agents must send; `nil` admits every agent.
     package var token: Secret?
@@ -46,6 +46,10 @@ package struct ReceiverConfiguration: Sendable {
     package var checkpointByteCount = 64 << 20
     /// A projection makes its output durable this long after the first byte that is not durable.
     package var checkpointInterval = Duration.seconds(5)
+    /// Disk space that archive and exports leave to the journal; see ``DiskReserve``.
+    package var reserveByteCount = 256 << 20
+    /// The date of the program: a clock that shows an earlier time is wrong.
+    package var programDate = WallTime.unknown
     package var connectionCountMax = 10_000
     /// By a key's path: the text in the file when it names environment variables, shown instead of the value.
     package var writtenTexts: [String: String] = [:]

@@ -35,6 +35,7 @@ package final class ReceiverShared: Sendable {
     let checker: BatchChecker
     let committer: Committer
     let agents = ConnectedAgents()
+    let conditions: HostConditions
     let clock: any SystemClock
     package let telemetry: ReceiverTelemetry
     let connectionCountMax: Int
@@ -61,7 +62,7 @@ package final class ReceiverShared: Sendable {
 
     package init(
         configuration: ReceiverConfiguration, identity: ReceiverIdentity, feed: JournalFeed, budget: AdmissionBudget,
-        checker: BatchChecker, committer: Committer,
+        checker: BatchChecker, committer: Committer, conditions: HostConditions,
         clock: any SystemClock, telemetry: ReceiverTelemetry, revocations: RevocationList = .empty
     ) {
         self.identityAtStart = identity
@@ -74,6 +75,7 @@ package final class ReceiverShared: Sendable {
         self.admissionByteCount = configuration.admissionByteCount
         self.checker = checker
         self.committer = committer
+        self.conditions = conditions
         self.clock = clock
         self.telemetry = telemetry
         self.connectionCountMax = configuration.connectionCountMax

@@ -12,12 +12,38 @@ extension ReceiverTelemetry {
         self.addReceived(shared, to: &page)
         self.addTLS(to: &page)
         self.addJournal(journalEnd, to: &page)
+        Self.addHost(shared, to: &page)
         // One copy, so that a projection's lines and its position come from the same checkpoint.
         let projections = self.projections.withLock { $0 }.sorted { $0.key < $1.key }
         Self.addConservation(of: projections, journalEnd, to: &page)
         Self.addWork(of: projections, to: &page)
         page.addProcess()
         return page
+    }
+
+    /// Whether the receiver acknowledges what it gets, and what an operator must look at.
+    func readiness(_ shared: ReceiverShared) -> Readiness {
+        let withheld = shared.conditions.withheld
+        var problems = [withheld, shared.conditions.clock.problem(shared.clock)].compactMap { $0 }
+        let held = self.projections.withLock { $0.filter(\.value.isHeld).keys.sorted() }
+        if !held.isEmpty {
+            problems.append(
+                "the disk is nearly full: \(held.joined(separator: ", ")) wait so that the journal has space")
+        }
+        return Readiness(isReady: withheld == nil, problems: problems)
+    }
+
+    private static func addHost(_ shared: ReceiverShared, to page: inout MetricsPage) {
+        let conditions = shared.conditions
+        page.add(
+            "waybill_acks_withheld", .gauge, "1 while the disk refuses the journal, so that nothing is acknowledged.",
+            conditions.withheld == nil ? 0 : 1)
+        page.add(
+            "waybill_clock_doubted", .gauge, "1 while the clock cannot be trusted; seals and retention wait.",
+            conditions.clock.problem(shared.clock) == nil ? 0 : 1)
+        if let free = conditions.reserve.free {
+            page.add("waybill_disk_free_bytes", .gauge, "Free space on the disk of the data directory.", free)
+        }
     }
 
     private func addReceived(_ shared: ReceiverShared, to page: inout MetricsPage) {
@@ -146,6 +172,10 @@ extension ReceiverTelemetry {
         page.add("waybill_sealed_days_total", .counter, "Days sealed, counting each revision.", for: projections) {
             $0.sealedDayCount
         }
+        page.add(
+            "waybill_projection_held", .gauge, "1 while a projection leaves the disk's space to the journal.",
+            for: projections
+        ) { $0.isHeld ? 1 : 0 }
         page.add("waybill_deleted_days_total", .counter, "Sealed days deleted by retention.", for: projections) {
             $0.deletedDayCount
         }

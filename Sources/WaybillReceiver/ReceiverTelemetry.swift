@@ -15,6 +15,8 @@ package final class ReceiverTelemetry: Sendable {
         var position = JournalPosition(0)
         var tally = ProjectionTally()
         var failureCount = 0
+        /// Whether it leaves the disk's space to the journal.
+        var isHeld = false
         var sealedDayCount = 0
         var deletedDayCount = 0
     }
@@ -161,6 +163,21 @@ package final class ReceiverTelemetry: Sendable {
             metadata: ["projection": "\(name)", "mapping": "\(mappingVersion)", "report": "\(report)"])
     }
 
+    /// - Parameters:
+    ///   - found: the permissions that the folder had; `nil` if they could not be changed.
+    ///   - failure: why not.
+    func folderOpenToOthers(_ path: String, _ found: UInt16?, _ failure: FileSystemError?) {
+        if let found {
+            self.logger.notice(
+                "users outside its group could read this folder, and no longer can; share it by its group (chgrp)",
+                metadata: ["path": "\(path)", "found": "\(String(found, radix: 8))"])
+        } else {
+            self.logger.warning(
+                "users outside its group can read this folder; run chmod o= on it as its owner",
+                metadata: ["path": "\(path)", "cause": "\(failure.map(\.description) ?? "unknown")"])
+        }
+    }
+
     func metricsServed(on address: String) {
         self.logger.info("metrics are served", metadata: ["address": "\(address)"])
     }
@@ -202,13 +219,31 @@ package final class ReceiverTelemetry: Sendable {
         }
     }
 
-    func commitFailed(_ error: FileSystemError, attempt: Int) {
+    func commitFailed(_ error: FileSystemError, attempt: Int, retryingIn pause: Duration) {
         self.commitFailures.wrappingAdd(1, ordering: .relaxed)
-        // Logged once, then every minute: the disk may stay full for hours.
-        guard attempt == 1 || attempt % 60 == 0 else { return }
+        guard Self.isTold(attempt) else { return }
         self.logger.error(
-            "journal: a group could not be written; acks are withheld, and writing is retried every second",
-            metadata: ["cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)"])
+            "journal: a group could not be written; acks are withheld until it can be",
+            metadata: [
+                "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)", "retry_in": "\(pause)",
+            ])
+    }
+
+    /// The first failure is logged, then one each minute: the disk may stay full for hours.
+    private static func isTold(_ attempt: Int) -> Bool {
+        // After six attempts they are 30 s apart.
+        attempt == 1 || attempt >= 6 && attempt.isMultiple(of: 2)
+    }
+
+    func journalLost(_ loss: JournalLoss) {
+        self.logger.critical(
+            "journal: its files are gone; nothing is acknowledged any more, and the receiver stops",
+            metadata: ["cause": "\(loss)", "journal_end": "\(loss.end)"])
+    }
+
+    /// The position up to which the archive was durable at its last checkpoint.
+    var archivePosition: JournalPosition {
+        self.projections.withLock { $0["archive"]?.position } ?? JournalPosition(0)
     }
 
     func commitRecovered(afterAttempts attempts: Int) {
@@ -314,12 +349,41 @@ package final class ReceiverTelemetry: Sendable {
             ])
     }
 
-    func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int) {
+    func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int, retryingIn pause: Duration) {
         self.update(name) { $0.failureCount += 1 }
-        guard attempt == 1 || attempt % 60 == 0 else { return }
+        guard Self.isTold(attempt) else { return }
         self.logger.error(
-            "a projection could not write; it goes back to its checkpoint and tries again every second",
-            metadata: ["projection": "\(name)", "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)"])
+            "a projection could not write; it goes back to its checkpoint and tries again",
+            metadata: [
+                "projection": "\(name)", "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)",
+                "retry_in": "\(pause)",
+            ])
+    }
+
+    func projectionHeld(_ name: String) {
+        self.update(name) { $0.isHeld = true }
+        self.logger.warning(
+            "the disk is nearly full: a projection waits, so that the journal has space; free some, or set retention",
+            metadata: ["projection": "\(name)"])
+    }
+
+    func projectionResumed(_ name: String) {
+        self.update(name) { $0.isHeld = false }
+        self.logger.notice("a projection that waited for disk space continues", metadata: ["projection": "\(name)"])
+    }
+
+    func clockDoubted(_ problem: String) {
+        self.logger.warning(
+            "the clock cannot be trusted, and what depends on it waits; set it, or run waybill clock --accept",
+            metadata: ["cause": "\(problem)"])
+    }
+
+    func clockAccepted(_ time: WallTime) {
+        self.logger.notice("an operator accepted the clock", metadata: ["time": "\(time.text)"])
+    }
+
+    func clockTrusted(_ time: WallTime) {
+        self.logger.notice("the clock is trusted again", metadata: ["time": "\(time.text)"])
     }
 
     func projectionStopped(_ name: String, _ report: String) {

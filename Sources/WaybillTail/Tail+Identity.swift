@@ -18,6 +18,12 @@ extension Tail {
             self.complain(path, .notSegment(path: path))
             return
         }
+        do throws(FileSystemError) {
+            guard try self.judgeSegment(path) != nil else { return }
+        } catch {
+            self.complain(path, .unreadable(path: path, error))
+            return
+        }
         let id = String(name.dropLast(SegmentName.suffix.count))
         guard status.byteCount > 0 else {
             self.deleteEmptySegment(path, status, now)

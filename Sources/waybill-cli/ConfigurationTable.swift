@@ -28,6 +28,12 @@ enum ConfigurationTable {
         ConfigurationKey(
             "connections", .integer(1...1_000_000), \.connectionCountMax, "Connections that may be open at once.")
         ConfigurationKey(
+            "reserve_mib", .integer(0...1_000_000, factor: 1 << 20), \.reserveByteCount, unit: "MiB",
+            """
+            Disk space for the journal: while less is free, the archive waits; while less than twice as much is free, the \
+            exports wait. At most a twentieth of the disk is reserved.
+            """)
+        ConfigurationKey(
             "certificate", in: "tls", .file, optional: \.certificate, applies: .reload, option: "--tls-certificate",
             example: "receiver.pem",
             "Use TLS: the receiver's certificate, followed by its intermediates (PEM); needs a key.")
@@ -294,6 +300,12 @@ enum ConfigurationTable {
             "name", .text, optional: \.nameMember, option: "--name-member",
             example: "event",
             "The member that holds the name of a line in other NDJSON files.")
+        ConfigurationKey(
+            "follow_links", .flag, \.followsLinks, option: "--follow-links",
+            "Follow links to other NDJSON files, and links to folders that a wildcard matches.")
+        ConfigurationKey(
+            "group", .text, optional: \.group, option: "--group", example: "waybill",
+            "The group of users that shares the spool; a missing folder is created for it with the mode 2770.")
     }
 
     /// The facts of a key by its path, such as `receiver.archive.cut_off` or `agent.sources.env`.
@@ -330,6 +342,8 @@ struct SourceEntry: ConfigurationRoot {
     var bundle: String?
     var timeMember: String?
     var nameMember: String?
+    var followsLinks = false
+    var group: String?
 
     static var defaults: SourceEntry { SourceEntry() }
 }

@@ -82,7 +82,7 @@ struct ReceiverCommand: AsyncParsableCommand {
             Console.printError("\(failure)")
             switch failure {
             case .data(.locked), .exports, .tls: throw ExitCode.badConfiguration
-            case .data(.unusable), .disk, .listen, .metrics: throw ExitCode.files
+            case .data(.unusable), .disk, .listen, .lost, .metrics: throw ExitCode.files
             }
         }
     }
@@ -144,6 +144,7 @@ struct ReceiverCommand: AsyncParsableCommand {
         if self.insecure { configuration.isInsecure = true }
         if configuration.agents == nil { configuration.token = try OptionReader.receiverToken }
         if let insecurity = configuration.insecurity { throw ValidationError(insecurity) }
+        configuration.programDate = ClockCommand.programDate
         return configuration
     }
 }
