@@ -26,13 +26,10 @@ struct FlatObject {
         return try self.string(name)
     }
 
-    /// A string that people and paths can bear: without control characters, unpaired surrogates, and U+FFFD.
+    /// A string of which ``FreeText/isName(_:)`` holds.
     func name(_ name: StaticString) throws(WireError) -> String {
         let text = try self.string(name)
-        // An unpaired surrogate has become U+FFFD: two names that differ in it alone would be one.
-        guard text.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control && $0 != "\u{FFFD}" }) else {
-            throw .badMember("\(name)")
-        }
+        guard FreeText.isName(text) else { throw .badMember("\(name)") }
         return text
     }
 

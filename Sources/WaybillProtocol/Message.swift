@@ -120,6 +120,14 @@ package struct StreamDescription: Hashable, Sendable {
         return owned.json.utf8.count <= Self.jsonByteCountMax ? owned : nil
     }
 
+    /// Whether a text can be an app's name.
+    package static func isBundle(_ text: String) -> Bool {
+        (1...255).contains(text.utf8.count) && FreeText.isName(text)
+    }
+
+    /// What ``isBundle(_:)`` demands, for messages.
+    package static let bundleRule = "1 to 255 bytes without control characters"
+
     /// The bytes of a line that are left for the object: `OPEN`, the largest number, two spaces and LF take the rest.
     package static let jsonByteCountMax = ProtocolLimits.messageByteCountMax - 24
 

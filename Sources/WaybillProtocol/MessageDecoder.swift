@@ -328,13 +328,13 @@ extension StreamDescription {
         guard let format = StreamFormat(rawValue: try object.string("format")) else { throw .badMember("format") }
         self.init(
             id: id, source: try object.string("source"), environment: try object.string("env"),
-            bundle: try object.name("bundle"), format: format, timeMember: try object.optionalString("time"),
+            bundle: try object.string("bundle"), format: format, timeMember: try object.optionalString("time"),
             nameMember: try object.optionalString("name"),
             owner: StreamOwner(
                 principal: try object.optionalString("principal") ?? "",
                 environments: try object.optionalStrings("envs"), bundles: try object.optionalStrings("bundles")))
         guard ["dev", "internal", "prod"].contains(self.environment) else { throw .badMember("env") }
-        guard (1...255).contains(self.bundle.utf8.count) else { throw .badMember("bundle") }
+        guard Self.isBundle(self.bundle) else { throw .badMember("bundle") }
         // The journal encodes the object again, after its own stream number.
         guard self.json.utf8.count <= Self.jsonByteCountMax else { throw .badMember("source") }
     }

@@ -152,6 +152,13 @@ package enum FreeText {
         return result + "\""
     }
 
+    /// Whether paths, logs and comparisons can bear a text: it has no control character and no U+FFFD.
+    ///
+    /// An unpaired surrogate of a JSON string has become U+FFFD: two names that differ in it alone would be one.
+    package static func isName(_ text: String) -> Bool {
+        text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control && $0 != "\u{FFFD}" }
+    }
+
     /// `text` with `?` for everything that is not printable ASCII, shortened to keep the line within its limit.
     static func printable(_ text: String) -> String {
         String(decoding: text.utf8.prefix(512).map { (0x20...0x7E).contains($0) ? $0 : 0x3F }, as: UTF8.self)

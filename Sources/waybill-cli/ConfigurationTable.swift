@@ -2,6 +2,7 @@ import WaybillAgent
 import WaybillEvent
 import WaybillExport
 import WaybillProjection
+import WaybillProtocol
 import WaybillReceiver
 import WaybillSystem
 import WaybillTLS
@@ -289,7 +290,8 @@ enum ConfigurationTable {
             "env", .choice, optional: \.environment, option: "--env", default: "required for `files`",
             example: "prod", "The environment of other NDJSON files.")
         ConfigurationKey(
-            "bundle", .text, optional: \.bundle, option: "--bundle", default: "required for `files`",
+            "bundle", .text(rule: StreamDescription.bundleRule, isValid: StreamDescription.isBundle),
+            optional: \.bundle, option: "--bundle", default: "required for `files`",
             example: "com.example.web",
             "The app of other NDJSON files, e.g. com.example.web.")
         ConfigurationKey(

@@ -174,7 +174,7 @@ class Deceived:
     """One agent, its files, and the false receiver that it meets first."""
 
     def __init__(self, site, name, behave, real, index):
-        self.name, self.behave, self.is_true = name, behave, False
+        self.name, self.is_true = name, False
         self.folder = site.root / f"case-{index}"
         self.spool = self.folder / "spool"
         self.spool.mkdir(parents=True)
@@ -186,19 +186,19 @@ class Deceived:
         self.foreign = self.folder / "web.json"
         self.more = [line.replace(b'"line":', b'"case":%d,"line":' % index) for line in maker.foreign(40)]
         self.foreign.write_bytes(b"".join(self.more))
-        self.listener = Proxy(real)
-        self.through = self.listener.serve
-        self.listener.serve = self.serve
+        self.listener = Listener(lambda connected: behave(Session(connected)))
+        # At an address of its own: at one address an agent takes in one receiver a minute that it does not know.
+        self.honest = Proxy(real)
+        self.through = self.honest.serve
+        self.honest.serve = self.serve
         self.agent = site.start(
-            "agent", "--state", self.folder / "state", "--to", self.listener.address, "--spool", self.spool, "--glob",
-            self.foreign, "--env", "prod", "--bundle", "com.example.web", "--name", f"case-{index}",
-            log=f"agent-{index}.log")
+            "agent", "--state", self.folder / "state", "--to", self.listener.address, "--to", self.honest.address,
+            "--spool", self.spool, "--glob", self.foreign, "--env", "prod", "--bundle", "com.example.web", "--name",
+            f"case-{index}", log=f"agent-{index}.log")
 
     def serve(self, connected):
         if self.is_true:
             self.through(connected)
-        else:
-            self.behave(Session(connected))
 
     def check_deceived(self, cpu_seconds_max):
         """What must hold while the false receiver is there; returns what does not."""
@@ -219,7 +219,7 @@ class Deceived:
 
     def take_over(self):
         self.is_true = True
-        self.listener.hang_up()
+        self.listener.close()
 
     def is_shipped(self, seconds):
         """Whether the segment is deleted in time, as it may be now."""
@@ -239,6 +239,7 @@ class FalseReceiverTests(SiteTest):
         for index, (name, behave) in enumerate(behaviours.items()):
             cases.append(Deceived(self.site, name, behave, self.site.port, index))
             self.addCleanup(cases[-1].listener.close)
+            self.addCleanup(cases[-1].honest.close)
             ledger.add(cases[-1].lines + cases[-1].more)
         for case in cases:
             until(lambda: case.listener.times or not case.agent.is_running, 20, f"{case.name}: a connection")

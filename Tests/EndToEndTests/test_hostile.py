@@ -5,6 +5,7 @@ when the false one has had its time. WAYBILL_FALSE_SECONDS says how long that is
 """
 
 import collections
+import hashlib
 import os
 import pathlib
 import random
@@ -180,7 +181,7 @@ class OtherAgentTests(HostileTest):
 
     def test_b8_a_stream_that_another_agent_holds_or_has_sealed(self):
         """Sealed at its beginning: it stays, is reported and counted. Held open: the refusal names nobody, and ends with
-        the other's connection. A name that another process has: the refusal names nobody either."""
+        the other's connection. A name that another process has is refused."""
         self.site.receiver(exports="none")
         sealed, held = self.segment(), self.segment()
         self.attack(sealed.stem, "SEAL 1 0")
@@ -191,9 +192,7 @@ class OtherAgentTests(HostileTest):
             self.assertRegex(answer, "^NAK 1 0 in-use")
             self.assertNotIn("holder-of-it", answer)
         with Peer(self.site.port) as second:
-            answer = second.hello("holder-of-it", "another")
-            self.assertRegex(answer, "^ERR agent-in-use")
-            self.assertNotIn("holder-of-it", answer)
+            self.assertRegex(second.hello("holder-of-it", "another"), "^ERR agent-in-use")
         port = free_port()
         agent = self.start_agent("victim", "--spool", self.site.spool, "--metrics", f"127.0.0.1:{port}")
         until(lambda: self.metric(port, "waybill_agent_disputed_streams") == 1, 20, "the sealed one is disputed")
@@ -202,6 +201,75 @@ class OtherAgentTests(HostileTest):
         holder.close()
         until(lambda: not held.exists(), 30, "the held one is delivered")
         self.assertTrue(sealed.exists())
+
+
+class OtherPrincipalTests(HostileTest):
+    """The same, tried by an agent of another principal: it meets streams of its own under these ids."""
+
+    TOKENS = {name: f"{name}-0123456789abcdef" for name in ("web", "other")}
+
+    def setUp(self):
+        super().setUp()
+        entries = "".join(
+            f"    - {{name: {name}, tokens: [\"sha256:{hashlib.sha256(token.encode()).hexdigest()}\"]}}\n"
+            for name, token in self.TOKENS.items())
+        configuration = self.site.root / "waybill.yaml"
+        configuration.write_text(
+            f"receiver:\n  data: {self.site.data}\n  listen: {self.site.address}\n  agents:\n{entries}")
+        self.receiver = self.site.start("receiver", "--config", configuration, log="receiver.log")
+        until(self.site.is_listening, 30, "the receiver listens")
+        self.path = self.log(300)
+
+    def ship(self):
+        """One round of the agent that has the log; its lines name neither environment nor app."""
+        result = run("agent", "--once", "--state", self.site.state, "--name", "front", "--to", self.site.address,
+                     *self.globbing(self.path), env={"WAYBILL_TOKEN": self.TOKENS["web"]})
+        self.assertEqual(result.returncode, 0, result.stderr.decode()[-800:])
+
+    def other(self, agent="front"):
+        peer = Peer(self.site.port)
+        self.addCleanup(peer.close)
+        self.assertTrue(peer.hello(agent, token=self.TOKENS["other"]).startswith("READY "))
+        return peer
+
+    def stream(self):
+        """The log's stream, from the agent's registry."""
+        registry = (self.site.state / "registry.state").read_text()
+        return re.search(r"^\+ (front-\S+-0) ", registry, re.MULTILINE)[1]
+
+    def finish(self):
+        """The log goes on, and all of its lines are there once, under its own environment and app."""
+        self.log(1)
+        self.ship()
+        self.assert_stored(self.receiver)
+        folders = {"/".join(path.parts[-4:-2]) for path in (self.site.data / "archive").rglob("*.ndjson*")}
+        self.assertEqual(folders, {"env=prod/app=com.example.web"})
+
+    def test_b1_b7_another_principal_skips_and_ends_its_own_stream_alone(self):
+        """Skipped on and sealed under the id of a shipped log, before and after it: nothing is lost and nothing twice."""
+        self.ship()
+        peer = self.other()
+        self.assertEqual(peer.open(self.stream()), "AT 1 0", "nothing is said of the other principal's stream")
+        peer.send(skip(0, 10**6, "truncated"))
+        self.assertEqual(peer.line(), f"ACK 1 {10**6}")
+        peer.send(f"SEAL 1 {10**6}")
+        self.assertEqual(peer.line(), "SEALED 1")
+        self.finish()
+
+    def test_b8_another_principal_holds_the_same_id_under_the_same_name(self):
+        """Its stream is open while the log is shipped, by an agent with the same name: neither is in use."""
+        self.ship()
+        peer = self.other()
+        self.assertEqual(peer.open(self.stream()), "AT 1 0")
+        self.finish()
+
+    def test_w2_another_principal_describes_its_own_stream_alone(self):
+        """Another environment, app and format under the id of a shipped log: its further lines stay where they were."""
+        self.ship()
+        peer = self.other("describer")
+        self.assertEqual(
+            peer.open(self.stream(), env="dev", bundle="com.example.false", time="line", name="path"), "AT 1 0")
+        self.finish()
 
 
 class FalseReceiverTests(HostileTest):
