@@ -26,6 +26,7 @@ struct SealedTable<Files: FileSystem>: ~Copyable {
     }
 
     private static var recordByteCount: Int { 96 }
+    private static var keyByteCount: Int { 32 }
 
     private let path: String
     private let files: Files
@@ -39,35 +40,33 @@ struct SealedTable<Files: FileSystem>: ~Copyable {
 
     init(directory: String, resting: RestingCount, files: Files) throws(FileSystemError) {
         let path = Path.join(directory, "sealed.table")
-        let found = try Self.read(path, upTo: resting.count, files)
-        // Records of another history would have agents delete what this journal never had: all of them count, or none.
-        let isWhole = found.resting == resting
-        let file = isWhole && resting.count > 0 ? try files.open(path, .append) : nil
+        let index = try Self.index(path, resting, files)
+        let file = index != nil && resting.count > 0 ? try files.open(path, .append) : nil
         self.path = path
         self.files = files
-        self.resting = isWhole ? found.resting : RestingCount()
-        self.index = isWhole ? found.index : SlotIndex()
-        self.isDamaged = !isWhole
+        self.resting = index == nil ? RestingCount() : resting
+        self.index = index ?? SlotIndex()
+        self.isDamaged = index == nil
         self.file = file
     }
 
-    /// The first `count` records, as far as they are whole.
-    private static func read(
-        _ path: String, upTo count: Int, _ files: Files
-    ) throws(FileSystemError) -> (resting: RestingCount, index: SlotIndex) {
-        var resting = RestingCount()
+    /// The index of the records that a head has; `nil` unless they are there.
+    ///
+    /// Records of another history would have agents delete what this journal never had: all of them count, or none.
+    private static func index(
+        _ path: String, _ resting: RestingCount, _ files: Files
+    ) throws(FileSystemError) -> SlotIndex? {
         var index = SlotIndex()
-        guard count > 0 else { return (resting, index) }
-        let bytes = try files.contents(of: path, byteCountMax: count * Self.recordByteCount) ?? []
-        for number in 0..<(bytes.count / Self.recordByteCount) {
+        guard resting.count > 0 else { return index }
+        let byteCount = resting.count * Self.recordByteCount
+        guard let bytes = try files.contents(of: path, byteCountMax: byteCount), bytes.count == byteCount,
+            Self.checksum(continuing: 0, bytes[...]) == resting.checksum
+        else { return nil }
+        for number in 0..<resting.count {
             let start = number * Self.recordByteCount
-            let line = bytes[start..<(start + Self.recordByteCount)]
-            guard let record = Self.record(line) else { break }
-            index.insert(number, Self.hash(record.key))
-            resting.count += 1
-            resting.checksum = Self.checksum(continuing: resting.checksum, line)
+            index.insert(number, Self.checksum(continuing: 0, bytes[start..<(start + Self.keyByteCount)]))
         }
-        return (resting, index)
+        return index
     }
 
     private static func checksum(continuing checksum: UInt32, _ bytes: ArraySlice<UInt8>) -> UInt32 {
