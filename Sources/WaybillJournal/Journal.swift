@@ -81,8 +81,6 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.files = files
         self.segmentByteCountMax = segmentByteCountMax
         var found = try JournalRecovery.recover(directory: directory, files: files)
-        self.directoryIdentity = found.directoryIdentity
-        self.lastMark = found.lastMark
         if found.end < endMin {
             found.report.damages.append(
                 JournalDamage(
@@ -99,6 +97,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         // Damage from before this incarnation is the reason why it began.
         found.report.isLossy = found.report.damages.contains { !history.began(after: $0.end) }
+        self.directoryIdentity = found.directoryIdentity
+        self.lastMark = found.lastMark
         self.recovery = found.report
         self.streams = found.table.streams
         self.sealedOrder = found.table.sealedOrder

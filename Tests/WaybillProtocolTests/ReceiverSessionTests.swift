@@ -49,7 +49,7 @@ import WaybillProtocol
         let id = Sample.id("a")
         switch message {
         case .hello, .ready, .at, .ack, .nak, .sealed, .stored, .note, .wait, .move, .err: return .error(.order)
-        case .mark, .start, .tail: return .error(.syntax)
+        case .mark, .start, .resting, .tail: return .error(.syntax)
         case .ping(let number): return .action(.reply(.pong(number)))
         case .pong: return .nothing
         case .bye: return .action(.close(.bye))

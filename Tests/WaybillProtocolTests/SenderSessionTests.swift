@@ -42,7 +42,7 @@ import WaybillProtocol
         }
         let unknown = SenderSession.Action.close(.unknownStream(Sample.one))
         switch message {
-        case .hello, .ready, .open, .batch, .skip, .seal, .mark, .start, .tail:
+        case .hello, .ready, .open, .batch, .skip, .seal, .mark, .start, .resting, .tail:
             return .close(.unexpected("the receiver sent a message of the agent's"))
         case .at(let stream, let offset, let proof, let end):
             if stage == .unknown { return unknown }
