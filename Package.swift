@@ -269,7 +269,8 @@ let package = Package(
             "WaybillReceiverTests",
             [
                 "WaybillReceiver", "WaybillArchive", "WaybillJournal", "WaybillProjection", "WaybillProtocol",
-                "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport", "WaybillTesting", logging, nio,
+                "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport", "WaybillTesting", "WaybillTLS",
+                logging, nio,
             ]),
         tests(
             "WaybillInspectTests",

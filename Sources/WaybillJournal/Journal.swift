@@ -152,7 +152,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.stagedSeals[name] != nil || self.streams[name]?.isSealed ?? false
     }
 
-    /// Whether the journal has a stream of this name.
+    /// Whether the journal has a stream of this name, resting ones left out.
     package func knows(_ name: StreamName) -> Bool {
         self.streams[name] != nil || self.stagedDescriptions[name] != nil
     }
@@ -162,12 +162,12 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     /// The next group restates the standing under the new name, as the head of a segment does, so every later start
     /// knows that its bytes below the offset are held. The former stream stays in the table, where its owner finds it.
     ///
-    /// - Parameter former: a stream without staged entries.
-    package mutating func adopt(_ former: StreamName, as description: StreamDescription) {
+    /// - Parameter former: the standing of a stream without staged entries.
+    package mutating func adopt(_ former: StreamStanding, as description: StreamDescription) {
         let name = description.name
-        guard let standing = self.streams[former], !self.knows(name) else { return }
-        precondition(former.id == name.id, "\(name) is another stream than \(former)")
-        let own = standing.renamed(description)
+        precondition(former.description.id == name.id, "\(name) is another stream than \(former.description.name)")
+        guard !self.knows(name) else { return }
+        let own = former.renamed(description)
         self.stagedTails[name] = own.tail ?? StreamTail(unknownBelow: own.durable)
         if own.isSealed { self.stagedSeals[name] = own.proof }
         self.stagedDescriptions[name] = description
@@ -179,6 +179,12 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     /// Nothing else here knows it: ask before a stream is opened.
     package func restingStanding(of description: StreamDescription) throws(FileSystemError) -> StreamStanding? {
         self.streams[description.name] == nil ? try self.sealedTable.standing(of: description) : nil
+    }
+
+    /// The durable standing of a stream, resting ones included.
+    package func standing(of description: StreamDescription) throws(FileSystemError) -> StreamStanding? {
+        if let standing = self.streams[description.name] { return standing }
+        return try self.sealedTable.standing(of: description)
     }
 
     /// Adds an entry to the next group if it continues its stream.

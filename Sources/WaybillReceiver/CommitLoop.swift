@@ -124,16 +124,6 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         _ tenancy: StreamTenancy
     ) {
         let name = description.name
-        do throws(FileSystemError) {
-            if let resting = try self.journal.restingStanding(of: description) {
-                return self.group.reply(
-                    to: connection, .opened(number, at: resting.durable, resting.proof, isSealed: true))
-            }
-        } catch {
-            let text = "the receiver cannot read its table of sealed streams"
-            return self.group.reply(
-                to: connection, .openRefused(number, at: StreamOffset(0), .retryAfter, text: text))
-        }
         if let owner = self.owners.owner(of: name), owner !== connection,
             owner.admitted.fullName != connection.admitted.fullName
         {
@@ -142,16 +132,25 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             self.group.reply(to: connection, .openRefused(number, at: position, .inUse, text: text))
             return
         }
-        switch self.journal.inheritance(of: name, tenancy) {
-        case .none: break
-        case .unproven(let position):
-            let text = "this stream is from before its owner had a name; show that the file has its bytes"
-            self.group.reply(to: connection, .openRefused(number, at: position, .prove, text: text))
-            return
-        case .from(let former):
-            self.journal.adopt(former, as: description)
-            self.group.staged(name)
-            self.telemetry.adopted(former, as: description, at: self.journal.position(of: name), by: connection)
+        do throws(FileSystemError) {
+            if let resting = try self.journal.restingStanding(of: description) {
+                return self.group.reply(
+                    to: connection, .opened(number, at: resting.durable, resting.proof, isSealed: true))
+            }
+            switch try self.journal.inheritance(of: description, tenancy) {
+            case .none: break
+            case .unproven(let position):
+                let text = "this stream is from before its owner had a name; show that the file has its bytes"
+                return self.group.reply(to: connection, .openRefused(number, at: position, .prove, text: text))
+            case .from(let former):
+                self.journal.adopt(former, as: description)
+                self.group.staged(name)
+                self.telemetry.adopted(former, as: description, by: connection)
+            }
+        } catch {
+            let text = "the receiver cannot read its table of sealed streams"
+            return self.group.reply(
+                to: connection, .openRefused(number, at: StreamOffset(0), .retryAfter, text: text))
         }
         if let known = self.journal.streams[name]?.description, known != description {
             self.telemetry.redescribed(

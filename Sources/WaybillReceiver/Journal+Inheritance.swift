@@ -1,12 +1,13 @@
 internal import WaybillJournal
 internal import WaybillProtocol
+internal import WaybillSystem
 
 /// Where a stream that its owner opens for the first time begins.
 enum Inheritance {
     /// It is known, or begins at 0.
     case none
     /// Where this stream of a former owner ends.
-    case from(StreamName)
+    case from(StreamStanding)
     /// A stream from before the receiver knew principals ends here; the agent must show that its file has the bytes.
     case unproven(StreamOffset)
 }
@@ -16,21 +17,26 @@ extension Journal {
     ///
     /// The streams of a former name are the owner's own. One without an owner may be anybody's: it goes to the principal
     /// that may adopt and whose file has the bytes below exactly its offset. `from` 0 begins another stream.
-    func inheritance(of name: StreamName, _ tenancy: StreamTenancy) -> Inheritance {
-        guard !self.knows(name) else { return .none }
+    ///
+    /// - Parameter description: of a stream that is not a resting one.
+    func inheritance(
+        of description: StreamDescription, _ tenancy: StreamTenancy
+    ) throws(FileSystemError) -> Inheritance {
+        guard !self.knows(description.name) else { return .none }
+        var former = description
         for owner in tenancy.tenant.formerOwners {
-            let former = StreamName(principal: owner, id: name.id)
-            if self.knows(former) { return .from(former) }
+            former.owner = StreamOwner(principal: owner)
+            if let standing = try self.standing(of: former) { return .from(standing) }
         }
-        let ownerless = StreamName(principal: "", id: name.id)
-        guard tenancy.tenant.principal.adopts, !name.principal.isEmpty, let standing = self.streams[ownerless],
-            standing.durable > StreamOffset(0)
+        former.owner = .everyone
+        guard tenancy.tenant.principal.adopts, !description.owner.principal.isEmpty,
+            let standing = try self.standing(of: former), standing.durable > StreamOffset(0)
         else { return .none }
         let claim = tenancy.claim
         if claim.from == StreamOffset(0) { return .none }
         guard claim.from == standing.durable, let proof = claim.proof, proof == standing.proof.digest else {
             return .unproven(standing.durable)
         }
-        return .from(ownerless)
+        return .from(standing)
     }
 }

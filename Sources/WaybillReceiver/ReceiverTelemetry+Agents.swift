@@ -1,5 +1,6 @@
 internal import Logging
 internal import Synchronization
+internal import WaybillJournal
 internal import WaybillProtocol
 internal import WaybillSystem
 
@@ -44,17 +45,18 @@ extension ReceiverTelemetry {
     }
 
     /// A stream from before the principal existed, or of its former name, is its own from now on.
-    func adopted(
-        _ former: StreamName, as description: StreamDescription, at offset: StreamOffset,
-        by connection: ConnectionHandle
-    ) {
+    func adopted(_ former: StreamStanding, as description: StreamDescription, by connection: ConnectionHandle) {
         self.logger.notice(
             "a stream has got its owner",
-            metadata: ["stream": "\(description.name)", "former": "\(former)", "offset": "\(offset.rawValue)"])
+            metadata: [
+                "stream": "\(description.name)", "former": "\(former.description.name)",
+                "offset": "\(former.durable.rawValue)",
+            ])
         self.audit?.add(
             .adopted,
-            connection.auditMembers(of: description)
-                + [("from", former.principal), ("at", "\(offset.rawValue)")])
+            connection.auditMembers(of: description) + [
+                ("from", former.description.owner.principal), ("at", "\(former.durable.rawValue)"),
+            ])
     }
 
     func sealed(_ description: StreamDescription, length: StreamOffset, by connection: ConnectionHandle) {

@@ -82,11 +82,11 @@ package struct PeerCertificate: Hashable, Sendable {
 
     // MARK: Extensions
 
-    /// 2.5.29.17
+    /// The identifier 2.5.29.17.
     private static let subjectAlternativeName: [UInt8] = [0x55, 0x1D, 0x11]
-    /// 2.5.29.37
+    /// The identifier 2.5.29.37.
     private static let extendedKeyUsage: [UInt8] = [0x55, 0x1D, 0x25]
-    /// 1.3.6.1.5.5.7.3.2
+    /// The identifier 1.3.6.1.5.5.7.3.2.
     private static let clientAuthentication: [UInt8] = [0x2B, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x02]
 
     private static func names(_ value: DER.Element) -> [String] {

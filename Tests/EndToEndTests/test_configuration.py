@@ -141,18 +141,18 @@ class CheckTests(ConfigurationTest):
         self.assertIn("Connection refused", findings[3][2])
 
     def test_a_probe_shows_its_token_and_verifies_the_receiver(self):
-        receiver = self.receiver(env={"WAYBILL_TOKEN": "s3cret"})
+        receiver = self.receiver(env={"WAYBILL_TOKEN": "s3cret-0123456789-token"})
         text = (f"agent:\n  state: {self.site.root}/s\n  to: [\"{self.site.address}\"]\n"
                 f"  sources: [{{spool: {self.site.spool}}}]\n  tls: {{ca: %s}}\n")
         good = self.write(text % self.authority.certificate)
-        self.assertEqual(self.check(good, "--probe", env={"WAYBILL_TOKEN": "s3cret"}), (0, []))
+        self.assertEqual(self.check(good, "--probe", env={"WAYBILL_TOKEN": "s3cret-0123456789-token"}), (0, []))
         for path, token, expected in (
                 (good, "wrong", "(token)"),
-                (self.write(text % self.stranger.certificate, "other.yaml"), "s3cret", "tls-untrusted")):
+                (self.write(text % self.stranger.certificate, "other.yaml"), "s3cret-0123456789-token", "tls-untrusted")):
             code, findings = self.check(path, "--probe", env={"WAYBILL_TOKEN": token})
             self.assertEqual((code, findings[0][1]), (78, "line 3: agent.to"))
             self.assertIn(expected, findings[0][2])
-            self.assertNotIn("s3cret", findings[0][2])
+            self.assertNotIn("s3cret-0123456789-token", findings[0][2])
         self.assertEqual(receiver.stop(), 0)
 
 
