@@ -144,6 +144,8 @@ package struct AgentSummary: Hashable, Sendable {
     package var differingStreamCount = 0
     package var forgottenStreamCount = 0
     package var shortenedStreamCount = 0
+    /// Segments that were delivered and deleted, and that a receiver of the same address does not hold.
+    package var missingSegmentCount = 0
     package var duration = Duration.zero
     /// Why the last attempt to ship failed; `nil` while a receiver accepts what it is sent.
     package var lastFailure: String?
@@ -163,6 +165,7 @@ package struct AgentSummary: Hashable, Sendable {
         case .receiverDiffers, .segmentDisputed: self.differingStreamCount += 1
         case .receiverForgot: self.forgottenStreamCount += 1
         case .segmentShortened: self.shortenedStreamCount += 1
+        case .segmentsMissing(let missing): self.missingSegmentCount += missing.count
         default: break
         }
     }

@@ -142,6 +142,23 @@ package struct AgentTelemetry: Sendable {
         ]
     }
 
+    /// Logs what no file holds any more, as far as it is known.
+    private func segmentsMissing(_ missing: MissingSegments) {
+        let knownSince = missing.knownSince.map { WallTime(milliseconds: $0).text } ?? "nothing is known"
+        guard missing.count > 0 else {
+            self.logger.notice(
+                "no segment of the last week is missing at this receiver; what was delivered earlier is unknown",
+                metadata: ["known_since": "\(knownSince)"])
+            return
+        }
+        self.logger.error(
+            "segments that were delivered and deleted are missing at this receiver; what was delivered earlier is unknown",
+            metadata: [
+                "segments": "\(missing.count)", "bytes": "\(missing.byteCount)",
+                "first": "\(missing.ids.joined(separator: " "))", "known_since": "\(knownSince)",
+            ])
+    }
+
     func noticed(_ notice: TailNotice) {
         switch notice {
         case .discovered(let id, let path):
@@ -165,6 +182,7 @@ package struct AgentTelemetry: Sendable {
             self.logger.warning(
                 "the receiver holds more of this segment than the file has; this machine lost the file's end",
                 metadata: Self.difference(id, path, offset, byteCount))
+        case .segmentsMissing(let missing): self.segmentsMissing(missing)
         case .receiverForgot(let id, let path, let offset, let acked):
             self.logger.warning(
                 "the receiver holds less than it acknowledged; the rest is sent again",

@@ -10,7 +10,9 @@ extension Tail {
     ) throws(FileSystemError) -> ReceiverMeeting {
         self.connectionLost()
         let before = self.receivers.current
+        let formerOrdinals = self.receivers.ordinals(at: address)
         let meeting = self.receivers.meet(identity, at: address)
+        if meeting != .known { self.tellMissing(at: identity, formerOrdinals, now) }
         let ordinal = self.receivers.current
         for key in self.table.keys {
             if ordinal != before { self.switchReceiver(key) }
@@ -26,6 +28,22 @@ extension Tail {
         }
         if meeting != .known { try self.checkpoint(now) }
         return meeting
+    }
+
+    /// Names the segments that were delivered to this address and deleted, and that its receiver does not hold.
+    private mutating func tellMissing(at identity: ReceiverIdentity, _ formerOrdinals: Set<Int>, _ now: TailTime) {
+        // Of an address where nothing was delivered nothing is missing.
+        guard !formerOrdinals.isEmpty else { return }
+        var missing = MissingSegments()
+        do throws(FileSystemError) {
+            missing.knownSince = try self.deleted.read(now.wall) { segment in
+                guard formerOrdinals.contains(segment.receiver), !segment.isHeld(by: identity) else { return }
+                missing.add(segment)
+            }
+        } catch {
+            self.complain(error.path, .unreadable(path: error.path, error))
+        }
+        self.notices.append(.segmentsMissing(missing))
     }
 
     /// How a receiver compares with what is remembered of it.
@@ -410,6 +428,7 @@ extension Tail {
                 }
                 try self.files.unlink(file.path)
                 self.notices.append(.segmentDeleted(id))
+                self.rememberDeleted(id, byteCount: sealedByteCount)
             }
             self.forget(key)
         } catch {
@@ -417,6 +436,14 @@ extension Tail {
             self.complain(file.path, .segmentUndeletable(id, path: file.path, error))
         }
         return false
+    }
+
+    private mutating func rememberDeleted(_ id: StreamID, byteCount: Int) {
+        guard let receiver = self.receivers.current.flatMap({ self.receivers[$0] }) else { return }
+        self.deleted.add(
+            DeletedSegment(
+                id: id.description, byteCount: byteCount, receiver: receiver.ordinal, start: receiver.start,
+                end: receiver.end))
     }
 
     /// Removes all state of a file, and its registry entry with the next checkpoint.

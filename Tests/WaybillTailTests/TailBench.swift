@@ -36,6 +36,8 @@ final class TailBench<Files: FileSystem> {
     private var inFlight: [(key: StreamKey, id: String, offset: Int, bytes: [UInt8])] = []
     /// In the order in which they were first opened.
     var order: [String] = []
+    /// How often a receiver was asked for a stream's position.
+    var questionCount = 0
     var notices: [TailNotice] = []
     var finalUnterminatedCount = 0
 
@@ -142,6 +144,16 @@ final class TailBench<Files: FileSystem> {
         self.receiver.restart()
     }
 
+    /// Another receiver answers from now on; `store` gets what the present one has.
+    func exchange(with store: inout BenchStore) {
+        self.loseConnection()
+        let present = BenchStore(
+            receiver: self.receiver, received: self.received, sealed: self.sealed, order: self.order)
+        (self.receiver, self.received, self.sealed, self.order) =
+            (store.receiver, store.received, store.sealed, store.order)
+        store = present
+    }
+
     /// Ships what is ready; returns the number of reads.
     @discardableResult
     func ship(readCountMax: Int = .max, byteCountMax: Int = 1 << 16) -> Int {
@@ -246,6 +258,7 @@ final class TailBench<Files: FileSystem> {
     }
 
     private func answerOpen(_ key: StreamKey, _ id: String) {
+        self.questionCount += 1
         let offset = self.received[id]?.count ?? 0
         let proof = self.proof(of: id)
         switch self.withTail({ $0.positionLearned(key, at: offset, proof) }) {
@@ -304,6 +317,14 @@ final class TailBench<Files: FileSystem> {
     var texts: [String] {
         self.order.compactMap { self.received[$0] }.map { String(decoding: $0, as: UTF8.self) }
     }
+}
+
+/// A receiver that is not connected, and what it has.
+struct BenchStore {
+    var receiver: BenchReceiver
+    var received: [String: [UInt8]] = [:]
+    var sealed: Set<String> = []
+    var order: [String] = []
 }
 
 /// A receiver as an agent sees it: its name, its data directory, its starts, and the end of its journal.
