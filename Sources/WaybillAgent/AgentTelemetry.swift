@@ -124,6 +124,18 @@ package struct AgentTelemetry: Sendable {
             metadata: ["unwatched_folders": "\(unwatchedCount)"])
     }
 
+    func reshipped(_ path: String, as newPath: String) {
+        self.logger.notice(
+            "a segment is shipped under another id, because a receiver holds other bytes under its own",
+            metadata: ["path": "\(newPath)", "from": "\(path)"])
+    }
+
+    func notReshipped(_ path: String, _ error: Reshipment.Failure) {
+        self.logger.warning(
+            "a disputed segment cannot be shipped under another id yet",
+            metadata: ["path": "\(path)", "cause": "\(error)"])
+    }
+
     /// Where a stream ended too early; `lost_bytes` counts the bytes that had been seen.
     private static func loss(
         _ stream: StreamID?, _ path: String, _ offset: Int, _ lostByteCount: Int

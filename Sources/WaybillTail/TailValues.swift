@@ -116,6 +116,8 @@ package enum AnswerOutcome: Hashable, Sendable {
     case openAgain
     /// The receiver holds other bytes: leave it, and open it again later.
     case disputed
+    /// The receiver holds all of the segment, and more of it than this machine still has: leave it.
+    case shortened
     /// The file cannot be read now: leave its stream; it becomes ready again after a scan.
     case postponed
     /// The file is shipped and sealed, and is followed no more, or only until it can be deleted.

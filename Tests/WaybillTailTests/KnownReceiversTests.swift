@@ -25,15 +25,16 @@ struct KnownReceiversTests {
         #expect(receivers.current == 1)
     }
 
-    @Test(arguments: [
-        // The start that is remembered is 2, at 50; the end that is remembered is 100.
-        ([(1, 0), (2, 50)], 100, true), ([(1, 0), (2, 50)], 99, false),
-        ([(1, 0), (2, 50), (3, 100)], 100, true), ([(1, 0), (2, 50), (3, 99)], 1000, false),
-        // A later start beyond the end does not make up for one below it.
-        ([(1, 0), (2, 50), (3, 99), (4, 200)], 1000, false), ([(1, 0), (2, 50), (3, 120), (4, 200)], 1000, true),
-        // The remembered start is missing.
-        ([(1, 0), (3, 200)], 1000, false), ([(9, 0)], 0, false),
-    ] as [([(UInt64, UInt64)], UInt64, Bool)])
+    @Test(
+        arguments: [
+            // The start that is remembered is 2, at 50; the end that is remembered is 100.
+            ([(1, 0), (2, 50)], 100, true), ([(1, 0), (2, 50)], 99, false),
+            ([(1, 0), (2, 50), (3, 100)], 100, true), ([(1, 0), (2, 50), (3, 99)], 1000, false),
+            // A later start beyond the end does not make up for one below it.
+            ([(1, 0), (2, 50), (3, 99), (4, 200)], 1000, false), ([(1, 0), (2, 50), (3, 120), (4, 200)], 1000, true),
+            // The remembered start is missing.
+            ([(1, 0), (3, 200)], 1000, false), ([(9, 0)], 0, false),
+        ] as [([(UInt64, UInt64)], UInt64, Bool)])
     func `every later start and the end are compared`(
         starts: [(UInt64, UInt64)], end: UInt64, isKnown: Bool
     ) throws {

@@ -30,6 +30,8 @@ final class TailBench<Files: FileSystem> {
     var liesAbout: Set<String> = []
     /// Streams of which the receiver's proof did not agree.
     var disputed: [String] = []
+    /// Streams that are not asked for again before a minute has passed, or another connection begins.
+    private var waiting: Set<StreamKey> = []
     private var hasMet = false
     /// Seals that were handed out and not answered.
     var heldSeals: [String] = []
@@ -88,6 +90,7 @@ final class TailBench<Files: FileSystem> {
     /// Stops without a last checkpoint, as SIGKILL does.
     func kill() {
         self.tail = nil
+        self.waiting = []
         self.inFlight = []
         self.hasMet = false
     }
@@ -112,6 +115,9 @@ final class TailBench<Files: FileSystem> {
 
     func advance(_ milliseconds: Int64) {
         self.milliseconds += milliseconds
+        guard milliseconds >= 60_000 else { return }
+        for key in self.waiting { self.withTail { $0.readingPostponed(key) } }
+        self.waiting = []
     }
 
     func scan() {
@@ -162,6 +168,7 @@ final class TailBench<Files: FileSystem> {
         do { try self.meet() } catch {}
         while count < readCountMax, let key = self.withTail({ $0.nextReady() }) {
             count += 1
+            if self.waiting.contains(key) { continue }
             precondition(count < 1_000_000, "the ready queue does not run dry")
             self.step(key, byteCountMax: byteCountMax)
         }
@@ -208,6 +215,7 @@ final class TailBench<Files: FileSystem> {
     /// What is in flight is lost.
     func loseConnection() {
         self.inFlight = []
+        self.waiting = []
         self.hasMet = false
         self.withTail { $0.connectionLost() }
     }
@@ -265,7 +273,8 @@ final class TailBench<Files: FileSystem> {
         case .goOn, .done: if self.sealed.contains(id) { self.answerSeal(key, id) }
         case .openAgain: self.withTail { $0.readingPostponed(key) }
         case .postponed: break
-        case .disputed: self.disputed.append(id)
+        case .disputed: self.dispute(key, id)
+        case .shortened: self.waiting.insert(key)
         }
     }
 
@@ -275,8 +284,16 @@ final class TailBench<Files: FileSystem> {
         case .goOn, .done: break
         case .openAgain: self.withTail { $0.readingPostponed(key) }
         case .postponed: break
-        case .disputed: self.disputed.append(id)
+        case .disputed: self.dispute(key, id)
+        case .shortened: self.waiting.insert(key)
         }
+    }
+
+    private func dispute(_ key: StreamKey, _ id: String) {
+        let now = self.now
+        self.withTail { $0.disputed(key, now) }
+        self.disputed.append(id)
+        self.waiting.insert(key)
     }
 
     private func proof(of id: String) -> StreamProof {

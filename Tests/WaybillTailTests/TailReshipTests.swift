@@ -10,7 +10,7 @@ struct TailReshipTests {
     private static let id = "0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001"
     private let files = FaultyFiles()
     private let path = "/spool/\(Self.id).ndjson"
-    /// `printf 'one\n' | sha256sum`
+    /// Its digits are what `printf 'one\n' | sha256sum` begins with.
     private let newID = "\(Self.id):2c8b08da5ce60398"
     private var newPath: String { "/spool/\(self.newID).ndjson" }
 
