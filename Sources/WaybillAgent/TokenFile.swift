@@ -44,11 +44,12 @@ package struct TokenFile: Hashable, Sendable {
         return try Self.token(in: bytes, of: self.path)
     }
 
-    /// The token in a text, which may end in LF.
+    /// The token in a text, which may end in line breaks.
     ///
     /// - Parameter source: names the text in errors.
     package static func token(in bytes: [UInt8], of source: String) throws(Failure) -> Secret {
-        let bytes = bytes.last == UInt8(ascii: "\n") ? bytes.dropLast() : bytes[...]
+        var bytes = bytes[...]
+        while bytes.last == UInt8(ascii: "\n") || bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
         guard bytes.count <= Self.byteCountMax else { throw .tooLong(source: source) }
         guard bytes.allSatisfy({ (0x21...0x7E).contains($0) }) else { throw .notText(source: source) }
         guard bytes.count >= Self.byteCountMin, let token = Secret(String(decoding: bytes, as: UTF8.self)) else {

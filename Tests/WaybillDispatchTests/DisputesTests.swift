@@ -1,5 +1,8 @@
 import Testing
+import Waybill
+import WaybillDispatch
 import WaybillProtocol
+import WaybillServerTestSupport
 import WaybillSystem
 
 @testable import WaybillAgent
@@ -43,4 +46,32 @@ struct DisputesTests {
         #expect(disputes.nextAsking(stream, of: tag("a"), time(60)) == time(960))
         #expect(disputes.nextAsking(StreamKey(slot: 2, generation: 0), of: tag("a"), time(1)) == nil)
     }
+}
+
+@Test func `disputed events stay, and are shipped under another id when the app asks for it`() async throws {
+    let files = POSIXFileSystem()
+    let place = try Place()
+    let other = try Place()
+    do {
+        let waybill = try place.waybill()
+        waybill.track("e0")
+    }
+    // Another install has used the segment's id for other bytes.
+    let name = try #require(try files.list(place.spool).first { $0.hasSuffix(".ndjson") })
+    try files.createDirectories(other.spool)
+    try files.replace(Path.join(other.spool, name), with: Array("{\"another\":1}\n".utf8))
+    try await place.receiving {
+        #expect(await (try other.dispatcher(port: place.port)).dispatch() == .delivered(1, remaining: 0))
+        let dispatcher = try place.dispatcher(patience: .seconds(30))
+        guard case .failed(let failure) = await dispatcher.dispatch() else {
+            Issue.record("delivered under an id that has other bytes")
+            return
+        }
+        #expect(failure.code == .unreachable)
+        #expect([failure.deliveredCount, failure.remainingCount] == [0, 1])
+        #expect(try files.list(place.spool).contains(name))
+        #expect(await dispatcher.reship() == .delivered(1, remaining: 0))
+        #expect(await dispatcher.dispatch() == .nothingToSend)
+    }
+    #expect(try place.archivedNames() == ["e0"])
 }
