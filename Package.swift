@@ -256,7 +256,7 @@ let package = Package(
             "WaybillDispatchTests",
             [
                 "WaybillDispatch", "Waybill", "WaybillAgent", "WaybillProtocol", "WaybillServerTestSupport",
-                "WaybillSystem", logging,
+                "WaybillSystem", "WaybillTail", logging,
             ]),
         tests(
             "MigrationTests",
