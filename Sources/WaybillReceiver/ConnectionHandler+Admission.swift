@@ -121,6 +121,7 @@ extension ConnectionHandler {
             self.watch(context)
         case .more(let payload):
             self.read(payload, context)
+            self.watch(context)
         case .inflation(let header, let id, let wire):
             self.mode = .lines
             self.check(header, id, wire, context)
