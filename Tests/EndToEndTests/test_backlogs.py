@@ -115,7 +115,7 @@ class BacklogTests(LimitTest):
         agent.kill()
         (self.site.state / "registry.state").unlink()
         agent = self.site.agent(*self.globbing())
-        until(lambda: (self.site.state / "registry.state").exists() and f"offset={size}" in
+        until(lambda: (self.site.state / "registry.state").exists() and f":{size}:" in
               (self.site.state / "registry.state").read_text(), 30, "the position is known")
         self.assertLess(self.read_bytes(agent), 4 * MEBIBYTE)
         self.assertEqual(agent.stop(), 0)

@@ -235,7 +235,7 @@ class OtherPrincipalTests(HostileTest):
     def stream(self):
         """The log's stream, from the agent's registry."""
         registry = (self.site.state / "registry.state").read_text()
-        return re.search(r"^\S*?(front-[A-Za-z0-9._:-]+-0)\b", registry, re.MULTILINE)[1]
+        return re.search(r"^\+ (front-\S+-0) ", registry, re.MULTILINE)[1]
 
     def finish(self):
         """The log goes on, and all of its lines are there once, under its own environment and app."""
