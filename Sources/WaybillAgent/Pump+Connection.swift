@@ -266,7 +266,8 @@ extension Pump where Hints: ~Copyable {
         self.telemetry.streamRefused(self.tail.id(of: stream).description, code, text, attempt: attempt)
         if code == .prove { self.openClaims[stream] = self.tail.claim(of: stream, at: Int(offset.rawValue)) }
         let isLongest = code == .notAllowed || (code == .prove && attempt > 1)
-        let growing: Duration = attempt == 1 && code != .inUse ? .zero : .seconds(min(60, 5 << min(attempt, 4)))
+        let growing: Duration =
+            attempt == 1 && code != .inUse && code != .retryAfter ? .zero : .seconds(min(60, 5 << min(attempt, 4)))
         self.retries.append((at: self.clock.monotonicTime() + (isLongest ? .seconds(60) : growing), stream: stream))
         self.retries.sort { $0.at < $1.at }
     }
