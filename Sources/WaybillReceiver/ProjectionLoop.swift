@@ -215,9 +215,20 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     }
 
     /// Goes back to the checkpoint in a second: the disk has refused something that the projection needs.
+    /// Someone put a link among the files; the next attempt creates what it stood for.
+    private func setLinksAside() {
+        do throws(FileSystemError) {
+            let paths = try self.projection.setLinksAside()
+            self.telemetry.linksSetAside(self.projection.name, paths)
+        } catch {
+            self.telemetry.projectionFailed(self.projection.name, error, attempt: 1)
+        }
+    }
+
     mutating func failed(_ error: FileSystemError) {
         self.failureCount += 1
         self.telemetry.projectionFailed(self.projection.name, error, attempt: self.failureCount)
+        if error.errno == Errno.link { self.setLinksAside() }
         self.need = .recover(at: self.clock.monotonicTime() + .seconds(1))
     }
 }

@@ -295,6 +295,12 @@ package final class ReceiverTelemetry: Sendable {
             metadata: ["projection": "\(name)", "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)"])
     }
 
+    func linksSetAside(_ name: String, _ paths: [String]) {
+        self.logger.warning(
+            "links among the files were set aside; nothing was written through them",
+            metadata: ["projection": "\(name)", "kept": "\(paths.joined(separator: ", "))"])
+    }
+
     func projectionStopped(_ name: String, _ report: String) {
         self.logger.info("projection stopped", metadata: ["projection": "\(name)", "report": "\(report)"])
     }
