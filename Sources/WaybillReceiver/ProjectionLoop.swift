@@ -214,7 +214,6 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
-    /// Goes back to the checkpoint in a second: the disk has refused something that the projection needs.
     /// Someone put a link among the files; the next attempt creates what it stood for.
     private func setLinksAside() {
         do throws(FileSystemError) {
@@ -225,6 +224,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
+    /// Goes back to the checkpoint in a second: the disk has refused something that the projection needs.
     mutating func failed(_ error: FileSystemError) {
         self.failureCount += 1
         self.telemetry.projectionFailed(self.projection.name, error, attempt: self.failureCount)
