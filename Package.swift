@@ -254,7 +254,10 @@ let package = Package(
         tests("WaybillMetricsTests", ["WaybillMetrics"]),
         tests(
             "WaybillDispatchTests",
-            ["WaybillDispatch", "Waybill", "WaybillAgent", "WaybillServerTestSupport", "WaybillSystem"]),
+            [
+                "WaybillDispatch", "Waybill", "WaybillAgent", "WaybillProtocol", "WaybillServerTestSupport",
+                "WaybillSystem", logging,
+            ]),
         tests(
             "MigrationTests",
             [

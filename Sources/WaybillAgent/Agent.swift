@@ -114,7 +114,8 @@ package final class Agent: Service {
         var server: MetricsServer?
         if let address = self.configuration.metrics {
             do throws(MetricsServer.Failure) {
-                server = try await MetricsServer.start(on: address, group: network.group) { eventLoop in
+                server = try await MetricsServer.start(on: address, group: network.group, readiness: { .ready }) {
+                    eventLoop in
                     let page = eventLoop.makePromise(of: MetricsPage.self)
                     inbox.post(.measure { page.completeWith(Self.page($0)) }, generation: 0)
                     return page.futureResult
@@ -150,8 +151,13 @@ package final class Agent: Service {
     /// The pump thread's body.
     private func work(_ inbox: PumpInbox, _ network: Network) -> AgentOutcome {
         let files = POSIXFileSystem(.state)
-        let configuration = self.configuration
+        var configuration = self.configuration
         do throws(FileSystemError) {
+            if configuration.usesDeviceKey {
+                let opened = try DeviceKeyFile(in: configuration.stateDirectory, on: files).open()
+                configuration.identify(with: opened.key)
+                if let path = opened.damagedPath { self.telemetry.deviceKeyDamaged(movedTo: path) }
+            }
             let registry = try StateLog(
                 path: Path.join(configuration.stateDirectory, "registry.state"), files: files)
             self.telemetry.started(configuration, entryCount: registry.recovery.entryCount)

@@ -1,4 +1,5 @@
 package import WaybillMetrics
+package import WaybillProtocol
 package import WaybillSystem
 package import WaybillTLS
 package import WaybillTail
@@ -71,6 +72,10 @@ package enum RoundExtent: Hashable, Sendable {
 package struct AgentConfiguration: Sendable {
     /// Identifies this agent; it must not change, because foreign streams are named after it.
     package var name: AgentName
+    /// Proves the name of an app's install; `nil` for other agents, and until ``usesDeviceKey`` has found it.
+    package private(set) var deviceKey: DeviceKey?
+    /// Whether the name is that of a key in the state directory, which the first run makes.
+    package var usesDeviceKey = false
     /// The folder of the registry and the quarantine.
     package var stateDirectory: String
     /// Tried in turn.
@@ -107,6 +112,13 @@ package struct AgentConfiguration: Sendable {
         self.receivers = receivers
         self.sources = sources
     }
+
+    /// Takes the name that a key proves.
+    package mutating func identify(with key: DeviceKey) {
+        guard let name = AgentName(key.agentName) else { preconditionFailure("32 hexadecimal digits are a name") }
+        self.name = name
+        self.deviceKey = key
+    }
 }
 
 /// What a run did; `--once` prints it.
@@ -129,11 +141,35 @@ package struct AgentSummary: Hashable, Sendable {
     package var heldByteCount = 0
     /// Bytes that were seen, but truncated or deleted before they could be shipped.
     package var lostByteCount = 0
+    /// Receivers that were met for the first time, and those that came back older.
+    package var unknownReceiverCount = 0
+    package var olderReceiverCount = 0
+    /// Streams of which a receiver held other bytes, less than it had acknowledged, or more than is left of a segment.
+    package var differingStreamCount = 0
+    package var forgottenStreamCount = 0
+    package var shortenedStreamCount = 0
     package var duration = Duration.zero
     /// Why the last attempt to ship failed; `nil` while a receiver accepts what it is sent.
     package var lastFailure: String?
 
     package init() {}
+
+    mutating func count(_ meeting: ReceiverMeeting) {
+        switch meeting {
+        case .known: break
+        case .unknown: self.unknownReceiverCount += 1
+        case .older: self.olderReceiverCount += 1
+        }
+    }
+
+    mutating func count(_ notice: TailNotice) {
+        switch notice {
+        case .receiverDiffers, .segmentDisputed: self.differingStreamCount += 1
+        case .receiverForgot: self.forgottenStreamCount += 1
+        case .segmentShortened: self.shortenedStreamCount += 1
+        default: break
+        }
+    }
 
     /// One line of JSON.
     package var json: String {
@@ -156,6 +192,8 @@ package struct AgentStanding: Hashable, Sendable {
     /// Bytes that were seen in files and are not acknowledged, including those in flight.
     package var pendingByteCount = 0
     package var inFlightByteCount = 0
+    /// Files of which the receiver holds other bytes.
+    package var disputedStreamCount = 0
     /// How many paths were refused since the start, by reason.
     package var refusals: [FileRefusal: Int] = [:]
 }

@@ -35,8 +35,30 @@ extension AgentStanding {
             }
         }
         self.addBytes(to: &page)
+        self.addReceivers(to: &page)
         page.addProcess()
         return page
+    }
+
+    private func addReceivers(to page: inout MetricsPage) {
+        page.add(
+            "waybill_agent_unknown_receivers_total", .counter, "Receivers that were met for the first time.",
+            self.summary.unknownReceiverCount)
+        page.add(
+            "waybill_agent_older_receivers_total", .counter, "Receivers that came back older than they were.",
+            self.summary.olderReceiverCount)
+        page.add(
+            "waybill_agent_disputed_streams", .gauge,
+            "Files that wait because the receiver does not prove to hold their bytes.", self.disputedStreamCount)
+        page.add(
+            "waybill_agent_differing_streams_total", .counter,
+            "Streams of which a receiver held other bytes than the file.", self.summary.differingStreamCount)
+        page.add(
+            "waybill_agent_forgotten_streams_total", .counter,
+            "Streams of which a receiver held less than it had acknowledged.", self.summary.forgottenStreamCount)
+        page.add(
+            "waybill_agent_shortened_segments_total", .counter,
+            "Segments of which the receiver holds more than this machine still has.", self.summary.shortenedStreamCount)
     }
 
     private func addBytes(to page: inout MetricsPage) {

@@ -31,6 +31,12 @@ package struct AgentTelemetry: Sendable {
         }
     }
 
+    func deviceKeyDamaged(movedTo path: String) {
+        self.logger.warning(
+            "the key of this install was damaged; the install goes on with a new key, under a new name",
+            metadata: ["kept": "\(path)"])
+    }
+
     /// Entries whose value is unreadable; their files are treated as new.
     func registryEntriesUnreadable(_ streams: [String]) {
         guard !streams.isEmpty else { return }
@@ -57,8 +63,31 @@ package struct AgentTelemetry: Sendable {
         self.logger.info("metrics are served", metadata: ["address": "\(address)"])
     }
 
-    func connected(receiver: String) {
-        self.logger.info("connected", metadata: ["receiver": "\(receiver)"])
+    func connected(receiver: ReceiverIdentity, at address: String, _ meeting: ReceiverMeeting) {
+        let metadata: Logger.Metadata = [
+            "receiver": "\(receiver.name)", "address": "\(address)", "incarnation": "\(receiver.incarnation.text)",
+        ]
+        switch meeting {
+        case .known: self.logger.info("connected", metadata: metadata)
+        case .unknown:
+            self.logger.notice(
+                "connected to a receiver that this agent has not met; every file is asked for", metadata: metadata)
+        case .older:
+            self.logger.warning(
+                "connected to a receiver that came back older than it was; every file that still exists is asked for",
+                metadata: metadata)
+        }
+    }
+
+    /// Logs what the receiver set aside; the receiver sends it at most once a second.
+    func quarantined(_ counts: [QuarantineCount]) {
+        guard let first = counts.first else { return }
+        self.logger.warning(
+            "the receiver put lines into its quarantine",
+            metadata: [
+                "lines": "\(counts.reduce(0) { $0 &+ $1.count })", "streams": "\(counts.count)",
+                "first": "\(first.stream): \(first.reason)",
+            ])
     }
 
     func disconnected(reason: String) {
@@ -119,6 +148,14 @@ package struct AgentTelemetry: Sendable {
         ]
     }
 
+    private static func difference(
+        _ stream: StreamID, _ path: String, _ offset: Int, _ byteCount: Int
+    ) -> Logger.Metadata {
+        [
+            "stream": "\(stream)", "path": "\(path)", "receiver_bytes": "\(offset)", "file_bytes": "\(byteCount)",
+        ]
+    }
+
     func noticed(_ notice: TailNotice) {
         switch notice {
         case .discovered(let id, let path):
@@ -130,11 +167,23 @@ package struct AgentTelemetry: Sendable {
                 level: lostByteCount > 0 ? .error : .warning,
                 "a file was cut; its unread content from this offset on is lost at the source (rotate by rename)",
                 metadata: Self.loss(id, path, offset, lostByteCount))
-        case .receiverAhead(let id, let path, let offset, let byteCount):
+        case .receiverDiffers(let id, let path, let offset, let byteCount):
+            self.logger.notice(
+                "the receiver holds other bytes under this id than the file has; the file gets the next id",
+                metadata: Self.difference(id, path, offset, byteCount))
+        case .segmentDisputed(let id, let path, let offset, let byteCount):
+            self.logger.error(
+                "the receiver does not prove that it holds this segment's bytes; it stays; see: waybill reship --help",
+                metadata: Self.difference(id, path, offset, byteCount))
+        case .segmentShortened(let id, let path, let offset, let byteCount):
             self.logger.warning(
-                "the receiver holds more of this file than exists: it was cut, and is read from its start again",
+                "the receiver holds more of this segment than the file has; this machine lost the file's end",
+                metadata: Self.difference(id, path, offset, byteCount))
+        case .receiverForgot(let id, let path, let offset, let acked):
+            self.logger.warning(
+                "the receiver holds less than it acknowledged; the rest is sent again",
                 metadata: [
-                    "stream": "\(id)", "path": "\(path)", "receiver_offset": "\(offset)", "bytes": "\(byteCount)",
+                    "stream": "\(id)", "path": "\(path)", "receiver_bytes": "\(offset)", "acked_bytes": "\(acked)",
                 ])
         case .vanished(let id, let path, let offset, let lostByteCount):
             self.logger.log(
@@ -188,6 +237,11 @@ package struct AgentTelemetry: Sendable {
 }
 
 extension SenderSession.Failure {
+    /// Whether only a change at one of the two sides helps.
+    var isHopeless: Bool {
+        if case .refused(let code, _) = self { code == .token || code == .version } else { false }
+    }
+
     /// For the operator.
     var text: String {
         switch self {

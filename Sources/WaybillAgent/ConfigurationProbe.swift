@@ -80,7 +80,7 @@ package enum ConfigurationProbe {
     private static func answer(_ bytes: [UInt8]) throws -> String? {
         let decoded = try bytes.withUnsafeBytes { bytes in try Message.decode(prefixOf: bytes) }
         switch decoded?.message {
-        case .ready(let ready): return ready.receiver
+        case .ready(let ready): return ready.receiver.name
         case .err(let code, let text): throw Failure(description: "it refuses this agent (\(code.rawValue)): \(text)")
         case .move: throw Failure(description: "it sends agents to other receivers (MOVE); name one of those")
         case .some: throw Failure(description: "it answers HELLO with another message than READY; is it a receiver?")

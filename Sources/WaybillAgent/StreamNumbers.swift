@@ -41,12 +41,15 @@ struct StreamNumbers {
     /// Streams that exceed the receiver's limit, in order of arrival.
     private var waiting = CircularBuffer<StreamKey>()
     private var isWaiting: Set<StreamKey> = []
+    /// Streams without a number that may not be opened yet.
+    private var held: Set<StreamKey> = []
     /// Refusals of a stream since it last advanced; kept across connections.
     private var failures: [StreamKey: Int] = [:]
     private var last: UInt64 = 0
 
     func state(of stream: StreamKey) -> State {
         guard let entry = self.slot(of: stream).flatMap({ self.entries[$0] }) else {
+            if self.held.contains(stream) { return .refused }
             return self.isWaiting.contains(stream) ? .waiting : .closed
         }
         switch entry.standing {
@@ -130,8 +133,14 @@ struct StreamNumbers {
         return stream
     }
 
+    /// Lets a stream without a number wait until ``retry(_:)``.
+    mutating func hold(_ stream: StreamKey) {
+        self.held.insert(stream)
+    }
+
     /// Lets a refused stream be opened again.
     mutating func retry(_ stream: StreamKey) {
+        self.held.remove(stream)
         self.move(stream, to: .reopening)
     }
 
@@ -171,6 +180,7 @@ struct StreamNumbers {
         self.slotsByNumber = SlotIndex()
         self.waiting.removeAll()
         self.isWaiting.removeAll()
+        self.held.removeAll()
         self.openingCount = 0
         self.last = 0
     }

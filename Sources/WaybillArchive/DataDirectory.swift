@@ -95,8 +95,24 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         var journal = try Journal(
             directory: self.journal, files: self.files, endMin: JournalPosition(endMin),
             segmentByteCountMax: segmentByteCountMax)
-        if !journal.recovery.damages.isEmpty { journal.advance(to: try ArchiveIndex(data: self).standings()) }
+        if !journal.recovery.damages.isEmpty { try journal.advance(to: try ArchiveIndex(data: self).standings()) }
         return journal
+    }
+
+    /// Whether a file of the archive is missing or shorter than its checkpoint says.
+    ///
+    /// A file that a seal has replaced does not count.
+    package func isArchiveShort() throws(FileSystemError) -> Bool {
+        let entries = try StateImage.read(self.statePath("archive"), files: self.files)?.entries ?? [:]
+        for (path, byteCount) in FileSet<Files>.lengths(in: entries) {
+            let absolute = Path.join(self.root, path)
+            if let status = try self.files.status(at: absolute) {
+                if status.byteCount < byteCount { return true }
+            } else if byteCount > 0, try self.files.status(at: absolute + ".gz") == nil {
+                return true
+            }
+        }
+        return false
     }
 
     /// Takes the lock and writes this process's id to it.

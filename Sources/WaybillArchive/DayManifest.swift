@@ -70,6 +70,8 @@ package struct DayManifest: Hashable, Sendable {
 
     /// The lines of one stream.
     package struct Source: Hashable, Sendable {
+        /// The stream's owner; empty when the receiver knew no principals.
+        package let principal: String
         package let stream: String
         package let source: String
         /// Where the first of its batches begins.
@@ -78,7 +80,10 @@ package struct DayManifest: Hashable, Sendable {
         package var to: UInt64
         package var lineCount: Int
 
-        package init(stream: String, source: String, from: UInt64, to: UInt64, lineCount: Int) {
+        package init(
+            principal: String, stream: String, source: String, from: UInt64, to: UInt64, lineCount: Int
+        ) {
+            self.principal = principal
             self.stream = stream
             self.source = source
             self.from = from
@@ -210,6 +215,7 @@ extension DayManifest.File {
 
 extension DayManifest.Source {
     fileprivate func write(to json: inout JSONWriter) {
+        if !self.principal.isEmpty { json.member("principal", self.principal) }
         json.member("stream", self.stream)
         json.member("source", self.source)
         json.member("from", Int64(clamping: self.from))
@@ -221,6 +227,8 @@ extension DayManifest.Source {
         guard let stream = json["stream"]?.string, let source = json["source"]?.string,
             let from = json["from"]?.count, let to = json["to"]?.count, let lines = json["lines"]?.count
         else { return nil }
-        self.init(stream: stream, source: source, from: UInt64(from), to: UInt64(to), lineCount: lines)
+        self.init(
+            principal: json["principal"]?.string ?? "", stream: stream, source: source, from: UInt64(from),
+            to: UInt64(to), lineCount: lines)
     }
 }

@@ -88,7 +88,7 @@ extension Dispatcher {
                 }
                 addresses.append(address)
             }
-            // A spool's streams are named by their writers; the name tells apps from agents in a receiver's log.
+            // Until the first round has read the install's key, which gives it another name.
             guard let name = AgentName("app") else { preconditionFailure("app is a name") }
             var agent = AgentConfiguration(
                 name: name, stateDirectory: Path.join(self.spool, "dispatch"), receivers: addresses,
@@ -97,6 +97,7 @@ extension Dispatcher {
                         files: .spool(directory: GlobPattern.quoted(self.spool)), environment: "prod", bundle: "app")
                 ])
             agent.token = self.token
+            agent.usesDeviceKey = true
             agent.countsLines = true
             agent.drainPatience = .zero
             switch self.security.kind {

@@ -48,7 +48,7 @@ extension DataVerifier {
                     Problem(
                         .repeated, archived.stems[found.stem] + ".ndjson", at: found.range.lowerBound,
                         byteCount: found.range.count,
-                        "stream \(key.id) offset \(key.offset.rawValue) is here, but the journal has it elsewhere or "
+                        "stream \(key.name) offset \(key.offset.rawValue) is here, but the journal has it elsewhere or "
                             + "only once"))
             }
         }
@@ -144,7 +144,7 @@ extension DataVerifier {
 
     /// Records where the lines of a batch were found.
     private func note(_ run: SourceRun, lineCount: Int, checksum: UInt32?, in archived: inout Archived) {
-        let key = BatchKey(id: run.description.id, offset: run.offset)
+        let key = BatchKey(name: run.description.name, offset: run.offset)
         guard self.positions[key] != nil else {
             archived.olderLineCount += lineCount
             return
@@ -350,8 +350,8 @@ extension DataVerifier {
     private mutating func compare(
         _ route: ArchiveRouter.Route, of batch: ProjectedBatch, _ archived: inout Archived
     ) throws(FileSystemError) {
-        let key = BatchKey(id: batch.description.id, offset: batch.offset)
-        let origin = "stream \(key.id) offset \(key.offset.rawValue), journal \(batch.position)"
+        let key = BatchKey(name: batch.description.name, offset: batch.offset)
+        let origin = "stream \(key.name) offset \(key.offset.rawValue), journal \(batch.position)"
         let index = archived.runs[key]?.firstIndex { found in
             !found.isExpected && route.mayBe(in: archived.stems[found.stem])
         }

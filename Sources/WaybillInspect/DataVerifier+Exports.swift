@@ -147,7 +147,7 @@ extension DataVerifier {
     struct ExpectedRun: ~Copyable {
         var exporter: Exporter
         var sink = TallySink()
-        private var readers: [StreamID: EventReader] = [:]
+        private var readers: [StreamName: EventReader] = [:]
 
         init(options: ExportOptions) {
             self.exporter = Exporter(options)
@@ -157,12 +157,12 @@ extension DataVerifier {
             _ raw: UnsafeRawBufferPointer, of description: StreamDescription, receivedAt: WallTime
         ) {
             let source = description.sourceDescription
-            let reader = self.readers[description.id] ?? EventReader(source: source)
+            let reader = self.readers[description.name] ?? EventReader(source: source)
             if self.readers.count > 4096 { self.readers.removeAll() }
-            self.readers[description.id] = reader
+            self.readers[description.name] = reader
             raw.forEachLine { range in
                 let line = UnsafeRawBufferPointer(rebasing: raw[range])
-                guard case .event(let facts) = reader.read(line, receivedAt: receivedAt) else { return }
+                guard case .event(let facts) = reader.read(line) else { return }
                 self.exporter.export(
                     line, facts, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &self.sink)
             }
@@ -221,7 +221,7 @@ extension DataVerifier {
                 throw cause
             }
             guard let (source, bytes) = next else { return }
-            let position = self.positions[BatchKey(id: source.description.id, offset: source.offset)]
+            let position = self.positions[BatchKey(name: source.description.name, offset: source.offset)]
             if let position, position >= export.position { continue }
             run.sink.isOlder = position == nil
             run.take(bytes, of: source.description, receivedAt: source.receivedAt)

@@ -17,7 +17,7 @@ package import WaybillSystem
 package struct DataVerifier<Files: FileSystem> {
     /// A batch as identified in a `.sources` file.
     struct BatchKey: Hashable {
-        let id: StreamID
+        let name: StreamName
         let offset: StreamOffset
     }
 
@@ -212,12 +212,12 @@ package struct DataVerifier<Files: FileSystem> {
         var count = 0
         var rawByteCount = 0
         while let record = try reader.next(upTo: self.journalEnd) {
-            let key = BatchKey(id: record.description.id, offset: record.header.offset)
+            let key = BatchKey(name: record.description.name, offset: record.header.offset)
             if let earlier = self.positions[key] {
                 self.report.add(
                     Problem(
                         .repeated, self.segmentPath(last), at: nil,
-                        "stream \(key.id) offset \(key.offset.rawValue) is at \(earlier) and at \(record.position)"))
+                        "stream \(key.name) offset \(key.offset.rawValue) is at \(earlier) and at \(record.position)"))
             }
             self.positions[key] = record.position
             count += 1

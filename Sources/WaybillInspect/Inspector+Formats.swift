@@ -33,7 +33,7 @@ extension Inspector {
             case .batch(let header, let description, _):
                 self.item(
                     InspectItem("batch").with("position", start.rawValue).with("offset", offset)
-                        .with("stream", description.id.text).with("from", Int(header.offset.rawValue))
+                        .with("stream", description.name.description).with("from", Int(header.offset.rawValue))
                         .with("raw", header.rawByteCount).with("lines", header.lineCount)
                         .with("wire", header.wireByteCount))
             case .end: return
@@ -63,20 +63,31 @@ extension Inspector {
             InspectItem(kind).with("position", position.rawValue).with("offset", offset)
         }
         switch message {
-        case .open(let number, let description):
-            return item("open").with("number", Int(number.rawValue)).with("stream", description.id.text)
+        case .open(let number, let description, _):
+            return item("open").with("number", Int(number.rawValue)).with("stream", description.name.description)
                 .with("source", description.source).with("env", description.environment)
                 .with("bundle", description.bundle)
-        case .at(let number, let at):
+        case .at(let number, let at, let proof, _):
             return item("at").with("number", Int(number.rawValue)).with("from", Int(at.rawValue))
-        case .sealed(let number): return item("sealed").with("number", Int(number.rawValue))
-        case .skip(let number, let from, let byteCount, let reason):
-            return item("skip").with("number", Int(number.rawValue)).with("from", Int(from.rawValue))
-                .with("bytes", Int(byteCount)).with("reason", reason.rawValue)
+                .with("proved", proof.byteCount).with("proof", proof.digest?.text ?? "-")
+        case .tail(let number, let bytes):
+            return item("tail").with("number", Int(number.rawValue)).with("bytes", bytes.count)
+        case .sealed(let number, let proof, _):
+            return item("sealed").with("number", Int(number.rawValue))
+                .with("proved", proof.byteCount).with("proof", proof.digest?.text ?? "-")
+        case .resting(let count, _): return item("resting").with("streams", Int(count))
+        case .start(let start, let incarnation):
+            return item("start").with("at", Int(start.position)).with("start", start.idText)
+                .with("incarnation", incarnation.text)
+        case .skip(let number, let range):
+            return item("skip").with("number", Int(number.rawValue)).with("from", Int(range.offset.rawValue))
+                .with("bytes", Int(range.byteCount)).with("reason", range.reason.rawValue)
+                .with("tail", range.tail?.count ?? 0)
         case .seal(let number, let length):
             return item("seal").with("number", Int(number.rawValue)).with("length", Int(length.rawValue))
         case .mark(_, let milliseconds, _): return item("mark").with("received_ms", Int(milliseconds))
-        case .hello, .ready, .batch, .ack, .nak, .ping, .pong, .wait, .move, .err, .bye: return item("message")
+        case .hello, .ready, .batch, .ack, .nak, .stored, .note, .ping, .pong, .wait, .move, .err, .bye:
+            return item("message")
         }
     }
 
@@ -111,13 +122,13 @@ extension Inspector {
             switch item {
             case .open(let description, _):
                 self.item(
-                    InspectItem("open").with("stream", description.id.text).with("source", description.source)
+                    InspectItem("open").with("stream", description.name.description).with("source", description.source)
                         .with("env", description.environment).with("bundle", description.bundle))
             case .run(let run, _):
                 end = run.range.upperBound
                 self.item(
                     InspectItem("run").with("start", run.range.lowerBound).with("bytes", run.range.count)
-                        .with("lines", run.lineCount).with("stream", run.description.id.text)
+                        .with("lines", run.lineCount).with("stream", run.description.name.description)
                         .with("from", Int(run.offset.rawValue))
                         .with("received_ms", Int(run.receivedAt.milliseconds)))
             case .damaged(let range, let reason):

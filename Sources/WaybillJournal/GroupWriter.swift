@@ -11,7 +11,7 @@ struct GroupWriter {
     }
 
     private(set) var end: JournalPosition
-    private(set) var numbers: [StreamID: StreamNumber]
+    private(set) var numbers: [StreamName: StreamNumber]
     private(set) var batchRanges: [Range<JournalPosition>] = []
 
     private let time: WallTime
@@ -23,30 +23,39 @@ struct GroupWriter {
     /// The start of the lines that are not in ``pieces`` yet.
     private var pieceStart = 0
 
-    init(start: JournalPosition, time: WallTime, numbers: [StreamID: StreamNumber], last: Int) {
+    init(start: JournalPosition, time: WallTime, numbers: [StreamName: StreamNumber], last: Int) {
         self.end = start
         self.time = time
         self.numbers = numbers
         self.lastNumber = last
     }
 
-    func number(of id: StreamID) -> StreamNumber? {
-        self.numbers[id]
+    func number(of name: StreamName) -> StreamNumber? {
+        self.numbers[name]
     }
 
     /// Assigns a stream its number in this segment.
     mutating func introduce(_ description: StreamDescription) {
         self.lastNumber += 1
         let number = StreamNumber(UInt64(self.lastNumber))
-        self.numbers[description.id] = number
-        self.append(.open(number, description))
+        self.numbers[description.name] = number
+        self.append(.open(number, description, .none))
     }
 
-    /// Adds a stream's offset to the head of a segment.
-    mutating func restate(_ standing: StreamStanding) {
-        guard let number = self.numbers[standing.description.id] else { return }
-        self.append(.at(number, standing.durable))
-        if standing.isSealed { self.append(.sealed(number)) }
+    /// Adds the receiver's starts, and the number of resting streams, to the head of a segment.
+    mutating func restate(_ history: StartHistory, _ resting: RestingCount) {
+        for message in history.messages { self.append(message) }
+        if resting.count > 0 { self.append(.resting(count: UInt64(resting.count), checksum: resting.checksum)) }
+    }
+
+    /// Adds a stream's standing at `base`: the position of the segment in whose head it is, or its own.
+    mutating func restate(_ standing: StreamStanding, at base: JournalPosition) {
+        guard let number = self.numbers[standing.description.name] else { return }
+        let proof = standing.proof
+        let end = UInt64(base.rawValue)
+        self.append(.at(number, standing.durable, proof, end: end))
+        if standing.isSealed { self.append(.sealed(number, proof, end: end)) }
+        if let tail = standing.tail, !tail.bytes.isEmpty { self.append(.tail(number, tail.bytes)) }
     }
 
     /// Adds a mark that covers the lines since the last batch or mark and holds their time of receipt.
@@ -62,10 +71,10 @@ struct GroupWriter {
         self.unmarkedStart = self.lines.count
     }
 
-    mutating func add(_ entry: JournalEntry) {
-        guard let number = self.numbers[entry.id] else { return }
+    mutating func add(_ entry: JournalEntry, of name: StreamName) {
+        guard let number = self.numbers[name] else { return }
         switch entry {
-        case .batch(_, var header, let payload):
+        case .batch(var header, let payload, _):
             if self.unmarkedStart < self.lines.count { self.mark() }
             header.stream = number
             let start = self.end
@@ -75,10 +84,12 @@ struct GroupWriter {
             self.pieces.append(.payload(payload))
             self.end = JournalPosition(self.end.rawValue + payload.count)
             self.batchRanges.append(start..<self.end)
-        case .skip(_, let offset, let byteCount, let reason):
-            self.append(.skip(number, offset, byteCount: byteCount, reason))
-        case .seal(_, let length):
+        case .skip(let range):
+            self.append(.skip(number, range))
+        case .seal(let length):
             self.append(.seal(number, length: length))
+        case .standing(let standing):
+            self.restate(standing, at: self.end)
         }
     }
 

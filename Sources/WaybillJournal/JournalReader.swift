@@ -23,7 +23,7 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
     private var damages: [JournalDamage] = []
     private var open: OpenSegment?
     /// Descriptions from other segments, for streams whose `OPEN` line is damaged in the open segment.
-    private var described: (others: OtherSegments, streams: [StreamID: StreamDescription])?
+    private var described: (others: OtherSegments, streams: [StreamName: StreamDescription])?
 
     private struct OpenSegment: ~Copyable {
         let base: JournalPosition
@@ -65,7 +65,7 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
                     self.position = segment.scanner.position
                     let verified =
                         segment.scanner.isDescriptionUnverified
-                        ? try self.verifiedDescription(of: description.id, besides: segment.base) : nil
+                        ? try self.verifiedDescription(of: description.name, besides: segment.base) : nil
                     let record = JournalRecord(
                         position: start, end: self.position, header: header, description: verified ?? description,
                         receivedAt: segment.scanner.receivedAt, payload: payload)
@@ -97,14 +97,14 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
 
     /// A stream's description in another segment; `nil` if there is none: then the damaged line is used.
     private mutating func verifiedDescription(
-        of id: StreamID, besides base: JournalPosition
+        of name: StreamName, besides base: JournalPosition
     ) throws(FileSystemError) -> StreamDescription? {
         let others = try OtherSegments(besides: base, directory: self.directory, files: self.files)
         // Searched once, and again when a segment begins.
-        if let described, described.others == others { return described.streams[id] }
+        if let described, described.others == others { return described.streams[name] }
         let found = try others.descriptions(files: self.files)
         self.described = (others, found)
-        return found[id]
+        return found[name]
     }
 
     /// Does not report damage before ``position`` again: it was reported when it was skipped.

@@ -12,6 +12,8 @@ package struct JournalRecovery: Hashable, Sendable {
     package var tornPath: String?
     /// Unreadable ranges in the middle; they stay where they are.
     package var damages: [JournalDamage] = []
+    /// Whether something was lost since the present incarnation began: a start then begins another one.
+    package var isLossy = false
     /// Segments without readable content, set aside.
     package var setAsidePaths: [String] = []
     /// Bytes of the last group, which was rewritten to disk before any answer relied on it.
@@ -19,19 +21,19 @@ package struct JournalRecovery: Hashable, Sendable {
 
     struct Found {
         var report = JournalRecovery()
-        fileprivate var table = TableBuilder()
+        var table = StreamTable()
         var end = JournalPosition(0)
         var segments: [JournalPosition] = []
-
-        var streams: [StreamID: StreamStanding] { self.table.streams }
-        var sealedOrder: [StreamID] { self.table.sealedOrder }
-        /// Streams whose description may be wrong, because its line is damaged.
-        var unverifiedStreams: Set<StreamID> { self.table.unverified }
+        /// The last time of receipt that is known.
+        fileprivate(set) var lastMark = WallTime.unknown
+        /// The folder that was read.
+        fileprivate(set) var directoryIdentity: FileIdentity?
     }
 
     /// Reads the last segment, cuts off its torn end, and rebuilds the stream table.
     static func recover(directory: String, files: some FileSystem) throws(FileSystemError) -> Found {
         var found = Found()
+        found.directoryIdentity = try files.status(at: directory)?.identity
         try LastGroup.finishRewriting(directory: directory, files: files)
         found.segments = try files.list(directory).compactMap(JournalPath.position(ofSegment:)).sorted()
         var limit = JournalPosition(Int.max)
@@ -39,10 +41,10 @@ package struct JournalRecovery: Hashable, Sendable {
             let path = JournalPath.segment(last, in: directory)
             let fileEnd = JournalPosition(last.rawValue + (try files.status(at: path)?.byteCount ?? 0))
             if let scan = try self.scan(last, upTo: min(fileEnd, limit), directory: directory, files: files) {
-                found.take(scan)
-                if scan.isHeadDamaged {
-                    found.table.fill(from: try self.tableBefore(found.segments, directory: directory, files: files))
-                }
+                let previous =
+                    scan.isHeadDamaged
+                    ? try self.tableBefore(found.segments, directory: directory, files: files) : nil
+                found.take(scan, try scan.builder.table(of: path, on: previous, files: files))
                 try self.secure(last, scan, to: fileEnd, directory: directory, files: files, into: &found)
                 break
             }
@@ -81,19 +83,21 @@ package struct JournalRecovery: Hashable, Sendable {
     /// The stream table at the end of the last segment but one; `nil` if that is missing or unreadable.
     private static func tableBefore(
         _ segments: [JournalPosition], directory: String, files: some FileSystem
-    ) throws(FileSystemError) -> TableBuilder? {
+    ) throws(FileSystemError) -> StreamTable? {
         guard segments.count > 1 else { return nil }
         let (previous, last) = (segments[segments.count - 2], segments[segments.count - 1])
-        return try self.scan(previous, upTo: last, directory: directory, files: files)?.table
+        let scan = try self.scan(previous, upTo: last, directory: directory, files: files)
+        return try scan?.builder.table(of: JournalPath.segment(previous, in: directory), on: nil, files: files)
     }
 
     fileprivate struct Scan {
-        var table = TableBuilder()
+        var builder = TableBuilder()
         var end: JournalPosition
         /// The start of the last group.
         var groupStart: JournalPosition
         var batchCount = 0
         var damages: [JournalDamage] = []
+        var lastMark = WallTime.unknown
         /// Whether the table in the segment's head is damaged while groups after it are valid.
         var isHeadDamaged = false
     }
@@ -112,19 +116,22 @@ package struct JournalRecovery: Hashable, Sendable {
             let start = scanner.position
             switch try scanner.next() {
             case .message(.mark):
+                if scanner.receivedAt != .unknown { scan.lastMark = scanner.receivedAt }
                 if !hasUncovered { scan.groupStart = start }
                 hasUncovered = false
-                scan.table.confirm()
+                scan.builder.confirm()
                 scan.end = scanner.position
                 confirmed = scan.end
             case .message(let message):
                 hasUncovered = true
-                scan.table.add(message)
+                scan.builder.add(message)
             case .batch(let header, let description, _):
                 hasUncovered = false
                 // A mark separates lines from a batch, unless it is damaged.
-                scan.table.forgetUnconfirmed()
-                scan.table.add(header, of: description, isVerified: !scanner.isDescriptionUnverified)
+                scan.builder.forgetUnconfirmed()
+                scan.builder.add(
+                    header, of: description, at: scanner.position.rawValue - base.rawValue - header.wireByteCount,
+                    isVerified: !scanner.isDescriptionUnverified)
                 scan.end = scanner.position
                 confirmed = scan.end
                 scan.batchCount += 1
@@ -135,7 +142,7 @@ package struct JournalRecovery: Hashable, Sendable {
                 if scan.end == base { scan.isHeadDamaged = true }
                 hasUncovered = false
                 if scanner.isStreamUnknown { scan.end = scanner.position }
-                scan.table.forgetUnconfirmed()
+                scan.builder.forgetUnconfirmed()
                 scan.damages.append(
                     JournalDamage(segment: base, start: confirmed, end: scanner.position, reason: reason))
                 confirmed = scanner.position
@@ -222,11 +229,12 @@ package struct JournalRecovery: Hashable, Sendable {
 }
 
 extension JournalRecovery.Found {
-    fileprivate mutating func take(_ scan: JournalRecovery.Scan) {
+    fileprivate mutating func take(_ scan: JournalRecovery.Scan, _ table: StreamTable) {
         self.report.damages = scan.damages
         self.report.batchCount = scan.batchCount
-        self.table = scan.table
+        self.table = table
         self.end = scan.end
+        self.lastMark = scan.lastMark
     }
 }
 
@@ -242,76 +250,5 @@ package struct JournalDamage: Hashable, Sendable {
         self.start = start
         self.end = end
         self.reason = reason
-    }
-}
-
-/// The stream table that results from a segment's messages.
-private struct TableBuilder {
-    private(set) var streams: [StreamID: StreamStanding] = [:]
-    private(set) var sealedOrder: [StreamID] = []
-    private var ids: [StreamNumber: StreamID] = [:]
-    /// Streams for which no line covered by a valid mark has more than the id.
-    private(set) var unverified: Set<StreamID> = []
-    /// Lines not covered by a mark yet.
-    private var unconfirmed: [Message] = []
-
-    mutating func add(_ message: Message) {
-        self.unconfirmed.append(message)
-    }
-
-    mutating func forgetUnconfirmed() {
-        self.unconfirmed.removeAll()
-    }
-
-    mutating func add(_ header: BatchHeader, of description: StreamDescription, isVerified: Bool) {
-        self.ids[header.stream] = description.id
-        if !isVerified, self.streams[description.id] == nil { self.unverified.insert(description.id) }
-        self.streams[
-            description.id, default: StreamStanding(description: description, durable: header.end, isSealed: false)
-        ]
-        .durable = header.end
-    }
-
-    /// Merges in the previous segment's table, in place of the one in the damaged head.
-    mutating func fill(from previous: TableBuilder?) {
-        guard let previous else { return }
-        for (id, standing) in previous.streams {
-            guard let own = self.streams[id] else {
-                self.streams[id] = standing
-                if previous.unverified.contains(id) { self.unverified.insert(id) }
-                continue
-            }
-            self.streams[id]?.durable = max(own.durable, standing.durable)
-            self.streams[id]?.isSealed = own.isSealed || standing.isSealed
-            guard self.unverified.contains(id), !previous.unverified.contains(id) else { continue }
-            self.streams[id]?.describe(standing.description)
-            self.unverified.remove(id)
-        }
-        self.sealedOrder = previous.sealedOrder + self.sealedOrder
-    }
-
-    mutating func confirm() {
-        for message in self.unconfirmed { self.apply(message) }
-        self.unconfirmed.removeAll(keepingCapacity: true)
-    }
-
-    private mutating func apply(_ message: Message) {
-        switch message {
-        case .open(let number, let description):
-            self.ids[number] = description.id
-            let standing = StreamStanding(description: description, durable: StreamOffset(0), isSealed: false)
-            self.streams[description.id, default: standing].description = description
-            self.unverified.remove(description.id)
-        case .at(let number, let offset):
-            if let id = self.ids[number] { self.streams[id]?.durable = offset }
-        case .skip(let number, let offset, let byteCount, _):
-            if let id = self.ids[number] { self.streams[id]?.durable = StreamOffset(offset.rawValue + byteCount) }
-        case .sealed(let number), .seal(let number, _):
-            guard let id = self.ids[number] else { return }
-            self.streams[id]?.isSealed = true
-            self.sealedOrder.append(id)
-        case .hello, .ready, .batch, .ack, .nak, .ping, .pong, .wait, .move, .err, .bye, .mark:
-            return
-        }
     }
 }

@@ -23,8 +23,8 @@ struct OtherSegments: Equatable {
     }
 
     /// All descriptions covered by a valid mark.
-    func descriptions(files: some FileSystem) throws(FileSystemError) -> [StreamID: StreamDescription] {
-        var found: [StreamID: StreamDescription] = [:]
+    func descriptions(files: some FileSystem) throws(FileSystemError) -> [StreamName: StreamDescription] {
+        var found: [StreamName: StreamDescription] = [:]
         if let newest { found = try self.read(newest, upTo: nil, isHeadOnly: true, files) }
         if let next, next != self.newest {
             found.merge(try self.read(next, upTo: self.newest, isHeadOnly: true, files)) { first, _ in first }
@@ -37,7 +37,7 @@ struct OtherSegments: Equatable {
 
     private func read(
         _ segment: JournalPosition, upTo end: JournalPosition?, isHeadOnly: Bool, _ files: some FileSystem
-    ) throws(FileSystemError) -> [StreamID: StreamDescription] {
+    ) throws(FileSystemError) -> [StreamName: StreamDescription] {
         let path = JournalPath.segment(segment, in: self.directory)
         // Deleted by retention since it was listed.
         guard let byteCount = try files.status(at: path)?.byteCount else { return [:] }
@@ -45,13 +45,13 @@ struct OtherSegments: Equatable {
         var scanner = try SegmentScanner(
             segment: segment, in: self.directory, limit: min(fileEnd, end ?? fileEnd), files: files)
         scanner.isReadingPayloads = false
-        var found: [StreamID: StreamDescription] = [:]
+        var found: [StreamName: StreamDescription] = [:]
         var unmarked: [StreamDescription] = []
         while true {
             switch try scanner.next() {
-            case .message(.open(_, let description)): unmarked.append(description)
+            case .message(.open(_, let description, _)): unmarked.append(description)
             case .message(.mark):
-                for description in unmarked { found[description.id] = description }
+                for description in unmarked { found[description.name] = description }
                 unmarked = []
                 if isHeadOnly { return found }
             case .message, .batch: break

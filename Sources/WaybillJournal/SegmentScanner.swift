@@ -119,11 +119,11 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         case .mark(let position, let milliseconds, let checksum):
             return self.mark(
                 message, position, milliseconds, checksum, line: UnsafeRawBufferPointer(rebasing: window[..<byteCount]))
-        case .open(let number, let description):
+        case .open(let number, let description, _):
             self.unmarked[number] = description
-        case .at, .sealed, .skip, .seal:
+        case .at, .tail, .sealed, .skip, .seal, .start, .resting:
             break
-        case .hello, .ready, .ack, .nak, .ping, .pong, .wait, .move, .err, .bye:
+        case .hello, .ready, .ack, .nak, .stored, .note, .ping, .pong, .wait, .move, .err, .bye:
             return .damaged("this message does not occur in a journal")
         }
         self.unmarkedChecksum = FrameChecksum.checksum(

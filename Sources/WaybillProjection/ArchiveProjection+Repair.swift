@@ -23,16 +23,16 @@ extension ArchiveProjection {
 
     /// A batch as identified in a `.sources` file.
     private struct RunKey: Hashable {
-        let id: StreamID
+        let name: StreamName
         let offset: StreamOffset
 
         init(_ run: SourceRun) {
-            self.id = run.description.id
+            self.name = run.description.name
             self.offset = run.offset
         }
 
         init(_ batch: ProjectedBatch) {
-            self.id = batch.description.id
+            self.name = batch.description.name
             self.offset = batch.offset
         }
     }

@@ -211,7 +211,7 @@ extension ArchiveProjection {
 
     /// Adds up the runs of all files by stream.
     private func addSources(to manifest: inout DayManifest, _ directory: String) throws(FileSystemError) {
-        var indexes: [StreamID: Int] = [:]
+        var indexes: [StreamName: Int] = [:]
         for file in manifest.files {
             let path = Path.join(directory, file.stem + ".sources")
             var explained = 0
@@ -228,21 +228,21 @@ extension ArchiveProjection {
     }
 
     /// - Returns: whether the manifest lists the run's stream.
-    private func add(_ run: SourceRun, to manifest: inout DayManifest, _ indexes: inout [StreamID: Int]) -> Bool {
+    private func add(_ run: SourceRun, to manifest: inout DayManifest, _ indexes: inout [StreamName: Int]) -> Bool {
         let from = run.offset.rawValue
         let to = from + UInt64(run.range.count)
-        if let index = indexes[run.description.id] {
+        if let index = indexes[run.description.name] {
             manifest.sources[index].from = min(manifest.sources[index].from, from)
             manifest.sources[index].to = max(manifest.sources[index].to, to)
             manifest.sources[index].lineCount += run.lineCount
             return true
         }
         guard manifest.sources.count < DayManifest.sourceCountMax else { return false }
-        indexes[run.description.id] = manifest.sources.count
+        indexes[run.description.name] = manifest.sources.count
         manifest.sources.append(
             DayManifest.Source(
-                stream: run.description.id.description, source: run.description.source, from: from, to: to,
-                lineCount: run.lineCount))
+                principal: run.description.owner.principal, stream: run.description.id.text,
+                source: run.description.source, from: from, to: to, lineCount: run.lineCount))
         return true
     }
 

@@ -1,6 +1,6 @@
 internal import WaybillJSON
 
-/// The JSON object of a `HELLO`, `READY`, `OPEN` or `MOVE`: members by name; of duplicates the first wins.
+/// The JSON object of a `HELLO`, `READY`, `OPEN`, `NOTE` or `MOVE`: members by name; of duplicates the first wins.
 struct FlatObject {
     private let json: JSONValue
 
@@ -26,6 +26,19 @@ struct FlatObject {
         return try self.string(name)
     }
 
+    /// A string of which ``FreeText/isName(_:)`` holds.
+    func name(_ name: StaticString) throws(WireError) -> String {
+        let text = try self.string(name)
+        guard FreeText.isName(text) else { throw .badMember("\(name)") }
+        return text
+    }
+
+    /// `nil` when the member is absent or null.
+    func optionalName(_ name: StaticString) throws(WireError) -> String? {
+        guard try self.optionalString(name) != nil else { return nil }
+        return try self.name(name)
+    }
+
     func integer(_ name: StaticString) throws(WireError) -> UInt64 {
         UInt64(try Self.needed(name, self.json[name]?.count))
     }
@@ -43,8 +56,42 @@ struct FlatObject {
         try Self.needed(name, self.json[name]?.elements?.all(\.string))
     }
 
+    /// Empty when the member is absent or null.
+    func optionalStrings(_ name: StaticString) throws(WireError) -> [String] {
+        guard let value = self.json[name], value.kind != .null else { return [] }
+        return try self.strings(name)
+    }
+
     func object(_ name: StaticString) throws(WireError) -> FlatObject {
         FlatObject(try Self.needed(name, self.json[name].flatMap { $0.kind == .object ? $0 : nil }))
+    }
+
+    /// `nil` when the member is absent or null.
+    func optionalInteger(_ name: StaticString) throws(WireError) -> UInt64? {
+        guard let value = self.json[name], value.kind != .null else { return nil }
+        return try self.integer(name)
+    }
+
+    /// `nil` when the member is absent or null.
+    func optionalObject(_ name: StaticString) throws(WireError) -> FlatObject? {
+        guard let value = self.json[name], value.kind != .null else { return nil }
+        return try self.object(name)
+    }
+
+    func objects(_ name: StaticString) throws(WireError) -> [FlatObject] {
+        try Self.needed(name, self.json[name]?.elements?.all { $0.kind == .object ? FlatObject($0) : nil })
+    }
+
+    /// An array of pairs of an id and a position.
+    func starts(_ name: StaticString) throws(WireError) -> [ReceiverStart] {
+        try Self.needed(
+            name,
+            self.json[name]?.elements?.all { pair in
+                guard let parts = pair.elements, parts.count == 2, let text = parts[0].string,
+                    let id = FreeText.bits(text.utf8), let position = parts[1].count
+                else { return nil }
+                return ReceiverStart(id: id, position: UInt64(position))
+            })
     }
 
     private static func needed<Value>(_ name: StaticString, _ value: Value?) throws(WireError) -> Value {

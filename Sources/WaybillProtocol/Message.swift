@@ -7,14 +7,19 @@ package struct Hello: Hashable, Sendable {
     /// Random for each process, to distinguish a reconnecting agent from a second one with the same name.
     package var instance: String
     package var token: String?
+    /// A device's secret, which proves its name: 16 random bytes in base64url, without padding.
+    package var key: String?
     /// Encodings of batches it can send; `zlib` is always among them.
     package var encodings: [String]
 
-    package init(versions: [UInt64], agent: String, instance: String, token: String?, encodings: [String]) {
+    package init(
+        versions: [UInt64], agent: String, instance: String, token: String?, key: String? = nil, encodings: [String]
+    ) {
         self.versions = versions
         self.agent = agent
         self.instance = instance
         self.token = token
+        self.key = key
         self.encodings = encodings
     }
 }
@@ -22,17 +27,33 @@ package struct Hello: Hashable, Sendable {
 /// The receiver's answer to the greeting, with what it grants.
 package struct Ready: Hashable, Sendable {
     package var version: UInt64
-    package var receiver: String
+    package var receiver: ReceiverIdentity
+    /// The fleet that the receiver belongs to; `nil` for a receiver that stands alone.
+    package var fleet: String?
+    package var level: DurabilityLevel
     package var limits: ProtocolLimits
     /// The receiver's clock in milliseconds since 1970; for diagnosis, never for ordering.
     package var milliseconds: Int64
 
-    package init(version: UInt64, receiver: String, limits: ProtocolLimits, milliseconds: Int64) {
+    package init(
+        version: UInt64, receiver: ReceiverIdentity, fleet: String? = nil, level: DurabilityLevel = .durable,
+        limits: ProtocolLimits, milliseconds: Int64
+    ) {
         self.version = version
         self.receiver = receiver
+        self.fleet = fleet
+        self.level = level
         self.limits = limits
         self.milliseconds = milliseconds
     }
+}
+
+/// What `SEALED` of a receiver promises.
+package enum DurabilityLevel: String, Hashable, Sendable {
+    /// The bytes survive a power failure of this receiver.
+    case durable
+    /// The bytes survive the loss of this receiver.
+    case stored
 }
 
 /// The format of a stream's lines.
@@ -43,7 +64,30 @@ package enum StreamFormat: String, Hashable, Sendable {
     case ndjson
 }
 
-/// The description of a stream; the journal stores it as received.
+/// Who owns a stream, and which lines the owner may write: set by the receiver, whatever an agent says.
+package struct StreamOwner: Hashable, Sendable {
+    /// The principal's name, for a device followed by `/` and the device's name; empty when the receiver knows no
+    /// principals.
+    package var principal: String
+    /// Patterns for a line's `env`; empty: every one.
+    package var environments: [String]
+    /// Patterns for a line's `bundle`; empty: every one.
+    package var bundles: [String]
+
+    package init(principal: String, environments: [String] = [], bundles: [String] = []) {
+        self.principal = principal
+        self.environments = environments
+        self.bundles = bundles
+    }
+
+    /// The principal's name without a device.
+    package var principalName: String { String(self.principal.prefix { $0 != "/" }) }
+
+    /// The owner at a receiver that knows no principals.
+    package static let everyone = StreamOwner(principal: "")
+}
+
+/// The description of a stream; the journal stores it as received, with the owner.
 package struct StreamDescription: Hashable, Sendable {
     package var id: StreamID
     /// Where the agent reads the stream; for people.
@@ -57,13 +101,39 @@ package struct StreamDescription: Hashable, Sendable {
     package var timeMember: String?
     /// The member of a foreign line that holds its name.
     package var nameMember: String?
+    /// Only in the journal; what an agent writes there is replaced.
+    package var owner: StreamOwner
+
+    package var name: StreamName { StreamName(principal: self.owner.principal, id: self.id) }
+
+    /// The description with its owner; `source`, which is for people, is cut if the line would become too long.
+    ///
+    /// - Returns: `nil` if the line is too long without a source.
+    package func owned(by owner: StreamOwner) -> StreamDescription? {
+        var owned = self
+        owned.owner = owner
+        while owned.json.utf8.count > Self.jsonByteCountMax, !owned.source.isEmpty {
+            // Escaping makes a character at most six times as long.
+            let excess = owned.json.utf8.count - Self.jsonByteCountMax
+            owned.source.removeLast(min(owned.source.count, max(1, excess / 12)))
+        }
+        return owned.json.utf8.count <= Self.jsonByteCountMax ? owned : nil
+    }
+
+    /// Whether a text can be an app's name.
+    package static func isBundle(_ text: String) -> Bool {
+        (1...255).contains(text.utf8.count) && FreeText.isName(text)
+    }
+
+    /// What ``isBundle(_:)`` demands, for messages.
+    package static let bundleRule = "1 to 255 bytes without control characters"
 
     /// The bytes of a line that are left for the object: `OPEN`, the largest number, two spaces and LF take the rest.
     package static let jsonByteCountMax = ProtocolLimits.messageByteCountMax - 24
 
     package init(
         id: StreamID, source: String, environment: String, bundle: String, format: StreamFormat,
-        timeMember: String? = nil, nameMember: String? = nil
+        timeMember: String? = nil, nameMember: String? = nil, owner: StreamOwner = .everyone
     ) {
         self.id = id
         self.source = source
@@ -72,6 +142,44 @@ package struct StreamDescription: Hashable, Sendable {
         self.format = format
         self.timeMember = timeMember
         self.nameMember = nameMember
+        self.owner = owner
+    }
+}
+
+/// What an agent adds to an `OPEN` about the stream's past; never stored.
+package struct OpenClaim: Hashable, Sendable {
+    /// The offset that the agent speaks of.
+    package var from: StreamOffset?
+    /// The receiver that holds the stream up to ``from``, by its id.
+    package var by: String?
+    /// The proof for ``from``: the agent's file has these bytes.
+    package var proof: ProofDigest?
+    /// The agent that a forwarder speaks for.
+    package var client: ForwardedClient?
+
+    package init(
+        from: StreamOffset? = nil, by: String? = nil, proof: ProofDigest? = nil, client: ForwardedClient? = nil
+    ) {
+        self.from = from
+        self.by = by
+        self.proof = proof
+        self.client = client
+    }
+
+    /// The claim of an agent that says nothing.
+    package static let none = OpenClaim()
+}
+
+/// The agent that a forwarder has authenticated and speaks for.
+package struct ForwardedClient: Hashable, Sendable {
+    package var principal: String
+    package var agent: String
+    package var address: String
+
+    package init(principal: String, agent: String, address: String) {
+        self.principal = principal
+        self.agent = agent
+        self.address = address
     }
 }
 
@@ -119,6 +227,8 @@ package enum SkipReason: String, CaseIterable, Hashable, Sendable {
     case tornTail = "torn-tail"
     /// Bytes that the source no longer holds.
     case truncated
+    /// Bytes that the receiver holds in an earlier, sealed stream of the same file.
+    case held
 }
 
 /// A code of `NAK` or `ERR`; `Protocol/errors.json` defines what each means and what the peer must do.
@@ -130,6 +240,8 @@ package enum ErrorCode: String, CaseIterable, Hashable, Sendable {
     case retryAfter = "retry-after"
     case sealed
     case inUse = "in-use"
+    case prove
+    case notAllowed = "not-allowed"
     // ERR: the connection.
     case syntax
     case order
@@ -143,7 +255,7 @@ package enum ErrorCode: String, CaseIterable, Hashable, Sendable {
     /// Whether it belongs to `NAK`, which is about one stream, and not to `ERR`, which ends the connection.
     package var isOfStream: Bool {
         switch self {
-        case .gap, .corrupt, .tooLarge, .retryAfter, .sealed, .inUse: true
+        case .gap, .corrupt, .tooLarge, .retryAfter, .sealed, .inUse, .prove, .notAllowed: true
         case .syntax, .order, .version, .token, .limit, .timeout, .agentInUse, .unavailable: false
         }
     }
@@ -153,14 +265,17 @@ package enum ErrorCode: String, CaseIterable, Hashable, Sendable {
 package enum Message: Hashable, Sendable {
     case hello(Hello)
     case ready(Ready)
-    case open(StreamNumber, StreamDescription)
-    case at(StreamNumber, StreamOffset)
+    case open(StreamNumber, StreamDescription, OpenClaim)
+    /// `end` is the journal's durable end, here and in the other answers.
+    case at(StreamNumber, StreamOffset, StreamProof, end: UInt64)
     case batch(BatchHeader)
-    case ack(StreamNumber, StreamOffset)
+    case ack(StreamNumber, StreamOffset, end: UInt64)
     case nak(StreamNumber, StreamOffset, ErrorCode, text: String)
-    case skip(StreamNumber, StreamOffset, byteCount: UInt64, SkipReason)
+    case skip(StreamNumber, SkippedRange)
     case seal(StreamNumber, length: StreamOffset)
-    case sealed(StreamNumber)
+    case sealed(StreamNumber, StreamProof, end: UInt64)
+    case stored(StreamNumber, StreamOffset)
+    case note([QuarantineCount])
     case ping(UInt64)
     case pong(UInt64)
     case wait(milliseconds: UInt64)
@@ -169,6 +284,26 @@ package enum Message: Hashable, Sendable {
     case bye
     /// Only in the journal: its own position, the time of receipt of what follows, and the checksum of what precedes.
     case mark(position: UInt64, milliseconds: UInt64, checksum: UInt32)
+    /// Only in the journal: a start of the receiver.
+    case start(ReceiverStart, Incarnation)
+    /// Only in the journal: the stream's last bytes below the offset of the `AT` before it.
+    case tail(StreamNumber, [UInt8])
+    /// Only in the journal: how many sealed streams are in its table of them, and the checksum of their records.
+    case resting(count: UInt64, checksum: UInt32)
+}
+
+/// Lines of one stream that the receiver put into its quarantine, for the agent's operator.
+package struct QuarantineCount: Hashable, Sendable {
+    package var stream: StreamID
+    /// The quarantine's reason, a word such as `not-json`.
+    package var reason: String
+    package var count: Int
+
+    package init(stream: StreamID, reason: String, count: Int) {
+        self.stream = stream
+        self.reason = reason
+        self.count = count
+    }
 }
 
 /// How a message can be invalid; `Protocol/errors.json` defines the consequence.
@@ -182,6 +317,10 @@ package enum WireError: Error, Hashable, Sendable {
     /// An integer with a sign, a leading zero or a non-digit, or greater than 2^53 - 1.
     case badInteger(field: Int)
     case badChecksum
+    /// A proof that is not a digest, or that covers more bytes than there are below its offset.
+    case badProof
+    /// A tail that is not base64, or whose length is not the one that the offset demands.
+    case badTail
     case badReason
     case badCode
     case badJSON(byteOffset: Int)
@@ -198,6 +337,8 @@ package enum WireError: Error, Hashable, Sendable {
         case .fieldCount: "field-count"
         case .badInteger: "bad-integer"
         case .badChecksum: "bad-checksum"
+        case .badProof: "bad-proof"
+        case .badTail: "bad-tail"
         case .badReason: "bad-reason"
         case .badCode: "bad-code"
         case .badJSON: "bad-json"
@@ -216,10 +357,14 @@ package enum WireError: Error, Hashable, Sendable {
         case .fieldCount(let expected): "the message has \(expected) fields, single spaces between them"
         case .badInteger(let field): "field \(field) is a decimal integer up to 2^53-1 without sign or leading zero"
         case .badChecksum: "the checksum is 8 lower-case hexadecimal digits"
+        case .badProof:
+            "a proof is its number of bytes, at most 512 and the offset, and 32 hexadecimal digits, or 0 and -"
+        case .badTail:
+            "a tail is base64 of the last 512 bytes below the end, of fewer near the start, or - for truncated"
         case .badReason: "the reason of SKIP is one of \(SkipReason.allCases.map(\.rawValue).joined(separator: ", "))"
         case .badCode: "the code is not in errors.json"
         case .badJSON(let byteOffset): "the JSON object is broken at byte \(byteOffset)"
-        case .badMember(let name): "member \(name) is missing or has the wrong type"
+        case .badMember(let name): "member \(name) is missing, has the wrong type, or a value that it may not have"
         case .badStreamID: "a stream id has 1 to 128 letters, digits, '.', '_', ':' and '-'"
         }
     }

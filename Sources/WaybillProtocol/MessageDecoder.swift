@@ -24,16 +24,22 @@ extension Message {
         switch fields.word() {
         case "HELLO": self = .hello(try Hello(json: fields.rest(fieldCount: 2)))
         case "READY": self = .ready(try Ready(json: fields.rest(fieldCount: 2)))
-        case "OPEN": self = .open(try fields.stream(), try StreamDescription(json: fields.rest(fieldCount: 3)))
-        case "AT": self = .at(try fields.stream(), try fields.offset())
+        case "OPEN": self = try fields.open()
+        case "AT": self = try fields.at()
         case "BATCH": self = .batch(try fields.batchHeader())
-        case "ACK": self = .ack(try fields.stream(), try fields.offset())
+        case "ACK": self = .ack(try fields.stream(), try fields.offset(), end: try fields.integer())
         case "NAK":
             self = .nak(
                 try fields.stream(), try fields.offset(), try fields.code(ofStream: true), text: fields.optionalRest())
         case "SKIP": self = try fields.skip()
         case "SEAL": self = .seal(try fields.stream(), length: try fields.offset())
-        case "SEALED": self = .sealed(try fields.stream())
+        case "SEALED":
+            // The length is the one of the SEAL or the AT before it.
+            self = .sealed(
+                try fields.stream(), try fields.proof(at: StreamOffset(LineProtocol.integerMax)),
+                end: try fields.integer())
+        case "STORED": self = .stored(try fields.stream(), try fields.offset())
+        case "NOTE": self = .note(try Self.quarantineCounts(json: fields.rest(fieldCount: 2)))
         case "PING": self = .ping(try fields.integer())
         case "PONG": self = .pong(try fields.integer())
         case "WAIT": self = .wait(milliseconds: try fields.integer())
@@ -43,9 +49,23 @@ extension Message {
         case "MARK":
             self = .mark(
                 position: try fields.integer(), milliseconds: try fields.integer(), checksum: try fields.checksum())
+        case "START": self = try fields.start()
+        case "RESTING": self = .resting(count: try fields.integer(), checksum: try fields.checksum())
+        case "TAIL": self = .tail(try fields.stream(), try fields.base64())
         default: throw .unknownMessage
         }
         try fields.expectEnd()
+    }
+
+    private static func quarantineCounts(json: UnsafeRawBufferPointer) throws(WireError) -> [QuarantineCount] {
+        var counts: [QuarantineCount] = []
+        for entry in try FlatObject(json).objects("quarantined") {
+            guard let stream = StreamID(try entry.string("stream")) else { throw .badStreamID }
+            counts.append(
+                QuarantineCount(
+                    stream: stream, reason: try entry.string("reason"), count: Int(try entry.integer("count"))))
+        }
+        return counts
     }
 
     private static func receivers(json: UnsafeRawBufferPointer) throws(WireError) -> [String] {
@@ -113,15 +133,46 @@ private struct MessageFields {
     mutating func checksum() throws(WireError) -> UInt32 {
         let digits = try self.next()
         guard digits.count == 8 else { throw .badChecksum }
-        var value: UInt32 = 0
-        for digit in digits {
-            switch digit {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = value << 4 | UInt32(digit - UInt8(ascii: "0"))
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = value << 4 | UInt32(digit - UInt8(ascii: "a") + 10)
-            default: throw .badChecksum
-            }
+        let padded = [UInt8](repeating: UInt8(ascii: "0"), count: 8) + digits
+        guard let value = FreeText.bits(padded) else { throw .badChecksum }
+        return UInt32(value)
+    }
+
+    mutating func open() throws(WireError) -> Message {
+        let stream = try self.stream()
+        let json = try self.rest(fieldCount: 3)
+        return .open(stream, try StreamDescription(json: json), try OpenClaim(json: json))
+    }
+
+    mutating func at() throws(WireError) -> Message {
+        let stream = try self.stream()
+        let offset = try self.offset()
+        return .at(stream, offset, try self.proof(at: offset), end: try self.integer())
+    }
+
+    mutating func proof(at offset: StreamOffset) throws(WireError) -> StreamProof {
+        let byteCount = try self.byteCount()
+        let text = try self.next()
+        var digest: ProofDigest?
+        if !text.elementsEqual("-".utf8) {
+            digest = ProofDigest(text)
+            guard digest != nil else { throw .badProof }
         }
-        return value
+        guard let proof = StreamProof(byteCount: byteCount, digest: digest, at: offset) else { throw .badProof }
+        return proof
+    }
+
+    mutating func start() throws(WireError) -> Message {
+        let position = try self.integer()
+        guard let id = FreeText.bits(try self.next()), let incarnation = Incarnation(try self.next()) else {
+            throw .badProof
+        }
+        return .start(ReceiverStart(id: id, position: position), incarnation)
+    }
+
+    mutating func base64() throws(WireError) -> [UInt8] {
+        guard let bytes = Base64.bytes(try self.next()), bytes.count <= StreamProof.byteCountMax else { throw .badTail }
+        return bytes
     }
 
     mutating func batchHeader() throws(WireError) -> BatchHeader {
@@ -150,7 +201,14 @@ private struct MessageFields {
         let byteCount = try self.integer()
         guard byteCount > 0 else { throw .badInteger(field: 4) }
         guard offset.rawValue + byteCount <= LineProtocol.integerMax else { throw .badInteger(field: 3) }
-        return .skip(stream, offset, byteCount: byteCount, try self.skipReason())
+        let reason = try self.skipReason()
+        // A lone `-` is no base64.
+        let text = try self.next()
+        let tail = text.elementsEqual("-".utf8) ? nil : Base64.bytes(text)
+        guard tail != nil || text.elementsEqual("-".utf8),
+            let range = SkippedRange(offset: offset, byteCount: byteCount, reason: reason, tail: tail)
+        else { throw .badTail }
+        return .skip(stream, range)
     }
 
     mutating func skipReason() throws(WireError) -> SkipReason {
@@ -160,7 +218,9 @@ private struct MessageFields {
     }
 
     mutating func rest(fieldCount: Int) throws(WireError) -> UnsafeRawBufferPointer {
-        guard self.position < self.line.count else { throw .fieldCount(expected: fieldCount) }
+        guard self.position < self.line.count, self.line[self.position] != 0x20 else {
+            throw .fieldCount(expected: fieldCount)
+        }
         defer { self.position = self.line.count + 1 }
         return UnsafeRawBufferPointer(rebasing: self.line[self.position...])
     }
@@ -180,11 +240,25 @@ extension Hello {
     fileprivate init(json: UnsafeRawBufferPointer) throws(WireError) {
         let object = try FlatObject(json)
         self.init(
-            versions: try object.integers("protocol"), agent: try object.string("agent"),
-            instance: try object.string("instance"), token: try object.optionalString("token"),
-            encodings: try object.strings("accept"))
+            versions: try object.integers("protocol"), agent: try object.name("agent"),
+            instance: try object.name("instance"), token: try object.optionalString("token"),
+            key: try object.optionalString("key"), encodings: try object.strings("accept"))
         guard (1...128).contains(self.agent.utf8.count) else { throw .badMember("agent") }
         guard (1...64).contains(self.instance.utf8.count) else { throw .badMember("instance") }
+        if let key { guard Self.isKey(key) else { throw .badMember("key") } }
+    }
+
+    /// 16 bytes in base64url without padding: 22 characters, of which the last has four bits to spare.
+    private static func isKey(_ text: String) -> Bool {
+        let isURLSafe = text.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                true
+            default: false
+            }
+        }
+        return text.utf8.count == 22 && isURLSafe && "AQgw".contains(text.suffix(1))
     }
 }
 
@@ -199,9 +273,50 @@ extension Ready {
         limits.streamCountMax = try bounds.count("streams")
         limits.idleMilliseconds = try bounds.count("idle_ms")
         limits.windowByteCount = try object.count("window")
+        limits.lineCountMax = try bounds.count("lines")
         self.init(
-            version: try object.integer("protocol"), receiver: try object.string("receiver"), limits: limits,
+            version: try object.integer("protocol"), receiver: try ReceiverIdentity(object),
+            fleet: try object.optionalName("fleet"), level: try Self.level(object), limits: limits,
             milliseconds: Int64(try object.integer("time")))
+    }
+
+    private static func level(_ object: FlatObject) throws(WireError) -> DurabilityLevel {
+        guard let text = try object.optionalString("level") else { return .durable }
+        guard let level = DurabilityLevel(rawValue: text) else { throw .badMember("level") }
+        return level
+    }
+}
+
+extension ReceiverIdentity {
+    fileprivate init(_ object: FlatObject) throws(WireError) {
+        guard let incarnation = Incarnation(try object.string("incarnation").utf8) else {
+            throw .badMember("incarnation")
+        }
+        let starts = try object.starts("starts")
+        guard
+            let identity = ReceiverIdentity(
+                name: try object.name("receiver"), incarnation: incarnation, starts: starts,
+                end: try object.integer("end"))
+        else { throw .badMember("starts") }
+        guard FreeText.bits(try object.string("start").utf8) == identity.start else { throw .badMember("start") }
+        self = identity
+    }
+}
+
+extension OpenClaim {
+    fileprivate init(json: UnsafeRawBufferPointer) throws(WireError) {
+        let object = try FlatObject(json)
+        self.init(
+            from: try object.optionalInteger("from").map { StreamOffset($0) }, by: try object.optionalString("by"))
+        if let text = try object.optionalString("proof") {
+            guard let digest = ProofDigest(text.utf8) else { throw .badMember("proof") }
+            self.proof = digest
+        }
+        if let client = try object.optionalObject("client") {
+            self.client = ForwardedClient(
+                principal: try client.name("principal"), agent: try client.name("agent"),
+                address: try client.name("address"))
+        }
     }
 }
 
@@ -214,9 +329,12 @@ extension StreamDescription {
         self.init(
             id: id, source: try object.string("source"), environment: try object.string("env"),
             bundle: try object.string("bundle"), format: format, timeMember: try object.optionalString("time"),
-            nameMember: try object.optionalString("name"))
+            nameMember: try object.optionalString("name"),
+            owner: StreamOwner(
+                principal: try object.optionalString("principal") ?? "",
+                environments: try object.optionalStrings("envs"), bundles: try object.optionalStrings("bundles")))
         guard ["dev", "internal", "prod"].contains(self.environment) else { throw .badMember("env") }
-        guard (1...255).contains(self.bundle.utf8.count) else { throw .badMember("bundle") }
+        guard Self.isBundle(self.bundle) else { throw .badMember("bundle") }
         // The journal encodes the object again, after its own stream number.
         guard self.json.utf8.count <= Self.jsonByteCountMax else { throw .badMember("source") }
     }

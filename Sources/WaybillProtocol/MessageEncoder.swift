@@ -1,5 +1,5 @@
 extension Message {
-    /// The message's line with its LF, as defined in `Protocol/protocol.md` section 4.
+    /// The message's line with its LF, as defined in `Protocol/protocol.md` section 3.
     package var encoded: [UInt8] {
         Array((self.text + "\n").utf8)
     }
@@ -8,16 +8,21 @@ extension Message {
         switch self {
         case .hello(let hello): "HELLO \(hello.json)"
         case .ready(let ready): "READY \(ready.json)"
-        case .open(let stream, let description): "OPEN \(stream.rawValue) \(description.json)"
-        case .at(let stream, let offset): "AT \(stream.rawValue) \(offset.rawValue)"
+        case .open(let stream, let description, let claim):
+            "OPEN \(stream.rawValue) \(description.json(with: claim))"
+        case .at(let stream, let offset, let proof, let end):
+            "AT \(stream.rawValue) \(offset.rawValue) \(proof.text) \(end)"
         case .batch(let header): header.text
-        case .ack(let stream, let offset): "ACK \(stream.rawValue) \(offset.rawValue)"
+        case .ack(let stream, let offset, let end): "ACK \(stream.rawValue) \(offset.rawValue) \(end)"
         case .nak(let stream, let offset, let code, let text):
             "NAK \(stream.rawValue) \(offset.rawValue) \(code.rawValue) \(FreeText.printable(text))"
-        case .skip(let stream, let offset, let byteCount, let reason):
-            "SKIP \(stream.rawValue) \(offset.rawValue) \(byteCount) \(reason.rawValue)"
+        case .skip(let stream, let range):
+            "SKIP \(stream.rawValue) \(range.offset.rawValue) \(range.byteCount) \(range.reason.rawValue) "
+                + (range.tail.map { Base64.text($0) } ?? "-")
         case .seal(let stream, let length): "SEAL \(stream.rawValue) \(length.rawValue)"
-        case .sealed(let stream): "SEALED \(stream.rawValue)"
+        case .sealed(let stream, let proof, let end): "SEALED \(stream.rawValue) \(proof.text) \(end)"
+        case .stored(let stream, let offset): "STORED \(stream.rawValue) \(offset.rawValue)"
+        case .note(let counts): "NOTE {\"quarantined\":[\(counts.map(\.json).joined(separator: ","))]}"
         case .ping(let number): "PING \(number)"
         case .pong(let number): "PONG \(number)"
         case .wait(let milliseconds): "WAIT \(milliseconds)"
@@ -27,7 +32,20 @@ extension Message {
         case .bye: "BYE"
         case .mark(let position, let milliseconds, let checksum):
             "MARK \(position) \(milliseconds) \(FreeText.hexadecimal(checksum))"
+        case .start(let start, let incarnation): "START \(start.position) \(start.idText) \(incarnation.text)"
+        case .resting(let count, let checksum): "RESTING \(count) \(FreeText.hexadecimal(checksum))"
+        case .tail(let stream, let bytes): "TAIL \(stream.rawValue) \(Base64.text(bytes))"
         }
+    }
+}
+
+extension StreamProof {
+    fileprivate var text: String { "\(self.byteCount) \(self.digest?.text ?? "-")" }
+}
+
+extension QuarantineCount {
+    fileprivate var json: String {
+        "{\"stream\":\"\(self.stream.text)\",\"reason\":\(FreeText.quoted(self.reason)),\"count\":\(self.count)}"
     }
 }
 
@@ -46,6 +64,7 @@ extension Hello {
             "\"instance\":\(FreeText.quoted(self.instance))",
         ]
         if let token { members.append("\"token\":\(FreeText.quoted(token))") }
+        if let key { members.append("\"key\":\(FreeText.quoted(key))") }
         members.append("\"accept\":[\(self.encodings.map(FreeText.quoted).joined(separator: ","))]")
         return "{\(members.joined(separator: ","))}"
     }
@@ -54,9 +73,15 @@ extension Hello {
 extension Ready {
     fileprivate var json: String {
         let limits = self.limits
-        return "{\"protocol\":\(self.version),\"receiver\":\(FreeText.quoted(self.receiver)),"
+        let receiver = self.receiver
+        let starts = receiver.starts.map { "[\"\($0.idText)\",\($0.position)]" }.joined(separator: ",")
+        let fleet = self.fleet.map { "\"fleet\":\(FreeText.quoted($0))," } ?? ""
+        return "{\"protocol\":\(self.version),\"receiver\":\(FreeText.quoted(receiver.name)),"
+            + "\"incarnation\":\"\(receiver.incarnation.text)\",\"start\":\"\(FreeText.hexadecimal(receiver.start))\","
+            + "\"end\":\(receiver.end),\"starts\":[\(starts)],"
+            + "\"id\":\(FreeText.quoted(receiver.id)),\(fleet)\"level\":\"\(self.level.rawValue)\","
             + "\"limits\":{\"line\":\(limits.lineByteCountMax),\"raw\":\(limits.rawByteCountMax),"
-            + "\"wire\":\(limits.wireByteCountMax),\"streams\":\(limits.streamCountMax),"
+            + "\"wire\":\(limits.wireByteCountMax),\"lines\":\(limits.lineCountMax),\"streams\":\(limits.streamCountMax),"
             + "\"idle_ms\":\(limits.idleMilliseconds)},"
             + "\"window\":\(limits.windowByteCount),\"time\":\(self.milliseconds)}"
     }
@@ -64,7 +89,9 @@ extension Ready {
 
 extension StreamDescription {
     /// The JSON object of `OPEN`, with its members in a fixed order.
-    package var json: String {
+    package var json: String { self.json(with: .none) }
+
+    fileprivate func json(with claim: OpenClaim) -> String {
         var members = [
             "\"stream\":\"\(self.id.text)\"",
             "\"source\":\(FreeText.quoted(self.source))",
@@ -74,7 +101,34 @@ extension StreamDescription {
         ]
         if let timeMember { members.append("\"time\":\(FreeText.quoted(timeMember))") }
         if let nameMember { members.append("\"name\":\(FreeText.quoted(nameMember))") }
+        members += self.owner.members + claim.members
         return "{\(members.joined(separator: ","))}"
+    }
+}
+
+extension StreamOwner {
+    fileprivate var members: [String] {
+        var members: [String] = []
+        if !self.principal.isEmpty { members.append("\"principal\":\(FreeText.quoted(self.principal))") }
+        for (name, patterns) in [("envs", self.environments), ("bundles", self.bundles)] where !patterns.isEmpty {
+            members.append("\"\(name)\":[\(patterns.map(FreeText.quoted).joined(separator: ","))]")
+        }
+        return members
+    }
+}
+
+extension OpenClaim {
+    fileprivate var members: [String] {
+        var members: [String] = []
+        if let from { members.append("\"from\":\(from.rawValue)") }
+        if let by { members.append("\"by\":\(FreeText.quoted(by))") }
+        if let proof { members.append("\"proof\":\"\(proof.text)\"") }
+        if let client {
+            members.append(
+                "\"client\":{\"principal\":\(FreeText.quoted(client.principal)),"
+                    + "\"agent\":\(FreeText.quoted(client.agent)),\"address\":\(FreeText.quoted(client.address))}")
+        }
+        return members
     }
 }
 
@@ -98,14 +152,35 @@ package enum FreeText {
         return result + "\""
     }
 
+    /// Whether paths, logs and comparisons can bear a text: it has no control character and no U+FFFD.
+    ///
+    /// An unpaired surrogate of a JSON string has become U+FFFD: two names that differ in it alone would be one.
+    package static func isName(_ text: String) -> Bool {
+        text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control && $0 != "\u{FFFD}" }
+    }
+
     /// `text` with `?` for everything that is not printable ASCII, shortened to keep the line within its limit.
     static func printable(_ text: String) -> String {
         String(decoding: text.utf8.prefix(512).map { (0x20...0x7E).contains($0) ? $0 : 0x3F }, as: UTF8.self)
     }
 
-    /// 8 lower-case hexadecimal digits.
-    static func hexadecimal(_ value: UInt32) -> String {
+    /// Lower-case hexadecimal digits, all of them.
+    static func hexadecimal(_ value: some FixedWidthInteger & UnsignedInteger) -> String {
         let digits = String(value, radix: 16)
-        return String(repeating: "0", count: 8 - digits.utf8.count) + digits
+        return String(repeating: "0", count: value.bitWidth / 4 - digits.utf8.count) + digits
+    }
+
+    /// The value of 16 lower-case hexadecimal digits; `nil` for any other text.
+    static func bits(_ digits: some Collection<UInt8>) -> UInt64? {
+        guard digits.count == 16 else { return nil }
+        var value: UInt64 = 0
+        for digit in digits {
+            switch digit {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = value << 4 | UInt64(digit - UInt8(ascii: "0"))
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = value << 4 | UInt64(digit - UInt8(ascii: "a") + 10)
+            default: return nil
+            }
+        }
+        return value
     }
 }

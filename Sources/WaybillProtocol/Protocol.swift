@@ -6,11 +6,11 @@
 ///       HELLO {…}                 ──────────────▶    checks version, token
 ///                                 ◀──────────────  READY {…}            limits and window
 ///       OPEN 1 {…}                ──────────────▶
-///                                 ◀──────────────  AT 1 4096            durable position: the agent seeks there
+///                                 ◀──────────────  AT 1 4096 512 9c… 88   durable position, with proof
 ///       BATCH 1 4096 … + payload  ──────────────▶    checked whole, journal, fdatasync
-///                                 ◀──────────────  ACK 1 266240
+///                                 ◀──────────────  ACK 1 266240 90112
 ///       SEAL 1 266240             ──────────────▶
-///                                 ◀──────────────  SEALED 1             the agent may delete
+///                                 ◀──────────────  SEALED 1 512 1f… 90201   with proof: the agent may delete
 ///
 /// Life of one batch: the agent cuts a byte range of a source at a line end, deflates it, and frames it with a line
 /// that names its stream and offset. The receiver reads the line, admits the payload to its memory budget, verifies
@@ -38,6 +38,8 @@ package struct ProtocolLimits: Hashable, Sendable {
     package var rawByteCountMax = 2 << 20
     /// The compressed bytes of one batch; incompressible input grows by less than 1 %.
     package var wireByteCountMax = (2 << 20) + (64 << 10)
+    /// The lines of one batch.
+    package var lineCountMax = 65_536
     /// Open streams on one connection.
     package var streamCountMax = 1 << 18
     /// Bytes of sources sent and not yet acknowledged on one connection.
@@ -71,6 +73,26 @@ package struct StreamOffset: Hashable, Comparable, Sendable {
 
     package func advanced(by byteCount: Int) -> StreamOffset {
         StreamOffset(self.rawValue + UInt64(byteCount))
+    }
+}
+
+/// What names a stream: ids of different principals never meet.
+package struct StreamName: Hashable, Comparable, Sendable, CustomStringConvertible {
+    /// The owner; empty when the receiver knows no principals.
+    package let principal: String
+    package let id: StreamID
+
+    package init(principal: String, id: StreamID) {
+        self.principal = principal
+        self.id = id
+    }
+
+    package static func < (left: StreamName, right: StreamName) -> Bool {
+        (left.principal, left.id.text) < (right.principal, right.id.text)
+    }
+
+    package var description: String {
+        self.principal.isEmpty ? self.id.text : "\(self.principal)/\(self.id.text)"
     }
 }
 

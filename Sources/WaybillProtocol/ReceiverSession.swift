@@ -11,12 +11,12 @@ package struct ReceiverSession: ~Copyable {
         /// Check the name and the token, then call ``admit(_:)`` or ``refuse(_:text:)``.
         case admit(Hello)
         /// Ask the committer for the stream's position.
-        case open(StreamNumber, StreamDescription)
+        case open(StreamNumber, StreamDescription, OpenClaim)
         /// Read the whole payload, check it, and pass it to the committer.
         case readBatch(BatchHeader, StreamID)
         /// Read the payload and discard it: the stream was refused.
         case discardBatch(BatchHeader)
-        case skip(StreamNumber, StreamID, StreamOffset, byteCount: UInt64, SkipReason)
+        case skip(StreamNumber, StreamID, SkippedRange)
         case seal(StreamNumber, StreamID, length: StreamOffset)
         /// Write `message`, then close.
         case close(Message)
@@ -88,13 +88,13 @@ package struct ReceiverSession: ~Copyable {
 
     private mutating func receiveReady(_ message: Message) -> Action? {
         switch message {
-        case .open(let stream, let description):
-            return self.receiveOpen(stream, description)
+        case .open(let stream, let description, let claim):
+            return self.receiveOpen(stream, description, claim)
         case .batch(let header):
             return self.receiveBatch(header)
-        case .skip(let stream, let offset, let byteCount, let reason):
+        case .skip(let stream, let range):
             switch self.streams[stream] {
-            case .open(let id): return .skip(stream, id, offset, byteCount: byteCount, reason)
+            case .open(let id): return .skip(stream, id, range)
             case .refused: return nil
             case .opening, nil: return self.close(.order, "stream \(stream.rawValue) is not open: OPEN, then AT")
             }
@@ -109,14 +109,16 @@ package struct ReceiverSession: ~Copyable {
         case .bye:
             self.state = .closed
             return .close(.bye)
-        case .mark:
+        case .mark, .start, .tail, .resting:
             return self.close(.syntax, WireError.unknownMessage.text)
-        case .hello, .ready, .at, .ack, .nak, .sealed, .wait, .move, .err:
+        case .hello, .ready, .at, .ack, .nak, .sealed, .stored, .note, .wait, .move, .err:
             return self.close(.order, "this message is not the agent's to send now")
         }
     }
 
-    private mutating func receiveOpen(_ stream: StreamNumber, _ description: StreamDescription) -> Action {
+    private mutating func receiveOpen(
+        _ stream: StreamNumber, _ description: StreamDescription, _ claim: OpenClaim
+    ) -> Action {
         switch self.streams[stream] {
         case .opening:
             return self.close(.order, "stream \(stream.rawValue) is being opened: wait for AT")
@@ -130,7 +132,7 @@ package struct ReceiverSession: ~Copyable {
             }
         }
         self.streams[stream] = .opening(description.id)
-        return .open(stream, description)
+        return .open(stream, description, claim)
     }
 
     private mutating func receiveBatch(_ header: BatchHeader) -> Action {
@@ -142,6 +144,9 @@ package struct ReceiverSession: ~Copyable {
             guard header.rawByteCount <= self.limits.rawByteCountMax else {
                 return self.close(.limit, "a batch has at most \(self.limits.rawByteCountMax) raw bytes")
             }
+            guard header.lineCount <= self.limits.lineCountMax else {
+                return self.close(.limit, "a batch has at most \(self.limits.lineCountMax) lines")
+            }
             return .readBatch(header, id)
         case .refused:
             return .discardBatch(header)
@@ -150,29 +155,31 @@ package struct ReceiverSession: ~Copyable {
         }
     }
 
-    /// The committer has found the stream's position.
-    package mutating func opened(_ stream: StreamNumber, at offset: StreamOffset, isSealed: Bool) -> [Message] {
+    /// The committer has found the stream's position; `end` is the journal's durable end, here and in the other answers.
+    package mutating func opened(
+        _ stream: StreamNumber, at offset: StreamOffset, _ proof: StreamProof, isSealed: Bool, end: UInt64
+    ) -> [Message] {
         guard case .opening(let id)? = self.streams[stream], !self.isClosed else { return [] }
         if isSealed {
             // The agent may have sent more of the stream already; all of it is ignored.
             self.streams[stream] = .refused(id)
-            return [.at(stream, offset), .sealed(stream)]
+            return [.at(stream, offset, proof, end: end), .sealed(stream, proof, end: end)]
         }
         self.streams[stream] = .open(id)
-        return [.at(stream, offset)]
+        return [.at(stream, offset, proof, end: end)]
     }
 
     /// The stream is durable up to `offset`.
-    package mutating func durable(_ stream: StreamNumber, upTo offset: StreamOffset) -> [Message] {
+    package mutating func durable(_ stream: StreamNumber, upTo offset: StreamOffset, end: UInt64) -> [Message] {
         guard case .open? = self.streams[stream], !self.isClosed else { return [] }
-        return [.ack(stream, offset)]
+        return [.ack(stream, offset, end: end)]
     }
 
     /// The stream is durable and closed.
-    package mutating func sealed(_ stream: StreamNumber) -> [Message] {
+    package mutating func sealed(_ stream: StreamNumber, _ proof: StreamProof, end: UInt64) -> [Message] {
         guard case .open? = self.streams[stream], !self.isClosed else { return [] }
         self.streams[stream] = nil
-        return [.sealed(stream)]
+        return [.sealed(stream, proof, end: end)]
     }
 
     /// A part of the stream was refused; whatever follows is ignored until the stream is opened again.

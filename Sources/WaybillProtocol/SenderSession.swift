@@ -9,14 +9,19 @@ package struct SenderSession: ~Copyable {
         case send(Message)
         /// The handshake is over; streams may be opened.
         case start(Ready)
-        /// Seek to `offset`: the receiver holds the stream durably up to there.
-        case seek(StreamNumber, to: StreamOffset)
+        /// The receiver says that it holds the stream up to there: compare the proof with the file, then seek or
+        /// ``leave(_:)``. `end` is the journal's durable end, here and in the other answers.
+        case seek(StreamNumber, to: StreamOffset, StreamProof, end: UInt64)
         /// Advance the registry: everything up to this offset is durable.
-        case advance(StreamNumber, to: StreamOffset)
-        /// The whole stream is durable and closed; its source may be deleted.
-        case finish(StreamNumber)
+        case advance(StreamNumber, to: StreamOffset, end: UInt64)
+        /// The receiver says that the whole stream is durable and closed: compare the proof with the file.
+        case finish(StreamNumber, StreamProof, end: UInt64)
+        /// The fleet has stored the stream up to there.
+        case stored(StreamNumber, upTo: StreamOffset)
+        /// Counts of lines that the receiver set aside.
+        case note([QuarantineCount])
         /// The receiver ignores the stream until it is opened again.
-        case reopen(StreamNumber, ErrorCode, text: String)
+        case reopen(StreamNumber, StreamOffset, ErrorCode, text: String)
         /// Send no batch for this long.
         case pause(milliseconds: UInt64)
         /// Connect to one of these instead.
@@ -51,6 +56,7 @@ package struct SenderSession: ~Copyable {
         case open  // Leaves to sealing or refused.
         case sealing  // Leaves to refused, or is removed by SEALED.
         case refused  // Leaves to opening.
+        case left  // Terminal: this agent ships nothing of it on this connection.
     }
 
     /// A phase and the acknowledged offset, in 8 bytes: there may be 100,000 idle streams.
@@ -58,12 +64,12 @@ package struct SenderSession: ~Copyable {
         private let bits: UInt64
 
         init(_ phase: StreamPhase, acked: StreamOffset = StreamOffset(0)) {
-            self.bits = acked.rawValue << 2 | phase.rawValue
+            self.bits = acked.rawValue << 3 | phase.rawValue
         }
 
-        /// Each of the four values of two bits is a phase.
-        var phase: StreamPhase { StreamPhase(rawValue: self.bits & 3) ?? .refused }
-        var acked: StreamOffset { StreamOffset(self.bits >> 2) }
+        /// The bits came from a phase.
+        var phase: StreamPhase { StreamPhase(rawValue: self.bits & 7) ?? .left }
+        var acked: StreamOffset { StreamOffset(self.bits >> 3) }
     }
 
     private struct Flight {
@@ -110,7 +116,7 @@ package struct SenderSession: ~Copyable {
             && self.streams.values.allSatisfy { state in
                 switch state.phase {
                 case .opening, .sealing: false
-                case .open, .refused: true
+                case .open, .refused, .left: true
                 }
             }
     }
@@ -121,10 +127,18 @@ package struct SenderSession: ~Copyable {
     }
 
     /// Opens a stream, or opens it again after a refusal.
-    package mutating func open(_ stream: StreamNumber, _ description: StreamDescription) -> Action {
+    package mutating func open(
+        _ stream: StreamNumber, _ description: StreamDescription, _ claim: OpenClaim = .none
+    ) -> Action {
         self.streams[stream] = StreamState(.opening)
         self.dropFlights(of: stream)
-        return .send(.open(stream, description))
+        return .send(.open(stream, description, claim))
+    }
+
+    /// Sends nothing more with this number, and ignores what the receiver still says about it.
+    package mutating func leave(_ stream: StreamNumber) {
+        self.streams[stream] = StreamState(.left)
+        self.dropFlights(of: stream)
     }
 
     package mutating func batchSent(_ header: BatchHeader) {
@@ -138,13 +152,13 @@ package struct SenderSession: ~Copyable {
     }
 
     package mutating func skip(
-        _ stream: StreamNumber, at offset: StreamOffset, byteCount: UInt64, _ reason: SkipReason
+        _ stream: StreamNumber, _ range: SkippedRange
     ) -> Action {
-        guard self.sentOnOpen(stream) == offset else {
+        guard self.sentOnOpen(stream) == range.offset else {
             preconditionFailure("bytes were skipped on stream \(stream.rawValue) away from its position")
         }
-        self.sent[stream] = StreamOffset(offset.rawValue + byteCount)
-        return .send(.skip(stream, offset, byteCount: byteCount, reason))
+        self.sent[stream] = range.end
+        return .send(.skip(stream, range))
     }
 
     package mutating func seal(_ stream: StreamNumber, length: StreamOffset) -> Action {
@@ -196,35 +210,39 @@ package struct SenderSession: ~Copyable {
 
     private mutating func receiveReady(_ message: Message) -> Action? {
         switch message {
-        case .at(let stream, let offset):
+        case .at(let stream, let offset, let proof, let end):
+            if self.streams[stream]?.phase == .left { return nil }
             guard self.streams[stream]?.phase == .opening else { return self.misplaced(stream, "AT") }
             self.streams[stream] = StreamState(.open, acked: offset)
-            return .seek(stream, to: offset)
-        case .ack(let stream, let offset):
-            return self.receiveAck(stream, offset)
-        case .sealed(let stream):
-            return self.receiveSealed(stream)
-        case .nak(let stream, _, let code, let text):
+            return .seek(stream, to: offset, proof, end: end)
+        case .ack(let stream, let offset, let end):
+            return self.receiveAck(stream, offset, end: end)
+        case .sealed(let stream, let proof, let end):
+            return self.receiveSealed(stream, proof, end: end)
+        case .stored(let stream, let offset):
+            return self.receiveStored(stream, offset)
+        case .note(let counts): return .note(counts)
+        case .nak(let stream, let offset, let code, let text):
             switch self.streams[stream]?.phase {
             case .opening, .open, .sealing: break
-            case .refused: return nil
+            case .refused, .left: return nil
             case nil: return self.close(.unknownStream(stream))
             }
             self.streams[stream] = StreamState(.refused)
             self.dropFlights(of: stream)
-            return .reopen(stream, code, text: text)
+            return .reopen(stream, offset, code, text: text)
         case .ping(let number): return .send(.pong(number))
         case .pong: return nil
         case .wait(let milliseconds): return .pause(milliseconds: milliseconds)
         case .move(let receivers): return .move(receivers)
         case .err(let code, let text): return self.close(.refused(code, text: text))
         case .bye: return self.close(.receiverLeft)
-        case .hello, .ready, .open, .batch, .skip, .seal, .mark:
+        case .hello, .ready, .open, .batch, .skip, .seal, .mark, .start, .tail, .resting:
             return self.close(.unexpected("the receiver sent a message of the agent's"))
         }
     }
 
-    private mutating func receiveAck(_ stream: StreamNumber, _ offset: StreamOffset) -> Action? {
+    private mutating func receiveAck(_ stream: StreamNumber, _ offset: StreamOffset, end: UInt64) -> Action? {
         guard let state = self.streams[stream] else { return self.close(.unknownStream(stream)) }
         switch state.phase {
         case .open, .sealing:
@@ -232,20 +250,33 @@ package struct SenderSession: ~Copyable {
             guard state.acked <= offset, offset <= sent else { return self.close(.ackOutOfRange(stream, offset)) }
             self.streams[stream] = StreamState(state.phase, acked: offset)
             if offset == sent { self.sent[stream] = nil }
-        case .opening, .refused:
-            return nil  // An answer to something sent before the stream was refused or opened again.
+        case .opening, .refused, .left:
+            return nil  // An answer to something sent before the stream was refused, left or opened again.
         }
         self.landFlights(of: stream, upTo: offset)
-        return .advance(stream, to: offset)
+        return .advance(stream, to: offset, end: end)
     }
 
-    private mutating func receiveSealed(_ stream: StreamNumber) -> Action {
+    private mutating func receiveStored(_ stream: StreamNumber, _ offset: StreamOffset) -> Action? {
+        guard let state = self.streams[stream] else { return self.close(.unknownStream(stream)) }
+        switch state.phase {
+        case .open, .sealing:
+            // What is stored was acknowledged before.
+            return offset <= state.acked ? .stored(stream, upTo: offset) : self.close(.ackOutOfRange(stream, offset))
+        case .opening, .refused, .left:
+            return nil
+        }
+    }
+
+    private mutating func receiveSealed(_ stream: StreamNumber, _ proof: StreamProof, end: UInt64) -> Action? {
         switch self.streams[stream]?.phase {
         case .open, .sealing:
             // `open`: the receiver sealed it on an earlier connection and reports that after AT.
             self.streams[stream] = nil
             self.dropFlights(of: stream)
-            return .finish(stream)
+            return .finish(stream, proof, end: end)
+        case .left:
+            return nil
         case .opening, .refused, nil:
             return self.misplaced(stream, "SEALED")
         }

@@ -2,8 +2,8 @@ package import Logging
 internal import Synchronization
 package import WaybillJournal
 internal import WaybillProjection
-internal import WaybillProtocol
-internal import WaybillSystem
+package import WaybillProtocol
+package import WaybillSystem
 internal import WaybillTLS
 
 /// Everything noteworthy that a receiver does: each occurrence is logged and counted in one place, at most once per
@@ -15,11 +15,23 @@ package final class ReceiverTelemetry: Sendable {
         var position = JournalPosition(0)
         var tally = ProjectionTally()
         var failureCount = 0
+        /// Whether it leaves the disk's space to the journal.
+        var isHeld = false
         var sealedDayCount = 0
         var deletedDayCount = 0
     }
 
-    private let logger: Logger
+    struct Refusals {
+        var counts: [AgentRefusal: Int] = [:]
+        var pace = LogPace()
+    }
+
+    let logger: Logger
+    let audit: AuditLog?
+    /// Agents that were not let in, by reason.
+    let refusals = Mutex(Refusals())
+    /// Messages that an agent may not send.
+    let denials = Atomic(0)
     let batches = Atomic(0)
     let lines = Atomic(0)
     let rawBytes = Atomic(0)
@@ -38,8 +50,9 @@ package final class ReceiverTelemetry: Sendable {
     let certificateExpiry = Atomic(0)
     let projections = Mutex<[String: ProjectionStanding]>([:])
 
-    package init(logger: Logger) {
+    package init(logger: Logger, audit: AuditLog? = nil) {
         self.logger = logger
+        self.audit = audit
     }
 
     /// Metrics include these from now on, even before they have started.
@@ -80,6 +93,20 @@ package final class ReceiverTelemetry: Sendable {
         for path in recovery.setAsidePaths {
             self.logger.warning("journal: a segment without a whole head was set aside", metadata: ["path": "\(path)"])
         }
+    }
+
+    /// Another incarnation of the receiver has begun, because records were lost.
+    package func incarnationBegan(_ identity: ReceiverIdentity) {
+        self.logger.warning(
+            "records of the journal or the archive were lost; agents are asked to compare their files with what is left",
+            metadata: ["incarnation": "\(identity.incarnation.text)", "journal_end": "\(identity.end)"])
+    }
+
+    /// The disk refused the segment with which a start begins; the first group writes it.
+    package func startDelayed(_ error: FileSystemError) {
+        self.logger.error(
+            "journal: the start could not be recorded; it is written with the first group",
+            metadata: ["cause": "\(error)", "code": "\(error.code)"])
     }
 
     func damaged(_ damage: JournalDamage) {
@@ -192,13 +219,31 @@ package final class ReceiverTelemetry: Sendable {
         }
     }
 
-    func commitFailed(_ error: FileSystemError, attempt: Int) {
+    func commitFailed(_ error: FileSystemError, attempt: Int, retryingIn pause: Duration) {
         self.commitFailures.wrappingAdd(1, ordering: .relaxed)
-        // Logged once, then every minute: the disk may stay full for hours.
-        guard attempt == 1 || attempt % 60 == 0 else { return }
+        guard Self.isTold(attempt) else { return }
         self.logger.error(
-            "journal: a group could not be written; acks are withheld, and writing is retried every second",
-            metadata: ["cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)"])
+            "journal: a group could not be written; acks are withheld until it can be",
+            metadata: [
+                "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)", "retry_in": "\(pause)",
+            ])
+    }
+
+    /// The first failure is logged, then one each minute: the disk may stay full for hours.
+    private static func isTold(_ attempt: Int) -> Bool {
+        // After six attempts they are 30 s apart.
+        attempt == 1 || attempt >= 6 && attempt.isMultiple(of: 2)
+    }
+
+    func journalLost(_ loss: JournalLoss) {
+        self.logger.critical(
+            "journal: its files are gone; nothing is acknowledged any more, and the receiver stops",
+            metadata: ["cause": "\(loss)", "journal_end": "\(loss.end)"])
+    }
+
+    /// The position up to which the archive was durable at its last checkpoint.
+    var archivePosition: JournalPosition {
+        self.projections.withLock { $0["archive"]?.position } ?? JournalPosition(0)
     }
 
     func commitRecovered(afterAttempts attempts: Int) {
@@ -214,13 +259,40 @@ package final class ReceiverTelemetry: Sendable {
         self.logger.warning("journal: a segment could not be deleted", metadata: ["cause": "\(error)"])
     }
 
-    func skipped(_ description: StreamDescription, _ offset: StreamOffset, byteCount: UInt64, _ reason: SkipReason) {
-        self.skippedBytes.wrappingAdd(Int(truncatingIfNeeded: byteCount), ordering: .relaxed)
+    /// - Parameter isLogged: whether this skip is logged by itself, not in a sum when the connection ends.
+    func skipped(
+        _ description: StreamDescription, _ range: SkippedRange, by connection: ConnectionHandle, isLogged: Bool
+    ) {
+        self.audit?.add(
+            .skipped,
+            connection.auditMembers(of: description) + [
+                ("offset", "\(range.offset.rawValue)"), ("bytes", "\(range.byteCount)"),
+                ("reason", range.reason.rawValue),
+            ])
+        guard isLogged else { return }
+        self.skippedBytes.wrappingAdd(Int(truncatingIfNeeded: range.byteCount), ordering: .relaxed)
         self.logger.notice(
             "an agent skipped bytes",
             metadata: [
-                "stream": "\(description.id)", "source": "\(description.source)", "offset": "\(offset.rawValue)",
-                "bytes": "\(byteCount)", "reason": "\(reason.rawValue)",
+                "agent": "\(connection.admitted.fullName)", "stream": "\(description.name)",
+                "source": "\(description.source)", "offset": "\(range.offset.rawValue)",
+                "bytes": "\(range.byteCount)", "reason": "\(range.reason.rawValue)",
+            ])
+    }
+
+    /// An agent opened a known stream with another description, which applies to all further lines.
+    ///
+    /// - Parameter untoldCount: such openings that were not logged, for the rate limit; `nil` if this one is not.
+    func redescribed(
+        _ old: StreamDescription, _ new: StreamDescription, by connection: ConnectionHandle, untoldCount: Int?
+    ) {
+        self.audit?.add(.described, connection.auditMembers(of: new) + [("old", old.json), ("new", new.json)])
+        guard let untoldCount else { return }
+        self.logger.notice(
+            "an agent describes a stream differently; further lines are read accordingly",
+            metadata: [
+                "agent": "\(connection.admitted.fullName)", "stream": "\(new.name)", "old": "\(old.json)",
+                "new": "\(new.json)", "more_unlogged": "\(untoldCount)",
             ])
     }
 
@@ -240,16 +312,6 @@ package final class ReceiverTelemetry: Sendable {
                 "stream": "\(id)", "offset": "\(header.offset.rawValue)", "code": "\(refusal.code.rawValue)",
                 "reason": "\(refusal.text)", "peer": "\(peer)",
             ])
-    }
-
-    func connected(agent: String, peer: String) {
-        self.logger.info("agent connected", metadata: ["agent": "\(agent)", "peer": "\(peer)"])
-    }
-
-    func disconnected(agent: String?, peer: String, reason: String) {
-        self.logger.info(
-            "connection closed",
-            metadata: ["agent": "\(agent ?? "none")", "peer": "\(peer)", "reason": "\(reason)"])
     }
 
     func projectionStarted(_ name: String, at position: JournalPosition, _ report: String) {
@@ -287,12 +349,47 @@ package final class ReceiverTelemetry: Sendable {
             ])
     }
 
-    func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int) {
+    func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int, retryingIn pause: Duration) {
         self.update(name) { $0.failureCount += 1 }
-        guard attempt == 1 || attempt % 60 == 0 else { return }
+        guard Self.isTold(attempt) else { return }
         self.logger.error(
-            "a projection could not write; it goes back to its checkpoint and tries again every second",
-            metadata: ["projection": "\(name)", "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)"])
+            "a projection could not write; it goes back to its checkpoint and tries again",
+            metadata: [
+                "projection": "\(name)", "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)",
+                "retry_in": "\(pause)",
+            ])
+    }
+
+    func projectionHeld(_ name: String) {
+        self.update(name) { $0.isHeld = true }
+        self.logger.warning(
+            "the disk is nearly full: a projection waits, so that the journal has space; free some, or set retention",
+            metadata: ["projection": "\(name)"])
+    }
+
+    func projectionResumed(_ name: String) {
+        self.update(name) { $0.isHeld = false }
+        self.logger.notice("a projection that waited for disk space continues", metadata: ["projection": "\(name)"])
+    }
+
+    func clockDoubted(_ problem: String) {
+        self.logger.warning(
+            "the clock cannot be trusted, and what depends on it waits; set it, or run waybill clock --accept",
+            metadata: ["cause": "\(problem)"])
+    }
+
+    func clockAccepted(_ time: WallTime) {
+        self.logger.notice("an operator accepted the clock", metadata: ["time": "\(time.text)"])
+    }
+
+    func clockTrusted(_ time: WallTime) {
+        self.logger.notice("the clock is trusted again", metadata: ["time": "\(time.text)"])
+    }
+
+    func linksNotSetAside(_ name: String, _ error: FileSystemError) {
+        self.logger.error(
+            "a link among the files could not be set aside; remove it",
+            metadata: ["projection": "\(name)", "cause": "\(error)"])
     }
 
     func linksSetAside(_ name: String, _ paths: [String]) {

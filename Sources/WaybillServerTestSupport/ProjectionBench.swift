@@ -23,7 +23,7 @@ package final class ProjectionBench: @unchecked Sendable {
     package let data: DataDirectory<FaultyFiles>
     package private(set) var batches: [Batch] = []
     package private(set) var end = JournalPosition(0)
-    private var offsets: [StreamID: UInt64] = [:]
+    private var offsets: [StreamName: UInt64] = [:]
 
     /// 2026-11-20T12:00:00Z.
     package static let noon: Int64 = 1_795_176_000_000
@@ -55,10 +55,10 @@ package final class ProjectionBench: @unchecked Sendable {
         var journal = try Journal(directory: self.data.journal, files: self.disk, segmentByteCountMax: 3_000)
         var time = Self.noon + Int64(self.batches.count)
         for (index, content) in contents.enumerated() {
-            let offset = self.offsets[content.description.id] ?? 0
+            let offset = self.offsets[content.description.name] ?? 0
             #expect(
                 journal.stage(Self.entry(content.description, offset, content.raw), of: content.description) == .staged)
-            self.offsets[content.description.id] = offset + UInt64(content.raw.count)
+            self.offsets[content.description.name] = offset + UInt64(content.raw.count)
             self.batches.append(
                 Batch(description: content.description, offset: offset, receivedAt: time, raw: content.raw))
             if index % perGroup == perGroup - 1 || index == contents.count - 1 {
@@ -75,7 +75,7 @@ package final class ProjectionBench: @unchecked Sendable {
             stream: StreamNumber(1), offset: StreamOffset(offset), rawByteCount: raw.count,
             lineCount: raw.count { $0 == 0x0A } + (raw.last == 0x0A ? 0 : 1), wireByteCount: payload.count, checksum: 0)
         header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: description.id), payload.bytes)
-        return .batch(description.id, header, payload: payload)
+        return .batch(header, payload: payload, raw: raw.withUnsafeBytes { SharedBytes($0) })
     }
 
     private static func deflate(_ raw: [UInt8]) -> SharedBytes {

@@ -12,7 +12,8 @@ internal import WaybillTestSupport
 ///
 ///     stage ─▶ commit ─▶ acknowledged ─▶ projected ─▶ checkpoint        died in any call, then started again
 ///
-/// Held after each start: no stream stands below what was acknowledged of it, and none beyond what was sent. Held at
+/// Held after each start: no stream stands below what was acknowledged of it, and none beyond what was sent, and the
+/// proof of each is that of the bytes that were sent. Held at
 /// the end: the archive, sealed or not, has every line that is durable, byte for byte, exactly once, and nothing else; also after one
 /// more power cut.
 ///
@@ -23,6 +24,12 @@ package struct StorageLife: ~Copyable {
         /// Every byte that was ever staged, in order.
         var bytes: [UInt8] = []
         var acknowledged = 0
+
+        func proof(at position: Int) -> StreamProof {
+            StreamProof(
+                of: self.description.id, at: StreamOffset(UInt64(position)),
+                tail: self.bytes[..<position].suffix(StreamProof.byteCountMax))
+        }
     }
 
     private let dice: Dice
@@ -102,15 +109,21 @@ package struct StorageLife: ~Copyable {
 
     private mutating func open(_ data: DataDirectory<FaultyFiles>) throws(FileSystemError) -> Journal<FaultyFiles> {
         try data.create()
-        let journal = try data.openJournal()
+        var journal = try data.openJournal()
+        let seed = StartSeed(
+            id: self.dice.next(), incarnation: Incarnation(self.dice.next(), self.dice.next()))
+        try journal.begin(seed, isLossy: false, at: self.clock.wallTime())
         for index in self.streams.indices {
             let stream = self.streams[index]
-            let position = Int(journal.position(of: stream.description.id).rawValue)
+            let name = stream.description.name
+            let position = Int(journal.position(of: name).rawValue)
             if position < stream.acknowledged {
                 self.violation =
                     "stream \(stream.description.id): acknowledged to \(stream.acknowledged), at \(position)"
             } else if position > stream.bytes.count {
                 self.violation = "stream \(stream.description.id): \(stream.bytes.count) bytes sent, at \(position)"
+            } else if journal.proof(of: name) != stream.proof(at: position) {
+                self.violation = "stream \(name): the proof at \(position) is not of the bytes that were sent"
             } else {
                 // The receiver has said where it stands: that is an acknowledgement, and sending goes on from there.
                 self.streams[index].bytes.removeLast(stream.bytes.count - position)
@@ -161,7 +174,8 @@ package struct StorageLife: ~Copyable {
             stream: StreamNumber(1), offset: StreamOffset(UInt64(start)), rawByteCount: raw.count,
             lineCount: batchLineCount, wireByteCount: wire.count, checksum: 0)
         header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: id), wire.bytes)
-        let result = journal.stage(.batch(id, header, payload: wire), of: self.streams[index].description)
+        let entry = JournalEntry.batch(header, payload: wire, raw: raw.withUnsafeBytes { SharedBytes($0) })
+        let result = journal.stage(entry, of: self.streams[index].description)
         if result != .staged {
             self.violation = self.violation ?? "a batch where its stream ends was answered \(result)"
         }
@@ -191,8 +205,8 @@ package struct StorageLife: ~Copyable {
         }
         guard !files.isStopped else { return }
         for index in self.streams.indices {
-            let id = self.streams[index].description.id
-            self.streams[index].acknowledged = Int(journal.position(of: id).rawValue)
+            let name = self.streams[index].description.name
+            self.streams[index].acknowledged = Int(journal.position(of: name).rawValue)
         }
     }
 

@@ -27,6 +27,12 @@ package struct Backoff: Sendable {
         return .milliseconds(Int64.random(in: min(Self.waitMillisecondsMin, bound)...bound, using: &self.generator))
     }
 
+    /// How long to wait after a failure that time alone does not mend.
+    package mutating func failForLong() -> Duration {
+        self.failureCount = max(self.failureCount, 10)
+        return self.fail()
+    }
+
     package mutating func succeed() {
         self.failureCount = 0
     }

@@ -16,6 +16,9 @@ package struct WallTime: Hashable, Comparable, Sendable {
         self.milliseconds = milliseconds
     }
 
+    /// The time of receipt of what came while the receiver's clock could not be trusted: 0.
+    package static let unknown = WallTime(milliseconds: 0)
+
     package static func < (left: WallTime, right: WallTime) -> Bool {
         left.milliseconds < right.milliseconds
     }
@@ -126,6 +129,15 @@ package enum SystemRandom {
             seed = UInt64(truncatingIfNeeded: POSIXClock().monotonicTime().nanoseconds) ^ UInt64(getpid()) << 32
         }
         return seed
+    }
+
+    /// Bytes that cannot be guessed, for keys and tokens.
+    package static func secretBytes(count: Int) throws(FileSystemError) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        guard waybill_random(&bytes, UInt(count)) == 0 else {
+            throw FileSystemError("read", path: "/dev/urandom", errno: errno)
+        }
+        return bytes
     }
 }
 

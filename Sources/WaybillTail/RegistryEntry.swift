@@ -1,12 +1,13 @@
+internal import WaybillProtocol
 internal import WaybillSystem
 
 /// A stream's entry in the registry: `key=value` fields in one line of text.
 ///
 ///     v=1 kind=foreign source=web device=fe01 inode=2a birth=16f3 head=57 fingerprint=a1b2… incarnation=0
-///     offset=1200 size=4096 modified=1790000000000000000 state=open anchor=c0ff…:64 past=a1b2…:1,…
+///     size=4096 modified=1790000000000000000 state=open held=1:0:1200:c0ff…,2:0:0:- past=a1b2…:1,…
 ///     path=/var/log/web.ndjson
 ///
-/// It is advisory: the receiver's position wins. Readers ignore unknown fields.
+/// It is advisory: the receiver's position wins when its proof agrees with the file. Readers ignore unknown fields.
 ///
 /// - SeeAlso: `Protocol/formats/registry.md`.
 struct RegistryEntry: Hashable {
@@ -37,12 +38,11 @@ struct RegistryEntry: Hashable {
     var birth: Int64
     var fingerprint: Fingerprint?
     var incarnation: Int
-    var offset: Int
+    /// What each receiver holds of the file.
+    var held: [HeldOffset]
     var byteCount: Int
     var modified: Int64
     var pastHeads: [PastHead]
-    /// The file's content before `offset`, if known.
-    var anchor: Anchor?
     /// What is still to be reported about a stream that is gone.
     var ending: TailedFile.Ending
     var path: String
@@ -61,13 +61,17 @@ struct RegistryEntry: Hashable {
         self.birth = file.birth
         self.fingerprint = file.fingerprint
         self.incarnation = file.incarnation
-        self.offset = file.acked
+        self.held = (file.held.map { [$0] } ?? []) + file.others
         self.byteCount = file.byteCount
         self.modified = file.modified
         self.pastHeads = file.pastHeads
-        self.anchor = file.anchors.first { $0.end == file.acked }
         self.ending = file.ending
         self.path = file.path
+    }
+
+    /// The greatest number of its content, in the registry and at receivers.
+    var greatestIncarnation: Int {
+        self.held.reduce(self.incarnation) { max($0, $1.incarnation) }
     }
 
     var text: String {
@@ -79,13 +83,10 @@ struct RegistryEntry: Hashable {
             text += " head=\(fingerprint.byteCount)"
             text += " fingerprint=\(Hexadecimal.text(fingerprint.hash, digitCount: 16))"
         }
-        text += " incarnation=\(self.incarnation) offset=\(self.offset) size=\(self.byteCount)"
+        text += " incarnation=\(self.incarnation) size=\(self.byteCount)"
         text += " modified=\(self.modified) state=\(self.state.rawValue)"
         if self.ending != .told { text += " ending=\(self.ending.rawValue)" }
-        if let anchor {
-            let hash = Hexadecimal.text(anchor.fingerprint.hash, digitCount: 16)
-            text += " anchor=\(hash):\(anchor.fingerprint.byteCount)"
-        }
+        if !self.held.isEmpty { text += " held=\(self.held.map(\.text).joined(separator: ","))" }
         if !self.pastHeads.isEmpty {
             let heads = self.pastHeads.map { "\(Hexadecimal.text($0.hash, digitCount: 16)):\($0.nextIncarnation)" }
             text += " past=\(heads.joined(separator: ","))"
@@ -104,7 +105,7 @@ struct RegistryEntry: Hashable {
             let inode = fields["inode"].flatMap({ UInt64($0, radix: 16) }),
             let idDevice = fields["iddevice", default: String(device, radix: 16)[...]].asHexadecimal,
             let birth = fields["birth"]?.asHexadecimal,
-            let incarnation = fields["incarnation"]?.asCount, let offset = fields["offset"]?.asCount,
+            let incarnation = fields["incarnation"]?.asCount, let held = Self.held(of: fields["held"]),
             let byteCount = fields["size"]?.asCount, let modified = fields["modified"].flatMap({ Int64($0) })
         else { return nil }
         let fingerprint = fields["fingerprint"]?.asHexadecimal
@@ -116,7 +117,6 @@ struct RegistryEntry: Hashable {
         case (.segment, _, _), (.foreign, _, _): return nil
         }
         guard let pastHeads = Self.pastHeads(of: fields["past"]),
-            let anchors = Self.anchors(of: fields["anchor"], at: offset),
             let ending = TailedFile.Ending(rawValue: String(fields["ending", default: "told"]))
         else { return nil }
         self.id = id
@@ -127,16 +127,15 @@ struct RegistryEntry: Hashable {
         self.idDevice = idDevice
         self.birth = Int64(bitPattern: birth)
         self.incarnation = incarnation
-        self.offset = offset
+        self.held = held
         self.byteCount = byteCount
         self.modified = modified
         self.pastHeads = pastHeads
-        self.anchor = anchors.first
         self.ending = ending
         self.path = path
     }
 
-    private static func fields(of text: String) -> [Substring: Substring]? {
+    static func fields(of text: String) -> [Substring: Substring]? {
         var fields: [Substring: Substring] = [:]
         for field in text.split(separator: " ", omittingEmptySubsequences: false) {
             guard let equals = field.utf8.firstIndex(of: UInt8(ascii: "=")) else { return nil }
@@ -146,14 +145,17 @@ struct RegistryEntry: Hashable {
         return fields
     }
 
-    /// Parses an optional anchor; `nil` if the text is not an anchor.
-    private static func anchors(of text: Substring?, at offset: Int) -> [Anchor]? {
+    /// Parses the offsets; `nil` if the text has anything else, or two offsets of one receiver.
+    private static func held(of text: Substring?) -> [HeldOffset]? {
         guard let text else { return [] }
-        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-        guard parts.count == 2, let hash = parts[0].asHexadecimal, let byteCount = parts[1].asCount,
-            byteCount >= 1, byteCount <= min(offset, Anchor.byteCountMax)
-        else { return nil }
-        return [Anchor(end: offset, fingerprint: Fingerprint(hash: hash, byteCount: byteCount))]
+        var held: [HeldOffset] = []
+        for item in text.split(separator: ",", omittingEmptySubsequences: false) {
+            guard let offset = HeldOffset(item), !held.contains(where: { $0.receiver == offset.receiver }) else {
+                return nil
+            }
+            held.append(offset)
+        }
+        return held.count <= KnownReceivers.countMax ? held : nil
     }
 
     private static func pastHeads(of text: Substring?) -> [PastHead]? {
@@ -169,12 +171,12 @@ struct RegistryEntry: Hashable {
 }
 
 extension Substring {
-    fileprivate var asHexadecimal: UInt64? {
+    var asHexadecimal: UInt64? {
         self.utf8.count <= 16 ? UInt64(self, radix: 16) : nil
     }
 
     /// A count or an offset: decimal, at most 2^53 - 1.
-    fileprivate var asCount: Int? {
+    var asCount: Int? {
         guard let first = self.utf8.first, first != UInt8(ascii: "+"), let value = Int(self) else { return nil }
         return (0...(1 << 53 - 1)).contains(value) ? value : nil
     }

@@ -39,9 +39,8 @@ extension Tail {
         var file = TailedFile(source: source, origin: .segment(id: id), path: path, status: status)
         file.scanSeen = self.scanCount
         if let entry = self.rememberedSegments.removeValue(forKey: id) {
-            file.acked = min(entry.offset, status.byteCount)
-            file.cursor = file.acked
-            file.registration = .found
+            file.restore(entry, for: self.receivers.current)
+            file.cursor = min(file.acked, status.byteCount)
         } else {
             self.notices.append(.discovered(StreamID(unchecked: id), path: path))
         }
@@ -58,7 +57,7 @@ extension Tail {
         let entries = self.remembered[status.identity.inode] ?? []
         if let entry = self.unchanged(entries, path, status) {
             self.take(entry)
-            file.restore(entry)
+            file.restore(entry, for: self.receivers.current)
             let key = self.insert(file)
             if !self.table[key].isDrained { self.hold(key) }
             if self.table.contains(key) { self.enqueue(key) }
@@ -79,7 +78,7 @@ extension Tail {
     private func unchanged(_ entries: [RegistryEntry], _ path: String, _ status: FileStatus) -> RegistryEntry? {
         guard entries.count == 1, let entry = entries.first, entry.state != .gone,
             entry.identity == status.identity, entry.path == path, entry.byteCount == status.byteCount,
-            entry.modified == status.modified, entry.offset <= status.byteCount
+            entry.modified == status.modified, entry.held.allSatisfy({ $0.offset <= status.byteCount })
         else { return nil }
         return entry
     }
@@ -126,10 +125,23 @@ extension Tail {
     ) throws(FileSystemError) -> [RegistryEntry] {
         var outdated: [RegistryEntry] = []
         for entry in self.remembered[file.identity.inode] ?? [] where self.isSameFile(entry, file) {
-            guard let anchor = entry.anchor, try !self.holds(descriptor, anchor) else { continue }
-            outdated.append(entry)
+            var isOutdated = false
+            for held in entry.held {
+                guard let digest = held.digest, let id = self.streamID(of: file, entry, held) else { continue }
+                let anchor = Anchor(end: held.offset, digest: digest)
+                if try !self.holds(descriptor, anchor, of: id) { isOutdated = true }
+            }
+            if isOutdated { outdated.append(entry) }
         }
         return outdated
+    }
+
+    /// The id that a receiver knows an entry's content by.
+    private func streamID(of file: TailedFile, _ entry: RegistryEntry, _ held: HeldOffset) -> StreamID? {
+        var earlier = file
+        earlier.fingerprint = entry.fingerprint
+        earlier.idDevice = entry.idDevice
+        return self.streamID(of: earlier, incarnation: held.incarnation)
     }
 
     /// Finds the stream that this file continues, or begins a new one.
@@ -148,8 +160,9 @@ extension Tail {
                 self.freeze(entry, .cut)
                 continue
             }
-            next = max(next, entry.incarnation + 1)
-            if entry.state != .gone, entry.offset <= file.byteCount, entry.incarnation >= (own?.incarnation ?? 0),
+            next = max(next, entry.greatestIncarnation + 1)
+            if entry.state != .gone, entry.held.allSatisfy({ $0.offset <= file.byteCount }),
+                entry.greatestIncarnation >= (own?.greatestIncarnation ?? 0),
                 !outdated.contains(entry)
             {
                 own = entry
@@ -157,15 +170,20 @@ extension Tail {
                 self.freeze(entry, .cut)
             }
         }
-        if let own, own.incarnation + 1 == next {
+        if let own, own.greatestIncarnation + 1 == next {
             self.take(own)
-            self.table[key].restore(own)
+            self.table[key].restore(own, for: self.receivers.current)
             self.cutUnread(key, from: own.byteCount, to: file.byteCount)
             return
         }
         self.table[key].incarnation = next
         // On a file system without creation times, a file that begins in the same way may reuse a deleted file's inode.
-        while self.goneIDs.contains(self.id(of: key).description) { self.table[key].incarnation += 1 }
+        while let id = self.registryKey(of: self.table[key]), self.goneIDs.contains(id.description) {
+            self.table[key].incarnation += 1
+        }
+        // Earlier contents with this head are in earlier streams, at least at the receiver that they were shipped to.
+        let first = self.table[key].incarnation
+        self.table[key].walk = first > 0 ? IncarnationWalk(next: first) : nil
         self.notices.append(.discovered(self.id(of: key), path: file.path))
     }
 
@@ -202,10 +220,8 @@ extension Tail {
         var successor = file
         successor.fingerprint = nil
         successor.incarnation = 0
+        successor.resume(nil)
         successor.pastHeads = file.pastHeadsOfSuccessor
-        successor.cursor = 0
-        successor.replaceAnchors([])
-        successor.acked = 0
         successor.examined = 0
         successor.overlong = nil
         successor.ending = .told
@@ -226,7 +242,7 @@ extension Tail {
             self.table[new].descriptor = descriptor
             if let index = self.openKeys.firstIndex(of: key) { self.openKeys[index] = new }
         }
-        if file.fingerprint == nil { self.forget(key) }
+        self.forgetUnheld(key)
         self.observeNew(new)
     }
 
@@ -256,7 +272,7 @@ extension Tail {
         if file.isPositioned || !file.isIdentified { self.tellEnding(key, at: file.cursor) }
         self.table[key].isFaulty = false
         self.table[key].overlong = nil
-        if let id = self.streamID(of: file) { self.goneIDs.insert(id.description) }
+        if let id = self.registryKey(of: file) { self.goneIDs.insert(id.description) }
         self.changed.insert(key)
         self.enqueue(key)
     }
@@ -267,7 +283,15 @@ extension Tail {
         self.table[key].ending = .unseen
         self.closeDescriptor(key)
         self.endStream(key)
-        if !self.table[key].isIdentified { self.forget(key) }
+        self.forgetUnheld(key)
+    }
+
+    /// Forgets a stream that can no longer be read and of which no receiver holds anything.
+    mutating func forgetUnheld(_ key: StreamKey) {
+        let file = self.table[key]
+        guard file.reach == .gone, !file.isIdentified || file.receiver == 0 && file.others.isEmpty else { return }
+        self.tellEnding(key, at: file.cursor)
+        self.forget(key)
     }
 
     /// Reports the loss in a stream that can no longer be read, now that its end at `offset` is known.

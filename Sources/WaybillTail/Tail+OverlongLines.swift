@@ -54,7 +54,7 @@ extension Tail {
             }
             line.scanned += end ?? count
             self.table[stream].byteCount = max(self.table[stream].byteCount, line.scanned)
-            if isEnd { return self.endOverlong(stream, id, line, path) }
+            if isEnd { return try self.endOverlong(stream, descriptor, id, line, path) }
             if count < buffer.count {
                 self.table[stream].examined = line.scanned
                 self.table[stream].overlong = line
@@ -67,14 +67,15 @@ extension Tail {
     }
 
     private mutating func endOverlong(
-        _ stream: StreamKey, _ id: StreamID, _ line: OverlongLine, _ path: String
-    ) -> TailRead {
+        _ stream: StreamKey, _ descriptor: FileID, _ id: StreamID, _ line: OverlongLine, _ path: String
+    ) throws(FileSystemError) -> TailRead {
         let length = line.scanned - line.offset
+        let range = try self.skippedRange(descriptor, from: line.offset, to: line.scanned, .tooLong)
         self.table[stream].overlong = nil
-        self.table[stream].cursor = line.scanned
+        self.passed(stream, range)
         self.notices.append(.tooLong(id, offset: line.offset, length: length, quarantinePath: path))
         if self.table[stream].isDrained { self.enqueueProbe(stream) }
-        return .skip(offset: line.offset, length: length, reason: .tooLong)
+        return .skip(range)
     }
 
     /// Opens the copy at its end, or from the start if it is shorter than expected.

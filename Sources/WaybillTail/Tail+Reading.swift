@@ -23,7 +23,9 @@ extension Tail {
         guard let descriptor = self.openFile(stream, now) else { return .nothing }
         let read: TailRead
         do throws(FileSystemError) {
-            if self.table[stream].overlong != nil {
+            if self.table[stream].heldBelow > 0, self.table[stream].cursor == 0 {
+                read = try self.skipHeld(stream, descriptor)
+            } else if self.table[stream].overlong != nil {
                 read = try self.continueOverlong(stream, descriptor, buffer)
             } else {
                 read = try self.readLines(stream, descriptor, min(byteCountMax, buffer.count), buffer)
@@ -60,10 +62,10 @@ extension Tail {
         if let end {
             let tooLong = self.overlongLine(in: UnsafeRawBufferPointer(rebasing: buffer[..<end]))
             if tooLong == 0 { return try self.beginOverlong(stream, descriptor, buffer) }
-            return self.batch(stream, UnsafeRawBufferPointer(rebasing: buffer[..<(tooLong ?? end)]))
+            return try self.batch(stream, descriptor, UnsafeRawBufferPointer(rebasing: buffer[..<(tooLong ?? end)]))
         }
         if count >= self.limits.lineByteCountMax { return try self.beginOverlong(stream, descriptor, buffer) }
-        return self.unterminated(stream, byteCount: count)
+        return try self.unterminated(stream, descriptor, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
     }
 
     /// The start of the first line longer than the limit; searched only if one is possible.
@@ -77,7 +79,9 @@ extension Tail {
         return nil
     }
 
-    private mutating func batch(_ stream: StreamKey, _ bytes: UnsafeRawBufferPointer) -> TailRead {
+    private mutating func batch(
+        _ stream: StreamKey, _ descriptor: FileID, _ bytes: UnsafeRawBufferPointer
+    ) throws(FileSystemError) -> TailRead {
         let offset = self.table[stream].cursor
         var byteCount = bytes.count
         var lineCount = LineScanner.lineFeedCount(in: bytes)
@@ -85,9 +89,7 @@ extension Tail {
             lineCount = self.limits.batchLineCountMax
             byteCount = LineScanner.byteCount(ofFirst: lineCount, linesIn: bytes)
         }
-        self.table[stream].cursor = offset + byteCount
-        self.countShipped(stream)
-        self.anchor(stream, UnsafeRawBufferPointer(rebasing: bytes[..<byteCount]))
+        try self.pass(stream, descriptor, UnsafeRawBufferPointer(rebasing: bytes[..<byteCount]))
         if self.table[stream].isDrained { self.enqueueProbe(stream) }
         return .batch(offset: offset, rawByteCount: byteCount, lineCount: lineCount, isFinalUnterminated: false)
     }
@@ -98,27 +100,88 @@ extension Tail {
         self.shippedStreamCount += 1
     }
 
-    /// Remembers the last bytes of the batch just split off.
-    private mutating func anchor(_ stream: StreamKey, _ batch: UnsafeRawBufferPointer) {
-        guard !self.table[stream].isSegment else { return }
-        self.table[stream].addAnchor(Anchor(end: self.table[stream].cursor, of: batch))
+    /// Moves on over a batch that begins at the cursor, and remembers the proof for its end.
+    private mutating func pass(
+        _ stream: StreamKey, _ descriptor: FileID, _ batch: UnsafeRawBufferPointer
+    ) throws(FileSystemError) {
+        let cursor = self.table[stream].cursor
+        let end = StreamOffset(UInt64(cursor + batch.count))
+        let missing = StreamProof.byteCount(at: end) - batch.count
+        let proof: StreamProof
+        if missing > 0 {
+            let tail = try self.lastBytes(descriptor, below: cursor, count: missing) + batch
+            proof = StreamProof(of: self.id(of: stream), at: end, tail: tail)
+        } else {
+            proof = StreamProof(of: self.id(of: stream), at: end, tail: batch.suffix(StreamProof.byteCountMax))
+        }
+        self.table[stream].cursor = cursor + batch.count
+        self.countShipped(stream)
+        self.anchor(stream, proof)
     }
 
-    /// Handles `byteCount` bytes without LF at the end of the file.
-    private mutating func unterminated(_ stream: StreamKey, byteCount: Int) -> TailRead {
+    /// Moves on over skipped bytes, which begin at the cursor.
+    mutating func passed(_ stream: StreamKey, _ range: SkippedRange) {
+        self.table[stream].cursor = Int(range.end.rawValue)
+        self.anchor(stream, StreamProof(of: self.id(of: stream), at: range.end, tail: range.tail ?? []))
+    }
+
+    /// Remembers the proof for the bytes below the cursor.
+    private mutating func anchor(_ stream: StreamKey, _ proof: StreamProof) {
+        guard let digest = proof.digest else { return }
+        self.table[stream].addAnchor(Anchor(end: self.table[stream].cursor, digest: digest))
+    }
+
+    /// The bytes of a file directly below an offset, fewer if the file is shorter.
+    func lastBytes(
+        _ descriptor: FileID, below offset: Int, count: Int = StreamProof.byteCountMax
+    ) throws(FileSystemError) -> [UInt8] {
+        let count = min(offset, count)
+        var bytes = [UInt8](repeating: 0, count: count)
+        let filled = try self.files.readFully(descriptor, at: offset - count, into: &bytes)
+        bytes.removeLast(count - filled)
+        return bytes
+    }
+
+    /// A range to skip, with the tail from which the receiver makes its proof.
+    func skippedRange(
+        _ descriptor: FileID, from offset: Int, to end: Int, _ reason: SkipReason
+    ) throws(FileSystemError) -> SkippedRange {
+        guard
+            let range = SkippedRange(
+                offset: StreamOffset(UInt64(offset)), byteCount: UInt64(end - offset), reason: reason,
+                tail: try self.lastBytes(descriptor, below: end))
+        else {
+            // The file was cut while it was read; the next scan finds it.
+            throw FileSystemError("read", path: "the end of a skipped range", errno: Errno.inputOutput)
+        }
+        return range
+    }
+
+    /// Skips the bytes that the receiver holds in an earlier, sealed stream of this file.
+    private mutating func skipHeld(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> TailRead {
+        let range = try self.skippedRange(descriptor, from: 0, to: self.table[stream].heldBelow, .held)
+        self.passed(stream, range)
+        return .skip(range)
+    }
+
+    /// Handles bytes without LF at the end of the file.
+    private mutating func unterminated(
+        _ stream: StreamKey, _ descriptor: FileID, _ bytes: UnsafeRawBufferPointer
+    ) throws(FileSystemError) -> TailRead {
         let offset = self.table[stream].cursor
         guard self.table[stream].phase == .complete else {
-            self.table[stream].examined = offset + byteCount
+            self.table[stream].examined = offset + bytes.count
             self.enqueueProbe(stream)
             return .nothing
         }
-        self.table[stream].cursor = offset + byteCount
         guard self.table[stream].isSegment else {
-            self.countShipped(stream)
-            return .batch(offset: offset, rawByteCount: byteCount, lineCount: 1, isFinalUnterminated: true)
+            try self.pass(stream, descriptor, bytes)
+            return .batch(offset: offset, rawByteCount: bytes.count, lineCount: 1, isFinalUnterminated: true)
         }
-        self.notices.append(.tornTail(self.id(of: stream), offset: offset, length: byteCount))
-        return .skip(offset: offset, length: byteCount, reason: .tornTail)
+        let range = try self.skippedRange(descriptor, from: offset, to: offset + bytes.count, .tornTail)
+        self.passed(stream, range)
+        self.notices.append(.tornTail(self.id(of: stream), offset: offset, length: bytes.count))
+        return .skip(range)
     }
 
     /// Handles a stream whose bytes were all returned.
@@ -149,18 +212,17 @@ extension Tail {
         let cursor = self.table[stream].cursor
         guard cursor > 0, self.table[stream].phase != .complete else { return true }
         if let anchor = self.table[stream].anchors.last(where: { $0.end == cursor }) {
-            return try self.holds(descriptor, anchor)
+            return try self.holds(descriptor, anchor, of: self.id(of: stream))
         }
         let last = UnsafeMutableRawBufferPointer(rebasing: self.headBuffer[..<1])
         return try self.files.readFully(descriptor, at: cursor - 1, into: last) == 1
             && last[0] == LineScanner.lineFeed
     }
 
-    /// Whether a file has the bytes of `anchor` at the anchor's end.
-    func holds(_ descriptor: FileID, _ anchor: Anchor) throws(FileSystemError) -> Bool {
-        let byteCount = anchor.fingerprint.byteCount
-        return try self.fingerprint(of: descriptor, at: anchor.end - byteCount, byteCount: byteCount)
-            == anchor.fingerprint
+    /// Whether a file has the bytes that were sent below the anchor's end.
+    func holds(_ descriptor: FileID, _ anchor: Anchor, of id: StreamID) throws(FileSystemError) -> Bool {
+        let tail = try self.lastBytes(descriptor, below: anchor.end)
+        return StreamProof(of: id, at: StreamOffset(UInt64(anchor.end)), tail: tail).digest == anchor.digest
     }
 
     private func fingerprint(

@@ -1,33 +1,179 @@
-internal import WaybillProtocol
-internal import WaybillSystem
+package import WaybillProtocol
+package import WaybillSystem
 
 /// Handles the receiver's answers for a stream.
 extension Tail {
-    /// Handles the receiver's durable position (`AT`): reading continues there, whatever the registry has.
+    /// Handles the receiver's greeting: every file of which this receiver is not known to hold anything asks for its
+    /// position, and no other. Offsets of a receiver that came back older are forgotten first, durably.
+    package mutating func receiverMet(
+        _ identity: ReceiverIdentity, at address: String, _ now: TailTime
+    ) throws(FileSystemError) -> ReceiverMeeting {
+        self.connectionLost()
+        let before = self.receivers.current
+        let meeting = self.receivers.meet(identity, at: address)
+        let ordinal = self.receivers.current
+        for key in self.table.keys {
+            if ordinal != before { self.switchReceiver(key) }
+            self.table[key].walkCount = 0
+            if case .sealed = self.table[key].phase { continue }
+            guard self.table[key].receiver == 0 else { continue }
+            if self.table[key].reach == .gone {
+                self.forgetUnheld(key)
+            } else {
+                self.table[key].isAsking = true
+                self.enqueue(key)
+            }
+        }
+        if meeting != .known { try self.checkpoint(now) }
+        return meeting
+    }
+
+    /// How a receiver compares with what is remembered of it.
+    package func recognizes(_ identity: ReceiverIdentity, at address: String) -> ReceiverMeeting {
+        var receivers = self.receivers
+        return receivers.meet(identity, at: address)
+    }
+
+    /// The claim for a stream from before the receiver knew principals: that the file has the bytes below `offset`.
     ///
-    /// If the file is shorter, its content was replaced: this stream ends at `offset`, and a new incarnation of the
-    /// file begins. Does nothing for a removed stream.
-    package mutating func positionLearned(_ stream: StreamKey, at offset: Int) {
-        guard self.table.contains(stream), self.table[stream].isIdentified else { return }
+    /// Without them, or when they cannot be read, the claim is to begin at 0.
+    package mutating func claim(of stream: StreamKey, at offset: Int) -> OpenClaim {
+        guard self.table.contains(stream), offset > 0, offset <= self.table[stream].byteCount,
+            case .opened(let descriptor) = self.open(stream)
+        else { return OpenClaim(from: StreamOffset(0)) }
+        do throws(FileSystemError) {
+            let end = StreamOffset(UInt64(offset))
+            let proof = StreamProof(
+                of: self.id(of: stream), at: end, tail: try self.lastBytes(descriptor, below: offset))
+            return OpenClaim(from: end, proof: proof.digest)
+        } catch {
+            self.readFailed(stream, error)
+            return OpenClaim(from: StreamOffset(0))
+        }
+    }
+
+    /// Exchanges what the last receiver holds of a file for what the present one does.
+    private mutating func switchReceiver(_ key: StreamKey) {
+        let file = self.table[key]
+        let known = ((file.held.map { [$0] } ?? []) + file.others).filter { self.receivers.contains($0.receiver) }
+        self.table[key].resume(known.first { $0.receiver == self.receivers.current })
+        self.table[key].others = known.filter { $0.receiver != self.receivers.current }
+        self.table[key].rest()
+        self.changed.insert(key)
+        self.enqueue(key)
+    }
+
+    /// Takes the end of the receiver's journal from an answer.
+    package mutating func answered(end: UInt64) {
+        self.receivers.answered(end: end)
+    }
+
+    /// Handles the receiver's durable position (`AT`): reading continues there if the proof agrees with the file's
+    /// bytes, whatever the registry has.
+    ///
+    /// A segment of which the receiver holds other bytes stays untouched. A foreign file is opened under the next
+    /// incarnation. Does nothing for a removed stream.
+    package mutating func positionLearned(
+        _ stream: StreamKey, at offset: Int, _ proof: StreamProof
+    ) -> AnswerOutcome {
+        guard self.table.contains(stream), self.table[stream].isIdentified else { return .goOn }
         precondition(offset >= 0, "an offset is not negative: \(offset)")
         self.table[stream].overlong = nil
-        self.table[stream].replaceAnchors(self.table[stream].anchors.filter { $0.end == offset })
         self.refresh(stream)
-        let file = self.table[stream]
-        if file.reach == .gone {
+        // The check may have found another content, which begins another stream.
+        guard self.table.contains(stream) else { return .goOn }
+        if self.table[stream].reach == .gone {
             self.positionGone(stream, at: offset)
-        } else if offset > file.byteCount {
-            let id = self.id(of: stream)
-            self.notices.append(
-                .receiverAhead(id, path: file.path, receiverOffset: offset, byteCount: file.byteCount))
-            self.table[stream].cursor = offset
-            self.table[stream].acked = offset
-            self.table[stream].byteCount = file.isSegment ? file.byteCount : offset
-            if !file.isSegment { self.beginIncarnation(replacing: stream) }
-        } else {
-            self.table[stream].cursor = offset
-            self.table[stream].acked = offset
+            self.positioned(stream)
+            return .goOn
         }
+        guard let doesAgree = self.agrees(stream, at: offset, proof) else { return .postponed }
+        guard self.table.contains(stream) else { return .goOn }
+        if self.table[stream].reach == .gone {
+            self.positionGone(stream, at: offset)
+            self.positioned(stream)
+            return .goOn
+        }
+        if self.table[stream].isSegment { return self.segmentPositioned(stream, at: offset, proof, doesAgree) }
+        if self.table[stream].receiver > 0, self.table[stream].walk == nil {
+            guard doesAgree else {
+                self.tellDifference(stream, at: offset)
+                self.table[stream].walk = IncarnationWalk(next: self.table[stream].streamIncarnation + 1)
+                self.dropOffset(stream)
+                return self.walkOn(stream)
+            }
+            self.take(stream, offset: offset, proof)
+            return .goOn
+        }
+        return self.walked(stream, at: offset, proof, doesAgree)
+    }
+
+    /// Whether the receiver proves to hold the file's bytes below `offset`; `nil` when the file cannot be read now.
+    ///
+    /// A foreign file that was rewritten since it was sent ends its stream here.
+    private mutating func agrees(_ stream: StreamKey, at offset: Int, _ proof: StreamProof) -> Bool? {
+        let descriptor: FileID
+        switch self.open(stream) {
+        case .opened(let opened): descriptor = opened
+        case .lost, .replaced, .failed: return nil
+        }
+        do throws(FileSystemError) {
+            guard try self.isUnchanged(stream, descriptor) else {
+                self.truncated(stream)
+                return false
+            }
+            guard offset > 0 else { return proof == .empty }
+            guard offset <= self.table[stream].byteCount else { return false }
+            let end = StreamOffset(UInt64(offset))
+            let tail = try self.lastBytes(descriptor, below: offset)
+            return tail.count == StreamProof.byteCount(at: end)
+                && StreamProof(of: self.id(of: stream), at: end, tail: tail) == proof
+        } catch {
+            self.readFailed(stream, error)
+            return nil
+        }
+    }
+
+    private mutating func segmentPositioned(
+        _ stream: StreamKey, at offset: Int, _ proof: StreamProof, _ doesAgree: Bool
+    ) -> AnswerOutcome {
+        if doesAgree {
+            self.take(stream, offset: offset, proof)
+            return .goOn
+        }
+        let file = self.table[stream]
+        let id = self.id(of: stream)
+        let sent = file.anchors.first { $0.end == offset }?.digest
+        if offset > file.byteCount, let sent, sent == proof.digest {
+            self.complain(
+                file.path,
+                .segmentShortened(id, path: file.path, receiverOffset: offset, byteCount: file.byteCount))
+        } else {
+            self.complain(
+                file.path, .segmentDisputed(id, path: file.path, receiverOffset: offset, byteCount: file.byteCount))
+        }
+        return .disputed
+    }
+
+    /// Goes on from a position whose proof agrees.
+    private mutating func take(_ stream: StreamKey, offset: Int, _ proof: StreamProof) {
+        let file = self.table[stream]
+        if let ordinal = self.receivers.current {
+            if file.receiver == ordinal, offset < file.acked {
+                self.notices.append(
+                    .receiverForgot(
+                        self.id(of: stream), path: file.path, receiverOffset: offset, ackedOffset: file.acked))
+            }
+            self.table[stream].receiver = ordinal
+        }
+        self.table[stream].walk = nil
+        self.table[stream].replaceAnchors(proof.digest.map { [Anchor(end: offset, digest: $0)] } ?? [])
+        self.table[stream].cursor = offset
+        self.table[stream].acked = offset
+        self.positioned(stream)
+    }
+
+    private mutating func positioned(_ stream: StreamKey) {
         self.table[stream].isPositioned = true
         self.table[stream].isAsking = false
         self.table[stream].examined = 0
@@ -35,6 +181,78 @@ extension Tail {
         self.changed.insert(stream)
         self.enqueue(stream)
         if self.table[stream].isDrained { self.enqueueProbe(stream) }
+    }
+
+    // MARK: The walk over incarnations
+
+    /// How many incarnations of one file are asked for in a row.
+    private static var walkCountMax: Int { 256 }
+
+    /// Handles the answer for one incarnation of a foreign file of which this receiver is not known to hold anything.
+    private mutating func walked(
+        _ stream: StreamKey, at offset: Int, _ proof: StreamProof, _ doesAgree: Bool
+    ) -> AnswerOutcome {
+        var walk = self.table[stream].walk ?? IncarnationWalk(next: 0)
+        if walk.isReturning {
+            guard doesAgree else {
+                self.table[stream].walk = nil
+                return .disputed
+            }
+            self.begin(stream, incarnation: walk.asked, offset: offset, proof)
+            return .goOn
+        }
+        if offset == 0, doesAgree {
+            guard let best = walk.best else {
+                self.begin(stream, incarnation: walk.next, offset: 0, proof)
+                return .goOn
+            }
+            if best.isSealed {
+                self.begin(stream, incarnation: walk.next, offset: 0, proof)
+                self.table[stream].heldBelow = best.offset
+                return .goOn
+            }
+            walk.isReturning = true
+            self.table[stream].walk = walk
+            return .openAgain
+        }
+        if !doesAgree {
+            if self.table[stream].walkCount == 0 { self.tellDifference(stream, at: offset) }
+        } else if offset > walk.best?.offset ?? 0 {
+            walk.best = IncarnationWalk.Candidate(incarnation: walk.next, offset: offset, isSealed: false)
+        }
+        walk.next += 1
+        self.table[stream].walk = walk
+        return self.walkOn(stream)
+    }
+
+    private mutating func begin(_ stream: StreamKey, incarnation: Int, offset: Int, _ proof: StreamProof) {
+        self.table[stream].streamIncarnation = incarnation
+        self.take(stream, offset: offset, proof)
+    }
+
+    private mutating func walkOn(_ stream: StreamKey) -> AnswerOutcome {
+        self.table[stream].walkCount += 1
+        self.table[stream].isAsking = true
+        self.table[stream].isPositioned = false
+        self.enqueue(stream)
+        return self.table[stream].walkCount % Self.walkCountMax == 0 ? .disputed : .openAgain
+    }
+
+    /// Forgets what the present receiver holds, because the file has other bytes.
+    private mutating func dropOffset(_ stream: StreamKey) {
+        let walk = self.table[stream].walk
+        let count = self.table[stream].walkCount
+        self.table[stream].resume(nil)
+        self.table[stream].walk = walk
+        self.table[stream].walkCount = count
+        self.changed.insert(stream)
+    }
+
+    private mutating func tellDifference(_ stream: StreamKey, at offset: Int) {
+        let file = self.table[stream]
+        self.notices.append(
+            .receiverDiffers(
+                self.id(of: stream), path: file.path, receiverOffset: offset, byteCount: file.byteCount))
     }
 
     /// Ends the stream of a file that is gone: bytes that did not arrive cannot be read again.
@@ -69,20 +287,10 @@ extension Tail {
     package mutating func acked(_ stream: StreamKey, upTo offset: Int) {
         guard self.table.contains(stream) else { return }
         guard offset > self.table[stream].acked, offset <= self.table[stream].cursor else { return }
+        if offset >= self.table[stream].heldBelow { self.table[stream].heldBelow = 0 }
         self.table[stream].removeAnchors(before: offset)
         self.table[stream].acked = offset
         self.changed.insert(stream)
-    }
-
-    /// Handles a change to a receiver that may hold less: every stream asks for its position, even if all of it was
-    /// acknowledged.
-    package mutating func receiverChanged() {
-        self.connectionLost()
-        for key in self.table.keys {
-            if case .sealed = self.table[key].phase { continue }
-            self.table[key].isAsking = true
-            self.enqueue(key)
-        }
     }
 
     /// Handles the loss of the connection: streams ask for their position before they are read again, and
@@ -102,47 +310,105 @@ extension Tail {
         }
     }
 
-    /// Handles `SEALED`: deletes a segment, and removes the stream of a foreign file.
+    /// Handles `SEALED`: deletes a segment, and removes the stream of a foreign file, if the proof agrees.
     ///
-    /// Without a request, it means that the stream ended in an earlier session. A longer foreign file that may still
-    /// grow is then a new stream: it was truncated and begins with the same head, and the registry that recorded this
-    /// is lost.
-    package mutating func sealedByReceiver(_ stream: StreamKey) {
-        guard self.table.contains(stream) else { return }
-        let file = self.table[stream]
-        guard file.isSegment, file.reach == .path else {
-            if file.isSegment || file.reach == .gone || !file.mayGrow {
-                self.forget(stream)
-            } else if file.byteCount > file.acked {
-                self.table[stream].cursor = file.acked
-                self.table[stream].byteCount = file.acked
-                self.beginIncarnation(replacing: stream)
-                self.forget(stream)
-            }
-            return
-        }
-        self.closeDescriptor(stream)
+    /// Without a request, it means that the stream ended in an earlier session. A longer foreign file goes on in its
+    /// next incarnation, which begins with a skip of what is held.
+    package mutating func sealedByReceiver(_ stream: StreamKey, _ proof: StreamProof) -> AnswerOutcome {
+        guard self.table.contains(stream) else { return .done }
         // An unrequested seal covers the receiver's reported position, not bytes sent since.
-        self.table[stream].phase = .sealed(byteCount: file.phase == .sealOffered ? file.cursor : file.acked)
-        self.deleteSealedSegment(stream)
+        let file = self.table[stream]
+        let offset = file.phase == .sealOffered ? file.cursor : file.acked
+        if file.reach == .gone {
+            self.forget(stream)
+            return .done
+        }
+        self.refresh(stream)
+        guard self.table.contains(stream), self.table[stream].reach != .gone else { return .done }
+        guard let doesAgree = self.agrees(stream, at: offset, proof) else {
+            guard self.table.contains(stream) else { return .done }
+            if file.phase == .sealOffered { self.table[stream].phase = .complete }
+            self.table[stream].isPositioned = false
+            self.table[stream].isAsking = true
+            return .postponed
+        }
+        guard self.table.contains(stream) else { return .done }
+        if self.table[stream].reach == .gone {
+            self.forget(stream)
+            return .done
+        }
+        if self.table[stream].isSegment { return self.segmentSealed(stream, at: offset, proof, doesAgree) }
+        return self.foreignSealed(stream, at: offset, doesAgree)
     }
 
-    /// Deletes a sealed segment if it has no bytes after the sealed length; retried with each scan.
-    mutating func deleteSealedSegment(_ key: StreamKey) {
+    private mutating func segmentSealed(
+        _ stream: StreamKey, at offset: Int, _ proof: StreamProof, _ doesAgree: Bool
+    ) -> AnswerOutcome {
+        let file = self.table[stream]
+        if file.phase == .sealOffered { self.table[stream].phase = .complete }
+        guard doesAgree else { return self.segmentPositioned(stream, at: offset, proof, false) }
+        // A writer that is still there would go on in a file without a name.
+        guard !file.mayGrow else {
+            self.table[stream].isPositioned = false
+            return .disputed
+        }
+        self.table[stream].phase = .sealed(byteCount: offset)
+        guard self.deleteSealedSegment(stream) else { return .done }
+        // It is longer than what was sealed; its bytes are in no stream that could take the rest.
+        self.table[stream].phase = .complete
+        self.table[stream].isPositioned = false
+        self.table[stream].isAsking = true
+        return .disputed
+    }
+
+    private mutating func foreignSealed(_ stream: StreamKey, at offset: Int, _ doesAgree: Bool) -> AnswerOutcome {
+        let file = self.table[stream]
+        if doesAgree, file.byteCount <= offset {
+            if !file.mayGrow {
+                self.forget(stream)
+            } else {
+                // It is asked for again when it grows.
+                self.table[stream].isPositioned = false
+            }
+            return .done
+        }
+        if file.phase == .sealOffered { self.table[stream].phase = .complete }
+        if !doesAgree { self.tellDifference(stream, at: offset) }
+        var walk = IncarnationWalk(next: file.streamIncarnation + 1)
+        if doesAgree, offset > 0 {
+            walk.best = IncarnationWalk.Candidate(
+                incarnation: file.streamIncarnation, offset: offset, isSealed: true)
+        }
+        self.table[stream].walk = walk
+        self.dropOffset(stream)
+        return self.walkOn(stream)
+    }
+
+    /// Deletes a sealed segment; retried with each scan when that fails.
+    ///
+    /// - Returns: whether it is longer than its sealed length, and therefore stays.
+    @discardableResult
+    mutating func deleteSealedSegment(_ key: StreamKey) -> Bool {
         let file = self.table[key]
-        guard case .sealed(let sealedByteCount) = file.phase else { return }
+        guard case .sealed(let sealedByteCount) = file.phase else { return false }
         let id = self.id(of: key)
         do throws(FileSystemError) {
+            // The file whose bytes were compared is open: what is deleted is that file, or nothing.
+            if file.descriptor == nil, file.reach == .path { _ = self.open(key) }
+            var openByteCount = 0
+            if let descriptor = self.table[key].descriptor {
+                openByteCount = try self.files.status(descriptor).byteCount
+            }
             let folder = try self.openSpool(of: file.path)
             defer { if let folder { self.files.close(folder) } }
             let name = Path.name(of: file.path)
             if let folder, let status = try self.files.status(of: name, in: folder), status.identity == file.identity {
-                guard status.byteCount <= sealedByteCount else {
+                guard max(status.byteCount, openByteCount) <= sealedByteCount else {
                     self.complain(
                         file.path,
                         .segmentGrewAfterSeal(
                             id, path: file.path, sealedByteCount: sealedByteCount, byteCount: status.byteCount))
-                    return
+                    return true
                 }
                 try self.files.unlink(name, in: folder)
                 self.notices.append(.segmentDeleted(id))
@@ -152,18 +418,18 @@ extension Tail {
             // Its folder is gone.
             self.forget(key)
         } catch {
+            self.closeDescriptor(key)
             self.complain(file.path, .segmentUndeletable(id, path: file.path, error))
         }
+        return false
     }
 
     /// Removes all state of a file, and its registry entry with the next checkpoint.
     mutating func forget(_ key: StreamKey) {
         self.closeDescriptor(key)
         let file = self.table[key]
-        if let id = self.streamID(of: file) {
-            self.unregister(file, id)
-            if file.reach == .gone { self.goneIDs.remove(id.description) }
-        }
+        self.unregister(file)
+        if file.reach == .gone, let id = self.registryKey(of: file) { self.goneIDs.remove(id.description) }
         if case .segment(let id) = file.origin, self.bySegment[id] == key { self.bySegment[id] = nil }
         self.changed.remove(key)
         self.table.remove(key)

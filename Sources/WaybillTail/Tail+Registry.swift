@@ -5,7 +5,7 @@ package import WaybillSystem
 extension Tail {
     /// Whether the registry has pending changes.
     package var hasUnwrittenChanges: Bool {
-        !self.changed.isEmpty || !self.removedIDs.isEmpty
+        !self.changed.isEmpty || !self.removedIDs.isEmpty || !self.receivers.changed.isEmpty
     }
 
     /// Whether changes have been pending for ``TailLimits/checkpointInterval``.
@@ -24,6 +24,10 @@ extension Tail {
         } else {
             var lines = StateLines()
             for id in self.removedIDs.sorted() { lines.remove(id) }
+            for ordinal in self.receivers.changed.sorted() {
+                let key = KnownReceivers.Entry.key(ordinal)
+                if let entry = self.receivers[ordinal] { lines.set(key, entry.text) } else { lines.remove(key) }
+            }
             for key in self.changed.sorted(by: { $0.rawValue < $1.rawValue }) { self.register(key, in: &lines) }
             if self.registry.takes(lines, liveByteCount: self.registeredByteCount) {
                 if lines.count > 0 { try self.registry.append(lines) }
@@ -33,11 +37,13 @@ extension Tail {
         }
         self.changed.removeAll(keepingCapacity: self.changed.count <= Self.keptChangeCountMax)
         self.removedIDs.removeAll()
+        self.receivers.written()
         self.checkpointedAt = now.monotonic
     }
 
     private var hasWritableChanges: Bool {
-        !self.removedIDs.isEmpty || self.changed.contains { self.table[$0].isIdentified }
+        !self.removedIDs.isEmpty || !self.receivers.changed.isEmpty
+            || self.changed.contains { self.table[$0].isIdentified }
     }
 
     /// The capacity kept for changes until the next checkpoint.
@@ -49,7 +55,7 @@ extension Tail {
     /// Adds a stream's entry if the registry has a different one or none.
     private mutating func register(_ key: StreamKey, in lines: inout StateLines) {
         let file = self.table[key]
-        guard let id = self.streamID(of: file)?.description else { return }
+        guard let id = self.registryKey(of: file)?.description else { return }
         let text = RegistryEntry(file, source: self.sources[file.source].name).text
         let registration = Registration(checksum: FNV1a.hash(text.utf8), byteCount: StateLines.byteCount(of: id, text))
         guard file.registration != registration else { return }
@@ -59,9 +65,9 @@ extension Tail {
     }
 
     /// Removes a stream's entry.
-    mutating func unregister(_ file: TailedFile, _ id: StreamID) {
+    mutating func unregister(_ file: TailedFile) {
         // A stream that came and went between two checkpoints is not in the registry.
-        guard let registration = file.registration else { return }
+        guard let registration = file.registration, let id = self.registryKey(of: file) else { return }
         self.registeredByteCount -= registration.byteCount
         self.removedIDs.insert(id.description)
     }
@@ -71,6 +77,7 @@ extension Tail {
         var rewrite = try self.registry.beginRewrite()
         var lines = StateLines()
         var byteCount = 0
+        for entry in self.receivers.entries { lines.set(KnownReceivers.Entry.key(entry.ordinal), entry.text) }
         for entry in self.rememberedEntries {
             lines.set(entry.id, entry.text)
             if lines.bytes.count >= Self.rewrittenByteCount { try self.hand(&lines, to: &rewrite, &byteCount) }

@@ -26,7 +26,7 @@ extension Tail {
         }
         for (id, entry) in self.rememberedSegments.sorted(by: { $0.key < $1.key }) {
             guard let source = self.source(named: entry.source) else { continue }
-            let file = TailedFile(entry, source: source, origin: .segment(id: id))
+            let file = TailedFile(entry, source: source, origin: .segment(id: id), for: self.receivers.current)
             guard !self.leads(entry.path, to: entry.identity), !self.mayBeUnfinished(entry.path),
                 self.isDirectoryPresent(file)
             else { continue }
@@ -48,7 +48,7 @@ extension Tail {
             return
         }
         guard let source = self.source(named: entry.source) else { return }
-        var file = TailedFile(entry, source: source, origin: .foreign)
+        var file = TailedFile(entry, source: source, origin: .foreign, for: self.receivers.current)
         let isAtPath = self.leads(entry.path, to: entry.identity)
         if isAtPath, entry.state == .open { return }
         if !isAtPath {
@@ -80,21 +80,23 @@ extension Tail {
     /// The entry stays remembered: a file with the same head in the same inode must not get its id.
     mutating func freeze(_ entry: RegistryEntry, _ ending: TailedFile.Ending) {
         guard let source = self.source(named: entry.source), self.frozenIDs.insert(entry.id).inserted else { return }
-        let file = TailedFile(entry, source: source, origin: .foreign)
+        let file = TailedFile(entry, source: source, origin: .foreign, for: self.receivers.current)
         // For a stream that was gone before, the loss was reported then, or is in its entry.
         _ = self.insertGone(file, entry.state == .gone ? entry.ending : ending)
     }
 
-    private mutating func insertGone(_ file: TailedFile, _ ending: TailedFile.Ending) -> StreamKey {
+    /// - Returns: `nil` for a stream of which no receiver holds anything.
+    private mutating func insertGone(_ file: TailedFile, _ ending: TailedFile.Ending) -> StreamKey? {
         var file = file
         file.ending = ending
         file.reach = .gone
         file.phase = .complete
         let key = self.table.insert(file)
-        if let id = self.streamID(of: file) { self.goneIDs.insert(id.description) }
+        if let id = self.registryKey(of: file) { self.goneIDs.insert(id.description) }
         self.changed.insert(key)
         self.enqueue(key)
-        return key
+        self.forgetUnheld(key)
+        return self.table.contains(key) ? key : nil
     }
 
     /// Whether a stream was created for an entry that stays remembered.
@@ -109,24 +111,23 @@ extension Tail {
 
 extension TailedFile {
     /// Creates a file from its registry entry.
-    init(_ entry: RegistryEntry, source: Int, origin: Origin) {
+    init(_ entry: RegistryEntry, source: Int, origin: Origin, for receiver: Int?) {
         let status = FileStatus(
             identity: entry.identity, kind: .regular, byteCount: entry.byteCount, modified: entry.modified,
             birth: entry.birth)
         self.init(source: source, origin: origin, path: entry.path, status: status)
-        self.restore(entry)
+        self.restore(entry, for: receiver)
     }
 
-    /// Copies the registry's state of this stream.
-    mutating func restore(_ entry: RegistryEntry) {
+    /// Copies the registry's state of this stream, as seen from the receiver with this ordinal.
+    mutating func restore(_ entry: RegistryEntry, for receiver: Int?) {
         self.idDevice = entry.idDevice
         self.birth = entry.birth
         self.fingerprint = entry.fingerprint
         self.incarnation = entry.incarnation
         self.pastHeads = entry.pastHeads
-        self.cursor = entry.offset
-        self.acked = entry.offset
-        self.replaceAnchors(entry.anchor.map { [$0] } ?? [])
+        self.resume(entry.held.first { $0.receiver == receiver })
+        self.others = entry.held.filter { $0.receiver != receiver }
         self.registration = .found
         self.rest()
     }
@@ -137,7 +138,7 @@ extension TailedFile {
         for head in entry.pastHeads where !heads.contains(where: { $0.hash == head.hash }) { heads.append(head) }
         if let fingerprint = entry.fingerprint, fingerprint != self.fingerprint {
             heads.removeAll { $0.hash == fingerprint.hash }
-            heads.append(PastHead(hash: fingerprint.hash, nextIncarnation: entry.incarnation + 1))
+            heads.append(PastHead(hash: fingerprint.hash, nextIncarnation: entry.greatestIncarnation + 1))
         }
         self.pastHeads = Array(heads.suffix(PastHead.countMax))
     }

@@ -8,7 +8,8 @@ package import WaybillSystem
 ///    and reported in a ``TailNotice``.
 /// 2. A stream is one incarnation of a file's bytes. A file that was truncated or rewritten is a new stream from offset
 ///    0.
-/// 3. The receiver's position wins over the registry, which only shows which files need to be opened.
+/// 3. The receiver's position wins over the registry, when its proof agrees with the file's bytes; the registry only
+///    shows which files need to be opened.
 /// 4. No code here waits, reads a clock, opens a socket or starts a thread. Time is passed in as ``TailTime``.
 /// 5. Open files are limited by ``TailLimits/openFileCountMax``, bytes in memory by the caller's buffer. An unchanged
 ///    file costs one `stat(2)` per scan; a batch costs one large `pread(2)`, two small ones that verify that the file
@@ -22,7 +23,7 @@ package import WaybillSystem
 ///
 /// Life of a line:
 ///
-///     scan, pathsChanged ─▶ discovered ─▶ identified ─▶ ready ─▶ nextReady ─▶ OPEN … AT ─▶ positionLearned
+///     scan, pathsChanged ─▶ discovered ─▶ identified ─▶ ready ─▶ nextReady ─▶ OPEN … AT, proof ─▶ positionLearned
 ///     forgotten ◀─ sealedByReceiver ◀─ SEAL … SEALED ◀─ .sealed ◀─ complete ◀─ acked ◀─ .batch ◀─ nextBatch
 ///
 /// A segment is complete when its writer's lock is released; a foreign file when no pattern matches it any more (it was
@@ -45,6 +46,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     let quarantineDirectory: String
 
     var registry: StateLog<Files>
+    var receivers = KnownReceivers()
     /// The total size of the registry's entries, in bytes.
     var registeredByteCount = 0
     var table = FileTable()
@@ -107,8 +109,17 @@ package struct Tail<Files: FileSystem>: ~Copyable {
             }
         }
         var recovery = TailRecovery()
+        var receivers: [KnownReceivers.Entry] = []
+        var usedOrdinals: Set<Int> = []
         for (id, text) in registry.takeEntries() {
-            if let entry = RegistryEntry(text, id: id) {
+            if id.first == KnownReceivers.Entry.keyPrefix {
+                guard let entry = KnownReceivers.Entry(text, key: id) else {
+                    recovery.unreadableKeys.append(id)
+                    continue
+                }
+                receivers.append(entry)
+            } else if let entry = RegistryEntry(text, id: id) {
+                usedOrdinals.formUnion(entry.held.map(\.receiver))
                 recovery.entryCount += 1
                 switch entry.kind {
                 case .segment: self.rememberedSegments[id] = entry
@@ -118,6 +129,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
                 recovery.unreadableKeys.append(id)
             }
         }
+        self.receivers.restore(receivers, usedOrdinals: usedOrdinals)
         recovery.unreadableKeys.sort()
         self.recovery = recovery
         self.registry = registry
@@ -148,7 +160,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     package var needsReceiver: Bool {
         self.table.keys.contains { key in
             let file = self.table[key]
-            return file.needsRead || file.byteCount > file.acked
+            return file.needsRead || file.byteCount > file.acked && file.reach != .gone
         }
     }
 
@@ -182,9 +194,10 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         return notices
     }
 
-    /// Lowers the limit of a line to the receiver's limit.
-    package mutating func lowerLineLimit(to byteCount: Int) {
-        self.limits.lineByteCountMax = min(self.limits.lineByteCountMax, max(1, byteCount))
+    /// Lowers the limits of lines and of their number in a batch to the receiver's.
+    package mutating func lowerLineLimits(to limits: ProtocolLimits) {
+        self.limits.lineByteCountMax = min(self.limits.lineByteCountMax, max(1, limits.lineByteCountMax))
+        self.limits.batchLineCountMax = min(self.limits.batchLineCountMax, max(1, limits.lineCountMax))
     }
 
     // MARK: Work
@@ -208,7 +221,17 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         self.enqueue(stream)
     }
 
+    /// The id of the file's content at the present receiver; `nil` before it is identified.
     func streamID(of file: TailedFile) -> StreamID? {
+        self.streamID(of: file, incarnation: file.walk?.asked ?? file.streamIncarnation)
+    }
+
+    /// The key of the file's content in the registry, whatever its number at any receiver.
+    func registryKey(of file: TailedFile) -> StreamID? {
+        self.streamID(of: file, incarnation: file.incarnation)
+    }
+
+    func streamID(of file: TailedFile, incarnation: Int) -> StreamID? {
         switch file.origin {
         case .segment(let id): return StreamID(id)
         case .foreign:
@@ -217,7 +240,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
             let device = String(file.idDevice, radix: 16)
             let inode = String(file.identity.inode, radix: 16)
             let head = Hexadecimal.text(fingerprint.hash, digitCount: 16)
-            return StreamID(unchecked: "\(self.agent)-\(device)-\(inode)-\(birth)-\(head)-\(file.incarnation)")
+            return StreamID(unchecked: "\(self.agent)-\(device)-\(inode)-\(birth)-\(head)-\(incarnation)")
         }
     }
 

@@ -102,13 +102,27 @@ package enum TailRead: Hashable, Sendable {
     ///
     /// If `isFinalUnterminated` is set, it is one line without LF, the last of this stream.
     case batch(offset: Int, rawByteCount: Int, lineCount: Int, isFinalUnterminated: Bool)
-    case skip(offset: Int, length: Int, reason: SkipReason)
+    case skip(SkippedRange)
     /// The stream is complete; `length` bytes were returned or skipped.
     case sealed(length: Int)
-    /// The receiver's position is needed first (``Tail/positionLearned(_:at:)``).
+    /// The receiver's position is needed first (``Tail/positionLearned(_:at:_:)``).
     case unpositioned
     /// There is nothing to read now; the stream becomes ready again automatically.
     case nothing
+}
+
+/// What to do with a stream after an answer of the receiver.
+package enum AnswerOutcome: Hashable, Sendable {
+    /// Go on with it.
+    case goOn
+    /// Open the file again at once: its stream has another id now.
+    case openAgain
+    /// The receiver holds other bytes: leave it, and open it again later.
+    case disputed
+    /// The file cannot be read now: leave its stream; it becomes ready again after a scan.
+    case postponed
+    /// The file is shipped and sealed, and is followed no more, or only until it can be deleted.
+    case done
 }
 
 /// A notable event in the life of a file.
@@ -121,8 +135,16 @@ package enum TailNotice: Hashable, Sendable {
     ///
     /// `lostByteCount` of these bytes had been seen; bytes written after the last check cannot be counted.
     case cut(StreamID?, path: String, offset: Int, lostByteCount: Int)
-    /// The receiver holds more than the file has: the file's content was replaced.
-    case receiverAhead(StreamID, path: String, receiverOffset: Int, byteCount: Int)
+    /// The receiver proves to hold other bytes than the foreign file has: another content of this file, or somebody
+    /// else's. The file is asked for under the next incarnation.
+    case receiverDiffers(StreamID, path: String, receiverOffset: Int, byteCount: Int)
+    /// The receiver cannot prove that it holds this segment's bytes: the segment stays and is asked for again later.
+    case segmentDisputed(StreamID, path: String, receiverOffset: Int, byteCount: Int)
+    /// The receiver holds more of a segment than the file has, and proves the bytes that were sent: the agent's host
+    /// lost the end of the file in a power failure.
+    case segmentShortened(StreamID, path: String, receiverOffset: Int, byteCount: Int)
+    /// The receiver holds less than it acknowledged.
+    case receiverForgot(StreamID, path: String, receiverOffset: Int, ackedOffset: Int)
     /// The file is gone: its content from `offset` on is lost, of which `lostByteCount` bytes had been seen.
     ///
     /// Also reported without lost bytes for a foreign file that was not open when it disappeared, because its end is
@@ -145,7 +167,7 @@ package enum TailNotice: Hashable, Sendable {
     /// A segment with content that had lost its name in a power failure was renamed.
     case segmentNamed(StreamID, path: String)
     case segmentUndeletable(StreamID, path: String, FileSystemError)
-    /// A sealed segment is longer than its sealed length, so it is kept.
+    /// A segment is longer than its sealed length, so it is kept.
     case segmentGrewAfterSeal(StreamID, path: String, sealedByteCount: Int, byteCount: Int)
 }
 

@@ -1,3 +1,4 @@
+internal import WaybillProtocol
 internal import WaybillSystem
 
 /// The fingerprint of a file's first line with its LF, or of its first 4096 bytes; distinguishes two files in one
@@ -16,28 +17,6 @@ struct Fingerprint: Hashable, Sendable {
 
     init(of bytes: UnsafeRawBufferPointer) {
         self.init(hash: FNV1a.hash(bytes), byteCount: bytes.count)
-    }
-}
-
-/// The fingerprint of the bytes before a batch's end; shows that a file with the same head was not rewritten.
-struct Anchor: Hashable, Sendable {
-    /// Lines that are equal in this many bytes before the same offset count as the same.
-    static let byteCountMax = 64
-    /// The number of batch ends remembered per file; for older ones, only the presence of a line end is checked.
-    static let countMax = 64
-
-    let end: Int
-    let fingerprint: Fingerprint
-
-    init(end: Int, fingerprint: Fingerprint) {
-        self.end = end
-        self.fingerprint = fingerprint
-    }
-
-    /// The offset of the batch's end.
-    init(end: Int, of batch: UnsafeRawBufferPointer) {
-        self.end = end
-        self.fingerprint = Fingerprint(of: UnsafeRawBufferPointer(rebasing: batch.suffix(Self.byteCountMax)))
     }
 }
 
@@ -112,8 +91,8 @@ struct TailedFile {
     var cursor = 0
     private var ackedByteCount = 0
     private var headHash: UInt64 = 0
-    /// The hash of the bytes before `acked` when the file became idle.
-    private var markHash: UInt64 = 0
+    /// The proof for the bytes before `acked` when the file became idle; zeros without one.
+    private var markDigest = ProofDigest.zero
     private var registeredChecksum: UInt64 = 0
     private var parts: TailedFileParts?
     private var registeredByteCount: UInt32 = 0
@@ -122,11 +101,13 @@ struct TailedFile {
     var phase = Phase.following
     var reach = Reach.path
     var ending = Ending.told
-    /// The head's length; 0 without a fingerprint, as for the mark.
+    /// The head's length; 0 without a fingerprint.
     private var headByteCount: UInt16 = 0
-    private var markByteCount: UInt8 = 0
+    /// The ordinal of the receiver that ``acked`` is from; 0 while none is known to hold anything of the file.
+    private var receiverOrdinal: UInt32 = 0
     let isSegment: Bool
     private var isRegistered = false
+    private var hasMark = false
 
     /// Whether the receiver's position on this connection is known.
     var isPositioned = false
@@ -162,6 +143,12 @@ struct TailedFile {
         return .segment(id: id)
     }
 
+    /// The receiver that ``acked`` is from; 0 while none is known to hold anything of the file.
+    var receiver: Int {
+        get { Int(self.receiverOrdinal) }
+        set { self.receiverOrdinal = UInt32(newValue) }
+    }
+
     /// The receiver's durable position.
     var acked: Int {
         get { self.ackedByteCount }
@@ -186,14 +173,11 @@ struct TailedFile {
         }
     }
 
-    private var mark: Fingerprint? {
-        get {
-            guard self.markByteCount > 0 else { return nil }
-            return Fingerprint(hash: self.markHash, byteCount: Int(self.markByteCount))
-        }
+    private var mark: ProofDigest? {
+        get { self.hasMark ? self.markDigest : nil }
         set {
-            self.markHash = newValue?.hash ?? 0
-            self.markByteCount = UInt8(newValue?.byteCount ?? 0)
+            self.hasMark = newValue != nil
+            if let newValue { self.markDigest = newValue }
         }
     }
 
@@ -218,9 +202,60 @@ struct TailedFile {
         set { if newValue != self.idDevice { self.own.idDevice = newValue } }
     }
 
+    /// The number of earlier contents of the file with the same head, as far as this agent saw them.
     var incarnation: Int {
         get { self.parts?.incarnation ?? 0 }
         set { if newValue != self.incarnation { self.own.incarnation = newValue } }
+    }
+
+    /// The number in the id under which the present receiver knows the content.
+    var streamIncarnation: Int {
+        get { self.parts?.streamIncarnation ?? 0 }
+        set { if newValue != self.streamIncarnation { self.own.streamIncarnation = newValue } }
+    }
+
+    /// The search for ``streamIncarnation``; `nil` when it is not going on.
+    var walk: IncarnationWalk? {
+        get { self.parts?.walk }
+        set { if newValue != self.walk { self.own.walk = newValue } }
+    }
+
+    /// The number of incarnations that were asked for on this connection.
+    var walkCount: Int {
+        get { self.parts?.walkCount ?? 0 }
+        set { if newValue != self.walkCount { self.own.walkCount = newValue } }
+    }
+
+    /// How many of the first bytes the receiver holds in a sealed stream: this stream begins with a skip of them.
+    var heldBelow: Int {
+        get { self.parts?.heldBelow ?? 0 }
+        set { if newValue != self.heldBelow { self.own.heldBelow = newValue } }
+    }
+
+    /// What receivers other than the present one hold.
+    var others: [HeldOffset] {
+        get { self.parts?.others ?? [] }
+        set { if newValue != self.others { self.own.others = newValue } }
+    }
+
+    /// What the present receiver holds; `nil` while that is not known, or while it holds part of it in another stream.
+    var held: HeldOffset? {
+        guard self.receiver > 0, self.heldBelow == 0 else { return nil }
+        return HeldOffset(
+            receiver: self.receiver, incarnation: self.streamIncarnation, offset: self.acked,
+            digest: self.anchors.first { $0.end == self.acked }?.digest)
+    }
+
+    /// Goes on with what another receiver holds; with nothing when that is not known.
+    mutating func resume(_ held: HeldOffset?) {
+        self.receiver = held?.receiver ?? 0
+        self.acked = held?.offset ?? 0
+        self.cursor = self.acked
+        self.streamIncarnation = held?.incarnation ?? 0
+        self.replaceAnchors(held?.digest.map { [Anchor(end: self.acked, digest: $0)] } ?? [])
+        self.walk = nil
+        self.walkCount = 0
+        self.heldBelow = 0
     }
 
     var pastHeads: [PastHead] {
@@ -256,7 +291,7 @@ struct TailedFile {
     /// The ends of unacknowledged batches and of the last acknowledged one, in order.
     var anchors: [Anchor] {
         if let parts { return parts.anchors }
-        return self.mark.map { [Anchor(end: self.acked, fingerprint: $0)] } ?? []
+        return self.mark.map { [Anchor(end: self.acked, digest: $0)] } ?? []
     }
 
     /// Remembers the last bytes of the batch just split off.
@@ -286,7 +321,7 @@ struct TailedFile {
             if isKnownUniquelyReferenced(&self.parts), let parts { return parts }
             let parts = self.parts.map { TailedFileParts(copying: $0) } ?? TailedFileParts(device: self.identity.device)
             if let mark = self.mark {
-                parts.anchors = [Anchor(end: self.acked, fingerprint: mark)]
+                parts.anchors = [Anchor(end: self.acked, digest: mark)]
                 self.mark = nil
             }
             self.parts = parts
@@ -297,11 +332,12 @@ struct TailedFile {
     /// Drops the parts if they have only default values.
     mutating func rest() {
         guard let parts, parts.descriptor == nil, parts.segmentID == nil, parts.overlong == nil,
-            parts.examined <= self.cursor, parts.incarnation == 0, parts.pastHeads.isEmpty,
+            parts.examined <= self.cursor, parts.incarnation == 0, parts.streamIncarnation == 0, parts.walk == nil,
+            parts.heldBelow == 0, parts.others.isEmpty, parts.pastHeads.isEmpty,
             parts.idDevice == self.identity.device, parts.anchors.count <= 1,
             parts.anchors.allSatisfy({ $0.end == self.acked })
         else { return }
-        self.mark = parts.anchors.first?.fingerprint
+        self.mark = parts.anchors.first?.digest
         self.parts = nil
     }
 
@@ -321,6 +357,8 @@ struct TailedFile {
     /// Whether a read would return something, as far as known without reading.
     var needsRead: Bool {
         guard self.isIdentified, !self.isFaulty else { return false }
+        // What no receiver holds and nobody can read any more has nothing to be sealed.
+        if self.reach == .gone, self.receiver == 0 { return false }
         if self.isAsking { return true }
         switch self.phase {
         case .following, .left: return !self.isDrained
@@ -340,7 +378,8 @@ struct TailedFile {
     /// The heads with which this file's next incarnation must not be confused.
     var pastHeadsOfSuccessor: [PastHead] {
         guard let fingerprint else { return self.pastHeads }
-        let own = PastHead(hash: fingerprint.hash, nextIncarnation: self.incarnation + 1)
+        let next = max(self.incarnation, self.streamIncarnation) + 1
+        let own = PastHead(hash: fingerprint.hash, nextIncarnation: next)
         return Array((self.pastHeads.filter { $0.hash != fingerprint.hash } + [own]).suffix(PastHead.countMax))
     }
 }
@@ -357,6 +396,11 @@ private final class TailedFileParts {
     var segmentID: String?
     var idDevice: UInt64
     var incarnation = 0
+    var streamIncarnation = 0
+    var walk: IncarnationWalk?
+    var walkCount = 0
+    var heldBelow = 0
+    var others: [HeldOffset] = []
     var pastHeads: [PastHead] = []
     var anchors: [Anchor] = []
     var examined = 0
@@ -372,6 +416,11 @@ private final class TailedFileParts {
         self.segmentID = other.segmentID
         self.idDevice = other.idDevice
         self.incarnation = other.incarnation
+        self.streamIncarnation = other.streamIncarnation
+        self.walk = other.walk
+        self.walkCount = other.walkCount
+        self.heldBelow = other.heldBelow
+        self.others = other.others
         self.pastHeads = other.pastHeads
         self.anchors = other.anchors
         self.examined = other.examined

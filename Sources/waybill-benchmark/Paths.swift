@@ -43,11 +43,10 @@ extension Benchmark {
             blackHole(UTF8Text.firstInvalidOffset(in: lines) == nil)
         }
         let reader = EventReader(source: Self.source)
-        let now = Self.now
         bench.measure("judge", items: lineCount, bytes: lines.count, allocationsMax: 0) {
             lines.forEachLine { range in
                 let line = UnsafeRawBufferPointer(rebasing: lines[range])
-                guard case .event = reader.read(line, receivedAt: now) else {
+                guard case .event = reader.read(line) else {
                     preconditionFailure("the sample holds events")
                 }
             }
@@ -120,7 +119,8 @@ extension Benchmark {
                 let header = BatchHeader(
                     stream: StreamNumber(1), offset: StreamOffset(UInt64(offset)), rawByteCount: payload.count,
                     lineCount: 128, wireByteCount: payload.count, checksum: 0)
-                guard case .staged = journal.stage(.batch(id, header, payload: payload), of: description) else {
+                guard case .staged = journal.stage(.batch(header, payload: payload, raw: payload), of: description)
+                else {
                     preconditionFailure("a batch that continues its stream is staged")
                 }
                 offset += payload.count

@@ -6,6 +6,7 @@ import WaybillAgent
 import WaybillConsole
 import WaybillEvent
 import WaybillExport
+import WaybillProtocol
 import WaybillSystem
 import WaybillTail
 
@@ -84,8 +85,8 @@ struct AgentCommand: AsyncParsableCommand {
         guard (0...86_400).contains(self.patience) else {
             throw ValidationError("--patience must be 0 to 86400 seconds")
         }
-        if let bundle, !(1...255).contains(bundle.utf8.count) {
-            throw ValidationError("--bundle must have 1 to 255 bytes")
+        if let bundle, !StreamDescription.isBundle(bundle) {
+            throw ValidationError("--bundle must have \(StreamDescription.bundleRule)")
         }
         if (self.glob + self.spool).contains("") { throw ValidationError("--glob and --spool must not be empty") }
     }

@@ -19,6 +19,7 @@ struct ConfigurationCheck {
         var check = self
         check.checkCertificates()
         check.checkAddresses()
+        if let insecurity = self.file.receiver?.insecurity { check.add("receiver.listen", insecurity) }
         if probes, !check.problems.contains(where: { $0.severity == .error }) { check.probe() }
         return check.problems
     }

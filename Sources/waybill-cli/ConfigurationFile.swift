@@ -167,6 +167,14 @@ struct ConfigurationFile {
             if !isComplete { configuration.tls = nil }
         }
         configuration.exports = Self.exports(&section)
+        let requiresCertificates = configuration.tls?.clientAuthorities != nil
+        if let agents = Self.agents(&section, requiresCertificates: requiresCertificates) {
+            configuration.agents = agents.principals
+            configuration.agentsFiles = agents.files
+        }
+        if configuration.tls?.revocations != nil, !requiresCertificates {
+            section.complain("tls.crl", "needs client_ca: without it no agent is asked for its certificate")
+        }
         return configuration
     }
 

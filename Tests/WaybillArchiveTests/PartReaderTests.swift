@@ -36,7 +36,7 @@ import WaybillTestSupport
         file.position = JournalPosition(4711)
         manifest.files = [file]
         manifest.sources = [
-            .init(stream: "s-1", source: "/a \"quoted\"\n", from: 0, to: 400_020, lineCount: 50_003)
+            .init(principal: "shop", stream: "s-1", source: "/a \"quoted\"\n", from: 0, to: 400_020, lineCount: 50_003)
         ]
         manifest.otherLineCount = 7
         return manifest

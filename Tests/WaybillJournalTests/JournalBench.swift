@@ -24,31 +24,56 @@ final class JournalBench {
     }
 
     /// Where a stream stands, for the model.
-    struct Standing: Hashable {
+    struct Standing: Equatable {
         var durable: UInt64 = 0
         var isSealed = false
+        /// Where the bytes begin that the receiver has seen without a gap before ``durable``.
+        var knownFrom: UInt64 = 0
+        var proof = StreamProof.empty
+
+        fileprivate mutating func move(to end: UInt64, knownFrom: UInt64? = nil, of stream: Int) {
+            self.durable = end
+            self.knownFrom = knownFrom ?? self.knownFrom
+            let start = max(self.knownFrom, end - UInt64(StreamProof.byteCount(at: StreamOffset(end))))
+            self.proof = StreamProof(
+                of: JournalBench.description(stream).id, at: StreamOffset(end),
+                tail: JournalBench.content(stream, start..<end))
+        }
+
+        static func == (left: Standing, right: Standing) -> Bool {
+            left.durable == right.durable && left.isSealed == right.isSealed && left.proof == right.proof
+        }
     }
 
     let disk = FaultyFiles()
     let directory = "/journal"
     let segmentByteCountMax: Int
+    private let awakeSealedCountMax: Int
     /// Every batch that was committed, with the position behind it.
     var batches: [ReadBatch] = []
-    var standings: [StreamID: Standing] = [:]
+    var standings: [StreamName: Standing] = [:]
     var staged: [Staged] = []
     private var groupCount = 0
 
-    init(segmentByteCountMax: Int = 256 << 20) throws {
+    init(segmentByteCountMax: Int = 256 << 20, awakeSealedCountMax: Int = 10_000) throws {
+        self.awakeSealedCountMax = awakeSealedCountMax
         self.segmentByteCountMax = segmentByteCountMax
         try self.disk.createDirectories(self.directory)
     }
 
-    func open() throws -> Journal<FaultyFiles> {
-        try Journal(directory: self.directory, files: self.disk, segmentByteCountMax: self.segmentByteCountMax)
+    func open(endMin: JournalPosition = JournalPosition(0)) throws -> Journal<FaultyFiles> {
+        try Journal(
+            directory: self.directory, files: self.disk, endMin: endMin,
+            segmentByteCountMax: self.segmentByteCountMax, awakeSealedCountMax: self.awakeSealedCountMax)
     }
 
     /// When the group in hand is said to come in, however often it is tried.
     var groupTime: WallTime { WallTime(milliseconds: 1_790_000_000_000 + Int64(self.groupCount)) }
+
+    /// The start number `number`, with an incarnation of its own.
+    static func seed(_ number: UInt64) -> StartSeed {
+        StartSeed(id: number, incarnation: Incarnation(0, number))
+    }
 
     static func description(_ number: Int) -> StreamDescription {
         guard let id = StreamID("stream-\(number)") else { preconditionFailure("a stream id") }
@@ -57,17 +82,36 @@ final class JournalBench {
             format: .waybill)
     }
 
-    /// A batch of `rawByteCount` bytes at `offset`; its payload is none that inflates, which is no matter here.
-    static func batch(_ stream: Int, at offset: UInt64, rawByteCount: Int = 100, payload: [UInt8]) -> JournalEntry {
-        let description = self.description(stream)
+    /// The bytes of a stream in `range`: what is at an offset depends on the stream and the offset alone.
+    static func content(_ stream: Int, _ range: Range<UInt64>) -> [UInt8] {
+        range.map { UInt8(truncatingIfNeeded: ($0 &+ UInt64(stream) &* 31) &* 0x9E37_79B9 >> 11) }
+    }
+
+    /// A batch with the stream's bytes from `offset` on.
+    static func batch(_ stream: Int, at offset: UInt64, rawByteCount: Int = 100) -> JournalEntry {
+        let raw = self.content(stream, offset..<(offset + UInt64(rawByteCount)))
+        var deflater = Deflater(level: 1)
+        let payload = raw.withUnsafeBytes { raw in
+            SharedBytes(capacity: deflater.byteCountMax(of: raw.count)) { deflater.deflate(raw, into: $0) }
+        }
         var header = BatchHeader(
             stream: StreamNumber(99), offset: StreamOffset(offset), rawByteCount: rawByteCount, lineCount: 1,
             wireByteCount: payload.count, checksum: 0)
-        header.checksum = payload.withUnsafeBytes {
-            FrameChecksum.checksum(of: header.checksummedText(id: description.id), $0)
-        }
-        let bytes = payload.withUnsafeBytes { SharedBytes($0) }
-        return .batch(description.id, header, payload: bytes)
+        header.checksum = FrameChecksum.checksum(
+            of: header.checksummedText(id: self.description(stream).id), payload.bytes)
+        return .batch(header, payload: payload, raw: raw.withUnsafeBytes { SharedBytes($0) })
+    }
+
+    /// Skipped bytes of a stream.
+    static func skip(
+        _ stream: Int, at offset: StreamOffset, byteCount: UInt64, _ reason: SkipReason
+    ) throws -> JournalEntry {
+        let end = StreamOffset(offset.rawValue + byteCount)
+        let tail =
+            reason == .truncated
+            ? nil : self.content(stream, end.rawValue - UInt64(StreamProof.byteCount(at: end))..<end.rawValue)
+        return .skip(
+            try #require(SkippedRange(offset: offset, byteCount: byteCount, reason: reason, tail: tail)))
     }
 
     /// Stages an entry that the model takes.
@@ -78,12 +122,9 @@ final class JournalBench {
     }
 
     /// Stages the next batch of a stream.
-    func stageBatch(
-        _ stream: Int, rawByteCount: Int = 100, payload: [UInt8], in journal: inout Journal<FaultyFiles>
-    ) {
-        let offset = journal.position(of: Self.description(stream).id).rawValue
-        self.stage(
-            Self.batch(stream, at: offset, rawByteCount: rawByteCount, payload: payload), of: stream, in: &journal)
+    func stageBatch(_ stream: Int, rawByteCount: Int = 100, in journal: inout Journal<FaultyFiles>) {
+        let offset = journal.position(of: Self.description(stream).name).rawValue
+        self.stage(Self.batch(stream, at: offset, rawByteCount: rawByteCount), of: stream, in: &journal)
     }
 
     func commit(_ journal: inout Journal<FaultyFiles>) throws {
@@ -98,10 +139,10 @@ final class JournalBench {
     private func committed(_ count: Int) {
         for item in self.staged.prefix(count) { self.apply(item, to: &self.standings) }
         for item in self.staged.prefix(count) {
-            guard case .batch(let id, let header, let payload) = item.entry else { continue }
+            guard case .batch(let header, let payload, _) = item.entry else { continue }
             self.batches.append(
                 ReadBatch(
-                    id: id.text, offset: header.offset.rawValue, rawByteCount: header.rawByteCount,
+                    id: item.description.id.text, offset: header.offset.rawValue, rawByteCount: header.rawByteCount,
                     payload: FrameChecksum.checksum(continuing: 0, payload.bytes),
                     receivedAt: self.groupTime.milliseconds))
         }
@@ -109,22 +150,31 @@ final class JournalBench {
         self.groupCount += 1
     }
 
-    private func apply(_ item: Staged, to standings: inout [StreamID: Standing]) {
+    private func apply(_ item: Staged, to standings: inout [StreamName: Standing]) {
+        let name = item.description.name
+        let stream = Self.number(of: name)
         switch item.entry {
-        case .batch(let id, let header, _): standings[id, default: Standing()].durable = header.end.rawValue
-        case .skip(let id, let offset, let byteCount, _):
-            standings[id, default: Standing()].durable = offset.rawValue + byteCount
-        case .seal(let id, _): standings[id, default: Standing()].isSealed = true
+        case .batch(let header, _, _):
+            standings[name, default: Standing()].move(to: header.end.rawValue, of: stream)
+        case .skip(let range):
+            let start = range.end.rawValue - UInt64(range.tail?.count ?? 0)
+            standings[name, default: Standing()].move(to: range.end.rawValue, knownFrom: start, of: stream)
+        case .seal: standings[name, default: Standing()].isSealed = true
         }
     }
 
+    private static func number(of name: StreamName) -> Int {
+        Int(name.id.text.dropFirst(7)) ?? -1
+    }
+
     /// The journal's stream table in the model's words; streams of which nothing is durable are as good as new.
-    func table(of journal: borrowing Journal<FaultyFiles>) -> [StreamID: Standing] {
-        var table: [StreamID: Standing] = [:]
-        for (id, standing) in journal.streams {
-            #expect(standing.description == Self.description(Int(id.text.dropFirst(7)) ?? -1))
-            let value = Standing(durable: standing.durable.rawValue, isSealed: standing.isSealed)
-            if value != Standing() { table[id] = value }
+    func table(of journal: borrowing Journal<FaultyFiles>) -> [StreamName: Standing] {
+        var table: [StreamName: Standing] = [:]
+        for (name, standing) in journal.streams {
+            #expect(standing.description == Self.description(Self.number(of: name)))
+            let value = Standing(
+                durable: standing.durable.rawValue, isSealed: standing.isSealed, proof: standing.proof)
+            if value != Standing() { table[name] = value }
         }
         return table
     }

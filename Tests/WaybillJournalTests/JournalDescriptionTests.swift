@@ -22,7 +22,7 @@ import WaybillTestSupport
     private static func commit(
         _ streams: [Int], to journal: inout Journal<FaultyFiles>, _ bench: JournalBench
     ) throws {
-        for stream in streams { bench.stageBatch(stream, payload: [UInt8(stream), 2, 3], in: &journal) }
+        for stream in streams { bench.stageBatch(stream, in: &journal) }
         _ = try journal.commit(at: bench.groupTime)
         bench.staged = []
     }
@@ -69,17 +69,17 @@ import WaybillTestSupport
         try Self.damageBundle(of: 1, in: Self.first, bench)
         journal = try bench.open()
         #expect(journal.recovery.damages.count == 1)
-        let id = JournalBench.description(1).id
-        #expect(journal.streams[id]?.description.bundle == "bom.example.app1")
-        #expect(journal.streams[id]?.durable == StreamOffset(200))
+        let name = JournalBench.description(1).name
+        #expect(journal.streams[name]?.description.bundle == "bom.example.app1")
+        #expect(journal.streams[name]?.durable == StreamOffset(200))
         // Another agent comes first, and its group begins a segment that restates the damaged line.
         try Self.commit([2], to: &journal, bench)
         try Self.commit([1], to: &journal, bench)
-        #expect(journal.streams[id]?.description == JournalBench.description(1))
+        #expect(journal.streams[name]?.description == JournalBench.description(1))
         #expect(journal.segments.count == 3)
         let end = journal.end
         journal = try bench.open()
-        #expect(journal.streams[id]?.description == JournalBench.description(1))
+        #expect(journal.streams[name]?.description == JournalBench.description(1))
         #expect(journal.recovery.damages == [])
         let bundles = try Self.bundles(bench, upTo: end).bundles
         #expect(bundles.count == 6)
@@ -107,7 +107,7 @@ import WaybillTestSupport
         #expect(journal.recovery.damages.count == 1)
         for stream in 1...2 {
             let description = JournalBench.description(stream)
-            #expect(journal.streams[description.id]?.description == description)
+            #expect(journal.streams[description.name]?.description == description)
         }
     }
 
@@ -119,9 +119,10 @@ import WaybillTestSupport
         try Self.damageBundle(of: 1, in: Self.first, bench)
         journal = try bench.open()
         let description = JournalBench.description(1)
-        journal.advance(to: [StreamStanding(description: description, durable: StreamOffset(100), isSealed: false)])
-        #expect(journal.streams[description.id]?.description == description)
-        #expect(journal.position(of: description.id) == StreamOffset(200))
+        let tail = StreamTail(unknownBelow: StreamOffset(100))
+        try journal.advance(to: [StreamStanding(description: description, tail: tail)])
+        #expect(journal.streams[description.name]?.description == description)
+        #expect(journal.position(of: description.name) == StreamOffset(200))
     }
 
     @Test func `a stream that an agent describes anew is what it was at each batch`() throws {
@@ -133,7 +134,7 @@ import WaybillTestSupport
         moved.bundle = "com.example.moved"
         let two = JournalBench.description(2)
         func stage(_ description: StreamDescription, _ stream: Int, _ offset: UInt64) {
-            let batch = JournalBench.batch(stream, at: offset, payload: [UInt8(stream), 2, 3])
+            let batch = JournalBench.batch(stream, at: offset)
             #expect(journal.stage(batch, of: description) == .staged)
         }
         stage(one, 1, 0)
@@ -153,7 +154,7 @@ import WaybillTestSupport
                 "stream-1 com.example.moved", "stream-1 com.example.app1", "stream-2 com.example.app2",
             ])
         journal = try bench.open()
-        #expect(journal.streams[one.id]?.description == one)
+        #expect(journal.streams[one.name]?.description == one)
         #expect(journal.recovery.damages.isEmpty)
     }
 }

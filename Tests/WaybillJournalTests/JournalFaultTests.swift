@@ -25,11 +25,11 @@ import WaybillTestSupport
         let bench = try JournalBench(segmentByteCountMax: scenario == 2 ? 100 : 1 << 20)
         var journal = try bench.open()
         if scenario > 0 {
-            bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+            bench.stageBatch(1, in: &journal)
             try bench.commit(&journal)
         }
-        bench.stageBatch(1, payload: [UInt8](repeating: 4, count: 300), in: &journal)
-        bench.stageBatch(2, payload: [UInt8](repeating: 5, count: 300), in: &journal)
+        bench.stageBatch(1, rawByteCount: 300, in: &journal)
+        bench.stageBatch(2, rawByteCount: 300, in: &journal)
         bench.disk.fail(call: call, fault)
         do {
             try bench.commit(&journal)
@@ -40,7 +40,7 @@ import WaybillTestSupport
         }
         let hasFailed = bench.disk.faultCount > 0
         bench.disk.clearFaults()
-        bench.stageBatch(1, payload: [6], in: &journal)
+        bench.stageBatch(1, in: &journal)
         try bench.commit(&journal)
         bench.expectBatches(upTo: journal.end, everyPosition: true)
         for seed in 0..<5 {
@@ -53,7 +53,7 @@ import WaybillTestSupport
     @Test func `a full disk does not fill up with attempts`() throws {
         let bench = try JournalBench()
         var journal = try bench.open()
-        bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+        bench.stageBatch(1, in: &journal)
         for _ in 0..<50 {
             // Calls of an attempt: status, open, write.
             bench.disk.fail(call: 3, .half(Errno.noSpace))
@@ -68,17 +68,17 @@ import WaybillTestSupport
     @Test func `after a failed sync the group goes to a new segment, which cuts off the old one`() throws {
         let bench = try JournalBench()
         var journal = try bench.open()
-        bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+        bench.stageBatch(1, in: &journal)
         try bench.commit(&journal)
         let end = journal.end
-        bench.stageBatch(1, payload: [4, 5, 6], in: &journal)
+        bench.stageBatch(1, in: &journal)
         // Its calls: write, synchronize, and the cut, which fails as well.
         bench.disk.fail(call: 2, .error(Errno.inputOutput))
         bench.disk.fail(call: 3, .error(Errno.inputOutput))
         #expect(throws: FileSystemError.self) { try bench.commit(&journal) }
         let old = try #require(bench.disk.bytes(of: "/journal/00000000000000000000.journal"))
         #expect(old.count > end.rawValue)
-        bench.stageBatch(2, payload: [7, 8, 9], in: &journal)
+        bench.stageBatch(2, in: &journal)
         try bench.commit(&journal)
         #expect(journal.segments == [JournalPosition(0), end])
         bench.expectBatches(upTo: journal.end, everyPosition: true)
@@ -91,9 +91,9 @@ import WaybillTestSupport
         for seed in 0..<UInt64(30) {
             let bench = try JournalBench()
             var journal = try bench.open()
-            bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+            bench.stageBatch(1, in: &journal)
             try bench.commit(&journal)
-            bench.stageBatch(1, payload: [4, 5, 6], in: &journal)
+            bench.stageBatch(1, in: &journal)
             bench.disk.stop(atCall: 2)
             #expect(throws: FileSystemError.self) { try bench.commit(&journal) }
             bench.disk.kill()
@@ -109,9 +109,9 @@ import WaybillTestSupport
         for seed in 0..<UInt64(40) {
             let bench = try JournalBench()
             var journal = try bench.open()
-            bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+            bench.stageBatch(1, in: &journal)
             try bench.commit(&journal)
-            bench.stageBatch(1, payload: [UInt8](repeating: 4, count: 3000), in: &journal)
+            bench.stageBatch(1, rawByteCount: 3000, in: &journal)
             // The write succeeds; the sync behind it and the cut behind that do not; then the process dies.
             bench.disk.fail(call: 2, .error(Errno.inputOutput))
             bench.disk.fail(call: 3, .error(Errno.inputOutput))
@@ -133,8 +133,8 @@ import WaybillTestSupport
             while true {
                 let bench = try JournalBench()
                 var journal = try bench.open()
-                bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
-                bench.stageBatch(2, payload: [UInt8](repeating: 4, count: 3000), in: &journal)
+                bench.stageBatch(1, in: &journal)
+                bench.stageBatch(2, rawByteCount: 3000, in: &journal)
                 try bench.commit(&journal)
                 bench.disk.kill()
                 bench.disk.stop(atCall: call)
@@ -167,9 +167,9 @@ import WaybillTestSupport
         for seed in 0..<UInt64(4) {
             let bench = try JournalBench()
             var journal = try bench.open()
-            bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+            bench.stageBatch(1, in: &journal)
             try bench.commit(&journal)
-            bench.stageBatch(2, payload: [UInt8](repeating: 4, count: 3000), in: &journal)
+            bench.stageBatch(2, rawByteCount: 3000, in: &journal)
             try bench.commit(&journal)
             bench.disk.kill()
             for call in [firstCall, secondCall].compactMap({ $0 }) {
@@ -190,10 +190,10 @@ import WaybillTestSupport
             for seed in 0..<UInt64(8) {
                 let bench = try JournalBench()
                 var journal = try bench.open()
-                bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+                bench.stageBatch(1, in: &journal)
                 try bench.commit(&journal)
                 let groupStart = journal.end
-                bench.stageBatch(2, payload: [UInt8](repeating: 4, count: 3000), in: &journal)
+                bench.stageBatch(2, rawByteCount: 3000, in: &journal)
                 try bench.commit(&journal)
                 bench.disk.kill()
                 bench.disk.fail(call: call, .error(Errno.inputOutput))
@@ -202,7 +202,7 @@ import WaybillTestSupport
                 let copy = "/journal/\(groupStart.rawValue).group.tmp"
                 bench.disk.fail(.open, of: copy, .error(Errno.noSpace))
                 journal = try bench.open()
-                bench.stageBatch(1, payload: [5], in: &journal)
+                bench.stageBatch(1, in: &journal)
                 try bench.commit(&journal)
                 bench.disk.crash(seed: seed)
                 _ = try bench.recover()
@@ -215,8 +215,8 @@ import WaybillTestSupport
     @Test func `a segment that is gone is named, and streams go on where a reader holds them`() throws {
         let bench = try JournalBench(segmentByteCountMax: 100)
         var journal = try bench.open()
-        for round in 0..<4 {
-            bench.stageBatch(1, payload: [1, UInt8(round)], in: &journal)
+        for _ in 0..<4 {
+            bench.stageBatch(1, in: &journal)
             try bench.commit(&journal)
         }
         let segments = journal.segments
@@ -227,14 +227,14 @@ import WaybillTestSupport
         try bench.disk.unlink(JournalPath.segment(segments[3], in: "/journal"))
         var shorter = try Journal(directory: "/journal", files: bench.disk, endMin: end)
         #expect(shorter.recovery.damages.last?.end == end)
-        #expect(shorter.position(of: JournalBench.description(1).id) == StreamOffset(300))
+        #expect(shorter.position(of: JournalBench.description(1).name) == StreamOffset(300))
         // One byte more is the LF that the archive gave to a stream's last line.
         for (offset, expected) in [(301, 300), (400, 400), (200, 400), (401, 400)] as [(UInt64, UInt64)] {
-            shorter.advance(to: [
+            try shorter.advance(to: [
                 StreamStanding(
-                    description: JournalBench.description(1), durable: StreamOffset(offset), isSealed: false)
+                    description: JournalBench.description(1), tail: StreamTail(unknownBelow: StreamOffset(offset)))
             ])
-            #expect(shorter.position(of: JournalBench.description(1).id) == StreamOffset(expected))
+            #expect(shorter.position(of: JournalBench.description(1).name) == StreamOffset(expected))
         }
     }
 }

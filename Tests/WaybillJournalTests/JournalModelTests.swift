@@ -14,7 +14,7 @@ import WaybillTestSupport
         bench.disk.failAtRandom(seed: seed, perMille: perMille)
         for _ in 0..<20 {
             for _ in 0..<Int.random(in: 1...6, using: &generator) {
-                self.stageSomething(in: &journal, bench, &generator)
+                try self.stageSomething(in: &journal, bench, &generator)
             }
             if Int.random(in: 0..<8, using: &generator) == 0 {
                 bench.disk.stop(atCall: Int.random(in: 1...8, using: &generator))
@@ -44,39 +44,40 @@ import WaybillTestSupport
 
     private func stageSomething(
         in journal: inout Journal<FaultyFiles>, _ bench: JournalBench, _ generator: inout SeededGenerator
-    ) {
+    ) throws {
         let stream = Int.random(in: 0..<5, using: &generator)
         let description = JournalBench.description(stream)
-        let position = journal.position(of: description.id)
+        let position = journal.position(of: description.name)
         let isSealed =
-            journal.isSealed(description.id)
-            || bench.staged.contains { if case .seal(description.id, _) = $0.entry { true } else { false } }
-        let payload = (0..<Int.random(in: 1...300, using: &generator)).map { _ in
-            UInt8.random(in: 0...255, using: &generator)
-        }
+            journal.isSealed(description.name)
+            || bench.staged.contains { item in
+                if case .seal = item.entry { item.description == description } else { false }
+            }
         let rawByteCount = Int.random(in: 1...1000, using: &generator)
         if isSealed {
-            let entry = JournalBench.batch(stream, at: position.rawValue, rawByteCount: rawByteCount, payload: payload)
+            let entry = JournalBench.batch(stream, at: position.rawValue, rawByteCount: rawByteCount)
             #expect(journal.stage(entry, of: description) == .alreadySealed(position))
             return
         }
         switch Int.random(in: 0..<20, using: &generator) {
         case 0:
-            let entry = JournalBench.batch(stream, at: position.rawValue + 1, payload: payload)
+            let entry = JournalBench.batch(stream, at: position.rawValue + 1)
             #expect(journal.stage(entry, of: description) == .gap(position))
         case 1 where position.rawValue > 0:
-            let entry = JournalBench.batch(stream, at: 0, rawByteCount: Int(position.rawValue), payload: payload)
+            let entry = JournalBench.batch(stream, at: 0, rawByteCount: Int(position.rawValue))
             #expect(journal.stage(entry, of: description) == .alreadyHeld(position))
         case 2 where position.rawValue > 0:
-            let entry = JournalBench.batch(stream, at: 0, rawByteCount: Int(position.rawValue) + 1, payload: payload)
+            let entry = JournalBench.batch(stream, at: 0, rawByteCount: Int(position.rawValue) + 1)
             #expect(journal.stage(entry, of: description) == .gap(position))
         case 3, 4:
+            let reason = try #require(SkipReason.allCases.randomElement(using: &generator))
             bench.stage(
-                .skip(description.id, position, byteCount: UInt64(rawByteCount), .tooLong), of: stream, in: &journal)
+                try JournalBench.skip(stream, at: position, byteCount: UInt64(rawByteCount), reason), of: stream,
+                in: &journal)
         case 5 where Int.random(in: 0..<4, using: &generator) == 0:
-            bench.stage(.seal(description.id, length: position), of: stream, in: &journal)
+            bench.stage(.seal(length: position), of: stream, in: &journal)
         default:
-            bench.stageBatch(stream, rawByteCount: rawByteCount, payload: payload, in: &journal)
+            bench.stageBatch(stream, rawByteCount: rawByteCount, in: &journal)
         }
     }
 
@@ -84,34 +85,34 @@ import WaybillTestSupport
         let bench = try JournalBench()
         var journal = try bench.open()
         let description = JournalBench.description(1)
-        let id = description.id
-        bench.stageBatch(1, rawByteCount: 100, payload: [1], in: &journal)
+        let name = description.name
+        bench.stageBatch(1, rawByteCount: 100, in: &journal)
         // The same whether the bytes before are staged or durable.
         for _ in 0..<2 {
-            #expect(journal.position(of: id) == StreamOffset(100))
-            let held = JournalBench.batch(1, at: 0, rawByteCount: 100, payload: [1])
+            #expect(journal.position(of: name) == StreamOffset(100))
+            let held = JournalBench.batch(1, at: 0, rawByteCount: 100)
             #expect(journal.stage(held, of: description) == .alreadyHeld(StreamOffset(100)))
-            let gap = JournalBench.batch(1, at: 101, payload: [1])
+            let gap = JournalBench.batch(1, at: 101)
             #expect(journal.stage(gap, of: description) == .gap(StreamOffset(100)))
-            let overlap = JournalBench.batch(1, at: 50, rawByteCount: 100, payload: [1])
+            let overlap = JournalBench.batch(1, at: 50, rawByteCount: 100)
             #expect(journal.stage(overlap, of: description) == .gap(StreamOffset(100)))
-            let skipped = JournalEntry.skip(id, StreamOffset(90), byteCount: 10, .truncated)
+            let skipped = try JournalBench.skip(1, at: StreamOffset(90), byteCount: 10, .truncated)
             #expect(journal.stage(skipped, of: description) == .alreadyHeld(StreamOffset(100)))
-            let early = JournalEntry.seal(id, length: StreamOffset(99))
+            let early = JournalEntry.seal(length: StreamOffset(99))
             #expect(journal.stage(early, of: description) == .gap(StreamOffset(100)))
             if journal.hasStaged { try bench.commit(&journal) }
         }
         #expect(journal.hasStaged == false)
-        bench.stage(.seal(id, length: StreamOffset(100)), of: 1, in: &journal)
-        let late = JournalBench.batch(1, at: 100, payload: [1])
+        bench.stage(.seal(length: StreamOffset(100)), of: 1, in: &journal)
+        let late = JournalBench.batch(1, at: 100)
         #expect(journal.stage(late, of: description) == .alreadySealed(StreamOffset(100)))
-        let again = JournalEntry.seal(id, length: StreamOffset(100))
+        let again = JournalEntry.seal(length: StreamOffset(100))
         #expect(journal.stage(again, of: description) == .alreadySealed(StreamOffset(100)))
         try bench.commit(&journal)
-        #expect(journal.isSealed(id) == true)
+        #expect(journal.isSealed(name) == true)
         #expect(journal.stage(late, of: description) == .alreadySealed(StreamOffset(100)))
         journal = try bench.recover()
-        #expect(journal.isSealed(id) == true)
+        #expect(journal.isSealed(name) == true)
     }
 
     @Test func `a commit returns where a reader finds its batches`() throws {
@@ -119,8 +120,8 @@ import WaybillTestSupport
         var journal = try bench.open()
         var ranges: [Range<JournalPosition>] = []
         for round in 0..<8 {
-            bench.stageBatch(round % 3, payload: [UInt8](repeating: UInt8(round), count: 200), in: &journal)
-            bench.stageBatch(7, payload: [UInt8(round)], in: &journal)
+            bench.stageBatch(round % 3, rawByteCount: 200, in: &journal)
+            bench.stageBatch(7, in: &journal)
             ranges += try journal.commit(at: WallTime(milliseconds: Int64(round)))
         }
         var reader = JournalReader(directory: bench.directory, position: JournalPosition(0), files: bench.disk)
@@ -138,20 +139,46 @@ import WaybillTestSupport
     @Test func `a segment is the text that its format says`() throws {
         let bench = try JournalBench()
         var journal = try bench.open()
-        bench.stageBatch(1, rawByteCount: 7, payload: Array("payload".utf8), in: &journal)
-        let id = JournalBench.description(1).id
-        bench.stage(.skip(id, StreamOffset(7), byteCount: 3, .tornTail), of: 1, in: &journal)
-        bench.stage(.seal(id, length: StreamOffset(10)), of: 1, in: &journal)
+        try journal.begin(JournalBench.seed(0xAB), isLossy: false, at: bench.groupTime)
+        bench.stageBatch(1, rawByteCount: 7, in: &journal)
+        bench.stageBatch(2, rawByteCount: 3, in: &journal)
+        bench.stage(try JournalBench.skip(1, at: StreamOffset(7), byteCount: 3, .tornTail), of: 1, in: &journal)
+        bench.stage(.seal(length: StreamOffset(10)), of: 1, in: &journal)
+        let payloads = bench.staged.compactMap { item in
+            if case .batch(_, let payload, _) = item.entry { Array(payload.bytes) } else { nil }
+        }
         try bench.commit(&journal)
-        let bytes = try #require(bench.disk.bytes(of: "/journal/00000000000000000000.journal"))
-        let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n").map { line in
-            // Checksums and positions are told by what reads them.
-            line.hasPrefix("MARK") ? "MARK" : line.replacing(#/ [0-9a-f]{8}$/#, with: " crc")
+        let position = journal.end
+        try journal.begin(JournalBench.seed(0xCD), isLossy: false, at: bench.groupTime)
+        func lines(of segment: JournalPosition) throws -> [String] {
+            var bytes = try #require(bench.disk.bytes(of: JournalPath.segment(segment, in: "/journal")))
+            for payload in payloads {
+                if let range = bytes.firstRange(of: payload) { bytes.replaceSubrange(range, with: "payload\n".utf8) }
+            }
+            return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map { line in
+                // Checksums and positions are checked by the reader.
+                line.hasPrefix("MARK") ? "MARK" : String(line).replacing(#/ [0-9a-f]{8}$/#, with: " crc")
+            }
+        }
+        let incarnation = "000000000000000000000000000000ab"
+        let (one, two) = (JournalBench.description(1), JournalBench.description(2))
+        let (first, second) = (JournalBench.content(1, 0..<10), JournalBench.content(2, 0..<3))
+        #expect(
+            try lines(of: JournalPosition(0)) == [
+                "START 0 00000000000000ab \(incarnation)", "MARK", "MARK", "OPEN 1 \(one.json)", "OPEN 2 \(two.json)",
+                "MARK", "BATCH 1 0 7 1 \(payloads[0].count) crc", "payload",
+                "BATCH 2 0 3 1 \(payloads[1].count) crc", "payload",
+                "SKIP 1 7 3 torn-tail \(Base64.text(first))", "SEAL 1 10", "MARK",
+            ])
+        func proof(_ description: StreamDescription, _ bytes: [UInt8]) -> String {
+            let proof = StreamProof(of: description.id, at: StreamOffset(UInt64(bytes.count)), tail: bytes)
+            return "\(bytes.count) \(proof.digest?.text ?? "-") \(position)"
         }
         #expect(
-            lines == [
-                "MARK", "MARK", "OPEN 1 \(JournalBench.description(1).json)", "MARK", "BATCH 1 0 7 1 7 crc",
-                "payloadSKIP 1 7 3 torn-tail", "SEAL 1 10", "MARK",
+            try lines(of: position) == [
+                "START 0 00000000000000ab \(incarnation)", "START \(position) 00000000000000cd \(incarnation)",
+                "OPEN 1 \(one.json)", "AT 1 10 \(proof(one, first))", "SEALED 1 \(proof(one, first))",
+                "OPEN 2 \(two.json)", "AT 2 3 \(proof(two, second))", "TAIL 2 \(Base64.text(second))", "MARK",
             ])
     }
 }

@@ -16,8 +16,7 @@ import WaybillTestSupport
         for _ in 0..<50 {
             for _ in 0..<Int.random(in: 1...3, using: &generator) {
                 let stream = Int.random(in: 0..<20, using: &generator)
-                let payload = [UInt8](repeating: UInt8(stream), count: Int.random(in: 1...500, using: &generator))
-                bench.stageBatch(stream, payload: payload, in: &journal)
+                bench.stageBatch(stream, rawByteCount: Int.random(in: 1...500, using: &generator), in: &journal)
             }
             do { try bench.commit(&journal) } catch { #expect(journal.hasStaged == true) }
             guard Bool.random(using: &generator) else { continue }
@@ -38,8 +37,8 @@ import WaybillTestSupport
         let bench = try JournalBench()
         var journal = try bench.open()
         var ends: [JournalPosition] = []
-        for round in 0..<4 {
-            bench.stageBatch(1, payload: [UInt8](repeating: UInt8(round), count: 50), in: &journal)
+        for _ in 0..<4 {
+            bench.stageBatch(1, in: &journal)
             try bench.commit(&journal)
             ends.append(journal.end)
         }
@@ -61,8 +60,8 @@ import WaybillTestSupport
     @Test func `a reader steps over damage at the end and finds the groups that come later`() throws {
         let bench = try JournalBench()
         var journal = try bench.open()
-        for round in 0..<2 {
-            bench.stageBatch(1, payload: [UInt8](repeating: UInt8(round), count: 50), in: &journal)
+        for _ in 0..<2 {
+            bench.stageBatch(1, in: &journal)
             try bench.commit(&journal)
         }
         let path = "/journal/00000000000000000000.journal"
@@ -74,7 +73,7 @@ import WaybillTestSupport
         while let record = try reader.next(upTo: journal.end) { found.append(ReadBatch(record)) }
         #expect(reader.takeDamages().count == 1)
         #expect(reader.position == journal.end)
-        bench.stageBatch(1, payload: [9], in: &journal)
+        bench.stageBatch(1, in: &journal)
         try bench.commit(&journal)
         while let record = try reader.next(upTo: journal.end) { found.append(ReadBatch(record)) }
         #expect(found == [bench.batches[0], bench.batches[2]])
@@ -88,7 +87,7 @@ import WaybillTestSupport
         for round in 0..<5 {
             bench.disk.memory.now += 1_000_000_000
             modified.append(bench.disk.memory.now / 1_000_000)
-            bench.stageBatch(round, payload: [UInt8](repeating: 7, count: 200), in: &journal)
+            bench.stageBatch(round, rawByteCount: 200, in: &journal)
             try bench.commit(&journal)
         }
         let segments = journal.segments
@@ -120,7 +119,7 @@ import WaybillTestSupport
         let bench = try JournalBench(segmentByteCountMax: 100)
         var journal = try bench.open()
         for round in 0..<3 {
-            bench.stageBatch(round, payload: [UInt8](repeating: 7, count: 200), in: &journal)
+            bench.stageBatch(round, rawByteCount: 200, in: &journal)
             try bench.commit(&journal)
         }
         let segments = journal.segments
@@ -154,7 +153,7 @@ import WaybillTestSupport
     @Test func `the torn end that a start kept goes with the segments of its age`() throws {
         let bench = try JournalBench()
         var journal = try bench.open()
-        bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+        bench.stageBatch(1, in: &journal)
         try bench.commit(&journal)
         let path = "/journal/00000000000000000000.journal"
         bench.disk.place(path, try #require(bench.disk.bytes(of: path)) + Array("BATCH 1 2".utf8))
@@ -162,7 +161,7 @@ import WaybillTestSupport
         let torn = try #require(journal.recovery.tornPath)
         let start = bench.disk.memory.now / 1_000_000
         bench.disk.memory.now += 60_000_000_000
-        bench.stageBatch(1, payload: [4], in: &journal)
+        bench.stageBatch(1, in: &journal)
         try bench.commit(&journal)
         _ = try journal.retire(before: journal.end, writtenBefore: WallTime(milliseconds: start - 1))
         #expect(bench.disk.bytes(of: torn) == Array("BATCH 1 2".utf8))
@@ -174,7 +173,7 @@ import WaybillTestSupport
         let bench = try JournalBench(segmentByteCountMax: 100)
         var journal = try bench.open()
         for round in 0..<4 {
-            bench.stageBatch(round, payload: [UInt8](repeating: 7, count: 200), in: &journal)
+            bench.stageBatch(round, rawByteCount: 200, in: &journal)
             try bench.commit(&journal)
         }
         let segments = journal.segments
@@ -191,9 +190,9 @@ import WaybillTestSupport
         let bench = try JournalBench(segmentByteCountMax: 5_000)
         var journal = try bench.open()
         for stream in 0..<80 {
-            bench.stageBatch(stream, payload: [UInt8(stream)], in: &journal)
-            let id = JournalBench.description(stream).id
-            bench.stage(.seal(id, length: journal.position(of: id)), of: stream, in: &journal)
+            bench.stageBatch(stream, in: &journal)
+            let name = JournalBench.description(stream).name
+            bench.stage(.seal(length: journal.position(of: name)), of: stream, in: &journal)
             try bench.commit(&journal)
         }
         #expect(journal.segments.count > 2)

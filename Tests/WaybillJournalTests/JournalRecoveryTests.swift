@@ -11,13 +11,13 @@ import WaybillTestSupport
         var journal = try bench.open()
         var ends: [Int] = []
         for round in 0..<3 {
-            bench.stageBatch(1, payload: Array("first payload of group \(round)".utf8), in: &journal)
-            bench.stageBatch(2 + round, payload: Array("second payload of group \(round)".utf8), in: &journal)
-            let id = JournalBench.description(1).id
-            bench.stage(.skip(id, journal.position(of: id), byteCount: 5, .tooLong), of: 1, in: &journal)
+            bench.stageBatch(1, in: &journal)
+            bench.stageBatch(2 + round, in: &journal)
+            let position = journal.position(of: JournalBench.description(1).name)
+            bench.stage(try JournalBench.skip(1, at: position, byteCount: 5, .tooLong), of: 1, in: &journal)
             if round == 1 {
-                let other = JournalBench.description(2).id
-                bench.stage(.seal(other, length: journal.position(of: other)), of: 2, in: &journal)
+                let other = JournalBench.description(2).name
+                bench.stage(.seal(length: journal.position(of: other)), of: 2, in: &journal)
             }
             try bench.commit(&journal)
             ends.append(journal.end.rawValue)
@@ -47,7 +47,7 @@ import WaybillTestSupport
             }
             bench.batches = found.batches
             bench.standings = bench.table(of: journal)
-            bench.stageBatch(9, payload: [1, 2, 3], in: &journal)
+            bench.stageBatch(9, in: &journal)
             try bench.commit(&journal)
             bench.expectBatches(upTo: journal.end)
             journal = try bench.recover()
@@ -84,16 +84,16 @@ import WaybillTestSupport
         let source = try JournalBench()
         do {
             var journal = try source.open()
-            source.stageBatch(1, payload: [1, 2, 3], in: &journal)
-            source.stageBatch(2, payload: [4, 5, 6], in: &journal)
-            let id = JournalBench.description(2).id
-            source.stage(.seal(id, length: journal.position(of: id)), of: 2, in: &journal)
+            source.stageBatch(1, in: &journal)
+            source.stageBatch(2, in: &journal)
+            let name = JournalBench.description(2).name
+            source.stage(.seal(length: journal.position(of: name)), of: 2, in: &journal)
             try source.commit(&journal)
         }
         var journal = try source.open()
         let base = journal.end
-        for round in 0..<3 {
-            source.stageBatch(3, payload: [7, UInt8(round)], in: &journal)
+        for _ in 0..<3 {
+            source.stageBatch(3, in: &journal)
             try source.commit(&journal)
         }
         let path = JournalPath.segment(base, in: "/journal")
@@ -115,12 +115,12 @@ import WaybillTestSupport
     @Test func `a segment that was being created is set aside, with what an abandoned one before it holds`() throws {
         let bench = try JournalBench()
         var journal = try bench.open()
-        bench.stageBatch(1, payload: [1, 2, 3], in: &journal)
+        bench.stageBatch(1, in: &journal)
         try bench.commit(&journal)
         let end = journal.end
         let path = "/journal/00000000000000000000.journal"
         let whole = try #require(bench.disk.bytes(of: path))
-        bench.stageBatch(1, payload: [4, 5, 6], in: &journal)
+        bench.stageBatch(1, in: &journal)
         _ = try journal.commit(at: bench.groupTime)
         // The second group's sync failed, so a new segment was begun where it began; that one is torn.
         bench.disk.place(JournalPath.segment(end, in: "/journal"), Array("OPEN 1 {\"id".utf8))
@@ -177,7 +177,7 @@ import WaybillTestSupport
             // What is acknowledged from here on is behind the tail for every reader, and for the next start.
             bench.batches = Array(source.batches.prefix(4))
             bench.standings = bench.table(of: journal)
-            bench.stageBatch(1, payload: [1], in: &journal)
+            bench.stageBatch(1, in: &journal)
             try bench.commit(&journal)
             bench.expectBatches(upTo: journal.end, everyPosition: true)
             bench.disk.crash(seed: 1)

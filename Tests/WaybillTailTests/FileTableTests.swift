@@ -1,4 +1,5 @@
 import Testing
+import WaybillProtocol
 import WaybillSystem
 
 @testable import WaybillTail
@@ -45,7 +46,7 @@ import WaybillSystem
 
     @Test func `a file comes to rest with its anchor, and a copy keeps what it had`() {
         var file = self.file("/log/a.log", inode: 1)
-        let anchors = [5, 10].map { Anchor(end: $0, fingerprint: Fingerprint(hash: UInt64($0), byteCount: 5)) }
+        let anchors = [5, 10].map { Anchor(end: $0, digest: ProofDigest([UInt8](repeating: UInt8($0), count: 16))) }
         file.descriptor = FileID(rawValue: 3)
         for anchor in anchors { file.addAnchor(anchor) }
         file.cursor = 10
@@ -67,6 +68,6 @@ import WaybillSystem
     }
 
     @Test func `a file at rest is small`() {
-        #expect(MemoryLayout<TailedFile?>.stride <= 176)
+        #expect(MemoryLayout<TailedFile?>.stride <= 192)
     }
 }

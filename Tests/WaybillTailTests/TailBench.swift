@@ -24,6 +24,13 @@ final class TailBench<Files: FileSystem> {
     var isSlow = false
     /// Whether seals stay unanswered.
     var holdsSeals = false
+    /// Which receiver answers, and where.
+    var receiver = BenchReceiver(name: "bench")
+    /// Ids of streams under which the receiver holds other bytes than it was sent.
+    var liesAbout: Set<String> = []
+    /// Streams of which the receiver's proof did not agree.
+    var disputed: [String] = []
+    private var hasMet = false
     /// Seals that were handed out and not answered.
     var heldSeals: [String] = []
     private var inFlight: [(key: StreamKey, id: String, offset: Int, bytes: [UInt8])] = []
@@ -80,6 +87,20 @@ final class TailBench<Files: FileSystem> {
     func kill() {
         self.tail = nil
         self.inFlight = []
+        self.hasMet = false
+    }
+
+    /// Connects, if no receiver has answered since the start or the loss of the connection.
+    @discardableResult
+    func meet() throws -> ReceiverMeeting? {
+        guard !self.hasMet else { return nil }
+        self.hasMet = true
+        let now = self.now
+        let meeting = try self.withTail { [receiver] in
+            try $0.receiverMet(receiver.identity, at: receiver.address, now)
+        }
+        self.takeNotices()
+        return meeting
     }
 
     func restart() throws {
@@ -114,10 +135,19 @@ final class TailBench<Files: FileSystem> {
 
     // MARK: The connection
 
+    /// The receiver's process starts again on a data directory from before everything that it acknowledged.
+    func receiverCameBackOlder() {
+        self.loseConnection()
+        self.receiver.end = 0
+        self.receiver.restart()
+    }
+
     /// Ships what is ready; returns the number of reads.
     @discardableResult
     func ship(readCountMax: Int = .max, byteCountMax: Int = 1 << 16) -> Int {
         var count = 0
+        // What could not be written waits for the next checkpoint.
+        do { try self.meet() } catch {}
         while count < readCountMax, let key = self.withTail({ $0.nextReady() }) {
             count += 1
             precondition(count < 1_000_000, "the ready queue does not run dry")
@@ -134,8 +164,13 @@ final class TailBench<Files: FileSystem> {
             let own = self.received[id] ?? []
             #expect(offset == own.count, "a gap or a repetition in \(id)")
             #expect(!self.sealed.contains(id), "bytes behind the seal of \(id)")
+            if self.received[id] == nil { self.order.append(id) }
             self.received[id] = own + bytes
-            self.withTail { $0.acked(key, upTo: offset + bytes.count) }
+            self.receiver.end += UInt64(bytes.count)
+            self.withTail { [end = receiver.end] tail in
+                tail.answered(end: end)
+                tail.acked(key, upTo: offset + bytes.count)
+            }
         }
         self.inFlight = []
     }
@@ -161,6 +196,7 @@ final class TailBench<Files: FileSystem> {
     /// What is in flight is lost.
     func loseConnection() {
         self.inFlight = []
+        self.hasMet = false
         self.withTail { $0.connectionLost() }
     }
 
@@ -173,12 +209,7 @@ final class TailBench<Files: FileSystem> {
         switch read {
         case .nothing: break
         case .unpositioned:
-            if self.received.updateValue(self.received[id] ?? [], forKey: id) == nil { self.order.append(id) }
-            let offset = self.received[id]?.count ?? 0
-            self.withTail { tail in
-                tail.positionLearned(key, at: offset)
-                if self.sealed.contains(id) { tail.sealedByReceiver(key) }
-            }
+            self.answerOpen(key, id)
         case .batch(let offset, let count, let lineCount, let isFinal):
             let bytes = Array(self.buffer[..<count])
             let lineFeeds = bytes.count { $0 == 0x0A }
@@ -186,16 +217,61 @@ final class TailBench<Files: FileSystem> {
             #expect((bytes.last == 0x0A) == !isFinal)
             if isFinal { self.finalUnterminatedCount += 1 }
             self.inFlight.append((key, id, offset, bytes))
-        case .skip(let offset, let length, let reason):
-            self.skipped[id, default: []].append("\(offset)+\(length) \(reason.rawValue)")
-            self.inFlight.append((key, id, offset, [UInt8](repeating: 0, count: length)))
+        case .skip(let range):
+            let offset = Int(range.offset.rawValue)
+            self.skipped[id, default: []].append("\(offset)+\(range.byteCount) \(range.reason.rawValue)")
+            if range.reason == .held, let held = self.sealedBytes(before: id, count: Int(range.byteCount)) {
+                return self.inFlight.append((key, id, offset, held))
+            }
+            // Of what was skipped the receiver has the tail alone, which may begin before the range.
+            let tail = (range.tail ?? []).suffix(Int(range.byteCount))
+            let rest = [UInt8](repeating: 0, count: Int(range.byteCount) - tail.count)
+            self.inFlight.append((key, id, offset, rest + tail))
         case .sealed(let length):
             self.deliver()
-            #expect(length == self.received[id]?.count, "\(id)")
+            #expect(length == self.received[id]?.count ?? 0, "\(id)")
             guard !self.holdsSeals else { return self.heldSeals.append(id) }
             self.sealed.insert(id)
-            self.withTail { $0.sealedByReceiver(key) }
+            self.answerSeal(key, id)
         }
+    }
+
+    /// The bytes of an earlier, sealed incarnation of a stream.
+    private func sealedBytes(before id: String, count: Int) -> [UInt8]? {
+        let base = id.prefix(through: id.lastIndex(of: "-") ?? id.startIndex)
+        return self.received.first {
+            $0.key.hasPrefix(base) && self.sealed.contains($0.key) && $0.value.count == count
+        }?
+        .value
+    }
+
+    private func answerOpen(_ key: StreamKey, _ id: String) {
+        let offset = self.received[id]?.count ?? 0
+        let proof = self.proof(of: id)
+        switch self.withTail({ $0.positionLearned(key, at: offset, proof) }) {
+        case .goOn, .done: if self.sealed.contains(id) { self.answerSeal(key, id) }
+        case .openAgain: self.withTail { $0.readingPostponed(key) }
+        case .postponed: break
+        case .disputed: self.disputed.append(id)
+        }
+    }
+
+    private func answerSeal(_ key: StreamKey, _ id: String) {
+        let proof = self.proof(of: id)
+        switch self.withTail({ $0.sealedByReceiver(key, proof) }) {
+        case .goOn, .done: break
+        case .openAgain: self.withTail { $0.readingPostponed(key) }
+        case .postponed: break
+        case .disputed: self.disputed.append(id)
+        }
+    }
+
+    private func proof(of id: String) -> StreamProof {
+        let bytes = self.received[id] ?? []
+        let end = StreamOffset(UInt64(bytes.count))
+        guard let id = StreamID(id) else { preconditionFailure("\(id) is a stream's id") }
+        guard !self.liesAbout.contains(id.text) else { return StreamProof(of: id, at: end, tail: "lies".utf8) }
+        return StreamProof(of: id, at: end, tail: bytes.suffix(StreamProof.byteCountMax))
     }
 
     /// What was said to be lost: how, of which file, from which byte on, and how many.
@@ -227,6 +303,35 @@ final class TailBench<Files: FileSystem> {
     /// What the receiver holds, stream by stream, in the order in which they were opened.
     var texts: [String] {
         self.order.compactMap { self.received[$0] }.map { String(decoding: $0, as: UTF8.self) }
+    }
+}
+
+/// A receiver as an agent sees it: its name, its data directory, its starts, and the end of its journal.
+struct BenchReceiver {
+    var address: String
+    var incarnation: Incarnation
+    var starts: [ReceiverStart]
+    var end: UInt64 = 0
+    private var startCount: UInt64 = 0
+
+    init(name: String) {
+        self.address = "\(name):4390"
+        self.incarnation = Incarnation(FNV1a.hash(name.utf8), 1)
+        self.starts = [ReceiverStart(id: FNV1a.hash(name.utf8), position: 0)]
+    }
+
+    var identity: ReceiverIdentity {
+        guard let identity = ReceiverIdentity(name: "bench", incarnation: incarnation, starts: starts, end: end) else {
+            preconditionFailure("positions of starts do not go back")
+        }
+        return identity
+    }
+
+    /// The process starts again.
+    mutating func restart() {
+        self.starts = self.starts.filter { $0.position <= self.end }
+        self.startCount += 1
+        self.starts.append(ReceiverStart(id: self.startCount, position: self.end))
     }
 }
 

@@ -42,10 +42,10 @@ struct TailFaultTests {
         files.clearFaults()
         bench.settle()
         bench.settle()
-        let long = String(repeating: "\0", count: 37)
+        let long = String(repeating: "long", count: 9) + "\n"
         #expect(
             bench.texts.sorted()
-                == ["event\nevent 2\n\0\0", "new\nhalf", "one\ntwo\n", "uno\n\(long)dos\n"], "call \(failingCall)")
+                == ["event\nevent 2\nto", "new\nhalf", "one\ntwo\n", "uno\n\(long)dos\n"], "call \(failingCall)")
         #expect(bench.sealed == Set(bench.order), "call \(failingCall)")
         #expect(files.unlinkedPaths == ["/spool/\(Self.segment).ndjson"], "call \(failingCall)")
         let copies = try files.list("/state/quarantine").map { files.bytes(of: "/state/quarantine/" + $0)?.count }

@@ -100,7 +100,7 @@ struct TailLineTests {
         #expect(files.bytes(of: path) == Array("0123456789abc\n".utf8))
         files.fail(.write, of: path + ".new", .error(28))
         bench.received[id] = []
-        bench.withTail { $0.receiverChanged() }
+        bench.receiverCameBackOlder()
         bench.run()
         #expect(bench.notices.contains { if case .quarantineFailed = $0 { true } else { false } })
         #expect(files.bytes(of: path) == Array("0123456789abc\n".utf8))

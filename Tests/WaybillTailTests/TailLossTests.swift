@@ -124,8 +124,16 @@ private struct LossyLife {
     func unnamed() -> [String] {
         var unnamed: [String] = []
         for content in self.contents where content.isSeen {
-            let streams = self.bench.received.filter { $0.key.contains("-\(content.hash)-") }
+            var streams = self.bench.received.filter { $0.key.contains("-\(content.hash)-") }
             let whole = Array(content.text.utf8)
+            // A file that went on after its seal is in two streams; the later one begins with a skip of the earlier.
+            for (id, bytes) in streams where self.bench.sealed.contains(id) {
+                let isHeld = streams.contains { $0.key != id && $0.value.count > bytes.count }
+                if isHeld { streams[id] = nil }
+            }
+            if streams.isEmpty, self.bench.lostFrom.contains(where: { $0.key.contains("-\(content.hash)-") }) {
+                continue
+            }
             if streams.count != 1 { unnamed.append("\(content.head) has \(streams.count) streams") }
             for (id, bytes) in streams where bytes != whole {
                 #expect(whole.starts(with: bytes), "\(content.head)")

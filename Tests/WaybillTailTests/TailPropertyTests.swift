@@ -140,7 +140,7 @@ private struct FolderLife {
         let id = self.bench.received.first { $0.value.starts(with: prefix) && !self.bench.sealed.contains($0.key) }?.key
         guard let id else { return }
         self.bench.received[id] = prefix
-        self.bench.withTail { $0.receiverChanged() }
+        self.bench.receiverCameBackOlder()
     }
 
     mutating func step() throws {

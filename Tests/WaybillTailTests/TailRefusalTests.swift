@@ -1,4 +1,5 @@
 import Testing
+import WaybillProtocol
 import WaybillSystem
 import WaybillTail
 import WaybillTestSupport
@@ -134,7 +135,8 @@ struct TailRefusalTests {
         files.move(path(1), "/log/kept")
         files.memory.link(path(1), to: "/log/kept")
         let key = try #require(bench.withTail { $0.streams.first })
-        bench.withTail { $0.sealedByReceiver(key) }
+        let proof = StreamProof(of: bench.withTail { $0.id(of: key) }, at: StreamOffset(4), tail: "one\n".utf8)
+        _ = bench.withTail { $0.sealedByReceiver(key, proof) }
         bench.scan()
         #expect(files.bytes(of: "/log/kept") == Array("one\n".utf8))
         #expect(files.unlinkedPaths == [])

@@ -75,7 +75,8 @@ struct TailTruncationTests {
         bench.run()
         #expect(bench.texts == ["head\none\ntwo\n", "head\nuno\n"])
         #expect(bench.order[1] == String(bench.order[0].dropLast()) + "1")
-        #expect(bench.sealed == [bench.order[0]])
+        // Without a registry nobody knows that the earlier content is over.
+        #expect(bench.sealed == (keepsRegistry ? [bench.order[0]] : []))
     }
 
     @Test

@@ -28,8 +28,8 @@ enum JournalFuzz {
     /// What was acknowledged.
     private struct Written {
         var batches: [Batch] = []
-        var durable: [StreamID: UInt64] = [:]
-        var sealed: Set<StreamID> = []
+        var durable: [StreamName: UInt64] = [:]
+        var sealed: Set<StreamName> = []
         var end = 0
         var clock: Int64 = 1_790_000_000_000
         /// Whether bytes were put in or taken out since, so that batches may not be where they were.
@@ -60,45 +60,44 @@ enum JournalFuzz {
     private static func commitGroup(
         _ journal: inout Journal<FaultyFiles>, _ written: inout Written, _ input: inout FuzzInput
     ) throws {
-        var group: [(entry: JournalEntry, payload: [UInt8])] = []
+        var group: [(entry: JournalEntry, id: StreamID)] = []
         for _ in 0..<(1 + input.number(below: 3)) {
             let description = SmallMessages.description(input.number(below: 3))
-            let id = description.id
-            let position = journal.position(of: id)
+            let position = journal.position(of: description.name)
             let entry: JournalEntry
-            var payload: [UInt8] = []
             switch input.number(below: 8) {
-            case 0: entry = .skip(id, position, byteCount: 5, .truncated)
-            case 1: entry = .seal(id, length: position)
-            default:
-                payload = Self.payload(&input)
-                entry = Self.batch(id, position, payload)
+            case 0:
+                let range = SkippedRange(offset: position, byteCount: 5, reason: .truncated, tail: nil)
+                entry = .skip(range ?? { preconditionFailure("a range") }())
+            case 1: entry = .seal(length: position)
+            default: entry = Self.batch(description.id, position, Self.bytes(&input))
             }
-            if journal.stage(entry, of: description) == .staged { group.append((entry, payload)) }
+            if journal.stage(entry, of: description) == .staged { group.append((entry, description.id)) }
         }
         guard journal.hasStaged else { return }
         written.clock += 1
         var ranges = try journal.commit(at: WallTime(milliseconds: written.clock))
         written.end = journal.end.rawValue
-        for (entry, payload) in group {
+        for (entry, id) in group {
+            let name = StreamName(principal: "", id: id)
             switch entry {
-            case .batch(let id, let header, _):
+            case .batch(let header, let payload, _):
                 written.batches.append(
                     Batch(
                         position: ranges.removeFirst().lowerBound.rawValue, id: id.text,
-                        offset: header.offset.rawValue, rawByteCount: header.rawByteCount, payload: payload,
-                        receivedAt: written.clock))
-                written.durable[id] = header.end.rawValue
-            case .skip(let id, let offset, let byteCount, _): written.durable[id] = offset.rawValue + byteCount
-            case .seal(let id, _):
-                written.sealed.insert(id)
-                written.durable[id, default: 0] += 0
+                        offset: header.offset.rawValue, rawByteCount: header.rawByteCount,
+                        payload: Array(payload.bytes), receivedAt: written.clock))
+                written.durable[name] = header.end.rawValue
+            case .skip(let range): written.durable[name] = range.end.rawValue
+            case .seal:
+                written.sealed.insert(name)
+                written.durable[name, default: 0] += 0
             }
         }
     }
 
-    /// Payloads that look like the journal's own lines, and others.
-    private static func payload(_ input: inout FuzzInput) -> [UInt8] {
+    /// Bytes that look like the journal's own lines, and others.
+    private static func bytes(_ input: inout FuzzInput) -> [UInt8] {
         let byteCount = 1 + input.number(below: 60)
         switch input.number(below: 4) {
         case 0: return Array("MARK 0 0 00000000\nOPEN 1 {}\nBATCH 1 0 1 1 1 00000000\nx".utf8.prefix(byteCount))
@@ -107,14 +106,27 @@ enum JournalFuzz {
         }
     }
 
-    private static func batch(_ id: StreamID, _ offset: StreamOffset, _ payload: [UInt8]) -> JournalEntry {
+    private static func batch(_ id: StreamID, _ offset: StreamOffset, _ raw: [UInt8]) -> JournalEntry {
+        let payload = Self.stored(raw)
         var header = BatchHeader(
-            stream: StreamNumber(1), offset: offset, rawByteCount: payload.count * 2, lineCount: 1,
+            stream: StreamNumber(1), offset: offset, rawByteCount: raw.count, lineCount: 1,
             wireByteCount: payload.count, checksum: 0)
         return payload.withUnsafeBytes { bytes in
             header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: id), bytes)
-            return .batch(id, header, payload: SharedBytes(bytes))
+            return .batch(header, payload: SharedBytes(bytes), raw: raw.withUnsafeBytes { SharedBytes($0) })
         }
+    }
+
+    /// A payload in which the bytes are as they are: one stored block (RFC 1950, RFC 1951).
+    private static func stored(_ raw: [UInt8]) -> [UInt8] {
+        let sums = raw.reduce((UInt32(1), UInt32(0))) { sums, byte in
+            let first = (sums.0 + UInt32(byte)) % 65_521
+            return (first, (sums.1 + first) % 65_521)
+        }
+        let (low, high) = (UInt8(raw.count & 0xFF), UInt8(raw.count >> 8))
+        let checksum = sums.1 << 16 | sums.0
+        return [0x78, 0x01, 0x01, low, high, ~low, ~high] + raw
+            + (0..<4).map { UInt8(truncatingIfNeeded: checksum >> (24 - 8 * $0)) }
     }
 
     // MARK: Damage
@@ -187,19 +199,20 @@ enum JournalFuzz {
     private static func judgeTable(
         _ journal: borrowing Journal<FaultyFiles>, _ written: Written, isIntact: Bool
     ) throws {
-        for (id, standing) in journal.streams {
+        for (name, standing) in journal.streams {
             // A batch vouches for its stream's id alone; what else a damaged OPEN says is reported as damage.
             let isDamaged = !journal.recovery.damages.isEmpty
-            let description = SmallMessages.description(Int(id.text.dropFirst(2)) ?? -1)
+            let description = SmallMessages.description(Int(name.id.text.dropFirst(2)) ?? -1)
             try require(standing.description == description || isDamaged, "\(standing)")
-            let durable = written.durable[id] ?? 0
-            try require(standing.durable.rawValue <= durable, "\(id) stands at \(standing.durable) of \(durable)")
-            try require(!standing.isSealed || written.sealed.contains(id), "\(id) was never sealed")
+            let durable = written.durable[name] ?? 0
+            try require(standing.durable.rawValue <= durable, "\(name) stands at \(standing.durable) of \(durable)")
+            try require(!standing.isSealed || written.sealed.contains(name), "\(name) was never sealed")
         }
         guard isIntact else { return }
-        for (id, durable) in written.durable {
-            try require(journal.streams[id]?.durable.rawValue == durable, "an intact journal forgot \(id)")
-            try require(journal.streams[id]?.isSealed == written.sealed.contains(id), "an intact journal forgot \(id)")
+        for (name, durable) in written.durable {
+            let standing = journal.streams[name]
+            try require(standing?.durable.rawValue == durable, "an intact journal forgot \(name)")
+            try require(standing?.isSealed == written.sealed.contains(name), "an intact journal forgot \(name)")
         }
     }
 
@@ -208,16 +221,14 @@ enum JournalFuzz {
         _ journal: inout Journal<FaultyFiles>, _ disk: FaultyFiles, _ batches: [Batch], _ written: Written
     ) throws {
         let description = SmallMessages.description(4)
-        let payload = Array("more".utf8)
+        let more = Self.batch(description.id, StreamOffset(0), Array("more".utf8))
         let start = journal.end
-        try require(
-            journal.stage(Self.batch(description.id, StreamOffset(0), payload), of: description) == .staged,
-            "not staged")
+        try require(journal.stage(more, of: description) == .staged, "not staged")
         let ranges = try journal.commit(at: WallTime(milliseconds: written.clock + 1))
         try require(ranges.count == 1 && ranges[0].lowerBound >= start, "committed at \(ranges) behind \(start)")
         let new = Batch(
             position: ranges[0].lowerBound.rawValue, id: description.id.text, offset: 0,
-            rawByteCount: payload.count * 2, payload: payload, receivedAt: written.clock + 1)
+            rawByteCount: 4, payload: Self.stored(Array("more".utf8)), receivedAt: written.clock + 1)
         let (found, damages) = try Self.read(disk, upTo: journal.end)
         try require(
             found == batches + [new], "with one more batch: \(found.map(\.position)), not \(batches.map(\.position))")
@@ -233,8 +244,8 @@ enum JournalFuzz {
         let again = try Journal(directory: Self.directory, files: disk, endMin: journal.end)
         try require(again.end == journal.end, "a second start ends at \(again.end), not \(journal.end)")
         try require(again.recovery.tornByteCount == 0, "a second start finds a torn end")
-        for (id, standing) in journal.streams {
-            try require(again.streams[id] == standing, "\(id) stands elsewhere after a second start")
+        for (name, standing) in journal.streams {
+            try require(again.streams[name] == standing, "\(name) stands elsewhere after a second start")
         }
         let reread = try Self.read(disk, upTo: again.end).batches
         try require(reread == found, "another reading after a second start")

@@ -1,0 +1,279 @@
+internal import WaybillProtocol
+internal import WaybillSystem
+internal import WaybillTail
+
+/// The connection: who answers, what its answers mean for files, and when to try again.
+extension Pump where Hints: ~Copyable {
+    /// Whether a round has scanned and found nothing to send: it ends without a connection.
+    var needsNoReceiver: Bool {
+        guard case .round = self.configuration.mode, self.generation == 0 else { return false }
+        return !self.tail.needsReceiver
+    }
+
+    mutating func connectIfDue() {
+        guard case .disconnected(let retryAt) = self.phase, retryAt <= self.clock.monotonicTime() else { return }
+        let address = self.configuration.receivers[self.receiverIndex % self.configuration.receivers.count]
+        self.receiverIndex += 1
+        self.generation += 1
+        self.session = SenderSession()
+        self.received.removeAll()
+        self.phase = .connecting
+        self.lastReceived = self.clock.monotonicTime()
+        self.address = address.description
+        self.link = self.connect(address, self.generation)
+    }
+
+    mutating func take(_ events: [(generation: Int, event: LinkEvent)]) {
+        var mayRead = false
+        for (generation, event) in events {
+            if case .stop = event {
+                self.stopDeadline = self.clock.monotonicTime() + self.configuration.drainPatience
+                self.nextScan = self.clock.monotonicTime()
+                continue
+            }
+            if case .measure(let reply) = event {
+                reply(self.standing)
+                continue
+            }
+            guard generation == self.generation else { continue }
+            switch event {
+            case .connected:
+                mayRead = true
+                let hello = Hello(
+                    versions: LineProtocol.versions, agent: self.configuration.name.description,
+                    instance: self.instance, token: self.configuration.token?.revealed,
+                    key: self.configuration.deviceKey?.text, encodings: ["zlib"])
+                self.perform(self.session.start(hello))
+            case .received(let bytes):
+                self.lastReceived = self.clock.monotonicTime()
+                self.received.append(contentsOf: bytes)
+                self.takeMessages()
+                mayRead = true
+            case .closed(let reason):
+                self.disconnect(reason)
+            case .stop, .measure, .bufferFreed:
+                break
+            }
+        }
+        if mayRead { self.link?.read() }
+    }
+
+    mutating func takeMessages() {
+        let bytes = self.received
+        var consumed = 0
+        do throws(WireError) {
+            while self.link != nil,
+                let (message, byteCount) = try bytes.withBytes({ (buffer) throws(WireError) in
+                    try Message.decode(prefixOf: UnsafeRawBufferPointer(rebasing: buffer[consumed...]))
+                })
+            {
+                consumed += byteCount
+                if let action = self.session.receive(message) { self.perform(action) }
+            }
+        } catch {
+            return self.disconnect("the receiver sent an invalid message: \(error.text)")
+        }
+        guard self.link != nil else { return }
+        self.received.removeFirst(consumed)
+        // One answer shows that this side is alive, however many questions came.
+        if let number = self.unansweredPing { self.send(.pong(number)) }
+        self.unansweredPing = nil
+    }
+
+    /// The longest line a client library may write: with a lower limit, every longer line would be skipped.
+    static var grantedLineByteCountMin: Int { 32 << 10 }
+
+    mutating func perform(_ action: SenderSession.Action) {
+        switch action {
+        case .send(.pong(let number)): self.unansweredPing = number
+        case .send(let message): self.send(message)
+        case .start(let ready): self.start(ready)
+        case .seek(let number, let offset, let proof, let end): self.seek(number, offset, proof, end: end)
+        case .advance(let number, let offset, let end):
+            self.tail.answered(end: end)
+            guard let stream = self.streams.stream(number) else { return }
+            self.streams.succeeded(stream)
+            self.backoff.succeed()
+            self.lastAdvance = self.clock.monotonicTime()
+            self.acked(stream, upTo: Int(offset.rawValue))
+        case .finish(let number, let proof, let end): self.finish(number, proof, end: end)
+        // Only a fleet stores more than it acknowledges.
+        case .stored: break
+        case .note(let counts): self.telemetry.quarantined(counts)
+        case .reopen(let number, let offset, let code, let text): self.reopen(number, offset, code, text)
+        case .pause(let milliseconds):
+            self.pausedUntil = self.clock.monotonicTime() + .milliseconds(Int(min(milliseconds, 600_000)))
+        case .move(let receivers):
+            self.telemetry.moved(receivers)
+            self.disconnect("the receiver redirected this agent")
+        case .close(let failure):
+            self.disconnect(failure.text, isHopeless: failure.isHopeless)
+        }
+    }
+
+    /// How long after a receiver that was not known, or came back older, another such one is taken at its address: each
+    /// asks for every file.
+    private static var unfamiliarPause: Duration { .seconds(60) }
+
+    private mutating func start(_ ready: Ready) {
+        guard ready.limits.lineByteCountMax >= Self.grantedLineByteCountMin,
+            ready.limits.rawByteCountMax >= ready.limits.lineByteCountMax
+        else { return self.disconnect("the receiver's limits are too low for an event's line") }
+        let now = self.now
+        let address = self.address
+        if self.tail.recognizes(ready.receiver, at: address) != .known {
+            if let last = self.unfamiliarAt[address], now.monotonic - last < Self.unfamiliarPause {
+                return self.disconnect(
+                    "another unknown receiver answers at \(address) within a minute", isHopeless: true)
+            }
+            self.unfamiliarAt[address] = now.monotonic
+        }
+        do throws(FileSystemError) {
+            let meeting = try self.tail.receiverMet(ready.receiver, at: address, now)
+            self.telemetry.connected(receiver: ready.receiver, at: address, meeting)
+            self.summary.count(meeting)
+        } catch {
+            // What could not be written is still on the disk as it was: the same is found with the next connection.
+            self.telemetry.registryFailed(error)
+        }
+        self.receiver = ReceiverTag(
+            address: address, incarnation: ready.receiver.incarnation, start: ready.receiver.start)
+        self.phase = .ready
+        self.unreadySince = nil
+        self.lastFailure = nil
+        self.batchByteCountMax = min(self.configuration.batchByteCountMax, ready.limits.rawByteCountMax)
+        self.tail.lowerLineLimits(to: ready.limits)
+        self.hasSettledScan = false
+        self.summary.connectionCount += 1
+    }
+
+    private mutating func seek(
+        _ number: StreamNumber, _ offset: StreamOffset, _ proof: StreamProof, end: UInt64
+    ) {
+        self.tail.answered(end: end)
+        guard let stream = self.streams.stream(number) else { return }
+        switch self.tail.positionLearned(stream, at: Int(offset.rawValue), proof) {
+        case .goOn, .done:
+            _ = self.streams.positioned(number)
+            self.disputes.settle(stream)
+            self.lines.resumed(stream, at: Int(offset.rawValue))
+        case .openAgain, .postponed: self.leave(number)
+        case .disputed:
+            self.leave(number)
+            self.dispute(stream)
+        }
+    }
+
+    private mutating func finish(_ number: StreamNumber, _ proof: StreamProof, end: UInt64) {
+        self.tail.answered(end: end)
+        guard let stream = self.streams.remove(number) else { return }
+        switch self.tail.sealedByReceiver(stream, proof) {
+        case .goOn, .done:
+            self.backoff.succeed()
+            self.disputes.settle(stream)
+            self.summary.sealedStreamCount += 1
+        case .openAgain, .postponed: self.tail.readingPostponed(stream)
+        case .disputed: self.dispute(stream)
+        }
+        if let waiting = self.streams.nextWaiting() { self.tail.readingPostponed(waiting) }
+    }
+
+    /// Lets go of a number, and lets its file be opened again under another one.
+    private mutating func leave(_ number: StreamNumber) {
+        self.session.leave(number)
+        if let stream = self.streams.remove(number) { self.tail.readingPostponed(stream) }
+    }
+
+    private mutating func dispute(_ stream: StreamKey) {
+        guard let receiver, self.tail.contains(stream) else { return }
+        let now = self.clock.monotonicTime()
+        self.lastFailure = "the receiver holds other bytes of a file"
+        self.postpone(stream, until: self.disputes.add(stream, by: receiver, now))
+    }
+
+    /// Whether a disputed stream may not be asked for yet; it becomes ready again later.
+    mutating func mustWait(_ stream: StreamKey) -> Bool {
+        guard let receiver,
+            let time = self.disputes.nextAsking(stream, of: receiver, self.clock.monotonicTime())
+        else { return false }
+        self.postpone(stream, until: time)
+        return true
+    }
+
+    private mutating func postpone(_ stream: StreamKey, until time: MonotonicTime) {
+        self.streams.hold(stream)
+        self.retries.append((at: time, stream: stream))
+        self.retries.sort { $0.at < $1.at }
+    }
+
+    mutating func acked(_ stream: StreamKey, upTo offset: Int) {
+        guard self.tail.contains(stream) else { return }
+        let before = self.tail.position(of: stream).acked
+        self.tail.acked(stream, upTo: offset)
+        self.lines.acked(stream, upTo: offset)
+        self.summary.ackedByteCount += self.tail.position(of: stream).acked - before
+    }
+
+    /// Opens a refused stream again: at once the first time, then with growing delays until it succeeds.
+    private mutating func reopen(
+        _ number: StreamNumber, _ offset: StreamOffset, _ code: ErrorCode, _ text: String
+    ) {
+        guard let stream = self.streams.refused(number), self.tail.contains(stream) else { return }
+        let attempt = self.streams.failed(stream)
+        self.lastFailure = text
+        self.telemetry.streamRefused(self.tail.id(of: stream).description, code, text, attempt: attempt)
+        if code == .prove { self.openClaims[stream] = self.tail.claim(of: stream, at: Int(offset.rawValue)) }
+        let isLongest = code == .notAllowed || (code == .prove && attempt > 1)
+        let growing: Duration = attempt == 1 && code != .inUse ? .zero : .seconds(min(60, 5 << min(attempt, 4)))
+        self.retries.append((at: self.clock.monotonicTime() + (isLongest ? .seconds(60) : growing), stream: stream))
+        self.retries.sort { $0.at < $1.at }
+    }
+
+    /// - Parameter isHopeless: whether only a change at one of the two sides helps: the next attempt waits longest.
+    mutating func disconnect(_ reason: String, isHopeless: Bool = false) {
+        guard self.link != nil else { return }
+        self.telemetry.disconnected(reason: reason)
+        self.lastFailure = reason
+        self.link?.close()
+        self.link = nil
+        self.generation += 1
+        self.unreadySince = self.unreadySince ?? self.clock.monotonicTime()
+        self.session = SenderSession()
+        self.received.removeAll()
+        self.streams.removeAll()
+        self.retries.removeAll()
+        self.pausedUntil = nil
+        self.receiver = nil
+        self.unansweredPing = nil
+        let wait = isHopeless ? self.backoff.failForLong() : self.backoff.fail()
+        self.phase = .disconnected(retryAt: self.clock.monotonicTime() + wait)
+        self.tail.connectionLost()
+    }
+
+    mutating func send(_ message: Message) {
+        self.lastSent = self.clock.monotonicTime()
+        self.link?.send(message)
+    }
+
+    /// How long the receiver keeps a silent connection; capped at a day, which fits into every clock.
+    var idleLimit: Duration? {
+        self.session.limits.map { .milliseconds(min($0.idleMilliseconds, 86_400_000)) }
+    }
+
+    mutating func keepAlive() {
+        let now = self.clock.monotonicTime()
+        let idle = self.idleLimit ?? .seconds(20)
+        switch self.phase {
+        case .disconnected:
+            return
+        case .connecting:
+            if now - self.lastReceived > idle { self.disconnect("the receiver does not answer") }
+        case .ready:
+            if now - self.lastReceived > idle {
+                self.disconnect("the receiver has sent nothing for \(idle)")
+            } else if now - self.lastSent > idle / 3 {
+                self.send(.ping(UInt64(self.generation)))
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+internal import WaybillProtocol
+internal import WaybillSystem
+internal import WaybillTail
+
+/// How a run ends, and what it did so far.
+extension Pump where Hints: ~Copyable {
+    mutating func outcome() -> AgentOutcome? {
+        let now = self.clock.monotonicTime()
+        if let stopDeadline {
+            if self.isSettled(now) { return .drained(self.summary) }
+            if stopDeadline <= now || self.phase != .ready { return .stopped(self.summary) }
+            return nil
+        }
+        guard let patience = self.configuration.mode.patience else { return nil }
+        if self.isSettled(now) { return .drained(self.summary) }
+        let isRefused = !self.retries.isEmpty && self.session.isSettled && now - self.lastAdvance > patience
+        let isUnready = self.unreadySince.map { now - $0 > patience } ?? false
+        return isRefused || isUnready ? .unreachable(self.lastFailure ?? Self.silence, self.summary) : nil
+    }
+
+    /// The failure to report when not even an attempt has failed.
+    static var silence: String { "no receiver answered" }
+
+    /// Whether nothing is left to ship, a scan has looked for more, and everything sent is acknowledged.
+    ///
+    /// Called by runs that end on their own: it requests one more scan.
+    mutating func isSettled(_ now: MonotonicTime) -> Bool {
+        guard self.phase == .ready, self.session.isSettled, self.retries.isEmpty, !self.streams.hasWaiting else {
+            return false
+        }
+        while let stream = self.tail.nextReady() {
+            if self.isForNextRound(stream) { continue }
+            self.tail.readingPostponed(stream)
+            self.hasSettledScan = false
+            return false
+        }
+        if self.hasSettledScan { return true }
+        if !self.isSettlingScanAsked {
+            self.isSettlingScanAsked = true
+            // What cannot be read now is tried again with each scan.
+            self.nextScan = min(self.nextScan, self.lastScan + .milliseconds(20))
+        }
+        return false
+    }
+
+    var standing: AgentStanding {
+        var standing = AgentStanding()
+        standing.summary = self.summary
+        standing.summary.wireByteCount = self.buffers.wireByteCount
+        standing.summary.lostByteCount = self.tail.loss.byteCount
+        standing.isConnected = self.phase == .ready
+        standing.refusals = self.tail.refusals
+        standing.disputedStreamCount = self.disputes.count
+        standing.inFlightByteCount = self.session.inFlightByteCount
+        for stream in self.tail.streams {
+            let position = self.tail.position(of: stream)
+            standing.streamCount += 1
+            standing.pendingByteCount += max(0, position.byteCount - position.acked)
+        }
+        return standing
+    }
+
+    mutating func finish(_ outcome: AgentOutcome) -> AgentOutcome {
+        self.checkpoint(self.now)
+        self.takeNotices()
+        if self.phase == .ready { self.send(.bye) }
+        self.link?.close()
+        self.summary.lostByteCount = self.tail.loss.byteCount
+        self.summary.wireByteCount = self.buffers.wireByteCount
+        self.summary.duration = self.clock.monotonicTime() - self.started
+        self.summary.lastFailure = self.lastFailure ?? (self.phase == .ready ? nil : Self.silence)
+        // A round that needed no receiver has just seen that nothing is left.
+        let mayHaveLeft = self.generation > 0
+        for stream in self.tail.streams {
+            let position = self.tail.position(of: stream)
+            self.summary.heldByteCount += max(0, position.byteCount - position.cursor)
+            if self.configuration.countsLines, mayHaveLeft {
+                self.summary.remainingLineCount += LineLedger.lineCount(
+                    of: position.path, from: position.acked, on: self.files)
+            }
+        }
+        self.summary.ackedLineCount = self.lines.ackedCount
+        switch outcome {
+        case .drained: return .drained(self.summary)
+        case .stopped: return .stopped(self.summary)
+        case .unreachable(let reason, _): return .unreachable(reason, self.summary)
+        case .failed, .unsecurable, .unmeasurable: return outcome
+        }
+    }
+}

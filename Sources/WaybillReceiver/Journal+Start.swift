@@ -1,0 +1,21 @@
+package import WaybillArchive
+package import WaybillJournal
+package import WaybillSystem
+
+extension Journal {
+    /// Begins a start of the receiver, with another incarnation if records were lost.
+    ///
+    /// A disk that refuses to record it does not prevent the start.
+    package mutating func begin(
+        _ seed: StartSeed, in data: DataDirectory<Files>, name: String, at time: WallTime, telemetry: ReceiverTelemetry
+    ) throws(FileSystemError) {
+        let isArchiveShort = try data.isArchiveShort()
+        let isLossy = self.recovery.isLossy || isArchiveShort
+        do throws(FileSystemError) {
+            try self.begin(seed, isLossy: isLossy, at: time)
+        } catch {
+            telemetry.startDelayed(error)
+        }
+        if isLossy { telemetry.incarnationBegan(self.identity(name: name)) }
+    }
+}
