@@ -446,6 +446,18 @@ package final class ReceiverTelemetry: Sendable {
             metadata: ["projection": "\(name)"])
     }
 
+    func linksNotSetAside(_ name: String, _ error: FileSystemError) {
+        self.logger.error(
+            "a link among the files could not be set aside; remove it",
+            metadata: ["projection": "\(name)", "cause": "\(error)"])
+    }
+
+    func linksSetAside(_ name: String, _ paths: [String]) {
+        self.logger.warning(
+            "links among the files were set aside; nothing was written through them",
+            metadata: ["projection": "\(name)", "kept": "\(paths.joined(separator: ", "))"])
+    }
+
     func projectionStopped(_ name: String, _ report: String) {
         self.logger.info("projection stopped", metadata: ["projection": "\(name)", "report": "\(report)"])
     }
