@@ -185,6 +185,12 @@ package struct AgentTelemetry: Sendable {
             ])
     }
 
+    private func refused(_ path: String, _ refusal: FileRefusal) {
+        self.logger.warning(
+            "another user may have put this here, so it is not followed",
+            metadata: ["path": "\(path)", "reason": "\(refusal.rawValue)", "remedy": "\(refusal.remedy)"])
+    }
+
     func noticed(_ notice: TailNotice) {
         switch notice {
         case .discovered(let id, let path):
@@ -222,10 +228,7 @@ package struct AgentTelemetry: Sendable {
                 metadata: Self.loss(id, path, offset, lostByteCount))
         case .unreadable(let path, let error):
             self.logger.warning("a file cannot be read", metadata: ["path": "\(path)", "cause": "\(error)"])
-        case .refused(let path, let refusal):
-            self.logger.warning(
-                "another user may have put this here, so it is not followed",
-                metadata: ["path": "\(path)", "reason": "\(refusal.rawValue)", "remedy": "\(refusal.remedy)"])
+        case .refused(let path, let refusal): self.refused(path, refusal)
         case .notRegular(let path):
             self.logger.warning("this is not a regular file and is not followed", metadata: ["path": "\(path)"])
         case .notSegment(let path):

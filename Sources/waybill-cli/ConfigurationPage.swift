@@ -93,7 +93,7 @@ enum ConfigurationPage {
         lines += ["", "agent:"]
         lines += Self.lines(ConfigurationTable.agent.map(\.facts).filter { $0.key != "sources" }, indent: "  ")
         lines += ["", "  # What to ship: spools of apps, and other files.", "  sources:"]
-        // The first key is an entry of its own; the others form a second entry.
+        // The keys before `files` form an entry of their own, the others a second one.
         let starts = ["spool": "- ", "files": "#- "]
         for key in ConfigurationTable.source.map(\.facts) {
             lines.append("    # \(key.help)")
