@@ -200,6 +200,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         if result == .staged {
             self.group.staged(name)
             if range.reason == .tornTail { self.owners.end(name) }
+            if range.offset == StreamOffset(0) { self.streams.begun(by: connection.account) }
             self.telemetry.skipped(
                 description, range, by: connection, isLogged: self.skips.note(connection, byteCount: range.byteCount))
         }

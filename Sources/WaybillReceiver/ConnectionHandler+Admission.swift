@@ -61,6 +61,8 @@ extension ConnectionHandler {
         _ amount: Int, in room: AdmissionBudget.Room, for admission: Admission, _ context: ChannelHandlerContext
     ) {
         self.mode = .awaitingAdmission(admission)
+        self.ticket += 1
+        let ticket = self.ticket
         let budget = self.shared.budget
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
@@ -68,7 +70,7 @@ extension ConnectionHandler {
         if case .payload(_, _, let own) = admission, room == .wire { number = own }
         let resume: @Sendable () -> Void = { [number] in
             eventLoop.execute {
-                if bound.value.admissionGranted(amount, in: room) { return }
+                if bound.value.admissionGranted(ticket, amount, in: room) { return }
                 var charge = AdmissionCharge()
                 charge[room] = amount
                 if let number { budget.payloadEnded(number) }
@@ -93,8 +95,10 @@ extension ConnectionHandler {
     }
 
     /// - Returns: whether the reservation is still needed.
-    private func admissionGranted(_ amount: Int, in room: AdmissionBudget.Room) -> Bool {
-        guard let context, case .awaitingAdmission(let admission) = self.mode else { return false }
+    private func admissionGranted(_ ticket: Int, _ amount: Int, in room: AdmissionBudget.Room) -> Bool {
+        guard let context, ticket == self.ticket, case .awaitingAdmission(let admission) = self.mode else {
+            return false
+        }
         self.charge[room] += amount
         self.setDeadline(after: admission.deadline(self.shared.timeouts), context)
         self.admitted(admission, context)
@@ -121,7 +125,6 @@ extension ConnectionHandler {
             self.watch(context)
         case .more(let payload):
             self.read(payload, context)
-            self.watch(context)
         case .inflation(let header, let id, let wire):
             self.mode = .lines
             self.check(header, id, wire, context)
@@ -134,8 +137,7 @@ extension ConnectionHandler {
 
     private func read(_ payload: Payload, _ context: ChannelHandlerContext) {
         var payload = payload
-        payload.grant()
-        payload.readingSince = context.eventLoop.now
+        payload.grant(context.eventLoop.now)
         self.mode = .payload(payload)
     }
 
@@ -165,10 +167,7 @@ extension ConnectionHandler {
 
     /// Releases what was reserved for a payload that will not be read to its end.
     func releasePayload() {
-        switch self.mode {
-        case .payload(let payload), .awaitingAdmission(.more(let payload)): self.endPayload(payload)
-        case .awaitingAdmission, .lines, .discarding, .closed: break
-        }
+        if let arrivingPayload { self.endPayload(arrivingPayload) }
         self.shared.budget.release(self.charge)
         self.charge = AdmissionCharge()
     }
@@ -178,16 +177,24 @@ extension ConnectionHandler {
     ///
     /// There is one timer at a time, however many payloads pass meanwhile.
     private func watch(_ context: ChannelHandlerContext) {
-        guard !self.isPayloadWatched, case .payload = self.mode else { return }
+        guard !self.isPayloadWatched, self.arrivingPayload != nil else { return }
         self.isPayloadWatched = true
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         context.eventLoop.scheduleTask(in: self.shared.timeouts.payloadCheck) {
             let handler = bound.value
             handler.isPayloadWatched = false
-            guard let context = handler.context, case .payload(let current) = handler.mode else { return }
+            guard let context = handler.context, let payload = handler.arrivingPayload else { return }
             defer { handler.watch(context) }
             guard handler.shared.budget.hasWaiters else { return }
-            if current.isSlow(context.eventLoop.now, handler.shared.timeouts) { handler.giveWay(current, context) }
+            if payload.isSlow(context.eventLoop.now, handler.shared.timeouts) { handler.giveWay(payload, context) }
+        }
+    }
+
+    /// The payload that arrives, or waits for room for its next bytes.
+    private var arrivingPayload: Payload? {
+        switch self.mode {
+        case .payload(let payload), .awaitingAdmission(.more(let payload)): payload
+        case .awaitingAdmission, .lines, .discarding, .closed: nil
         }
     }
 
@@ -200,7 +207,11 @@ extension ConnectionHandler {
             payload.header.stream, at: payload.header.offset, .retryAfter,
             text: "the payload came too slowly while other agents waited")
         for message in messages { self.write(message, context) }
+        // It may have waited for room, and read nothing meanwhile.
+        self.setDeadline(after: self.shared.timeouts.payload, context)
+        self.process(context)
         context.flush()
+        self.readIfAllowed(context)
     }
 
     // MARK: Checks, in order

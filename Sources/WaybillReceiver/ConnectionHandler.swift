@@ -67,6 +67,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
     var isDeadlineScheduled = false
     /// What the message that is being read holds of the budget.
     var charge = AdmissionCharge()
+    /// Names the last request for room: one that came to nothing may still be granted later.
+    var ticket = 0
     var isPayloadWatched = false
     /// Whether the budget counts a payload of this connection among those that arrive.
     var isPayloadArriving = false

@@ -11,8 +11,8 @@ struct Payload {
     let builder: SharedBytesBuilder
     /// How many of its bytes there is room for.
     private(set) var grantedByteCount = 0
-    /// Since when the peer may send; waiting for room is not the peer's time.
-    var readingSince = NIODeadline.distantPast
+    /// Since when the peer may send; `nil` while it waits for room, which is not the peer's time.
+    private var readingSince: NIODeadline?
     private var readFor = TimeAmount.zero
 
     init(_ header: BatchHeader, _ id: StreamID, number: Int) {
@@ -28,18 +28,25 @@ struct Payload {
         return self.header.isShort ? rest : min(rest, AdmissionBudget.pieceByteCount)
     }
 
-    mutating func grant() {
+    /// There is room for its next bytes.
+    mutating func grant(_ now: NIODeadline) {
         self.grantedByteCount += self.nextPieceByteCount
+        self.readingSince = now
     }
 
+    /// All that there is room for has arrived.
     mutating func pause(_ now: NIODeadline) {
-        self.readFor = self.readFor + (now - self.readingSince)
+        self.readFor = self.readTime(now)
+        self.readingSince = nil
+    }
+
+    private func readTime(_ now: NIODeadline) -> TimeAmount {
+        self.readingSince.map { self.readFor + (now - $0) } ?? self.readFor
     }
 
     /// Whether its peer has sent slowly, in the time that it could send.
     func isSlow(_ now: NIODeadline, _ timeouts: ReceiverShared.Timeouts) -> Bool {
-        let time = self.readFor + (now - self.readingSince)
         let needed = Int64(self.builder.count) * 1_000_000_000 / Int64(timeouts.payloadByteRateMin)
-        return time > timeouts.payloadGrace + .nanoseconds(needed)
+        return self.readTime(now) > timeouts.payloadGrace + .nanoseconds(needed)
     }
 }
