@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -40,6 +41,54 @@ int waybill_mark_thread(int mark) {
     return before;
 }
 
+#if defined(O_PATH)
+static const int way_flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+#else
+static const int way_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+#endif
+
+// Opens one component. A link gives ELOOP, also where a directory was asked for, which the system answers with ENOTDIR.
+static int open_entry(int folder, const char *name, int flags) {
+    int descriptor = openat(folder, name, flags | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor >= 0 || errno != ENOTDIR) return descriptor;
+    struct stat status;
+    int is_link = fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
+    errno = is_link ? ELOOP : ENOTDIR;
+    return -1;
+}
+
+// Component by component. openat2(2) does it in one call, but not every kernel and sandbox allows it.
+int waybill_open_below(int folder, const char *path, int flags) {
+    char name[256];
+    int at = folder;
+    while (1) {
+        const char *slash = strchr(path, '/');
+        size_t length = slash ? (size_t)(slash - path) : strlen(path);
+        int next = -1;
+        if (length >= sizeof name) {
+            errno = ENAMETOOLONG;
+        } else {
+            memcpy(name, path, length);
+            name[length] = 0;
+            if (length == 0 || strcmp(name, "..") == 0) {
+                errno = EINVAL;
+            } else {
+                next = open_entry(at, name, slash ? way_flags : flags);
+            }
+        }
+        int error = errno;
+        if (at != folder) close(at);
+        errno = error;
+        if (next < 0 || !slash) return next;
+        at = next;
+        path = slash + 1;
+    }
+}
+
+int waybill_open_way(int folder, const char *path) { return waybill_open_below(folder, path, way_flags); }
+
+int waybill_open_folder(int folder, const char *path) { return open_entry(folder, path, O_RDONLY | O_DIRECTORY); }
+
 #if defined(__linux__)
 #include <sys/random.h>
 
@@ -50,8 +99,8 @@ int64_t waybill_birth_time(int descriptor) {
     return (int64_t)status.stx_btime.tv_sec * 1000000000 + status.stx_btime.tv_nsec;
 }
 
-int waybill_exchange(const char *first, const char *second) {
-    return renameat2(AT_FDCWD, first, AT_FDCWD, second, RENAME_EXCHANGE);
+int waybill_exchange(int folder, const char *first, int other_folder, const char *second) {
+    return renameat2(folder, first, other_folder, second, RENAME_EXCHANGE);
 }
 
 int waybill_random(void *buffer, unsigned long byte_count) {
@@ -77,8 +126,8 @@ int64_t waybill_birth_time(int descriptor) {
     return (int64_t)status.st_birthtimespec.tv_sec * 1000000000 + status.st_birthtimespec.tv_nsec;
 }
 
-int waybill_exchange(const char *first, const char *second) {
-    return renamex_np(first, second, RENAME_SWAP);
+int waybill_exchange(int folder, const char *first, int other_folder, const char *second) {
+    return renameatx_np(folder, first, other_folder, second, RENAME_SWAP);
 }
 
 int waybill_random(void *buffer, unsigned long byte_count) {

@@ -1,6 +1,30 @@
 internal import WaybillEvent
+internal import WaybillSystem
 
 extension WaybillClient.Configuration {
+    /// The files of the spool, with the permissions that its agent needs.
+    ///
+    /// The folder of a group that exists with other permissions is given the right ones.
+    func files() throws(WaybillError) -> POSIXFileSystem {
+        guard let group else { return POSIXFileSystem(.spool) }
+        guard let found = UserGroup(named: group) else {
+            throw WaybillError(
+                .configuration, "`group` is \(group), which this machine does not have; create it: groupadd \(group)")
+        }
+        let permissions = FilePermissions.spool(sharedBy: found)
+        let files = POSIXFileSystem(permissions)
+        do throws(FileSystemError) {
+            guard !self.spool.isEmpty, try files.status(at: self.spool) != nil else { return files }
+            try files.share(self.spool)
+        } catch {
+            throw WaybillError(
+                .configuration,
+                "the spool \(self.spool) is not shared by the group \(group): \(error); run "
+                    + "chgrp \(group) \(self.spool) && chmod 2770 \(self.spool), as its owner or as root")
+        }
+        return files
+    }
+
     var origin: EventOrigin {
         EventOrigin(
             app: self.version, build: self.build, bundle: self.bundle, os: self.device.os,

@@ -6,6 +6,12 @@ extension WaybillClient {
     public struct Configuration: Sendable {
         /// The path of the spool folder; use a separate folder for each app and environment.
         public var spool: String
+        /// The name of a group of users that shares the spool, if the agent runs as another user than the app.
+        ///
+        /// The spool's folder then gets this group and the mode 2770, and its files the mode 0640. The app's user must be
+        /// a member of the group, or own the folder and find it so. Without a group only the app's own user, and root, can
+        /// ship the spool: folders have the mode 0750 and files 0640, and the process's mask may take more away.
+        public var group: String?
         /// The environment the app runs in.
         public var environment: DeploymentEnvironment
         /// The app's identifier, such as "com.example.shop".

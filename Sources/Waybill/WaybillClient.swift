@@ -41,7 +41,7 @@ public final class WaybillClient: Sendable {
     ///   another environment, or the system refuses a thread that the configuration needs.
     public init(_ configuration: Configuration) throws(WaybillError) {
         let core = try ClientCore(
-            configuration, on: POSIXFileSystem(), clock: POSIXClock(), seed: SystemRandom.seed(),
+            configuration, on: configuration.files(), clock: POSIXClock(), seed: SystemRandom.seed(),
             zone: SystemZone.minutesEast,
             protect: { folder in
                 #if canImport(Darwin)

@@ -37,6 +37,8 @@ public struct WaybillError: Error, Hashable, Sendable, CustomStringConvertible {
         public static let tooManyFiles = Code(FileSystemError.Code.tooManyFiles)
         /// A file or folder already exists.
         public static let exists = Code(FileSystemError.Code.exists)
+        /// A path leads through a symbolic link where none is followed.
+        public static let link = Code(FileSystemError.Code.link)
         /// Another process uses the file or folder.
         public static let inUse = Code(FileSystemError.Code.inUse)
         /// Any other error of the system.

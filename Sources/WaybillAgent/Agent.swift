@@ -63,9 +63,10 @@ package final class Agent: Service {
 
     /// Creates the state directory and locks it.
     private func prepareState() throws(FileSystemError) -> FileID {
-        let files = POSIXFileSystem()
+        let files = POSIXFileSystem(.state)
         try files.createDirectories(self.configuration.stateDirectory)
         try files.createDirectories(self.quarantine)
+        self.close(self.quarantine, on: files)
         let path = Path.join(self.configuration.stateDirectory, "lock")
         let lock = try files.open(path, .append)
         guard try files.lock(lock, .exclusive) else {
@@ -75,10 +76,32 @@ package final class Agent: Service {
         return lock
     }
 
+    /// Takes away the permissions of others from an existing folder.
+    private func close(_ folder: String, on files: POSIXFileSystem) {
+        do throws(FileSystemError) {
+            let found = try files.narrowFolder(folder, to: FilePermissions.state.folder)
+            if let found { self.telemetry.folderNarrowed(folder, from: found, to: FilePermissions.state.folder) }
+        } catch {
+            self.telemetry.folderOpenToOthers(folder, error)
+        }
+    }
+
+    /// Creates the spools that a group shares, so that apps of other users find them.
+    private func createSharedSpools() throws(FileSystemError) {
+        for source in self.configuration.sources {
+            guard let name = source.group, let spool = source.spool else { continue }
+            guard let group = UserGroup(named: name) else {
+                throw FileSystemError("findGroup", path: name, errno: Errno.noEntry)
+            }
+            try POSIXFileSystem(.spool(sharedBy: group)).createDirectories(spool)
+        }
+    }
+
     private func serve(_ network: Network) async -> AgentOutcome {
         do throws(FileSystemError) {
             let inbox = try PumpInbox()
             let lock = try self.prepareState()
+            try self.createSharedSpools()
             defer { POSIXFileSystem().close(lock) }
             return await self.serve(inbox, network)
         } catch {
@@ -91,7 +114,8 @@ package final class Agent: Service {
         var server: MetricsServer?
         if let address = self.configuration.metrics {
             do throws(MetricsServer.Failure) {
-                server = try await MetricsServer.start(on: address, group: network.group) { eventLoop in
+                server = try await MetricsServer.start(on: address, group: network.group, readiness: { .ready }) {
+                    eventLoop in
                     let page = eventLoop.makePromise(of: MetricsPage.self)
                     inbox.post(.measure { page.completeWith(Self.page($0)) }, generation: 0)
                     return page.futureResult
@@ -126,7 +150,7 @@ package final class Agent: Service {
 
     /// The pump thread's body.
     private func work(_ inbox: PumpInbox, _ network: Network) -> AgentOutcome {
-        let files = POSIXFileSystem()
+        let files = POSIXFileSystem(.state)
         var configuration = self.configuration
         do throws(FileSystemError) {
             if configuration.usesDeviceKey {
@@ -139,7 +163,8 @@ package final class Agent: Service {
             self.telemetry.started(configuration, entryCount: registry.recovery.entryCount)
             self.telemetry.registryDamaged(registry.recovery.notes)
             let sources = configuration.sources.enumerated().map { index, source in
-                SourceConfiguration(name: source.registryName(index), kind: source.files)
+                SourceConfiguration(
+                    name: source.registryName(index), kind: source.files, followsLinks: source.followsLinks)
             }
             let tail = Tail(
                 fileSystem: files, registry: registry, agent: configuration.name, sources: sources,

@@ -15,6 +15,10 @@ package struct AgentSource: Hashable, Sendable {
     package var timeMember: String?
     /// The member of a foreign line that holds its name.
     package var nameMember: String?
+    /// Whether links to foreign files, and links to folders that a wildcard matches, are followed.
+    package var followsLinks = false
+    /// The name of the group that shares the spool's folder; the agent creates a missing folder for it.
+    package var group: String?
 
     package init(
         files: SourceConfiguration.Kind, environment: String, bundle: String, timeMember: String? = nil,
@@ -210,6 +214,8 @@ package struct AgentStanding: Hashable, Sendable {
     package var inFlightByteCount = 0
     /// Files of which the receiver holds other bytes.
     package var disputedStreamCount = 0
+    /// How many paths were refused since the start, by reason.
+    package var refusals: [FileRefusal: Int] = [:]
 }
 
 /// How a run ended.

@@ -1,5 +1,6 @@
 internal import NIOCore
 internal import WaybillMetrics
+internal import WaybillTail
 
 /// The agent's metrics; `Protocol/metrics.md` describes each.
 extension Agent {
@@ -25,6 +26,14 @@ extension AgentStanding {
         page.add(
             "waybill_agent_sealed_streams_total", .counter, "Files that a receiver holds completely.",
             self.summary.sealedStreamCount)
+        page.add(
+            "waybill_agent_refused_files_total", .counter,
+            "Files and folders that are not followed, because another user may have put them there."
+        ) { family in
+            for refusal in FileRefusal.allCases {
+                family.sample(self.refusals[refusal] ?? 0, [("reason", refusal.rawValue)])
+            }
+        }
         self.addBytes(to: &page)
         self.addReceivers(to: &page)
         page.addProcess()

@@ -45,6 +45,20 @@ package struct AgentTelemetry: Sendable {
             metadata: ["entries": "\(streams.count)", "first": "\(streams[0])"])
     }
 
+    func folderNarrowed(_ path: String, from found: UInt16, to permissions: UInt16) {
+        self.logger.notice(
+            "other users could read this folder; its permissions were narrowed",
+            metadata: [
+                "path": "\(path)", "found": "\(String(found, radix: 8))", "allowed": "\(String(permissions, radix: 8))",
+            ])
+    }
+
+    func folderOpenToOthers(_ path: String, _ error: FileSystemError) {
+        self.logger.warning(
+            "other users can read this folder; run chmod go= on it as its owner",
+            metadata: ["path": "\(path)", "cause": "\(error)"])
+    }
+
     func metricsServed(on address: String) {
         self.logger.info("metrics are served", metadata: ["address": "\(address)"])
     }
@@ -211,6 +225,10 @@ package struct AgentTelemetry: Sendable {
                 metadata: Self.loss(id, path, offset, lostByteCount))
         case .unreadable(let path, let error):
             self.logger.warning("a file cannot be read", metadata: ["path": "\(path)", "cause": "\(error)"])
+        case .refused(let path, let refusal):
+            self.logger.warning(
+                "another user may have put this here, so it is not followed",
+                metadata: ["path": "\(path)", "reason": "\(refusal.rawValue)", "remedy": "\(refusal.remedy)"])
         case .notRegular(let path):
             self.logger.warning("this is not a regular file and is not followed", metadata: ["path": "\(path)"])
         case .notSegment(let path):

@@ -53,6 +53,7 @@ extension Pump where Hints: ~Copyable {
         standing.summary.wireByteCount = self.buffers.wireByteCount
         standing.summary.lostByteCount = self.tail.loss.byteCount
         standing.isConnected = self.phase == .ready
+        standing.refusals = self.tail.refusals
         standing.disputedStreamCount = self.disputes.count
         standing.inFlightByteCount = self.session.inFlightByteCount
         for stream in self.tail.streams {

@@ -37,8 +37,9 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
             guard let status = try self.files.status(at: directory), status.kind == .directory,
                 self.locks[status.identity] == nil
             else { return }
+            // A folder that is a link is not shipped.
+            lock = try self.files.open(directory, .folder)
             identity = status.identity
-            lock = try self.files.open(directory, .read)
         } catch {
             return
         }

@@ -1,5 +1,3 @@
-package import WaybillJournal
-internal import WaybillProtocol
 package import WaybillSystem
 
 /// A reader's view of the archive: its files, how much of each is committed, and the origin of their lines.
@@ -39,8 +37,8 @@ package struct ArchiveIndex<Files: FileSystem> {
     /// The sizes in the checkpoint and the manifests, by path below the data directory; inflated sizes for lines.
     package let lengths: [String: Int]
     /// Whether there is a checkpoint.
-    private let isCheckpointed: Bool
-    private let data: DataDirectory<Files>
+    let isCheckpointed: Bool
+    let data: DataDirectory<Files>
 
     /// Reads the archive's checkpoint, then the manifests of its sealed days; safe while a receiver runs.
     package init(data: DataDirectory<Files>) throws(FileSystemError) {
@@ -75,48 +73,6 @@ package struct ArchiveIndex<Files: FileSystem> {
         try SourceRuns.runs(
             of: Path.join(self.data.root, part.sourcesPath), byteCount: part.sourcesByteCount,
             linesByteCount: part.byteCount, files: self.data.files)
-    }
-
-    /// The extent of each stream in the archive and the quarantine, up to the last checkpoint.
-    ///
-    /// Without a checkpoint, the files count in full: if the journal is damaged too, the checkpoint is rebuilt from
-    /// them.
-    package func standings() throws(FileSystemError) -> [StreamStanding] {
-        var lengths = self.lengths
-        if !self.isCheckpointed {
-            for folder in ["archive", "quarantine"] { try self.collect(folder, into: &lengths) }
-        }
-        var ends: [StreamName: (description: StreamDescription, offset: StreamOffset, byteCount: Int)] = [:]
-        for (path, byteCount) in lengths.sorted(by: { $0.key < $1.key }) where path.hasSuffix(".ndjson") {
-            let sources = String(path.dropLast(7) + ".sources")
-            guard let sourcesByteCount = lengths[sources] else { continue }
-            let runs = try SourceRuns.runs(
-                of: Path.join(self.data.root, sources), byteCount: sourcesByteCount,
-                linesByteCount: byteCount, files: self.data.files)
-            for run in runs {
-                // A batch is spread over the files of its lines: the lengths add up to its own.
-                let known = ends[run.description.name]
-                if let known, known.offset > run.offset { continue }
-                let before = known.map { $0.offset == run.offset ? $0.byteCount : 0 } ?? 0
-                ends[run.description.name] = (run.description, run.offset, before + run.range.count)
-            }
-        }
-        return ends.values.map { end in
-            StreamStanding(
-                description: end.description,
-                tail: StreamTail(unknownBelow: end.offset.advanced(by: end.byteCount)))
-        }
-    }
-
-    private func collect(_ path: String, into lengths: inout [String: Int]) throws(FileSystemError) {
-        guard let status = try self.data.files.status(at: Path.join(self.data.root, path)) else { return }
-        guard status.kind == .directory else {
-            lengths[path] = status.byteCount
-            return
-        }
-        for name in try self.data.files.list(Path.join(self.data.root, path)) {
-            try self.collect(Path.join(path, name), into: &lengths)
-        }
     }
 }
 

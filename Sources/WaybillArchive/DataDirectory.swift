@@ -37,6 +37,12 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
     package var exports: String { Path.join(self.root, "exports") }
     package var state: String { Path.join(self.root, "state") }
 
+    /// The folders that a receiver creates below the root.
+    private var folders: [String] {
+        [self.journal, self.archive, self.exports, self.state]
+            + ["quarantine", SetAside<Files>.folder].map { Path.join(self.root, $0) }
+    }
+
     package func statePath(_ projection: String) -> String {
         Path.join(self.state, projection + ".state")
     }
@@ -49,6 +55,28 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         }
         // An existing folder may not be durable yet: the process that created it may have died before this step.
         try self.files.synchronizeDirectory(self.root)
+    }
+
+    /// An existing folder that users other than its owner and group could read.
+    package struct OpenFolder: Sendable {
+        package let path: String
+        /// The permissions it had; `nil` if they could not be changed.
+        package let permissions: UInt16?
+        package let failure: FileSystemError?
+    }
+
+    /// Takes the permissions of others from the existing folders of the receiver's own.
+    ///
+    /// The root stays as the operator made it: only these names can be read there.
+    package func closeToOthers() -> [OpenFolder] {
+        self.folders.compactMap { folder in
+            do throws(FileSystemError) {
+                guard let found = try self.files.narrowFolder(folder, to: 0o770) else { return nil }
+                return OpenFolder(path: folder, permissions: found, failure: nil)
+            } catch {
+                return OpenFolder(path: folder, permissions: nil, failure: error)
+            }
+        }
     }
 
     /// Opens the journal, which never continues before a projection's checkpoint.
@@ -67,7 +95,7 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         var journal = try Journal(
             directory: self.journal, files: self.files, endMin: JournalPosition(endMin),
             segmentByteCountMax: segmentByteCountMax)
-        if !journal.recovery.damages.isEmpty { journal.advance(to: try ArchiveIndex(data: self).standings()) }
+        if !journal.recovery.damages.isEmpty { try journal.advance(to: try ArchiveIndex(data: self).standings()) }
         return journal
     }
 

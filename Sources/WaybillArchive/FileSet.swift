@@ -274,6 +274,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         }
         for root in roots {
             try self.walk(root) { (path, byteCount) throws(FileSystemError) in
+                guard let byteCount else { return recovery.keptPaths.append(try aside.move(path)) }
                 guard let length = expected[path] else {
                     if try isKept(path) { return }
                     var isRemoved = byteCount == 0
@@ -313,13 +314,14 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         try self.files.synchronize(file)
     }
 
+    /// - Parameter visit: called with each file and its length, and with each link and `nil`: none of them is the set's.
     private func walk(
-        _ path: String, _ visit: (_ path: String, _ byteCount: Int) throws(FileSystemError) -> Void
+        _ path: String, _ visit: (_ path: String, _ byteCount: Int?) throws(FileSystemError) -> Void
     ) throws(FileSystemError) {
         let absolute = Path.join(self.root, path)
         guard let status = try self.files.status(at: absolute) else { return }
         guard status.kind == .directory else {
-            return try visit(path, status.byteCount)
+            return try visit(path, status.kind == .link ? nil : status.byteCount)
         }
         for name in try self.files.list(absolute) { try self.walk(Path.join(path, name), visit) }
     }

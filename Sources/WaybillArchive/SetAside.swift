@@ -36,6 +36,7 @@ package struct SetAside<Files: FileSystem> {
         defer { self.files.close(source) }
         let copy = try self.files.open(Path.join(self.root, target), .appendNew)
         defer { self.files.close(copy) }
+        try self.files.narrow(copy, like: source)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
         defer { buffer.deallocate() }
         var position = offset

@@ -231,7 +231,7 @@ public final class Dispatcher: Sendable {
 
     /// Throws if an agent is shipping the spool.
     private static func checkAlone(_ spool: String) throws(DispatchFailure) {
-        let files = POSIXFileSystem()
+        let files = POSIXFileSystem(.spool)
         do throws(FileSystemError) {
             try files.createDirectories(spool)
             var claims = SpoolClaims([GlobPattern.quoted(spool)], on: files)

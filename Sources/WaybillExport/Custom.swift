@@ -255,7 +255,7 @@ struct Custom: Provider {
     {
         switch source.place {
         case .time: return .time(event.facts.time)
-        case .receivedAt: return .time(context.receivedAt)
+        case .receivedAt: return context.receivedAt == .unknown ? .none : .time(context.receivedAt)
         case .name: return .text(event.name)
         case .kind: return .text(TextSlice(event.kind.staticName))
         case .env: return .text(TextSlice(event.facts.env.staticName))

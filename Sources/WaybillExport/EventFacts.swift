@@ -12,16 +12,19 @@ package struct SourceDescription: Hashable, Sendable {
     package var timeMember: String?
     /// The top-level member that has the name of a foreign line.
     package var nameMember: String?
+    /// Which events the source may write.
+    package var patterns: LinePatterns
 
     package init(
         env: DeploymentEnvironment, bundle: String, isForeign: Bool = false, timeMember: String? = nil,
-        nameMember: String? = nil
+        nameMember: String? = nil, patterns: LinePatterns = .all
     ) {
         self.env = env
         self.bundle = bundle
         self.isForeign = isForeign
         self.timeMember = timeMember
         self.nameMember = nameMember
+        self.patterns = patterns
     }
 }
 
@@ -41,6 +44,8 @@ package enum QuarantineReason: String, Hashable, Sendable, CaseIterable {
     case noEnv = "no-env"
     case badEnv = "bad-env"
     case noBundle = "no-bundle"
+    /// An event whose `env` or `bundle` the stream's owner may not write.
+    case notAllowed = "not-allowed"
 }
 
 /// What one scan of an event's line finds; ranges are byte ranges of the line, inside the quotes.

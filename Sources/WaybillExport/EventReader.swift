@@ -1,6 +1,6 @@
 internal import WaybillEvent
 internal import WaybillJSON
-package import WaybillSystem
+internal import WaybillSystem
 
 /// Decides whether a line is an event, for the archive and for every export: one scan, no allocation.
 ///
@@ -9,33 +9,36 @@ package import WaybillSystem
 /// `@timestamp`, `__REALTIME_TIMESTAMP`; its name is likewise the member that the source names, otherwise `name`,
 /// `event`, or the constant "log".
 package struct EventReader: Sendable {
-    /// 2000-01-01T00:00:00Z: an earlier time means that the clock was not set.
-    private static let earliest: Int64 = 946_684_800_000
-    /// How far a clock may be ahead, 30 days.
-    private static let aheadMillisecondsMax: Int64 = 30 * 86_400_000
+    /// The days of an archive, 2000-01-01 to 2099-12-31.
+    ///
+    /// The bounds are fixed, so that the result depends on the line alone and not on a clock that may be wrong.
+    private static let range: ClosedRange<Int64> = 946_684_800_000...4_102_444_799_999
 
     package let source: SourceDescription
     private let timeMember: [UInt8]?
     private let nameMember: [UInt8]?
+    /// Whether the owner may write foreign lines, whose `env` and `bundle` are the source's.
+    private let isSourceAllowed: Bool
 
     package init(source: SourceDescription) {
         self.source = source
         self.timeMember = source.timeMember.map { Array($0.utf8) }
         self.nameMember = source.nameMember.map { Array($0.utf8) }
+        self.isSourceAllowed = source.patterns.allow(source.env, source.bundle)
     }
 
     /// Reads one line, without its line feed.
-    package func read(_ line: UnsafeRawBufferPointer, receivedAt: WallTime) -> EventReading {
+    package func read(_ line: UnsafeRawBufferPointer) -> EventReading {
         guard line.count <= Limits.lineByteCountMax else { return .quarantine(.tooLong) }
         do throws(JSONError) {
             return self.source.isForeign
-                ? try self.readForeign(line, receivedAt: receivedAt) : try self.readOwn(line, receivedAt: receivedAt)
+                ? try self.readForeign(line) : try self.readOwn(line)
         } catch {
             return .quarantine(Self.reason(for: error, in: line))
         }
     }
 
-    private func readOwn(_ line: UnsafeRawBufferPointer, receivedAt: WallTime) throws(JSONError) -> EventReading {
+    private func readOwn(_ line: UnsafeRawBufferPointer) throws(JSONError) -> EventReading {
         var members = OwnMembers()
         let start = JSONText.byteOrderMarkByteCount(line)
         try JSONScanner.scanMembers(line, from: start) { key, traits, value, valueKind in
@@ -67,12 +70,12 @@ package struct EventReader: Sendable {
             default: break
             }
         }
-        return self.judge(members, of: line, receivedAt: receivedAt)
+        return self.judge(members, of: line)
     }
 
     /// Decides about one of Waybill's own lines by the members that matter.
     @inline(__always)
-    func judge(_ members: OwnMembers, of line: UnsafeRawBufferPointer, receivedAt: WallTime) -> EventReading {
+    func judge(_ members: OwnMembers, of line: UnsafeRawBufferPointer) -> EventReading {
         let (version, time, env) = (members.version, members.time, members.env)
         let (name, bundle) = (members.name, members.bundle)
         if version.isPresent, !version.isOne(in: line) { return .quarantine(.badVersion) }
@@ -80,19 +83,21 @@ package struct EventReader: Sendable {
         guard time.kind == .string,
             let milliseconds = TimeText.parse(UnsafeRawBufferPointer(rebasing: line[time.body]))
         else { return .quarantine(.badTime) }
-        guard Self.isInRange(milliseconds, receivedAt) else { return .quarantine(.timeOutOfRange) }
+        guard Self.range.contains(milliseconds) else { return .quarantine(.timeOutOfRange) }
         guard name.isText else { return .quarantine(.noName) }
         guard env.isPresent else { return .quarantine(.noEnv) }
         guard env.kind == .string, let environment = Self.environment(UnsafeRawBufferPointer(rebasing: line[env.body]))
         else { return .quarantine(.badEnv) }
         guard bundle.isText else { return .quarantine(.noBundle) }
+        guard self.source.patterns.allow(environment, inLine: UnsafeRawBufferPointer(rebasing: line[bundle.body]))
+        else { return .quarantine(.notAllowed) }
         return .event(
             EventFacts(
                 time: WallTime(milliseconds: milliseconds), env: environment, bundle: bundle.body, name: name.body,
                 kind: Self.kind(members.kind, in: line), timeOffset: time.start))
     }
 
-    private func readForeign(_ line: UnsafeRawBufferPointer, receivedAt: WallTime) throws(JSONError) -> EventReading {
+    private func readForeign(_ line: UnsafeRawBufferPointer) throws(JSONError) -> EventReading {
         var time = RankedMember()
         var name = RankedMember()
         var kind = Member()
@@ -108,7 +113,8 @@ package struct EventReader: Sendable {
         }
         guard time.rank != RankedMember.none else { return .quarantine(.noTime) }
         guard let milliseconds = Self.foreignTime(time.member, in: line) else { return .quarantine(.badTime) }
-        guard Self.isInRange(milliseconds, receivedAt) else { return .quarantine(.timeOutOfRange) }
+        guard Self.range.contains(milliseconds) else { return .quarantine(.timeOutOfRange) }
+        guard self.isSourceAllowed else { return .quarantine(.notAllowed) }
         return .event(
             EventFacts(
                 time: WallTime(milliseconds: milliseconds), env: self.source.env, bundle: nil,
@@ -163,11 +169,6 @@ package struct EventReader: Sendable {
         case .null, .false, .true, .array, .object:
             return nil
         }
-    }
-
-    @inline(__always)
-    private static func isInRange(_ milliseconds: Int64, _ receivedAt: WallTime) -> Bool {
-        milliseconds >= Self.earliest && milliseconds <= receivedAt.milliseconds + Self.aheadMillisecondsMax
     }
 
     @inline(__always)

@@ -169,7 +169,7 @@ package struct Exporter: ~Copyable {
         _ line: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime, isAgeJudged: Bool,
         to sink: inout Sink
     ) -> Bool {
-        guard case .event(let facts) = self.event.load(line, reader, receivedAt: receivedAt) else { return false }
+        guard case .event(let facts) = self.event.load(line, reader) else { return false }
         if self.options.environments.contains(facts.env) {
             self.exportLoaded(line, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
         } else {
@@ -198,6 +198,7 @@ package struct Exporter: ~Copyable {
     private mutating func exportLoaded<Sink: ExportSink & ~Copyable>(
         _ line: UnsafeRawBufferPointer, receivedAt: WallTime, isAgeJudged: Bool, to sink: inout Sink
     ) {
+        let isAgeJudged = isAgeJudged && receivedAt != .unknown
         let day = self.days.day(of: self.event.facts.time)
         let mapped = self.map(receivedAt: receivedAt, isAgeJudged: isAgeJudged)
         let fate = self.fate(day: day, receivedAt: receivedAt, isAgeJudged: isAgeJudged)

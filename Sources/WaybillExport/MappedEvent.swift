@@ -68,29 +68,25 @@ struct MappedEvent: ~Copyable {
         self.slots.deallocate()
     }
 
-    /// Reads a line like ``EventReader/read(_:receivedAt:)``, and loads it if it is an event.
+    /// Reads a line like ``EventReader/read(_:)``, and loads it if it is an event.
     ///
     /// For one of Waybill's own lines, one parse does both.
-    mutating func load(
-        _ line: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime
-    ) -> EventReading {
+    mutating func load(_ line: UnsafeRawBufferPointer, _ reader: EventReader) -> EventReading {
         guard !reader.source.isForeign, line.count <= Limits.lineByteCountMax else {
-            return self.loadJudged(line, reader, receivedAt: receivedAt)
+            return self.loadJudged(line, reader)
         }
         do throws(JSONError) {
             try self.parse(line)
         } catch {
             return .quarantine(EventReader.reason(for: error, in: line))
         }
-        let reading = reader.judge(self.ownMembers, of: line, receivedAt: receivedAt)
+        let reading = reader.judge(self.ownMembers, of: line)
         if case .event(let facts) = reading { self.take(facts, of: line, reader.source) }
         return reading
     }
 
-    private mutating func loadJudged(
-        _ line: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime
-    ) -> EventReading {
-        let reading = reader.read(line, receivedAt: receivedAt)
+    private mutating func loadJudged(_ line: UnsafeRawBufferPointer, _ reader: EventReader) -> EventReading {
+        let reading = reader.read(line)
         guard case .event(let facts) = reading else { return reading }
         do throws(JSONError) {
             try self.load(line, facts, reader.source)

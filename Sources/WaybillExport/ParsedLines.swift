@@ -1,5 +1,5 @@
 internal import WaybillJSON
-package import WaybillSystem
+internal import WaybillSystem
 
 /// One of ``ParsedLines``, valid for as long as they are.
 package struct ParsedLine {
@@ -50,11 +50,10 @@ package struct ParsedLines: ~Copyable {
     /// - Parameter range: without its line feed.
     /// - Returns: `false` if there is no room for it; one line always fits, however long.
     package mutating func add(
-        _ range: Range<Int>, of raw: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime
+        _ range: Range<Int>, of raw: UnsafeRawBufferPointer, _ reader: EventReader
     ) -> Bool {
         guard self.lines.count < Self.lineCountMax, self.entries.count < Self.entryCountMax else { return false }
-        let reading = self.event.load(
-            UnsafeRawBufferPointer(rebasing: raw[range]), reader, receivedAt: receivedAt)
+        let reading = self.event.load(UnsafeRawBufferPointer(rebasing: raw[range]), reader)
         let parsed = self.event.parsed
         if case .event = reading {
             let isFull = self.entries.count + parsed.entries.count > Self.entryCountMax

@@ -162,7 +162,7 @@ extension DataVerifier {
             self.readers[description.name] = reader
             raw.forEachLine { range in
                 let line = UnsafeRawBufferPointer(rebasing: raw[range])
-                guard case .event(let facts) = reader.read(line, receivedAt: receivedAt) else { return }
+                guard case .event(let facts) = reader.read(line) else { return }
                 self.exporter.export(
                     line, facts, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &self.sink)
             }

@@ -107,7 +107,7 @@ extension Inspector {
 
     /// The position of a journal segment's first byte, from the first mark among its first bytes.
     private static func segmentBase(_ head: [UInt8]) -> JournalPosition? {
-        let isHead = ["MARK ", "OPEN ", "AT ", "SEALED "].contains { head.starts(with: $0.utf8) }
+        let isHead = ["START ", "MARK ", "OPEN ", "AT ", "TAIL ", "SEALED "].contains { head.starts(with: $0.utf8) }
         guard isHead else { return nil }
         var offset = 0
         for line in head.split(separator: 0x0A, omittingEmptySubsequences: false) {

@@ -75,6 +75,7 @@ extension Inspector {
         case .sealed(let number, let proof, _):
             return item("sealed").with("number", Int(number.rawValue))
                 .with("proved", proof.byteCount).with("proof", proof.digest?.text ?? "-")
+        case .resting(let count, _): return item("resting").with("streams", Int(count))
         case .start(let start, let incarnation):
             return item("start").with("at", Int(start.position)).with("start", start.idText)
                 .with("incarnation", incarnation.text)

@@ -87,7 +87,7 @@ package struct Inspector<Files: FileSystem> {
             switch status.kind {
             case .regular: try self.inspectFile(path, status)
             case .directory: try self.inspectDirectory(path)
-            case .other: self.unreadable(path, "it is neither a file nor a folder")
+            case .other, .link: self.unreadable(path, "it is neither a file nor a folder")
             }
         } catch {
             self.unreadable(path, "\(error)")
@@ -178,7 +178,7 @@ package struct Inspector<Files: FileSystem> {
                 case .regular:
                     let next = JournalPath.position(ofSegment: name).flatMap { own in segments.first { $0 > own } }
                     try self.inspectFile(child, status, nextSegment: next)
-                case .other: continue
+                case .other, .link: continue
                 }
             } catch {
                 self.unreadable(child, "\(error)")

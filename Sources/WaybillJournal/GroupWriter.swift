@@ -42,12 +42,13 @@ struct GroupWriter {
         self.append(.open(number, description, .none))
     }
 
-    /// Adds the receiver's starts to the head of a segment.
-    mutating func restate(_ history: StartHistory) {
+    /// Adds the receiver's starts, and the number of resting streams, to the head of a segment.
+    mutating func restate(_ history: StartHistory, _ resting: RestingCount) {
         for message in history.messages { self.append(message) }
+        if resting.count > 0 { self.append(.resting(count: UInt64(resting.count), checksum: resting.checksum)) }
     }
 
-    /// Adds a stream's standing to the head of the segment that begins at `base`.
+    /// Adds a stream's standing at `base`: the position of the segment in whose head it is, or its own.
     mutating func restate(_ standing: StreamStanding, at base: JournalPosition) {
         guard let number = self.numbers[standing.description.name] else { return }
         let proof = standing.proof
@@ -87,6 +88,8 @@ struct GroupWriter {
             self.append(.skip(number, range))
         case .seal(let length):
             self.append(.seal(number, length: length))
+        case .standing(let standing):
+            self.restate(standing, at: self.end)
         }
     }
 

@@ -44,8 +44,13 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     /// The segments on disk, oldest first; the last is being written.
     package private(set) var segments: [JournalPosition]
     package let recovery: JournalRecovery
+    /// The time of the last group whose time of receipt is known; ``WallTime/unknown`` if there is none.
+    package private(set) var lastMark: WallTime
 
     private var file: FileID?
+    /// What ``file`` is, and what the folder was at the start.
+    private var fileIdentity: FileIdentity?
+    private let directoryIdentity: FileIdentity?
     private var numbers: [StreamName: StreamNumber] = [:]
     /// The last number assigned in the current segment: a stream with a new description gets another one.
     private var lastNumber = 0
@@ -55,13 +60,13 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     private var stagedSeals: [StreamName: StreamProof] = [:]
     /// Streams whose description comes from a damaged line; the next agent that opens one corrects it.
     private var unverifiedStreams: Set<StreamName>
-    /// Sealed streams in the order of sealing; beyond the limit the oldest are removed.
+    /// Sealed streams in the order of sealing; beyond the limit the oldest go to rest when a segment begins.
     private var sealedOrder: [StreamName]
     private var history: StartHistory
+    private var sealedTable: SealedTable<Files>
 
-    /// The number of sealed streams that a receiver remembers, so that an agent that lost its registry does not send
-    /// them again.
-    private static var sealedStreamCountMax: Int { 200_000 }
+    /// How many sealed streams stay in memory and in heads; older ones are in ``sealedTable`` alone.
+    private let awakeSealedCountMax: Int
 
     /// Opens or creates the journal in `directory`, which must exist.
     ///
@@ -69,8 +74,9 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     ///   were damaged or removed, continues there: a position is never used twice.
     package init(
         directory: String, files: Files, endMin: JournalPosition = JournalPosition(0),
-        segmentByteCountMax: Int = 256 << 20
+        segmentByteCountMax: Int = 256 << 20, awakeSealedCountMax: Int = 10_000
     ) throws(FileSystemError) {
+        self.awakeSealedCountMax = awakeSealedCountMax
         self.directory = directory
         self.files = files
         self.segmentByteCountMax = segmentByteCountMax
@@ -82,13 +88,23 @@ package struct Journal<Files: FileSystem>: ~Copyable {
                     reason: "the journal ends before what was read from it"))
         }
         let history = found.table.history
+        let sealedTable = try SealedTable(directory: directory, resting: found.table.resting, files: files)
+        if sealedTable.isDamaged {
+            found.report.damages.append(
+                JournalDamage(
+                    segment: found.segments.last ?? found.end, start: found.end, end: found.end,
+                    reason: "the table of sealed streams is missing or damaged"))
+        }
         // Damage from before this incarnation is the reason why it began.
         found.report.isLossy = found.report.damages.contains { !history.began(after: $0.end) }
+        self.directoryIdentity = found.directoryIdentity
+        self.lastMark = found.lastMark
         self.recovery = found.report
         self.streams = found.table.streams
         self.sealedOrder = found.table.sealedOrder
         self.unverifiedStreams = found.table.unverified
         self.history = history
+        self.sealedTable = sealedTable
         self.end = max(found.end, endMin)
         self.segments = found.segments
     }
@@ -133,14 +149,43 @@ package struct Journal<Files: FileSystem>: ~Copyable {
 
     /// Whether a stream is sealed.
     package func isSealed(_ name: StreamName) -> Bool {
-        self.streams[name]?.isSealed ?? false
+        self.stagedSeals[name] != nil || self.streams[name]?.isSealed ?? false
+    }
+
+    /// Whether the journal has a stream of this name.
+    package func knows(_ name: StreamName) -> Bool {
+        self.streams[name] != nil || self.stagedDescriptions[name] != nil
+    }
+
+    /// Begins a stream where another one with the same id ends: it has got another owner.
+    ///
+    /// The next group restates the standing under the new name, as the head of a segment does, so every later start
+    /// knows that its bytes below the offset are held. The former stream stays in the table, where its owner finds it.
+    ///
+    /// - Parameter former: a stream without staged entries.
+    package mutating func adopt(_ former: StreamName, as description: StreamDescription) {
+        let name = description.name
+        guard let standing = self.streams[former], !self.knows(name) else { return }
+        precondition(former.id == name.id, "\(name) is another stream than \(former)")
+        let own = standing.renamed(description)
+        self.stagedTails[name] = own.tail ?? StreamTail(unknownBelow: own.durable)
+        if own.isSealed { self.stagedSeals[name] = own.proof }
+        self.stagedDescriptions[name] = description
+        self.staged.append(Staged(name: name, entry: .standing(own), description: description))
+    }
+
+    /// The standing of a stream that was sealed long ago; `nil` for any other stream.
+    ///
+    /// Nothing else here knows it: ask before a stream is opened.
+    package func restingStanding(of description: StreamDescription) throws(FileSystemError) -> StreamStanding? {
+        self.streams[description.name] == nil ? try self.sealedTable.standing(of: description) : nil
     }
 
     /// Adds an entry to the next group if it continues its stream.
     package mutating func stage(_ entry: JournalEntry, of description: StreamDescription) -> StagingResult {
         let name = description.name
         let position = self.position(of: name)
-        if self.isSealed(name) || self.stagedSeals[name] != nil { return .alreadySealed(position) }
+        if self.isSealed(name) { return .alreadySealed(position) }
         var tail = self.stagedTails[name] ?? self.streams[name]?.tail ?? StreamTail()
         switch entry {
         case .batch(let header, _, let raw):
@@ -157,6 +202,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         case .seal(let length):
             guard length == position else { return .gap(position) }
             self.stagedSeals[name] = tail.proof(of: name.id)
+        case .standing:
+            preconditionFailure("a standing comes from adopt(_:as:)")
         }
         if self.unverifiedStreams.remove(name) != nil { self.redescribe(name, description) }
         let known = self.stagedDescriptions[name] ?? self.streams[name]?.description
@@ -176,19 +223,37 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     ///
     /// Otherwise agents would ship stored lines again. A difference of one byte is the LF that a reader added to the
     /// last line of a stream, and is ignored.
-    package mutating func advance(to standings: [StreamStanding]) {
+    package mutating func advance(to standings: [StreamStanding]) throws(FileSystemError) {
         for standing in standings {
             let name = standing.description.name
             // It was most likely read before the damage; an agent's description still takes precedence.
             if self.unverifiedStreams.contains(name) { self.redescribe(name, standing.description) }
             let known = self.streams[name]?.durable ?? StreamOffset(0)
             guard known.advanced(by: 1) < standing.durable, let tail = standing.tail else { continue }
+            if try self.restingStanding(of: standing.description) != nil { continue }
             self.streams[name, default: standing].move(to: tail)
         }
     }
 
+    /// Compares the folder and the open segment with what is at their paths; call it before each group is answered.
+    ///
+    /// After a loss nothing may be acknowledged: the segment's bytes vanish with this process, and a new segment would
+    /// hide that.
+    package func findLoss() throws(FileSystemError) -> JournalLoss? {
+        if let known = self.directoryIdentity,
+            let finding = try self.files.finding(at: self.directory, insteadOf: known)
+        {
+            return JournalLoss(path: self.directory, finding: finding, isFolder: true, end: self.end)
+        }
+        guard self.file != nil, let known = self.fileIdentity, let last = self.segments.last else { return nil }
+        let path = JournalPath.segment(last, in: self.directory)
+        guard let finding = try self.files.finding(at: path, insteadOf: known) else { return nil }
+        return JournalLoss(path: path, finding: finding, isFolder: false, end: self.end)
+    }
+
     /// Makes everything staged durable, in one write and one sync.
     ///
+    /// - Parameter time: the time of receipt; ``WallTime/unknown`` while the clock cannot be trusted.
     /// - Returns: the places of the group's batches, in the order of staging.
     /// - Throws: if a write or sync failed; everything stays staged and nothing is durable. Call again later.
     package mutating func commit(at time: WallTime) throws(FileSystemError) -> [Range<JournalPosition>] {
@@ -227,6 +292,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             throw error
         }
         self.end = group.end
+        if time != .unknown { self.lastMark = time }
         self.numbers = group.numbers
         self.lastNumber = group.lastNumber
         self.applyStaged()
@@ -239,6 +305,10 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         for (name, tail) in self.stagedTails { self.streams[name]?.move(to: tail) }
         for staged in self.staged {
+            if case .standing(let standing) = staged.entry, standing.isSealed {
+                self.streams[staged.name] = standing
+                self.sealedOrder.append(staged.name)
+            }
             guard case .seal(let length) = staged.entry, let proof = self.stagedSeals[staged.name],
                 let description = self.streams[staged.name]?.description
             else { continue }
@@ -258,23 +328,29 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         {
             return
         }
-        self.forgetOldSealedStreams()
         let path = JournalPath.segment(self.end, in: self.directory)
         if try self.files.status(at: path) != nil {
             // A segment without durable content: its creation or its first group failed.
             try self.files.rename(path, to: try JournalPath.unused(path + ".suspect", self.files))
         }
+        let rested = self.sealedOrder.prefix(max(0, self.sealedOrder.count - self.awakeSealedCountMax))
+        let resting = try self.sealedTable.stage(rested.compactMap { self.streams[$0] })
         let file = try self.files.open(path, .appendNew)
-        var snapshot = GroupWriter(start: self.end, time: time, numbers: [:], last: 0)
-        snapshot.restate(self.history)
-        for (_, standing) in self.streams.sorted(by: { $0.key < $1.key }) {
+        // A head has nothing that was received, and passes the last known time on.
+        let headTime = time == .unknown ? self.lastMark : time
+        var snapshot = GroupWriter(start: self.end, time: headTime, numbers: [:], last: 0)
+        snapshot.restate(self.history, resting)
+        let restedNames = Set(rested)
+        for (name, standing) in self.streams.sorted(by: { $0.key < $1.key }) where !restedNames.contains(name) {
             snapshot.introduce(standing.description)
             snapshot.restate(standing, at: self.end)
         }
         snapshot.mark()
         snapshot.finish()
+        let identity: FileIdentity
         do throws(FileSystemError) {
             try snapshot.write(to: file, files: self.files)
+            identity = try self.files.status(file).identity
             try self.files.synchronize(file)
             try self.files.synchronizeDirectory(self.directory)
         } catch {
@@ -284,6 +360,10 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         if let old = self.file { self.files.close(old) }
         self.file = file
+        self.fileIdentity = identity
+        self.sealedTable.commit()
+        for name in rested { self.streams[name] = nil }
+        self.sealedOrder.removeFirst(rested.count)
         self.numbers = snapshot.numbers
         self.lastNumber = snapshot.lastNumber
         if self.segments.last != self.end { self.segments.append(self.end) }
@@ -298,13 +378,6 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             // It has no durable content, and the next attempt sets it aside.
             return
         }
-    }
-
-    private mutating func forgetOldSealedStreams() {
-        let excess = self.sealedOrder.count - Self.sealedStreamCountMax
-        guard excess > 0 else { return }
-        for id in self.sealedOrder.prefix(excess) { self.streams[id] = nil }
-        self.sealedOrder.removeFirst(excess)
     }
 
     private mutating func cutOrAbandon(_ file: FileID) {
@@ -394,6 +467,8 @@ package enum JournalEntry: Sendable {
     case batch(BatchHeader, payload: SharedBytes, raw: SharedBytes)
     case skip(SkippedRange)
     case seal(length: StreamOffset)
+    /// The standing of a stream that begins where another owner's ended; see ``Journal/adopt(_:as:)``.
+    case standing(StreamStanding)
 }
 
 /// The result of staging an entry.

@@ -24,11 +24,16 @@ package struct JournalRecovery: Hashable, Sendable {
         var table = StreamTable()
         var end = JournalPosition(0)
         var segments: [JournalPosition] = []
+        /// The last time of receipt that is known.
+        fileprivate(set) var lastMark = WallTime.unknown
+        /// The folder that was read.
+        fileprivate(set) var directoryIdentity: FileIdentity?
     }
 
     /// Reads the last segment, cuts off its torn end, and rebuilds the stream table.
     static func recover(directory: String, files: some FileSystem) throws(FileSystemError) -> Found {
         var found = Found()
+        found.directoryIdentity = try files.status(at: directory)?.identity
         try LastGroup.finishRewriting(directory: directory, files: files)
         found.segments = try files.list(directory).compactMap(JournalPath.position(ofSegment:)).sorted()
         var limit = JournalPosition(Int.max)
@@ -92,6 +97,7 @@ package struct JournalRecovery: Hashable, Sendable {
         var groupStart: JournalPosition
         var batchCount = 0
         var damages: [JournalDamage] = []
+        var lastMark = WallTime.unknown
         /// Whether the table in the segment's head is damaged while groups after it are valid.
         var isHeadDamaged = false
     }
@@ -110,6 +116,7 @@ package struct JournalRecovery: Hashable, Sendable {
             let start = scanner.position
             switch try scanner.next() {
             case .message(.mark):
+                if scanner.receivedAt != .unknown { scan.lastMark = scanner.receivedAt }
                 if !hasUncovered { scan.groupStart = start }
                 hasUncovered = false
                 scan.builder.confirm()
@@ -207,6 +214,7 @@ package struct JournalRecovery: Hashable, Sendable {
     ) throws(FileSystemError) {
         let copy = try files.open(path, .appendNew)
         defer { files.close(copy) }
+        try files.narrow(copy, like: file)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
         defer { buffer.deallocate() }
         var offset = start
@@ -226,6 +234,7 @@ extension JournalRecovery.Found {
         self.report.batchCount = scan.batchCount
         self.table = table
         self.end = scan.end
+        self.lastMark = scan.lastMark
     }
 }
 

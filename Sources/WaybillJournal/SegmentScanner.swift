@@ -121,7 +121,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
                 message, position, milliseconds, checksum, line: UnsafeRawBufferPointer(rebasing: window[..<byteCount]))
         case .open(let number, let description, _):
             self.unmarked[number] = description
-        case .at, .tail, .sealed, .skip, .seal, .start:
+        case .at, .tail, .sealed, .skip, .seal, .start, .resting:
             break
         case .hello, .ready, .ack, .nak, .stored, .note, .ping, .pong, .wait, .move, .err, .bye:
             return .damaged("this message does not occur in a journal")

@@ -59,6 +59,14 @@ package struct StreamStanding: Hashable, Sendable {
         self.extent = .sealed(self.durable, self.proof)
     }
 
+    /// The same standing of another owner's stream; the proof, which names the id alone, stays.
+    func renamed(_ description: StreamDescription) -> StreamStanding {
+        switch self.extent {
+        case .open(let tail): StreamStanding(description: description, tail: tail)
+        case .sealed(let length, let proof): StreamStanding(description: description, length: length, proof: proof)
+        }
+    }
+
     /// Replaces the description of the stream.
     mutating func describe(_ description: StreamDescription) {
         precondition(description.name == self.description.name, "\(description.name) is not \(self.description.name)")

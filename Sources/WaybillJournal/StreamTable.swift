@@ -10,6 +10,7 @@ struct StreamTable {
     /// Streams for which no line covered by a valid mark has more than the id.
     var unverified: Set<StreamName> = []
     var history = StartHistory()
+    var resting = RestingCount()
 
     /// Merges in the previous segment's table, in place of the one in the damaged head.
     mutating func fill(from previous: StreamTable) {
@@ -32,6 +33,7 @@ struct StreamTable {
         }
         self.sealedOrder = previous.sealedOrder + self.sealedOrder
         if self.history.starts.isEmpty { self.history = previous.history }
+        if self.resting.count == 0 { self.resting = previous.resting }
     }
 }
 
@@ -54,7 +56,7 @@ struct TableBuilder {
         var payloads: [Payload] = []
         var end: StreamOffset
         var isSealed = false
-        /// From the head.
+        /// The proof for ``tail``, if the head has only the proof.
         var proof: StreamProof?
 
         init(_ description: StreamDescription) {
@@ -67,6 +69,7 @@ struct TableBuilder {
             self.tail = tail
             self.end = tail.end
             self.payloads = []
+            self.proof = nil
         }
 
         mutating func add(_ payload: Payload) {
@@ -87,6 +90,7 @@ struct TableBuilder {
     private var sealedOrder: [StreamName] = []
     private var unverified: Set<StreamName> = []
     private var history = StartHistory()
+    private var resting = RestingCount()
     private var names: [StreamNumber: StreamName] = [:]
     /// Lines not covered by a mark yet.
     private var unconfirmed: [Message] = []
@@ -116,6 +120,8 @@ struct TableBuilder {
         switch message {
         case .start(let start, let incarnation):
             self.history.add(start, of: incarnation)
+        case .resting(let count, let checksum):
+            self.resting = RestingCount(count: Int(count), checksum: checksum)
         case .open(let number, let description, _):
             self.names[number] = description.name
             self.records[description.name, default: Record(description)].description = description
@@ -160,6 +166,7 @@ struct TableBuilder {
         table.sealedOrder = self.sealedOrder
         table.unverified = self.unverified
         table.history = self.history
+        table.resting = self.resting
         var reader = try TailReader(path: path, files: files)
         for (name, record) in self.records {
             var tail = record.tail

@@ -10,11 +10,13 @@ final class MetricsHandler: ChannelInboundHandler {
     private static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
     private let page: MetricsServer.Page
+    private let readiness: @Sendable () -> Readiness
     private var deadline: Scheduled<Void>?
     private var isAnswered = false
 
-    init(page: @escaping MetricsServer.Page) {
+    init(page: @escaping MetricsServer.Page, readiness: @escaping @Sendable () -> Readiness) {
         self.page = page
+        self.readiness = readiness
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
@@ -32,11 +34,15 @@ final class MetricsHandler: ChannelInboundHandler {
         guard case .head(let head) = self.unwrapInboundIn(data), !self.isAnswered else { return }
         self.isAnswered = true
         let path = head.uri.prefix { $0 != "?" }
-        guard path == "/metrics" else {
-            return self.answer(.notFound, "metrics are at /metrics\n", to: head, context)
+        guard path == "/metrics" || path == "/readyz" else {
+            return self.answer(.notFound, "metrics are at /metrics, problems at /readyz\n", to: head, context)
         }
         guard head.method == .GET || head.method == .HEAD else {
-            return self.answer(.methodNotAllowed, "metrics are read with GET\n", to: head, context)
+            return self.answer(.methodNotAllowed, "\(path) is read with GET\n", to: head, context)
+        }
+        if path == "/readyz" {
+            let readiness = self.readiness()
+            return self.answer(readiness.isReady ? .ok : .serviceUnavailable, readiness.text, to: head, context)
         }
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         self.page(context.eventLoop).whenComplete { result in

@@ -3,7 +3,7 @@ internal import NIOHTTP1
 internal import NIOPosix
 package import WaybillSystem
 
-/// Answers `GET /metrics` with a page that is built for each request.
+/// Answers `GET /metrics` with a page that is built for each request, and `GET /readyz` with what is wrong.
 ///
 ///     scraper ─▶ GET /metrics ─▶ page() on the connection's event loop ─▶ text ─▶ the connection ends
 ///
@@ -34,7 +34,8 @@ package final class MetricsServer: Sendable {
     }
 
     package static func start(
-        on address: NetworkAddress, group: any EventLoopGroup, page: @escaping Page
+        on address: NetworkAddress, group: any EventLoopGroup, readiness: @escaping @Sendable () -> Readiness,
+        page: @escaping Page
     ) async throws(Failure) -> MetricsServer {
         let places = ConnectionPlaces(countMax: 16)
         let bootstrap = ServerBootstrap(group: group)
@@ -44,7 +45,7 @@ package final class MetricsServer: Sendable {
                 guard places.take(for: channel) else { return channel.close() }
                 return channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.configureHTTPServerPipeline()
-                    try channel.pipeline.syncOperations.addHandler(MetricsHandler(page: page))
+                    try channel.pipeline.syncOperations.addHandler(MetricsHandler(page: page, readiness: readiness))
                 }
             }
         do {

@@ -366,7 +366,11 @@ extension ArchiveProjection {
                 let path = stem + suffix
                 let new = Path.join(self.root, path + Self.repairSuffix)
                 guard try self.files.status(at: new) != nil else { continue }
-                if try self.files.status(at: Path.join(self.root, path)) != nil { _ = try aside.move(path) }
+                if let damaged = try self.openIfThere(path) {
+                    defer { self.files.close(damaged) }
+                    try self.narrow(new, like: damaged)
+                    _ = try aside.move(path)
+                }
                 try self.files.rename(new, to: Path.join(self.root, path))
             }
             try self.files.synchronizeDirectory(Path.parent(of: Path.join(self.root, stem)))
@@ -528,6 +532,12 @@ extension ArchiveProjection {
     }
 
     // MARK: Bytes
+
+    private func narrow(_ path: String, like source: FileID) throws(FileSystemError) {
+        let file = try self.files.open(path, .append)
+        defer { self.files.close(file) }
+        try self.files.narrow(file, like: source)
+    }
 
     private func openIfThere(_ path: String) throws(FileSystemError) -> FileID? {
         let absolute = Path.join(self.root, path)

@@ -175,6 +175,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         self.tally.lineCount += batch.lineCount
         self.tally.archived += counts.archived
         self.tally.quarantined += counts.quarantined
+        self.countNotAllowed(of: batch.description.owner)
         while self.partitions.count < self.router.routes.count { self.partitions.append(nil) }
         for index in self.router.touched {
             // Taken out so that its table of streams has one owner and is modified in place.
@@ -193,6 +194,16 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
             self.partitions[index] = partition
         }
         if self.router.finishBatch() { self.partitions.removeAll() }
+    }
+
+    /// Counts the lines of the current batch that their owner may not write.
+    private mutating func countNotAllowed(of owner: StreamOwner) {
+        for index in self.router.touched where !self.router.routes[index].isDay {
+            guard Path.name(of: self.router.routes[index].place) == QuarantineReason.notAllowed.rawValue else {
+                continue
+            }
+            self.tally.notAllowed[owner.principalName, default: 0] += self.router.routes[index].lineCount
+        }
     }
 
     private mutating func openDay(_ folder: String, receivedAt: WallTime) {

@@ -89,7 +89,7 @@ package struct ArchiveRouter: ~Copyable {
             let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
             // Including its LF; a stream's last line may lack one, which is then added when it is written.
             let bytes = range.lowerBound..<min(range.upperBound + 1, batch.raw.count)
-            switch reader.read(line, receivedAt: batch.receivedAt) {
+            switch reader.read(line) {
             case .event(let facts):
                 if last < 0 || !self.isSamePartition(facts, line, lastFacts, lastLine) {
                     last = self.partition(of: facts, line, source)

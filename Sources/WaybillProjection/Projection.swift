@@ -132,7 +132,8 @@ extension StreamDescription {
     package var sourceDescription: SourceDescription {
         SourceDescription(
             env: DeploymentEnvironment(rawValue: self.environment) ?? .dev, bundle: self.bundle,
-            isForeign: self.format == .ndjson, timeMember: self.timeMember, nameMember: self.nameMember)
+            isForeign: self.format == .ndjson, timeMember: self.timeMember, nameMember: self.nameMember,
+            patterns: LinePatterns(environments: self.owner.environments, bundles: self.owner.bundles))
     }
 }
 
@@ -162,18 +163,16 @@ package final class SharedParse {
 
     /// Parses a batch, whose bytes must remain valid while its lines are used; replaces the previous batch.
     package func parse(_ batch: ProjectedBatch) {
-        self.parse(batch.raw, from: 0, self.readers.reader(for: batch.description), receivedAt: batch.receivedAt)
+        self.parse(batch.raw, from: 0, self.readers.reader(for: batch.description))
     }
 
     /// Parses as many lines as fit, at least one, from `start` on; replaces the previous lines.
-    package func parse(
-        _ raw: UnsafeRawBufferPointer, from start: Int, _ reader: EventReader, receivedAt: WallTime
-    ) {
+    package func parse(_ raw: UnsafeRawBufferPointer, from start: Int, _ reader: EventReader) {
         self.lines.removeAll(from: start)
         while self.lines.end < raw.count {
             let start = self.lines.end
             let end = raw.firstNewline(from: start) ?? raw.count
-            guard self.lines.add(start..<end, of: raw, reader, receivedAt: receivedAt) else { return }
+            guard self.lines.add(start..<end, of: raw, reader) else { return }
         }
     }
 }

@@ -6,6 +6,8 @@ package struct ProjectionTally: Hashable, Sendable {
     package var lineCount = 0
     package var archived = 0
     package var quarantined = 0
+    /// Those of ``quarantined`` that their stream's owner may not write, by the owner's principal.
+    package var notAllowed: [String: Int] = [:]
     package var exported = 0
     package var refused = 0
     /// Events that were held, minus those that were released; either may have been received before the start.

@@ -88,10 +88,9 @@ struct SealTally<Files: FileSystem>: ~Copyable {
         }
         let reading: EventReading
         if let run, run.range.contains(offset) {
-            reading = self.readers.reader(for: run.description).read(line, receivedAt: run.receivedAt)
+            reading = self.readers.reader(for: run.description).read(line)
         } else {
-            // Its time of receipt is unknown: whatever its own time is, it was accepted.
-            reading = self.otherReader.read(line, receivedAt: WallTime(milliseconds: 253_402_300_799_999))
+            reading = self.otherReader.read(line)
         }
         guard case .event(let facts) = reading else { return }
         self.first = min(self.first ?? facts.time, facts.time)
@@ -170,7 +169,14 @@ struct SealWork<Files: FileSystem>: ~Copyable {
     private static func open(_ path: String, _ files: Files) throws(FileSystemError) -> (FileID, FileID) {
         let input = try files.open(path, .read)
         do throws(FileSystemError) {
-            return (input, try files.open(path + ".gz.tmp", .replace))
+            let output = try files.open(path + ".gz.tmp", .replace)
+            do throws(FileSystemError) {
+                try files.narrow(output, like: input)
+            } catch {
+                files.close(output)
+                throw error
+            }
+            return (input, output)
         } catch {
             files.close(input)
             throw error

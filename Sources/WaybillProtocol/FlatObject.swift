@@ -1,6 +1,6 @@
 internal import WaybillJSON
 
-/// The JSON object of a `HELLO`, `READY`, `OPEN` or `MOVE`: members by name; of duplicates the first wins.
+/// The JSON object of a `HELLO`, `READY`, `OPEN`, `NOTE` or `MOVE`: members by name; of duplicates the first wins.
 struct FlatObject {
     private let json: JSONValue
 
@@ -24,6 +24,19 @@ struct FlatObject {
     func optionalString(_ name: StaticString) throws(WireError) -> String? {
         guard let value = self.json[name], value.kind != .null else { return nil }
         return try self.string(name)
+    }
+
+    /// A string of which ``FreeText/isName(_:)`` holds.
+    func name(_ name: StaticString) throws(WireError) -> String {
+        let text = try self.string(name)
+        guard FreeText.isName(text) else { throw .badMember("\(name)") }
+        return text
+    }
+
+    /// `nil` when the member is absent or null.
+    func optionalName(_ name: StaticString) throws(WireError) -> String? {
+        guard try self.optionalString(name) != nil else { return nil }
+        return try self.name(name)
     }
 
     func integer(_ name: StaticString) throws(WireError) -> UInt64 {

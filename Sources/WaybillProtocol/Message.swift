@@ -7,7 +7,7 @@ package struct Hello: Hashable, Sendable {
     /// Random for each process, to distinguish a reconnecting agent from a second one with the same name.
     package var instance: String
     package var token: String?
-    /// A device's secret, which proves its name: 16 random bytes in base64.
+    /// A device's secret, which proves its name: 16 random bytes in base64url, without padding.
     package var key: String?
     /// Encodings of batches it can send; `zlib` is always among them.
     package var encodings: [String]
@@ -66,7 +66,8 @@ package enum StreamFormat: String, Hashable, Sendable {
 
 /// Who owns a stream, and which lines the owner may write: set by the receiver, whatever an agent says.
 package struct StreamOwner: Hashable, Sendable {
-    /// Empty when the receiver knows no principals.
+    /// The principal's name, for a device followed by `/` and the device's name; empty when the receiver knows no
+    /// principals.
     package var principal: String
     /// Patterns for a line's `env`; empty: every one.
     package var environments: [String]
@@ -78,6 +79,9 @@ package struct StreamOwner: Hashable, Sendable {
         self.environments = environments
         self.bundles = bundles
     }
+
+    /// The principal's name without a device.
+    package var principalName: String { String(self.principal.prefix { $0 != "/" }) }
 
     /// The owner at a receiver that knows no principals.
     package static let everyone = StreamOwner(principal: "")
@@ -115,6 +119,14 @@ package struct StreamDescription: Hashable, Sendable {
         }
         return owned.json.utf8.count <= Self.jsonByteCountMax ? owned : nil
     }
+
+    /// Whether a text can be an app's name.
+    package static func isBundle(_ text: String) -> Bool {
+        (1...255).contains(text.utf8.count) && FreeText.isName(text)
+    }
+
+    /// What ``isBundle(_:)`` demands, for messages.
+    package static let bundleRule = "1 to 255 bytes without control characters"
 
     /// The bytes of a line that are left for the object: `OPEN`, the largest number, two spaces and LF take the rest.
     package static let jsonByteCountMax = ProtocolLimits.messageByteCountMax - 24
@@ -276,6 +288,8 @@ package enum Message: Hashable, Sendable {
     case start(ReceiverStart, Incarnation)
     /// Only in the journal: the stream's last bytes below the offset of the `AT` before it.
     case tail(StreamNumber, [UInt8])
+    /// Only in the journal: how many sealed streams are in its table of them, and the checksum of their records.
+    case resting(count: UInt64, checksum: UInt32)
 }
 
 /// Lines of one stream that the receiver put into its quarantine, for the agent's operator.
@@ -350,7 +364,7 @@ package enum WireError: Error, Hashable, Sendable {
         case .badReason: "the reason of SKIP is one of \(SkipReason.allCases.map(\.rawValue).joined(separator: ", "))"
         case .badCode: "the code is not in errors.json"
         case .badJSON(let byteOffset): "the JSON object is broken at byte \(byteOffset)"
-        case .badMember(let name): "member \(name) is missing or has the wrong type"
+        case .badMember(let name): "member \(name) is missing, has the wrong type, or a value that it may not have"
         case .badStreamID: "a stream id has 1 to 128 letters, digits, '.', '_', ':' and '-'"
         }
     }

@@ -50,6 +50,7 @@ extension Message {
             self = .mark(
                 position: try fields.integer(), milliseconds: try fields.integer(), checksum: try fields.checksum())
         case "START": self = try fields.start()
+        case "RESTING": self = .resting(count: try fields.integer(), checksum: try fields.checksum())
         case "TAIL": self = .tail(try fields.stream(), try fields.base64())
         default: throw .unknownMessage
         }
@@ -217,7 +218,9 @@ private struct MessageFields {
     }
 
     mutating func rest(fieldCount: Int) throws(WireError) -> UnsafeRawBufferPointer {
-        guard self.position < self.line.count else { throw .fieldCount(expected: fieldCount) }
+        guard self.position < self.line.count, self.line[self.position] != 0x20 else {
+            throw .fieldCount(expected: fieldCount)
+        }
         defer { self.position = self.line.count + 1 }
         return UnsafeRawBufferPointer(rebasing: self.line[self.position...])
     }
@@ -237,11 +240,25 @@ extension Hello {
     fileprivate init(json: UnsafeRawBufferPointer) throws(WireError) {
         let object = try FlatObject(json)
         self.init(
-            versions: try object.integers("protocol"), agent: try object.string("agent"),
-            instance: try object.string("instance"), token: try object.optionalString("token"),
+            versions: try object.integers("protocol"), agent: try object.name("agent"),
+            instance: try object.name("instance"), token: try object.optionalString("token"),
             key: try object.optionalString("key"), encodings: try object.strings("accept"))
         guard (1...128).contains(self.agent.utf8.count) else { throw .badMember("agent") }
         guard (1...64).contains(self.instance.utf8.count) else { throw .badMember("instance") }
+        if let key { guard Self.isKey(key) else { throw .badMember("key") } }
+    }
+
+    /// 16 bytes in base64url without padding: 22 characters, of which the last has four bits to spare.
+    private static func isKey(_ text: String) -> Bool {
+        let isURLSafe = text.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                true
+            default: false
+            }
+        }
+        return text.utf8.count == 22 && isURLSafe && "AQgw".contains(text.suffix(1))
     }
 }
 
@@ -259,7 +276,7 @@ extension Ready {
         limits.lineCountMax = try bounds.count("lines")
         self.init(
             version: try object.integer("protocol"), receiver: try ReceiverIdentity(object),
-            fleet: try object.optionalString("fleet"), level: try Self.level(object), limits: limits,
+            fleet: try object.optionalName("fleet"), level: try Self.level(object), limits: limits,
             milliseconds: Int64(try object.integer("time")))
     }
 
@@ -278,7 +295,7 @@ extension ReceiverIdentity {
         let starts = try object.starts("starts")
         guard
             let identity = ReceiverIdentity(
-                name: try object.string("receiver"), incarnation: incarnation, starts: starts,
+                name: try object.name("receiver"), incarnation: incarnation, starts: starts,
                 end: try object.integer("end"))
         else { throw .badMember("starts") }
         guard FreeText.bits(try object.string("start").utf8) == identity.start else { throw .badMember("start") }
@@ -297,8 +314,8 @@ extension OpenClaim {
         }
         if let client = try object.optionalObject("client") {
             self.client = ForwardedClient(
-                principal: try client.string("principal"), agent: try client.string("agent"),
-                address: try client.string("address"))
+                principal: try client.name("principal"), agent: try client.name("agent"),
+                address: try client.name("address"))
         }
     }
 }
@@ -317,7 +334,7 @@ extension StreamDescription {
                 principal: try object.optionalString("principal") ?? "",
                 environments: try object.optionalStrings("envs"), bundles: try object.optionalStrings("bundles")))
         guard ["dev", "internal", "prod"].contains(self.environment) else { throw .badMember("env") }
-        guard (1...255).contains(self.bundle.utf8.count) else { throw .badMember("bundle") }
+        guard Self.isBundle(self.bundle) else { throw .badMember("bundle") }
         // The journal encodes the object again, after its own stream number.
         guard self.json.utf8.count <= Self.jsonByteCountMax else { throw .badMember("source") }
     }

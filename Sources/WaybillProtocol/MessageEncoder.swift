@@ -1,5 +1,5 @@
 extension Message {
-    /// The message's line with its LF, as defined in `Protocol/protocol.md` section 4.
+    /// The message's line with its LF, as defined in `Protocol/protocol.md` section 3.
     package var encoded: [UInt8] {
         Array((self.text + "\n").utf8)
     }
@@ -33,6 +33,7 @@ extension Message {
         case .mark(let position, let milliseconds, let checksum):
             "MARK \(position) \(milliseconds) \(FreeText.hexadecimal(checksum))"
         case .start(let start, let incarnation): "START \(start.position) \(start.idText) \(incarnation.text)"
+        case .resting(let count, let checksum): "RESTING \(count) \(FreeText.hexadecimal(checksum))"
         case .tail(let stream, let bytes): "TAIL \(stream.rawValue) \(Base64.text(bytes))"
         }
     }
@@ -149,6 +150,13 @@ package enum FreeText {
             }
         }
         return result + "\""
+    }
+
+    /// Whether paths, logs and comparisons can bear a text: it has no control character and no U+FFFD.
+    ///
+    /// An unpaired surrogate of a JSON string has become U+FFFD: two names that differ in it alone would be one.
+    package static func isName(_ text: String) -> Bool {
+        text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control && $0 != "\u{FFFD}" }
     }
 
     /// `text` with `?` for everything that is not printable ASCII, shortened to keep the line within its limit.

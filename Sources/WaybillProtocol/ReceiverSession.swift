@@ -109,7 +109,7 @@ package struct ReceiverSession: ~Copyable {
         case .bye:
             self.state = .closed
             return .close(.bye)
-        case .mark, .start, .tail:
+        case .mark, .start, .tail, .resting:
             return self.close(.syntax, WireError.unknownMessage.text)
         case .hello, .ready, .at, .ack, .nak, .sealed, .stored, .note, .wait, .move, .err:
             return self.close(.order, "this message is not the agent's to send now")
@@ -143,6 +143,9 @@ package struct ReceiverSession: ~Copyable {
         case .open(let id):
             guard header.rawByteCount <= self.limits.rawByteCountMax else {
                 return self.close(.limit, "a batch has at most \(self.limits.rawByteCountMax) raw bytes")
+            }
+            guard header.lineCount <= self.limits.lineCountMax else {
+                return self.close(.limit, "a batch has at most \(self.limits.lineCountMax) lines")
             }
             return .readBatch(header, id)
         case .refused:

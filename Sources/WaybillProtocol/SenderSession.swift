@@ -211,6 +211,7 @@ package struct SenderSession: ~Copyable {
     private mutating func receiveReady(_ message: Message) -> Action? {
         switch message {
         case .at(let stream, let offset, let proof, let end):
+            if self.streams[stream]?.phase == .left { return nil }
             guard self.streams[stream]?.phase == .opening else { return self.misplaced(stream, "AT") }
             self.streams[stream] = StreamState(.open, acked: offset)
             return .seek(stream, to: offset, proof, end: end)
@@ -236,7 +237,7 @@ package struct SenderSession: ~Copyable {
         case .move(let receivers): return .move(receivers)
         case .err(let code, let text): return self.close(.refused(code, text: text))
         case .bye: return self.close(.receiverLeft)
-        case .hello, .ready, .open, .batch, .skip, .seal, .mark, .start, .tail:
+        case .hello, .ready, .open, .batch, .skip, .seal, .mark, .start, .tail, .resting:
             return self.close(.unexpected("the receiver sent a message of the agent's"))
         }
     }

@@ -6,15 +6,16 @@ package import WaybillSystem
 /// projections and answers all its connections.
 ///
 ///     requests ─▶ staged in the journal, replies held ─▶ commit (write, fdatasync) ─▶ feed ─▶ replies
-///                                                        └─ error: all of it kept, tried again a second later
+///                                                        └─ error: all of it kept, tried again 1 to 30 s later
 ///
 /// When the disk refuses a write, the group is kept, nothing is acknowledged, and nothing more is taken: the admission
-/// budget stops the readers.
+/// budget stops the readers. When the journal's files are gone (``loss``), nothing is ever answered again.
 package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var journal: Journal<Files>
     private let feed: JournalFeed
     private let budget: AdmissionBudget
     private let retirement: JournalRetirement
+    private let conditions: HostConditions
     private let clock: any SystemClock
     private let telemetry: ReceiverTelemetry
 
@@ -22,41 +23,49 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var owners = Owners()
     private var skips = Skips()
     private var redescriptions = LogPace()
+    private var denials = LogPace()
+    private var skipBudget = SkipBudget()
     /// Requests not taken yet, in order, from ``next`` on.
     private var requests: [CommitRequest] = []
     private var next = 0
     /// Failed commits of the current group.
     private var failureCount = 0
+    /// When to try again because the disk refused.
+    private var retryAt: MonotonicTime?
+    /// How the journal's files were lost; the process must end.
+    package private(set) var loss: JournalLoss?
 
     package init(
         journal: consuming Journal<Files>, feed: JournalFeed, budget: AdmissionBudget, retirement: JournalRetirement,
-        clock: any SystemClock, telemetry: ReceiverTelemetry
+        conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry
     ) {
         self.journal = journal
         self.feed = feed
         self.budget = budget
         self.retirement = retirement
+        self.conditions = conditions
         self.clock = clock
         self.telemetry = telemetry
     }
 
     /// Takes requests and makes them durable.
     ///
-    /// - Returns: when to call again because the disk refused; `nil` once everything is answered.
+    /// - Returns: when to call again because the disk refused; `nil` once everything is answered, or after a ``loss``.
     package mutating func step(_ requests: [CommitRequest]) -> MonotonicTime? {
+        guard self.loss == nil else { return nil }
         self.requests.append(contentsOf: requests)
         while self.next < self.requests.count {
             let request = self.requests[self.next]
-            if case .open(_, _, let description) = request, self.group.holds(description.name) {
+            if case .open(_, _, let description, _) = request, self.group.holds(description.id) {
                 // The stream's position is known only once everything staged of it is durable.
-                if let retryAt = self.commit() { return retryAt }
+                guard self.commit() else { return self.retryAt }
             }
             self.take(request)
             self.next += 1
         }
         self.requests.removeAll(keepingCapacity: true)
         self.next = 0
-        if let retryAt = self.commit() { return retryAt }
+        guard self.commit() else { return self.retryAt }
         self.retire()
         return nil
     }
@@ -64,14 +73,13 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private mutating func take(_ request: CommitRequest) {
         self.group.hold(request.admissionByteCount)
         switch request {
-        case .open(let connection, let number, let description):
-            self.open(connection, number, description)
+        case .open(let connection, let number, let description, let tenancy):
+            self.open(connection, number, description, tenancy)
         case .batch(let connection, let number, let description, let header, let wire, let raw):
             guard self.isOwner(connection, of: description, number) else { return }
             guard !self.owners.hasEnded(description.name) else {
                 let position = self.journal.position(of: description.name)
-                let text = "the last line had no LF: only SEAL may follow"
-                self.group.reply(to: connection, .refused(number, at: position, .sealed, text: text))
+                self.group.reply(to: connection, .refused(number, at: position, .sealed, text: Self.endedText))
                 return
             }
             let result = self.journal.stage(.batch(header, payload: wire, raw: raw), of: description)
@@ -79,22 +87,15 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             if result == .staged { self.group.add(description: description, header: header, raw: raw) }
             self.group.settle(connection, number, result, end: header.end)
         case .skip(let connection, let number, let description, let range):
-            guard self.isOwner(connection, of: description, number) else { return }
-            let result = self.journal.stage(.skip(range), of: description)
-            if result == .staged {
-                self.group.staged(description.name)
-                if self.skips.note(connection, byteCount: range.byteCount) {
-                    self.telemetry.skipped(description, range, agent: connection.agent)
-                }
-            }
-            self.group.settle(connection, number, result, end: range.end)
+            self.skip(connection, number, description, range)
         case .seal(let connection, let number, let description, let length):
-            guard self.isOwner(connection, of: description, number) else { return }
+            guard self.isOwner(connection, of: description, number, denying: "SEAL") else { return }
             switch self.journal.stage(.seal(length: length), of: description) {
             case .staged, .alreadyHeld, .alreadySealed:
                 self.group.staged(description.name)
                 self.group.reply(to: connection, .sealed(number, self.journal.proof(of: description.name)))
                 self.owners.sealed(description.name)
+                self.telemetry.sealed(description, length: length, by: connection)
             case .gap(let position):
                 self.group.reply(
                     to: connection, .refused(number, at: position, .gap, text: "the stream ends elsewhere"))
@@ -102,69 +103,178 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         case .closed(let connection):
             self.owners.release(connection)
             if let untold = self.skips.close(connection) {
-                self.telemetry.skippedMore(agent: connection.agent, count: untold.count, byteCount: untold.byteCount)
+                self.telemetry.skippedMore(
+                    agent: connection.admitted.fullName, count: untold.count, byteCount: untold.byteCount)
             }
         }
     }
 
+    private static var endedText: String { "the stream's end was cut off or had no LF: only SEAL may follow" }
+
     private mutating func open(
-        _ connection: ConnectionHandle, _ number: StreamNumber, _ description: StreamDescription
+        _ connection: ConnectionHandle, _ number: StreamNumber, _ description: StreamDescription,
+        _ tenancy: StreamTenancy
     ) {
         let name = description.name
-        let position = self.journal.position(of: name)
-        if let owner = self.owners.owner(of: name), owner !== connection, owner.agent != connection.agent {
-            let text = "agent \(owner.agent) ships this stream; stop one of the two"
+        do throws(FileSystemError) {
+            if let resting = try self.journal.restingStanding(of: description) {
+                return self.group.reply(
+                    to: connection, .opened(number, at: resting.durable, resting.proof, isSealed: true))
+            }
+        } catch {
+            let text = "the receiver cannot read its table of sealed streams"
+            return self.group.reply(
+                to: connection, .openRefused(number, at: StreamOffset(0), .retryAfter, text: text))
+        }
+        if let owner = self.owners.owner(of: name), owner !== connection,
+            owner.admitted.fullName != connection.admitted.fullName
+        {
+            let text = "another connection ships this stream; stop one of the two"
+            let position = self.journal.position(of: name)
             self.group.reply(to: connection, .openRefused(number, at: position, .inUse, text: text))
             return
         }
-        if let known = self.journal.streams[name]?.description, known != description,
-            let untoldCount = self.redescriptions.admit(at: self.clock.monotonicTime())
-        {
-            self.telemetry.redescribed(known, description, agent: connection.agent, untoldCount: untoldCount)
+        switch self.journal.inheritance(of: name, tenancy) {
+        case .none: break
+        case .unproven(let position):
+            let text = "this stream is from before its owner had a name; show that the file has its bytes"
+            self.group.reply(to: connection, .openRefused(number, at: position, .prove, text: text))
+            return
+        case .from(let former):
+            self.journal.adopt(former, as: description)
+            self.group.staged(name)
+            self.telemetry.adopted(former, as: description, at: self.journal.position(of: name), by: connection)
+        }
+        if let known = self.journal.streams[name]?.description, known != description {
+            self.telemetry.redescribed(
+                known, description, by: connection,
+                untoldCount: self.redescriptions.admit(at: self.clock.monotonicTime()))
         }
         let isSealed = self.journal.isSealed(name)
-        if isSealed { self.owners.release(name) } else { self.owners.set(connection, of: name) }
+        if isSealed {
+            self.owners.release(name)
+        } else {
+            self.owners.set(connection, tenancy.tenant.principal, of: name)
+        }
+        self.telemetry.opened(description, at: self.journal.position(of: name), by: connection)
         self.group.reply(
-            to: connection, .opened(number, at: position, self.journal.proof(of: name), isSealed: isSealed))
+            to: connection,
+            .opened(number, at: self.journal.position(of: name), self.journal.proof(of: name), isSealed: isSealed))
     }
 
+    private mutating func skip(
+        _ connection: ConnectionHandle, _ number: StreamNumber, _ description: StreamDescription,
+        _ range: SkippedRange
+    ) {
+        let name = description.name
+        guard self.isOwner(connection, of: description, number, denying: "SKIP") else { return }
+        let position = self.journal.position(of: name)
+        guard !self.owners.hasEnded(name) || range.end <= position else {
+            self.group.reply(to: connection, .refused(number, at: position, .sealed, text: Self.endedText))
+            return
+        }
+        if range.offset == position, let principal = self.owners.principal(of: name),
+            !self.skipBudget.take(range.byteCount, of: principal, at: self.clock.wallTime())
+        {
+            self.deny("SKIP", of: description, .retryAfter, connection)
+            let text = "this principal has skipped \(principal.skippedByteCountMax) bytes today; see agents: skip_mib"
+            self.group.reply(to: connection, .refused(number, at: position, .retryAfter, text: text))
+            return
+        }
+        let result = self.journal.stage(.skip(range), of: description)
+        if result == .staged {
+            self.group.staged(name)
+            if range.reason == .tornTail { self.owners.end(name) }
+            self.telemetry.skipped(
+                description, range, by: connection, isLogged: self.skips.note(connection, byteCount: range.byteCount))
+        }
+        self.group.settle(connection, number, result, end: range.end)
+    }
+
+    /// - Parameter what: the message, if its refusal is recorded.
     private mutating func isOwner(
-        _ connection: ConnectionHandle, of description: StreamDescription, _ number: StreamNumber
+        _ connection: ConnectionHandle, of description: StreamDescription, _ number: StreamNumber,
+        denying what: String? = nil
     ) -> Bool {
         if self.owners.owner(of: description.name) === connection { return true }
         let position = self.journal.position(of: description.name)
+        if let what { self.deny(what, of: description, .notAllowed, connection) }
         self.group.reply(
-            to: connection, .refused(number, at: position, .inUse, text: "another connection has opened this stream"))
+            to: connection,
+            .refused(
+                number, at: position, what == nil ? .inUse : .notAllowed,
+                text: "another connection has opened this stream"))
         return false
     }
 
-    /// - Returns: when to try again; `nil` once everything is committed.
-    private mutating func commit() -> MonotonicTime? {
-        if self.journal.hasStaged {
-            let start = self.clock.monotonicTime()
-            do throws(FileSystemError) {
-                let time = self.clock.wallTime()
+    private mutating func deny(
+        _ what: String, of description: StreamDescription, _ code: ErrorCode, _ connection: ConnectionHandle
+    ) {
+        self.telemetry.denied(
+            what, of: description, code, by: connection,
+            untoldCount: self.denials.admit(at: self.clock.monotonicTime()))
+    }
+
+    /// - Returns: whether everything is committed and answered; if not, ``retryAt`` or ``loss`` says what is next.
+    private mutating func commit() -> Bool {
+        let start = self.clock.monotonicTime()
+        do throws(FileSystemError) {
+            if self.group.hasAnswers, let loss = try self.journal.findLoss() {
+                self.loss = loss
+                self.retryAt = nil
+                self.telemetry.journalLost(loss)
+                return false
+            }
+            if self.journal.hasStaged {
+                let time = self.conditions.clock.receiptTime(self.clock)
                 let ranges = try self.journal.commit(at: time)
+                self.conditions.clock.committed(at: time)
                 let entries = self.group.feedEntries(at: ranges, receivedAt: time)
                 self.feed.publish(entries, end: self.journal.end)
                 self.telemetry.groupCommitted(
                     batchCount: self.group.batches.count, lineCount: self.group.lineCount,
                     rawByteCount: self.group.rawByteCount,
                     took: self.clock.monotonicTime() - start)
-            } catch {
-                self.failureCount += 1
-                self.telemetry.commitFailed(error, attempt: self.failureCount)
-                return start + .seconds(1)
             }
+        } catch {
+            self.failed(error, start)
+            return false
         }
-        if self.failureCount > 0 { self.telemetry.commitRecovered(afterAttempts: self.failureCount) }
+        if self.failureCount > 0 {
+            self.conditions.withheld = nil
+            self.telemetry.commitRecovered(afterAttempts: self.failureCount)
+        }
         self.failureCount = 0
+        self.retryAt = nil
         self.budget.release(self.group.budgetByteCount)
         self.group.deliver(end: UInt64(self.journal.end.rawValue))
-        return nil
+        return true
     }
 
+    /// Withholds all answers for a while.
+    ///
+    /// Agents that wait for longer than a few seconds are told why and sent away: they may have another receiver, and
+    /// their operators see the cause. What they sent stays in the group.
+    private mutating func failed(_ error: FileSystemError, _ start: MonotonicTime) {
+        self.failureCount += 1
+        let pause = DiskRetry.pause(afterFailures: self.failureCount)
+        self.retryAt = start + pause
+        self.telemetry.commitFailed(error, attempt: self.failureCount, retryingIn: pause)
+        guard self.failureCount >= Self.toldFailureCount else { return }
+        let text =
+            error.isDiskFull
+            ? "the disk of this receiver is full: it acknowledges nothing until space is freed there"
+            : "the disk of this receiver refuses writes (\(error.code)): it acknowledges nothing until that is fixed"
+        self.conditions.withheld = text
+        self.group.refuse(text)
+        for request in self.requests[self.next...] { request.waiting?.refuse(text) }
+    }
+
+    /// After so many failures in a row agents are told: with pauses of 1 and 2 s, three seconds after the first.
+    private static var toldFailureCount: Int { 3 }
+
     private mutating func retire() {
+        guard self.conditions.clock.problem(self.clock) == nil else { return }
         guard let position = self.retirement.duePosition(now: self.clock.monotonicTime()) else { return }
         let time = WallTime(
             milliseconds: self.clock.wallTime().milliseconds - self.retirement.retention.nanoseconds / 1_000_000)
@@ -189,17 +299,25 @@ private struct Group {
     private(set) var lineCount = 0
     private(set) var rawByteCount = 0
     private(set) var budgetByteCount = 0
-    private var streams: Set<StreamName> = []
+    private var streams: Set<StreamID> = []
     /// Every answer waits for the group, so that the answers of a connection stay in order.
     private var replies: [ObjectIdentifier: (connection: ConnectionHandle, replies: [Reply])] = [:]
 
-    /// Whether anything of the stream is staged.
-    func holds(_ name: StreamName) -> Bool {
-        self.streams.contains(name)
+    /// Whether a connection waits for an answer.
+    var hasAnswers: Bool { !self.replies.isEmpty }
+
+    /// Tells every connection that waits for an answer why there is none, and closes it.
+    func refuse(_ text: String) {
+        for (_, entry) in self.replies { entry.connection.refuse(text) }
+    }
+
+    /// Whether anything of a stream with this id is staged, under any owner.
+    func holds(_ id: StreamID) -> Bool {
+        self.streams.contains(id)
     }
 
     mutating func staged(_ name: StreamName) {
-        self.streams.insert(name)
+        self.streams.insert(name.id)
     }
 
     /// Holds `byteCount` bytes of the admission budget until the group is answered.
@@ -209,7 +327,7 @@ private struct Group {
 
     mutating func add(description: StreamDescription, header: BatchHeader, raw: SharedBytes) {
         self.batches.append(Batch(description: description, header: header, raw: raw))
-        self.streams.insert(description.name)
+        self.streams.insert(description.id)
         self.lineCount += header.lineCount
         self.rawByteCount += raw.count
     }
@@ -256,9 +374,15 @@ private struct Group {
 
 /// Which connection owns each stream: the last one that opened it.
 private struct Owners {
-    private var owners: [StreamName: ConnectionHandle] = [:]
+    private struct Owner {
+        let connection: ConnectionHandle
+        /// The connection's, or that of the agent that it speaks for.
+        let principal: Principal
+    }
+
+    private var owners: [StreamName: Owner] = [:]
     private var streams: [ObjectIdentifier: Set<StreamName>] = [:]
-    /// Streams whose last line had no LF; only their seal can follow.
+    /// Streams whose last line had no LF, or was cut off; only their seal can follow.
     private var ended: Set<StreamName> = []
 
     func hasEnded(_ name: StreamName) -> Bool {
@@ -275,18 +399,22 @@ private struct Owners {
     }
 
     func owner(of name: StreamName) -> ConnectionHandle? {
-        self.owners[name]
+        self.owners[name]?.connection
     }
 
-    mutating func set(_ connection: ConnectionHandle, of name: StreamName) {
+    func principal(of name: StreamName) -> Principal? {
+        self.owners[name]?.principal
+    }
+
+    mutating func set(_ connection: ConnectionHandle, _ principal: Principal, of name: StreamName) {
         self.release(name)
-        self.owners[name] = connection
+        self.owners[name] = Owner(connection: connection, principal: principal)
         self.streams[ObjectIdentifier(connection), default: []].insert(name)
     }
 
     mutating func release(_ name: StreamName) {
-        guard let connection = self.owners.removeValue(forKey: name) else { return }
-        self.streams[ObjectIdentifier(connection)]?.remove(name)
+        guard let owner = self.owners.removeValue(forKey: name) else { return }
+        self.streams[ObjectIdentifier(owner.connection)]?.remove(name)
     }
 
     mutating func release(_ connection: ConnectionHandle) {

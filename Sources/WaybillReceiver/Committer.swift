@@ -1,9 +1,10 @@
+internal import WaybillJournal
 package import WaybillProtocol
 package import WaybillSystem
 
 /// What a connection hands to the committer.
 package enum CommitRequest: Sendable {
-    case open(ConnectionHandle, StreamNumber, StreamDescription)
+    case open(ConnectionHandle, StreamNumber, StreamDescription, StreamTenancy)
     case batch(ConnectionHandle, StreamNumber, StreamDescription, BatchHeader, wire: SharedBytes, raw: SharedBytes)
     case skip(ConnectionHandle, StreamNumber, StreamDescription, SkippedRange)
     case seal(ConnectionHandle, StreamNumber, StreamDescription, length: StreamOffset)
@@ -11,6 +12,16 @@ package enum CommitRequest: Sendable {
 }
 
 extension CommitRequest {
+    /// The connection that waits for its answer.
+    var waiting: ConnectionHandle? {
+        switch self {
+        case .open(let connection, _, _), .batch(let connection, _, _, _, _, _), .skip(let connection, _, _, _),
+            .seal(let connection, _, _, _):
+            connection
+        case .closed: nil
+        }
+    }
+
     /// The bytes it holds of the admission budget, from before it is read until it is answered.
     var admissionByteCount: Int {
         switch self {
@@ -66,20 +77,23 @@ package final class Committer: Sendable {
     }
 
     /// The thread's body.
-    func run(_ loop: consuming CommitLoop<some FileSystem>) {
+    ///
+    /// - Returns: the loss that ended it; `nil` after ``close()``.
+    func run(_ loop: consuming CommitLoop<some FileSystem>) -> JournalLoss? {
         while true {
             let requests: [CommitRequest]? = self.inbox.wait { inbox in
                 if inbox.requests.isEmpty { return inbox.isClosed ? [] : nil }
                 defer { inbox.requests = [] }
                 return inbox.requests
             }
-            guard let requests, !requests.isEmpty else { return }
+            guard let requests, !requests.isEmpty else { return nil }
             var retryAt = loop.step(requests)
             while let at = retryAt {
                 let isStopping = self.inbox.wait(until: at) { $0.isClosed ? true : nil }
-                if isStopping == true { return }
+                if isStopping == true { return nil }
                 retryAt = loop.step([])
             }
+            if let loss = loop.loss { return loss }
         }
     }
 }

@@ -1,14 +1,23 @@
 internal import NIOCore
+internal import WaybillProtocol
 
 /// How the committer reaches a connection: answers hop to its event loop once per group.
 package final class ConnectionHandle: Sendable {
-    let agent: String
+    let admitted: AdmittedAgent
+    let peer: String
+    /// What proved who the agent is, for the audit log.
+    let credential: String
 
     private let eventLoop: any EventLoop
     private let handler: NIOLoopBound<ConnectionHandler>
 
-    init(agent: String, handler: ConnectionHandler, eventLoop: any EventLoop) {
-        self.agent = agent
+    init(
+        _ admitted: AdmittedAgent, peer: String, credential: String, handler: ConnectionHandler,
+        eventLoop: any EventLoop
+    ) {
+        self.admitted = admitted
+        self.peer = peer
+        self.credential = credential
         self.eventLoop = eventLoop
         self.handler = NIOLoopBound(handler, eventLoop: eventLoop)
     }
@@ -18,8 +27,20 @@ package final class ConnectionHandle: Sendable {
         self.eventLoop.execute { self.handler.value.receive(replies, end: end) }
     }
 
+    /// Closes the connection because the receiver can acknowledge nothing.
+    func refuse(_ text: String) {
+        self.eventLoop.execute { self.handler.value.refuse(text) }
+    }
+
     /// Closes the connection because its agent has reconnected.
     func supersede() {
         self.eventLoop.execute { self.handler.value.supersede() }
+    }
+
+    /// Closes the connection if its agent would not be let in now as it was.
+    ///
+    /// - Parameter isChanged: whether the register is another one.
+    func recheck(isChanged: Bool) {
+        self.eventLoop.execute { self.handler.value.recheck(isChanged: isChanged) }
     }
 }

@@ -12,7 +12,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     package typealias InboundIn = ByteBuffer
     package typealias OutboundOut = ByteBuffer
 
-    private enum Mode {
+    enum Mode {
         case lines
         /// The budget will call back.
         case awaitingAdmission(Admission)
@@ -23,32 +23,35 @@ package final class ConnectionHandler: ChannelInboundHandler {
     }
 
     /// What waits for room in the budget.
-    private enum Admission {
+    enum Admission {
         case payload(BatchHeader, StreamID)
         indirect case message(CommitRequest)
     }
 
     /// A request waits here for the ones before it, so that parallel checks keep a stream's order.
-    private enum Slot {
+    enum Slot {
         case checking(Int)
         case ready(CommitRequest)
         /// The check failed: nothing is handed over.
         case void
     }
 
-    private let shared: ReceiverShared
-    private var session: ReceiverSession
-    private var mode: Mode = .lines
+    let shared: ReceiverShared
+    var session: ReceiverSession
+    var mode: Mode = .lines
     private var buffer: ByteBuffer?
     /// Starts with room for one: the default of sixteen would waste memory on idle connections.
     private var slots = CircularBuffer<Slot>(initialCapacity: 1)
     private var nextCheck = 0
     private var descriptions: [StreamNumber: StreamDescription] = [:]
     private var descriptionByteCount = 0
-    private var connection: ConnectionHandle?
-    private var context: ChannelHandlerContext?
-    private var peer = "unknown"
-    private var deadline: NIODeadline = .distantFuture
+    var connection: ConnectionHandle?
+    /// What the agent has shown; judged again when the register changes.
+    var credentials: AgentCredentials?
+    var denials = LogPace()
+    var context: ChannelHandlerContext?
+    var peer = "unknown"
+    var deadline: NIODeadline = .distantFuture
     private var isDeadlineScheduled = false
     /// The number of the current or last payload.
     private var payloadNumber = 0
@@ -123,7 +126,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         self.descriptions = [:]
         self.session = ReceiverSession(limits: self.shared.limits)
         if self.context != nil {
-            self.shared.telemetry.disconnected(agent: self.connection?.agent, peer: self.peer, reason: self.closeReason)
+            self.shared.telemetry.disconnected(self.connection, peer: self.peer, reason: self.closeReason)
         }
         self.connection = nil
         self.mode = .closed
@@ -201,14 +204,18 @@ package final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: Actions
 
-    private func perform(_ action: ReceiverSession.Action, _ context: ChannelHandlerContext) {
+    func perform(_ action: ReceiverSession.Action, _ context: ChannelHandlerContext) {
         switch action {
         case .reply(let message):
             self.write(message, context)
         case .admit(let hello):
+            // More in one piece with HELLO was sent without knowing what READY grants.
+            guard self.buffer?.readableBytes ?? 0 == 0 else {
+                return self.perform(self.session.refuse(.order, text: "wait for READY"), context)
+            }
             self.admit(hello, context)
-        case .open(let number, let description, _):
-            self.open(number, description, context)
+        case .open(let number, let description, let claim):
+            self.open(number, description, claim, context)
         case .readBatch(let header, let id):
             self.reserve(header.admissionByteCount, for: .payload(header, id), context)
         case .discardBatch(let header):
@@ -226,23 +233,10 @@ package final class ConnectionHandler: ChannelInboundHandler {
         }
     }
 
-    private func open(_ number: StreamNumber, _ description: StreamDescription, _ context: ChannelHandlerContext) {
-        guard let connection else { return }
-        guard let description = description.owned(by: .everyone) else {
-            let text = "the description leaves no room for its owner; shorten time, name or bundle"
-            for message in self.session.openRefused(number, at: StreamOffset(0), .notAllowed, text: text) {
-                self.write(message, context)
-            }
-            return
-        }
-        guard self.keep(description, of: number, context) else { return }
-        self.admit(.open(connection, number, description), context)
-    }
-
     /// Keeps a stream's description from `OPEN` while the stream is open.
     ///
     /// - Returns: whether there is room for it; without room the session ends.
-    private func keep(
+    func keep(
         _ description: StreamDescription, of number: StreamNumber, _ context: ChannelHandlerContext
     ) -> Bool {
         let before = self.descriptions.updateValue(description, forKey: number)
@@ -281,25 +275,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         context.read()
     }
 
-    private func admit(_ hello: Hello, _ context: ChannelHandlerContext) {
-        guard self.shared.token.isMatched(by: hello.token) else {
-            return self.perform(self.session.refuse(.token, text: "the token is missing or wrong"), context)
-        }
-        let connection = ConnectionHandle(agent: hello.agent, handler: self, eventLoop: context.eventLoop)
-        guard self.shared.agents.entered(connection, instance: hello.instance) else {
-            let text = "another agent named \(hello.agent) is connected; give each agent a name of its own"
-            return self.perform(self.session.refuse(.agentInUse, text: text), context)
-        }
-        self.connection = connection
-        let ready = Ready(
-            version: 1, receiver: self.shared.identity, limits: self.shared.limits,
-            milliseconds: self.shared.clock.wallTime().milliseconds)
-        self.write(self.session.admit(ready), context)
-        self.setDeadline(after: self.shared.timeouts.idle, context)
-        self.shared.telemetry.connected(agent: hello.agent, peer: self.peer)
-    }
-
-    private func admit(_ request: CommitRequest, _ context: ChannelHandlerContext) {
+    func admit(_ request: CommitRequest, _ context: ChannelHandlerContext) {
         self.reserve(request.admissionByteCount, for: .message(request), context)
     }
 
@@ -456,13 +432,19 @@ package final class ConnectionHandler: ChannelInboundHandler {
         context.flush()
     }
 
+    /// Ends the session: the disk refuses what it sends.
+    func refuse(_ text: String) {
+        guard let context, !self.session.isClosed else { return }
+        self.perform(self.session.refuse(.unavailable, text: text), context)
+    }
+
     func supersede() {
         guard let context else { return }
         self.perform(
             self.session.refuse(.agentInUse, text: "the agent has connected again; this connection is closed"), context)
     }
 
-    private func write(_ message: Message, _ context: ChannelHandlerContext) {
+    func write(_ message: Message, _ context: ChannelHandlerContext) {
         self.lastSent = context.eventLoop.now
         context.write(self.wrapOutboundOut(ByteBuffer(bytes: message.encoded)), promise: nil)
     }
@@ -470,7 +452,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     // MARK: Deadlines
 
     /// Moves the deadline; the single running timer checks it when it fires.
-    private func setDeadline(after amount: TimeAmount, _ context: ChannelHandlerContext) {
+    func setDeadline(after amount: TimeAmount, _ context: ChannelHandlerContext) {
         self.deadline = context.eventLoop.now + amount
         self.scheduleDeadline(context)
     }
@@ -491,6 +473,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
             let text = "nothing whole arrived in time; send PING when there is nothing to send"
             return self.perform(self.session.refuse(.timeout, text: text), context)
         }
+        if case .awaitingAdmission = self.mode, let text = self.shared.conditions.withheld { return self.refuse(text) }
         if self.session.isReady, now - self.lastSent >= self.shared.timeouts.keepalive {
             self.write(.ping(0), context)
             context.flush()

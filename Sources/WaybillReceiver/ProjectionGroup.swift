@@ -52,18 +52,20 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     private let retirement: JournalRetirement
     private let configuration: ReceiverConfiguration
     private let settings: LiveSettings
+    private let conditions: HostConditions
     private let clock: any SystemClock
     private let telemetry: ReceiverTelemetry
 
     package init(
         journalDirectory: String, files: Files, retirement: JournalRetirement, configuration: ReceiverConfiguration,
-        settings: LiveSettings, clock: any SystemClock, telemetry: ReceiverTelemetry
+        settings: LiveSettings, conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry
     ) {
         self.reader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
         self.otherReader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
         self.retirement = retirement
         self.configuration = configuration
         self.settings = settings
+        self.conditions = conditions
         self.clock = clock
         self.telemetry = telemetry
     }
@@ -73,7 +75,8 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
             Member(
                 ProjectionLoop(
                     projection, retirement: self.retirement, configuration: self.configuration,
-                    settings: self.settings, clock: self.clock, telemetry: self.telemetry)))
+                    settings: self.settings, conditions: self.conditions, clock: self.clock,
+                    telemetry: self.telemetry)))
         self.plan()
     }
 
@@ -93,10 +96,10 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         self.plan()
     }
 
-    /// Whether a member that the disk refused waits for its next attempt.
+    /// Whether a member that the disk refused, or that leaves space to the journal, waits for its next attempt.
     private var hasFailed: Bool {
         self.members.contains { member in
-            if case .recover = member.loop.need { member.loop.hasFailed } else { false }
+            if case .recover = member.loop.need { member.loop.isWaiting } else { false }
         }
     }
 

@@ -5,22 +5,26 @@ internal import WaybillSystem
 /// One projection that follows the journal batch by batch; a ``ProjectionGroup`` reads the batches.
 ///
 ///     recover ─▶ follow ◀──▶ checkpoint        every so many bytes, every so many seconds, and at the end
-///        ▲          │  ▲ └──▶ seal, in steps     when days are over, by a clock that can be trusted; checked every minute
-///        └─ 1 s ◀───┴──┘ the disk refuses
+///        ▲        │ │ ▲ └──▶ seal, in steps     when days are over, by a clock that can be trusted; checked every minute
+///        └ 1-30 s ┘ │ │      the disk refuses: back to the checkpoint
+///                   ▼ │
+///                   hold     too little space is left for the journal: it waits where it is
 ///
 /// A day is sealed once its cut-off has passed and everything received before it is projected: the last batch came
 /// after it, or nothing is waiting. Sealing runs in steps during pauses, or twice a second when there are none.
 ///
 /// Settings that a reload changed (``LiveSettings``) are read together with the clock, every minute.
 ///
-/// When the disk refuses, the projection goes back to its checkpoint and tries again every second. That cuts off
-/// half-written output, and nothing is lost, since the journal keeps what no checkpoint has passed.
+/// When the disk refuses, the projection goes back to its checkpoint and tries again after a pause. That cuts off
+/// half-written output, and nothing is lost, since the journal keeps what no checkpoint has passed. While there is less
+/// space than the journal needs (``DiskReserve``), the projection holds: it makes a checkpoint, cuts nothing, goes on
+/// with sealing and retention, which free space, and continues where it stands.
 struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     /// What to do next.
     enum Need: Hashable, Sendable {
         /// Give it what follows `position`, or wake it at `deadline` when nothing does.
         case next(after: JournalPosition, until: MonotonicTime?)
-        /// Call ``recover()`` at that time.
+        /// Call ``recover()`` at that time: after a failure, or when there may be space again.
         case recover(at: MonotonicTime)
         /// Everything is projected and checkpointed, or the projection has given up.
         case finished
@@ -32,30 +36,35 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     private var position = JournalPosition(0)
     private var checkpoint: PendingCheckpoint
     private var failureCount = 0
+    /// Attempts to continue since it holds; 0 when it does not.
+    private var holdCount = 0
     private var sealing: SealTimer
     private let settings: LiveSettings
     private var retention: RetentionPolicy
     private let retirement: JournalRetirement
+    private let conditions: HostConditions
     private let clock: any SystemClock
     private let telemetry: ReceiverTelemetry
 
     init(
         _ projection: consuming Output, retirement: JournalRetirement, configuration: ReceiverConfiguration,
-        settings: LiveSettings, clock: any SystemClock, telemetry: ReceiverTelemetry
+        settings: LiveSettings, conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry
     ) {
         self.projection = projection
         self.checkpoint = PendingCheckpoint(configuration: configuration)
         self.settings = settings
         self.retention = settings.retention
-        self.sealing = SealTimer(clock: SealClock(patience: configuration.sealPatience))
+        self.sealing = SealTimer(clock: SealClock(patience: configuration.sealPatience), trust: conditions.clock)
+        self.conditions = conditions
         self.retirement = retirement
         self.clock = clock
         self.telemetry = telemetry
         self.need = .recover(at: clock.monotonicTime())
     }
 
-    /// Starts or restarts at the last checkpoint.
+    /// Starts or restarts at the last checkpoint, or continues after a hold.
     mutating func recover() {
+        guard self.holdCount == 0 else { return self.resume() }
         do throws(FileSystemError) {
             let recovery = try self.projection.recover()
             self.retirement.checkpointed(self.projection.name, at: recovery.position)
@@ -68,11 +77,12 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
-    /// Whether the disk refused last time.
-    var hasFailed: Bool { self.failureCount > 0 }
+    /// Whether the disk refused last time, or has too little space.
+    var isWaiting: Bool { self.failureCount > 0 || self.holdCount > 0 }
 
     /// Projects the batch after ``position``, and moves ``position`` to `end`.
     mutating func take(_ batch: ProjectedBatch, end: JournalPosition) {
+        guard self.conditions.reserve.hasRoom(for: self.projection.name) else { return self.hold() }
         self.attempt { (loop) throws(FileSystemError) in
             try loop.projection.project(batch)
             loop.position = end
@@ -214,11 +224,51 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
-    /// Goes back to the checkpoint in a second: the disk has refused something that the projection needs.
+    /// Goes back to the checkpoint after a pause: the disk has refused something that the projection needs.
     mutating func failed(_ error: FileSystemError) {
         self.failureCount += 1
-        self.telemetry.projectionFailed(self.projection.name, error, attempt: self.failureCount)
-        self.need = .recover(at: self.clock.monotonicTime() + .seconds(1))
+        self.endHold()
+        let pause = DiskRetry.pause(afterFailures: self.failureCount)
+        self.telemetry.projectionFailed(
+            self.projection.name, error, attempt: self.failureCount, retryingIn: pause)
+        self.need = .recover(at: self.clock.monotonicTime() + pause)
+    }
+
+    // MARK: Space
+
+    /// Waits where it stands until there is more space than the journal needs.
+    private mutating func hold() {
+        self.attempt { (loop) throws(FileSystemError) in
+            try loop.commit()
+            loop.checkpoint.done()
+            loop.wait()
+        }
+        self.stay()
+    }
+
+    /// Continues if there is space; else does what frees some.
+    private mutating func resume() {
+        if self.conditions.reserve.hasRoom(for: self.projection.name) {
+            self.endHold()
+            return self.wait()
+        }
+        self.attempt { (loop) throws(FileSystemError) in try loop.rest(isCaughtUp: false) }
+        self.stay()
+    }
+
+    /// Plans the next attempt of a hold, unless the disk has just refused.
+    private mutating func stay() {
+        guard case .next = self.need else { return }
+        self.holdCount += 1
+        if self.holdCount == 1 { self.telemetry.projectionHeld(self.projection.name) }
+        let pause = self.projection.isSealing ? .milliseconds(500) : DiskRetry.pause(afterFailures: self.holdCount)
+        self.need = .recover(at: self.clock.monotonicTime() + pause)
+    }
+
+    private mutating func endHold() {
+        guard self.holdCount > 0 else { return }
+        self.holdCount = 0
+        self.telemetry.projectionResumed(self.projection.name)
     }
 }
 
@@ -227,6 +277,7 @@ private struct SealTimer {
     static var graceMilliseconds: Int64 { 60_000 }
 
     private var clock: SealClock
+    private let trust: ClockTrust
     /// When the last projected batch was received.
     var lastReceivedAt = WallTime(milliseconds: .min)
     /// Whether a day was sealed since days were last deleted.
@@ -238,11 +289,12 @@ private struct SealTimer {
     private var lastStep = MonotonicTime(nanoseconds: 0)
     private(set) var nextAttempt = MonotonicTime(nanoseconds: 0)
 
-    init(clock: SealClock) {
+    init(clock: SealClock, trust: ClockTrust) {
         self.clock = clock
+        self.trust = trust
     }
 
-    /// Whether a minute has passed since the last ``look(_:)``.
+    /// Whether a minute has passed since the last ``look(_:)``, or some seconds while the clock is doubted.
     func isLookDue(_ system: any SystemClock) -> Bool {
         self.nextLook <= system.monotonicTime()
     }
@@ -257,8 +309,10 @@ private struct SealTimer {
     /// - Returns: the time, when it can be trusted.
     mutating func look(_ system: any SystemClock) -> WallTime? {
         let now = system.monotonicTime()
-        self.nextLook = now + .seconds(60)
-        self.now = self.clock.read(system.wallTime(), now)
+        let isTrusted = self.trust.isTrusted(system)
+        self.nextLook = now + .seconds(isTrusted ? 60 : 5)
+        let time = self.clock.read(system.wallTime(), now)
+        self.now = isTrusted ? time : nil
         return self.now
     }
 

@@ -8,7 +8,7 @@ internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
 internal import WaybillExport
-internal import WaybillJournal
+package import WaybillJournal
 package import WaybillMetrics
 internal import WaybillProjection
 internal import WaybillProtocol
@@ -36,6 +36,8 @@ package final class Receiver: Service {
         case metrics(MetricsServer.Failure)
         /// Exports that cannot continue with their options.
         case exports([String])
+        /// The journal's files were deleted, moved or replaced; the archive had read it up to a position.
+        case lost(JournalLoss, archived: JournalPosition)
 
         package var description: String {
             switch self {
@@ -46,7 +48,27 @@ package final class Receiver: Service {
                 "cannot listen on \(address): \(cause); choose another address with --listen"
             case .metrics(let failure): failure.description
             case .exports(let conflicts): conflicts.joined(separator: "\n")
+            case .lost(let loss, let archived): Self.text(loss, archived: archived)
             }
+        }
+
+        private static func text(_ loss: JournalLoss, archived: JournalPosition) -> String {
+            var text = "\(loss). Nothing was acknowledged after position \(loss.end), and agents keep what was not. "
+            if loss.isFolder {
+                text +=
+                    "What was acknowledged before is in the folder that was there: if it was moved, put it back, and "
+                    + "start the receiver again. If it was deleted, restore a backup; then agents send again what they "
+                    + "still have of what it lacks."
+            } else if archived < loss.end {
+                text +=
+                    "The archive has read the journal up to position \(archived): acknowledged lines between the two may "
+                    + "be lost with the segment. Start the receiver again: agents send what they still have of them."
+            } else {
+                text +=
+                    "The archive has read everything that was acknowledged. Exports may lack lines; start the receiver "
+                    + "again, and use waybill replay for the last day if their counts differ."
+            }
+            return text
         }
     }
 
@@ -56,12 +78,22 @@ package final class Receiver: Service {
     private let exports: RunningExports
     private let settings: LiveSettings
     private let retirement: JournalRetirement
+    /// The channel that accepts connections, and the loss of the journal that closed it.
+    private let door = Mutex<(server: (any Channel)?, loss: JournalLoss?)>((nil, nil))
     /// The TLS of new connections; `nil` without TLS, and before ``run()``.
     private let tls = Mutex<TLSServer?>(nil)
     /// The configuration that was applied last.
     private let taken: Mutex<ReceiverConfiguration>
+    /// What connections share; `nil` before ``run()``.
+    private let serving = Mutex<ReceiverShared?>(nil)
+    /// Reads certificates and agents again, after one of their files has changed.
+    private let onTrustChange: (@Sendable (Receiver) -> Void)?
 
-    package init(configuration: ReceiverConfiguration, logger: Logger) {
+    /// - Parameter onTrustChange: called on a thread of the receiver's own; it calls ``reloadTrust(_:)``.
+    package init(
+        configuration: ReceiverConfiguration, logger: Logger, onTrustChange: (@Sendable (Receiver) -> Void)? = nil
+    ) {
+        self.onTrustChange = onTrustChange
         self.configuration = configuration
         self.taken = Mutex(configuration)
         self.settings = LiveSettings(configuration)
@@ -69,7 +101,8 @@ package final class Receiver: Service {
             names: Set(["archive"] + configuration.exports.map(\.provider.rawValue)),
             retention: configuration.journalRetention)
         self.exports = RunningExports(names: Set(configuration.exports.map(\.provider.rawValue)))
-        self.telemetry = ReceiverTelemetry(logger: logger)
+        self.telemetry = ReceiverTelemetry(
+            logger: logger, audit: configuration.audit.map { AuditLog(path: $0, clock: POSIXClock()) })
     }
 
     /// The port it listens on, once it does; useful when port 0 was requested.
@@ -96,14 +129,55 @@ package final class Receiver: Service {
         }
         let conflicts = self.exports.reload(configuration.exports)
         guard conflicts.isEmpty else { return self.telemetry.reloadRefused(conflicts) }
-        if let server {
-            self.tls.withLock { $0 = server }
-            self.telemetry.certificateUsed(until: server.expiry)
-        }
+        self.trust(configuration, server)
         self.settings.update(configuration)
         self.retirement.retention = configuration.journalRetention
         self.taken.withLock { $0 = configuration }
         self.telemetry.reloaded(changed)
+    }
+
+    /// Applies changed certificates, revocation lists, agents and tokens, and nothing else.
+    ///
+    /// Connections of agents that are not let in any more end. When a file cannot be used, nothing changes.
+    package func reloadTrust(_ configuration: ReceiverConfiguration) {
+        var new = self.taken.withLock { $0 }
+        let hadAgents = new.agents != nil
+        new.agents = configuration.agents
+        new.agentsFiles = configuration.agentsFiles
+        var server: TLSServer?
+        var changes: [ConfigurationChange] = []
+        do throws(TLSSetupError) {
+            if self.configuration.tls != nil, let tls = new.tls { server = try self.renewed(tls, &changes) }
+        } catch {
+            return self.telemetry.reloadRefused([error.description])
+        }
+        guard hadAgents == (new.agents != nil) else {
+            return self.telemetry.reloadRefused(["agents: is added or removed by SIGHUP or a restart"])
+        }
+        self.trust(new, server)
+        self.taken.withLock { $0 = new }
+        self.telemetry.trustReloaded(changes)
+    }
+
+    private func trust(_ configuration: ReceiverConfiguration, _ server: TLSServer?) {
+        if let server {
+            self.tls.withLock { $0 = server }
+            self.telemetry.certificateUsed(until: server.expiry)
+        }
+        self.serving.withLock { $0 }?.replace(configuration.register(revocations: server?.revocations ?? .empty))
+    }
+
+    /// Judges open connections again every few seconds, as certificates expire, and watches the files of trust.
+    private func watch(_ shared: ReceiverShared, until isStopping: Monitor<Bool>) {
+        let clock = POSIXClock()
+        let files = POSIXFileSystem()
+        var stamps = self.taken.withLock { $0 }.trustFiles.map { FileStamp($0, on: files) }
+        while isStopping.wait(until: clock.monotonicTime() + .seconds(2), { $0 ? true : nil }) == nil {
+            shared.agents.recheck(isChanged: false)
+            let found = self.taken.withLock { $0 }.trustFiles.map { FileStamp($0, on: files) }
+            if found != stamps { self.onTrustChange?(self) }
+            stamps = found
+        }
     }
 
     /// Reads the certificate's files again, and adds a change when the certificate is different.
@@ -138,7 +212,7 @@ package final class Receiver: Service {
     package func run() async throws {
         let server = try self.tlsServer()
         self.tls.withLock { $0 = $0 ?? server }
-        let files = POSIXFileSystem()
+        let files = POSIXFileSystem(.data, dataDirectory: self.configuration.dataDirectory)
         // Connections, and the files of twelve projections.
         let fileCount = ProcessLimits.projectionFileCount(ofOpenFiles: 65_536, needed: 16_384)
         let data = DataDirectory(
@@ -148,18 +222,27 @@ package final class Receiver: Service {
         let journal = try self.openJournal(data)
         let recovery = journal.recovery
         let identity = journal.identity(name: self.configuration.name)
+        let conditions = HostConditions(
+            clock: ClockTrust(
+                lastMark: journal.lastMark, programDate: self.configuration.programDate,
+                acceptance: ClockAcceptance(in: data), telemetry: self.telemetry),
+            reserve: DiskReserve(byteCount: self.configuration.reserveByteCount, in: data))
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount)
         self.telemetry.willProject(self.retirement.names)
-        let workers = try self.startProjections(data, feed)
+        let workers = try self.startProjections(data, feed, conditions)
 
         let clock = POSIXClock()
         let budget = AdmissionBudget(byteCount: self.configuration.admissionByteCount)
         let committer = Committer()
         let handover = Handover(
             CommitLoop(
-                journal: journal, feed: feed, budget: budget, retirement: self.retirement, clock: clock,
-                telemetry: self.telemetry))
-        let committing = Worker(name: "waybill-commit") { handover.take(committer.run) }
+                journal: journal, feed: feed, budget: budget, retirement: self.retirement, conditions: conditions,
+                clock: clock, telemetry: self.telemetry))
+        let committing = Worker(name: "waybill-commit") {
+            handover.take { loop in
+                if let loss = committer.run(loop) { self.close(after: loss) }
+            }
+        }
         let pool = NIOThreadPool(numberOfThreads: System.coreCount)
         pool.start()
         let shared = ReceiverShared(
@@ -167,7 +250,15 @@ package final class Receiver: Service {
             checker: BatchChecker(lineByteCountMax: self.configuration.limits.lineByteCountMax) { check in
                 pool.submit { state in if case .active = state { check() } }
             },
-            committer: committer, clock: clock, telemetry: self.telemetry)
+            committer: committer, conditions: conditions, clock: clock, telemetry: self.telemetry,
+            revocations: self.tls.withLock { $0?.revocations ?? .empty })
+        self.serving.withLock { $0 = shared }
+        self.telemetry.agentsInForce(self.configuration.agents)
+        let isStopping = Monitor(false)
+        let watching = Worker(name: "waybill-trust") { self.watch(shared, until: isStopping) }
+        let auditing = Worker(name: "waybill-audit") { [telemetry] in
+            telemetry.audit?.run(on: files, failed: telemetry.auditFailed)
+        }
 
         let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
         let result: Result<Void, any Error>
@@ -180,14 +271,30 @@ package final class Receiver: Service {
             result = .failure(error)
         }
         // Stop checks first, then the journal: both answer on the event loops, which stop last.
+        isStopping.update { $0 = true }
+        watching.join()
         try await pool.shutdownGracefully()
         committer.close()
         committing.join()
         try await group.shutdownGracefully()
         feed.close()
         for worker in workers { worker.join() }
+        self.telemetry.audit?.close()
+        auditing.join()
         self.telemetry.stopped()
+        if let loss = self.door.withLock({ $0.loss }) {
+            throw Failure.lost(loss, archived: self.telemetry.archivePosition)
+        }
         try result.get()
+    }
+
+    /// Accepts no more connections: nothing can be acknowledged any more.
+    private func close(after loss: JournalLoss) {
+        let server = self.door.withLock { door in
+            door.loss = loss
+            return door.server
+        }
+        server?.close(promise: nil)
     }
 
     private func tlsServer() throws(Failure) -> TLSServer? {
@@ -208,7 +315,11 @@ package final class Receiver: Service {
             throw .disk(error)
         }
         do throws(DataDirectoryError) {
-            return try data.lock(processID: ProcessID.current)
+            let lock = try data.lock(processID: ProcessID.current)
+            for folder in data.closeToOthers() {
+                self.telemetry.folderOpenToOthers(folder.path, folder.permissions, folder.failure)
+            }
+            return lock
         } catch {
             throw .data(error)
         }
@@ -231,9 +342,11 @@ package final class Receiver: Service {
     ) async throws(Failure) -> MetricsServer? {
         guard let address = self.configuration.metrics else { return nil }
         do throws(MetricsServer.Failure) {
-            let server = try await MetricsServer.start(on: address, group: group) { [telemetry] eventLoop in
-                eventLoop.makeSucceededFuture(telemetry.page(shared, journalEnd: feed.end))
-            }
+            let server = try await MetricsServer.start(
+                on: address, group: group, readiness: { [telemetry] in telemetry.readiness(shared) },
+                page: { [telemetry] eventLoop in
+                    eventLoop.makeSucceededFuture(telemetry.page(shared, journalEnd: feed.end))
+                })
             self.telemetry.metricsServed(on: server.address)
             return server
         } catch {
@@ -277,6 +390,7 @@ package final class Receiver: Service {
             throw Failure.listen(address: address, cause: "\(error)")
         }
         self.port.withLock { $0 = server.localAddress?.port }
+        self.door.withLock { $0.server = server }
         self.telemetry.started(
             recovery, data: self.configuration.dataDirectory, listening: server.localAddress?.description ?? address)
         try await withGracefulShutdownHandler {
@@ -284,13 +398,15 @@ package final class Receiver: Service {
         } onGracefulShutdown: {
             server.close(promise: nil)
         }
-        await quiescing.closeAll()
+        let isLost = self.door.withLock { $0.loss != nil }
+        let text = "the journal of this receiver was deleted or moved while it ran; it stops"
+        await quiescing.closeAll(saying: isLost ? .err(.unavailable, text: text) : .bye)
     }
 
     // MARK: Projections
 
     private func startProjections(
-        _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed
+        _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed, _ conditions: HostConditions
     ) throws(Failure) -> [Worker] {
         let histories = try self.exportHistories(data)
         var workers: [Worker] = []
@@ -298,14 +414,14 @@ package final class Receiver: Service {
             let archive = try ArchiveProjection(
                 data: data, zone: self.configuration.archiveZone,
                 cutOffSecond: self.configuration.archiveCutOffSecond)
-            var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data)
+            var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data, conditions)
             archives.add(archive)
             workers.append(Self.follow("waybill-archive", archives, feed))
             let exports = Array(zip(self.configuration.exports, histories))
             // The exports on one thread read and parse each batch once; receiving has priority over them.
             let threadCount = min(exports.count, max(1, System.coreCount / 4))
             for thread in 0..<threadCount {
-                var group = self.group(of: ExportProjection<POSIXFileSystem>.self, data)
+                var group = self.group(of: ExportProjection<POSIXFileSystem>.self, data, conditions)
                 for index in stride(from: thread, to: exports.count, by: threadCount) {
                     group.add(try self.export(exports[index].0, exports[index].1, data))
                 }
@@ -348,11 +464,12 @@ package final class Receiver: Service {
     }
 
     private func group<Output: Projection & ~Copyable>(
-        of output: Output.Type, _ data: DataDirectory<POSIXFileSystem>
+        of output: Output.Type, _ data: DataDirectory<POSIXFileSystem>, _ conditions: HostConditions
     ) -> ProjectionGroup<POSIXFileSystem, Output> {
         ProjectionGroup(
             journalDirectory: data.journal, files: data.files, retirement: self.retirement,
-            configuration: self.configuration, settings: self.settings, clock: POSIXClock(), telemetry: self.telemetry)
+            configuration: self.configuration, settings: self.settings, conditions: conditions, clock: POSIXClock(),
+            telemetry: self.telemetry)
     }
 
     private static func follow<Output: Projection & ~Copyable>(
@@ -426,11 +543,11 @@ private final class OpenConnections: Sendable {
         return isAdmitted
     }
 
-    /// Sends `BYE` to all and waits until they are gone.
-    func closeAll() async {
+    /// Sends a last message to all and waits until they are gone.
+    func closeAll(saying message: Message) async {
         let channels = self.channels.withLock { Array($0.values) }
         for channel in channels {
-            channel.writeAndFlush(ByteBuffer(bytes: Message.bye.encoded), promise: nil)
+            channel.writeAndFlush(ByteBuffer(bytes: message.encoded), promise: nil)
             channel.close(promise: nil)
         }
         for channel in channels {

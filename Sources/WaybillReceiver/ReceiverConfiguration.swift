@@ -11,10 +11,18 @@ package struct ReceiverConfiguration: Sendable {
     package var port = 4390
     /// The address that serves `GET /metrics`; `nil` for none.
     package var metrics: NetworkAddress?
-    /// Its name in `READY`; agents that find another name ask for their streams' positions again.
+    /// Its name in `READY`, for people; agents know a receiver by its incarnation.
     package var name = ProcessID.hostName
     /// The token that agents must send; `nil` admits every agent.
     package var token: Secret?
+    /// The agents that are let in, and as whom; `nil`: all are one principal.
+    package var agents: [Principal]?
+    /// The files that ``agents`` was read from, besides the configuration file.
+    package var agentsFiles: [String] = []
+    /// Where to write the audit log; `nil` for none.
+    package var audit: String?
+    /// Whether tokens may cross a network without TLS.
+    package var isInsecure = false
     /// The TLS settings for agents; `nil` without TLS.
     package var tls: TLSServerConfiguration?
     /// The time zone that defines the days of the archive's folders.
@@ -38,12 +46,41 @@ package struct ReceiverConfiguration: Sendable {
     package var checkpointByteCount = 64 << 20
     /// A projection makes its output durable this long after the first byte that is not durable.
     package var checkpointInterval = Duration.seconds(5)
+    /// Disk space that archive and exports leave to the journal; see ``DiskReserve``.
+    package var reserveByteCount = 256 << 20
+    /// The date of the program: a clock that shows an earlier time is wrong.
+    package var programDate = WallTime.unknown
     package var connectionCountMax = 10_000
     /// By a key's path: the text in the file when it names environment variables, shown instead of the value.
     package var writtenTexts: [String: String] = [:]
 
     package init(dataDirectory: String) {
         self.dataDirectory = dataDirectory
+    }
+
+    /// Which agents are let in.
+    func register(revocations: RevocationList) -> AgentRegister {
+        self.agents.map { AgentRegister($0, revocations: revocations) }
+            ?? AgentRegister(token: self.token, revocations: revocations)
+    }
+
+    /// The files whose change a running receiver takes up: certificates, keys, authorities, revocation lists, agents
+    /// and their tokens.
+    package var trustFiles: [String] {
+        let tls = self.tls.map {
+            [$0.identity.chain, $0.identity.key, $0.clientAuthorities, $0.revocations].compactMap(\.self)
+        }
+        return (tls ?? []) + self.agentsFiles
+    }
+
+    /// Why tokens would cross a network in clear text; `nil` if they do not.
+    package var insecurity: String? {
+        let hasTokens = self.token != nil || self.agents?.contains { !$0.tokens.isEmpty } == true
+        let isLoopback = self.host == "localhost" || self.host == "::1" || self.host.hasPrefix("127.")
+        guard hasTokens, self.tls == nil, !isLoopback, !self.isInsecure else { return nil }
+        return
+            "agents would send their tokens to \(self.host) in clear text; use TLS (tls.certificate and tls.key), listen "
+            + "on a loopback address, or say insecure: true"
     }
 }
 

@@ -3,6 +3,7 @@ internal import Synchronization
 internal import WaybillJournal
 package import WaybillProtocol
 package import WaybillSystem
+package import WaybillTLS
 
 /// What all connections of a receiver share.
 package final class ReceiverShared: Sendable {
@@ -25,12 +26,16 @@ package final class ReceiverShared: Sendable {
     private let feed: JournalFeed
     let limits: ProtocolLimits
     let timeouts: Timeouts
-    let token: TokenCheck
+    /// Which agents are let in now.
+    private let registerInForce: Mutex<AgentRegister>
+    /// Attempts to be let in that failed.
+    let failures = Mutex(FailurePace())
     let budget: AdmissionBudget
     let admissionByteCount: Int
     let checker: BatchChecker
     let committer: Committer
     let agents = ConnectedAgents()
+    let conditions: HostConditions
     let clock: any SystemClock
     package let telemetry: ReceiverTelemetry
     let connectionCountMax: Int
@@ -47,38 +52,37 @@ package final class ReceiverShared: Sendable {
         self.identityAtStart.reaching(UInt64(self.feed.end.rawValue))
     }
 
+    var register: AgentRegister { self.registerInForce.withLock { $0 } }
+
+    /// Judges open connections by another register; those of agents that it does not let in end.
+    func replace(_ register: AgentRegister) {
+        self.registerInForce.withLock { $0 = register }
+        self.agents.recheck(isChanged: true)
+    }
+
     package init(
         configuration: ReceiverConfiguration, identity: ReceiverIdentity, feed: JournalFeed, budget: AdmissionBudget,
-        checker: BatchChecker, committer: Committer,
-        clock: any SystemClock, telemetry: ReceiverTelemetry
+        checker: BatchChecker, committer: Committer, conditions: HostConditions,
+        clock: any SystemClock, telemetry: ReceiverTelemetry, revocations: RevocationList = .empty
     ) {
         self.identityAtStart = identity
         self.feed = feed
         self.limits = configuration.limits
         let idle = TimeAmount.milliseconds(Int64(configuration.limits.idleMilliseconds))
         self.timeouts = Timeouts(idle: idle, keepalive: .nanoseconds(idle.nanoseconds / 3))
-        self.token = TokenCheck(expected: configuration.token)
+        self.registerInForce = Mutex(configuration.register(revocations: revocations))
         self.budget = budget
         self.admissionByteCount = configuration.admissionByteCount
         self.checker = checker
         self.committer = committer
+        self.conditions = conditions
         self.clock = clock
         self.telemetry = telemetry
         self.connectionCountMax = configuration.connectionCountMax
     }
 }
 
-/// Decides whether an agent's token admits it.
-struct TokenCheck: Sendable {
-    let expected: Secret?
-
-    func isMatched(by token: String?) -> Bool {
-        guard let expected else { return true }
-        return expected.isEqual(to: token ?? "")
-    }
-}
-
-/// Which agents are connected: a second one with the same name is rejected, the same one reconnecting is admitted.
+/// Which agents are connected: a second one of a principal with the same name is rejected, the same one reconnecting is admitted.
 final class ConnectedAgents: Sendable {
     private struct Entry {
         let instance: String
@@ -90,12 +94,12 @@ final class ConnectedAgents: Sendable {
     /// - Returns: whether the agent may stay.
     func entered(_ connection: ConnectionHandle, instance: String) -> Bool {
         let (isAdmitted, superseded) = self.entries.withLock { entries -> (Bool, ConnectionHandle?) in
-            if let entry = entries[connection.agent] {
+            if let entry = entries[connection.admitted.fullName] {
                 guard entry.instance == instance else { return (false, nil) }
-                entries[connection.agent] = Entry(instance: instance, connection: connection)
+                entries[connection.admitted.fullName] = Entry(instance: instance, connection: connection)
                 return (true, entry.connection)
             }
-            entries[connection.agent] = Entry(instance: instance, connection: connection)
+            entries[connection.admitted.fullName] = Entry(instance: instance, connection: connection)
             return (true, nil)
         }
         superseded?.supersede()
@@ -104,9 +108,17 @@ final class ConnectedAgents: Sendable {
 
     var count: Int { self.entries.withLock { $0.count } }
 
+    /// Lets every connection judge its agent again.
+    func recheck(isChanged: Bool) {
+        for connection in self.entries.withLock({ $0.values.map(\.connection) }) {
+            connection.recheck(isChanged: isChanged)
+        }
+    }
+
     func left(_ connection: ConnectionHandle) {
         self.entries.withLock { entries in
-            if entries[connection.agent]?.connection === connection { entries[connection.agent] = nil }
+            let name = connection.admitted.fullName
+            if entries[name]?.connection === connection { entries[name] = nil }
         }
     }
 }

@@ -12,12 +12,38 @@ extension ReceiverTelemetry {
         self.addReceived(shared, to: &page)
         self.addTLS(to: &page)
         self.addJournal(journalEnd, to: &page)
+        Self.addHost(shared, to: &page)
         // One copy, so that a projection's lines and its position come from the same checkpoint.
         let projections = self.projections.withLock { $0 }.sorted { $0.key < $1.key }
         Self.addConservation(of: projections, journalEnd, to: &page)
         Self.addWork(of: projections, to: &page)
         page.addProcess()
         return page
+    }
+
+    /// Whether the receiver acknowledges what it gets, and what an operator must look at.
+    func readiness(_ shared: ReceiverShared) -> Readiness {
+        let withheld = shared.conditions.withheld
+        var problems = [withheld, shared.conditions.clock.problem(shared.clock)].compactMap { $0 }
+        let held = self.projections.withLock { $0.filter(\.value.isHeld).keys.sorted() }
+        if !held.isEmpty {
+            problems.append(
+                "the disk is nearly full: \(held.joined(separator: ", ")) wait so that the journal has space")
+        }
+        return Readiness(isReady: withheld == nil, problems: problems)
+    }
+
+    private static func addHost(_ shared: ReceiverShared, to page: inout MetricsPage) {
+        let conditions = shared.conditions
+        page.add(
+            "waybill_acks_withheld", .gauge, "1 while the disk refuses the journal, so that nothing is acknowledged.",
+            conditions.withheld == nil ? 0 : 1)
+        page.add(
+            "waybill_clock_doubted", .gauge, "1 while the clock cannot be trusted; seals and retention wait.",
+            conditions.clock.problem(shared.clock) == nil ? 0 : 1)
+        if let free = conditions.reserve.free {
+            page.add("waybill_disk_free_bytes", .gauge, "Free space on the disk of the data directory.", free)
+        }
     }
 
     private func addReceived(_ shared: ReceiverShared, to page: inout MetricsPage) {
@@ -36,6 +62,15 @@ extension ReceiverTelemetry {
         page.add(
             "waybill_skipped_bytes_total", .counter, "Bytes that agents skipped; the journal records each range.",
             self.skippedBytes.load(ordering: .relaxed))
+        let refusals = self.refusals.withLock { $0.counts }
+        page.add("waybill_refused_agents_total", .counter, "Attempts to be let in that failed.") { family in
+            for refusal in AgentRefusal.allCases {
+                family.sample(refusals[refusal] ?? 0, [("reason", refusal.rawValue)])
+            }
+        }
+        page.add(
+            "waybill_denied_requests_total", .counter, "OPEN, SKIP and SEAL that their agent may not send.",
+            self.denials.load(ordering: .relaxed))
         page.add("waybill_agents", .gauge, "Agents that are connected.", shared.agents.count)
         page.add(
             "waybill_admission_bytes", .gauge, "Bytes of messages that wait for the disk.",
@@ -91,6 +126,16 @@ extension ReceiverTelemetry {
             for (name, standing) in projections { Self.addOutcomes(standing.tally, of: name, to: &family) }
         }
         page.add(
+            "waybill_not_allowed_lines_total", .counter,
+            "Lines in the quarantine because their principal may not write their env or bundle."
+        ) { family in
+            for (_, standing) in projections {
+                for (principal, count) in standing.tally.notAllowed.sorted(by: { $0.key < $1.key }) {
+                    family.sample(count, [("principal", principal)])
+                }
+            }
+        }
+        page.add(
             "waybill_projection_held_lines", .gauge, "Events held since the start, less those that were released.",
             for: projections.filter { $0.key != "archive" }
         ) { $0.tally.held }
@@ -127,6 +172,10 @@ extension ReceiverTelemetry {
         page.add("waybill_sealed_days_total", .counter, "Days sealed, counting each revision.", for: projections) {
             $0.sealedDayCount
         }
+        page.add(
+            "waybill_projection_held", .gauge, "1 while a projection leaves the disk's space to the journal.",
+            for: projections
+        ) { $0.isHeld ? 1 : 0 }
         page.add("waybill_deleted_days_total", .counter, "Sealed days deleted by retention.", for: projections) {
             $0.deletedDayCount
         }

@@ -15,11 +15,23 @@ package final class ReceiverTelemetry: Sendable {
         var position = JournalPosition(0)
         var tally = ProjectionTally()
         var failureCount = 0
+        /// Whether it leaves the disk's space to the journal.
+        var isHeld = false
         var sealedDayCount = 0
         var deletedDayCount = 0
     }
 
-    private let logger: Logger
+    struct Refusals {
+        var counts: [AgentRefusal: Int] = [:]
+        var pace = LogPace()
+    }
+
+    let logger: Logger
+    let audit: AuditLog?
+    /// Agents that were not let in, by reason.
+    let refusals = Mutex(Refusals())
+    /// Messages that an agent may not send.
+    let denials = Atomic(0)
     let batches = Atomic(0)
     let lines = Atomic(0)
     let rawBytes = Atomic(0)
@@ -38,8 +50,9 @@ package final class ReceiverTelemetry: Sendable {
     let certificateExpiry = Atomic(0)
     let projections = Mutex<[String: ProjectionStanding]>([:])
 
-    package init(logger: Logger) {
+    package init(logger: Logger, audit: AuditLog? = nil) {
         self.logger = logger
+        self.audit = audit
     }
 
     /// Metrics include these from now on, even before they have started.
@@ -150,6 +163,21 @@ package final class ReceiverTelemetry: Sendable {
             metadata: ["projection": "\(name)", "mapping": "\(mappingVersion)", "report": "\(report)"])
     }
 
+    /// - Parameters:
+    ///   - found: the permissions that the folder had; `nil` if they could not be changed.
+    ///   - failure: why not.
+    func folderOpenToOthers(_ path: String, _ found: UInt16?, _ failure: FileSystemError?) {
+        if let found {
+            self.logger.notice(
+                "users outside its group could read this folder, and no longer can; share it by its group (chgrp)",
+                metadata: ["path": "\(path)", "found": "\(String(found, radix: 8))"])
+        } else {
+            self.logger.warning(
+                "users outside its group can read this folder; run chmod o= on it as its owner",
+                metadata: ["path": "\(path)", "cause": "\(failure.map(\.description) ?? "unknown")"])
+        }
+    }
+
     func metricsServed(on address: String) {
         self.logger.info("metrics are served", metadata: ["address": "\(address)"])
     }
@@ -191,13 +219,31 @@ package final class ReceiverTelemetry: Sendable {
         }
     }
 
-    func commitFailed(_ error: FileSystemError, attempt: Int) {
+    func commitFailed(_ error: FileSystemError, attempt: Int, retryingIn pause: Duration) {
         self.commitFailures.wrappingAdd(1, ordering: .relaxed)
-        // Logged once, then every minute: the disk may stay full for hours.
-        guard attempt == 1 || attempt % 60 == 0 else { return }
+        guard Self.isTold(attempt) else { return }
         self.logger.error(
-            "journal: a group could not be written; acks are withheld, and writing is retried every second",
-            metadata: ["cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)"])
+            "journal: a group could not be written; acks are withheld until it can be",
+            metadata: [
+                "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)", "retry_in": "\(pause)",
+            ])
+    }
+
+    /// The first failure is logged, then one each minute: the disk may stay full for hours.
+    private static func isTold(_ attempt: Int) -> Bool {
+        // After six attempts they are 30 s apart.
+        attempt == 1 || attempt >= 6 && attempt.isMultiple(of: 2)
+    }
+
+    func journalLost(_ loss: JournalLoss) {
+        self.logger.critical(
+            "journal: its files are gone; nothing is acknowledged any more, and the receiver stops",
+            metadata: ["cause": "\(loss)", "journal_end": "\(loss.end)"])
+    }
+
+    /// The position up to which the archive was durable at its last checkpoint.
+    var archivePosition: JournalPosition {
+        self.projections.withLock { $0["archive"]?.position } ?? JournalPosition(0)
     }
 
     func commitRecovered(afterAttempts attempts: Int) {
@@ -213,28 +259,40 @@ package final class ReceiverTelemetry: Sendable {
         self.logger.warning("journal: a segment could not be deleted", metadata: ["cause": "\(error)"])
     }
 
-    func skipped(_ description: StreamDescription, _ range: SkippedRange, agent: String) {
+    /// - Parameter isLogged: whether this skip is logged by itself, not in a sum when the connection ends.
+    func skipped(
+        _ description: StreamDescription, _ range: SkippedRange, by connection: ConnectionHandle, isLogged: Bool
+    ) {
+        self.audit?.add(
+            .skipped,
+            connection.auditMembers(of: description) + [
+                ("offset", "\(range.offset.rawValue)"), ("bytes", "\(range.byteCount)"),
+                ("reason", range.reason.rawValue),
+            ])
+        guard isLogged else { return }
         self.skippedBytes.wrappingAdd(Int(truncatingIfNeeded: range.byteCount), ordering: .relaxed)
         self.logger.notice(
             "an agent skipped bytes",
             metadata: [
-                "agent": "\(agent)", "stream": "\(description.name)", "source": "\(description.source)",
-                "offset": "\(range.offset.rawValue)", "bytes": "\(range.byteCount)",
-                "reason": "\(range.reason.rawValue)",
+                "agent": "\(connection.admitted.fullName)", "stream": "\(description.name)",
+                "source": "\(description.source)", "offset": "\(range.offset.rawValue)",
+                "bytes": "\(range.byteCount)", "reason": "\(range.reason.rawValue)",
             ])
     }
 
     /// An agent opened a known stream with another description, which applies to all further lines.
     ///
-    /// - Parameter untoldCount: such openings that were not logged, for the rate limit.
+    /// - Parameter untoldCount: such openings that were not logged, for the rate limit; `nil` if this one is not.
     func redescribed(
-        _ old: StreamDescription, _ new: StreamDescription, agent: String, untoldCount: Int
+        _ old: StreamDescription, _ new: StreamDescription, by connection: ConnectionHandle, untoldCount: Int?
     ) {
+        self.audit?.add(.described, connection.auditMembers(of: new) + [("old", old.json), ("new", new.json)])
+        guard let untoldCount else { return }
         self.logger.notice(
             "an agent describes a stream differently; further lines are read accordingly",
             metadata: [
-                "agent": "\(agent)", "stream": "\(new.name)", "old": "\(old.json)", "new": "\(new.json)",
-                "more_unlogged": "\(untoldCount)",
+                "agent": "\(connection.admitted.fullName)", "stream": "\(new.name)", "old": "\(old.json)",
+                "new": "\(new.json)", "more_unlogged": "\(untoldCount)",
             ])
     }
 
@@ -254,16 +312,6 @@ package final class ReceiverTelemetry: Sendable {
                 "stream": "\(id)", "offset": "\(header.offset.rawValue)", "code": "\(refusal.code.rawValue)",
                 "reason": "\(refusal.text)", "peer": "\(peer)",
             ])
-    }
-
-    func connected(agent: String, peer: String) {
-        self.logger.info("agent connected", metadata: ["agent": "\(agent)", "peer": "\(peer)"])
-    }
-
-    func disconnected(agent: String?, peer: String, reason: String) {
-        self.logger.info(
-            "connection closed",
-            metadata: ["agent": "\(agent ?? "none")", "peer": "\(peer)", "reason": "\(reason)"])
     }
 
     func projectionStarted(_ name: String, at position: JournalPosition, _ report: String) {
@@ -301,12 +349,41 @@ package final class ReceiverTelemetry: Sendable {
             ])
     }
 
-    func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int) {
+    func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int, retryingIn pause: Duration) {
         self.update(name) { $0.failureCount += 1 }
-        guard attempt == 1 || attempt % 60 == 0 else { return }
+        guard Self.isTold(attempt) else { return }
         self.logger.error(
-            "a projection could not write; it goes back to its checkpoint and tries again every second",
-            metadata: ["projection": "\(name)", "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)"])
+            "a projection could not write; it goes back to its checkpoint and tries again",
+            metadata: [
+                "projection": "\(name)", "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)",
+                "retry_in": "\(pause)",
+            ])
+    }
+
+    func projectionHeld(_ name: String) {
+        self.update(name) { $0.isHeld = true }
+        self.logger.warning(
+            "the disk is nearly full: a projection waits, so that the journal has space; free some, or set retention",
+            metadata: ["projection": "\(name)"])
+    }
+
+    func projectionResumed(_ name: String) {
+        self.update(name) { $0.isHeld = false }
+        self.logger.notice("a projection that waited for disk space continues", metadata: ["projection": "\(name)"])
+    }
+
+    func clockDoubted(_ problem: String) {
+        self.logger.warning(
+            "the clock cannot be trusted, and what depends on it waits; set it, or run waybill clock --accept",
+            metadata: ["cause": "\(problem)"])
+    }
+
+    func clockAccepted(_ time: WallTime) {
+        self.logger.notice("an operator accepted the clock", metadata: ["time": "\(time.text)"])
+    }
+
+    func clockTrusted(_ time: WallTime) {
+        self.logger.notice("the clock is trusted again", metadata: ["time": "\(time.text)"])
     }
 
     func projectionStopped(_ name: String, _ report: String) {

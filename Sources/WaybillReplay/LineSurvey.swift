@@ -107,13 +107,13 @@ struct LineSurveyor: ~Copyable {
     /// Takes the lines of one run.
     mutating func take(
         _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, at position: LinePosition,
-        receivedAt: WallTime, in pass: Pass
+        in pass: Pass
     ) throws(Replay.Failure) {
         let source = description.sourceDescription
         let reader = EventReader(source: source)
         try bytes.forEachLine { (range) throws(Replay.Failure) in
             let line = UnsafeRawBufferPointer(rebasing: bytes[range])
-            guard case .event(let facts) = reader.read(line, receivedAt: receivedAt) else { return }
+            guard case .event(let facts) = reader.read(line) else { return }
             let position = LinePosition(part: position.part, offset: position.offset + range.lowerBound)
             switch pass {
             case .ids(let share, let count):

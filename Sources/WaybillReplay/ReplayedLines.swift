@@ -114,7 +114,7 @@ struct ReplayedLines: ~Copyable {
         let parse = self.parse
         var start = 0
         while start < bytes.count {
-            parse.parse(bytes, from: start, reader, receivedAt: receivedAt)
+            parse.parse(bytes, from: start, reader)
             parse.lines.forEach(in: bytes) { line in
                 self.take(
                     line, reader, source,
@@ -185,7 +185,7 @@ struct ReplayedLines: ~Copyable {
         }
         let reduced = self.traits.line
         // The ranges in the facts refer to the original line.
-        guard case .event(let facts) = reader.read(reduced, receivedAt: receivedAt) else {
+        guard case .event(let facts) = reader.read(reduced) else {
             preconditionFailure("a line without some of its traits is an event: \(reduced.count) bytes")
         }
         self.outlets[index].target.export(reduced, facts, source, receivedAt: receivedAt)

@@ -110,7 +110,7 @@ extension Replayer {
             try self.visitJournal(from: start, to: end, observer) { batch, number throws(Replay.Failure) in
                 try surveyor.take(
                     batch.raw, of: batch.description, at: LinePosition(part: number, offset: 0),
-                    receivedAt: batch.receivedAt, in: pass)
+                    in: pass)
             }
             surveyor.finishPass()
         }

@@ -252,7 +252,7 @@ extension Replayer {
                             try surveyor.take(
                                 bytes, of: run.description,
                                 at: LinePosition(part: index, offset: run.range.lowerBound),
-                                receivedAt: run.receivedAt, in: pass)
+                                in: pass)
                             if observer.isStopped() { throw .interrupted(done: 0, of: plan.units.count) }
                         } catch {
                             failure = error

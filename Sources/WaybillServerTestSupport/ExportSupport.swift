@@ -77,16 +77,13 @@ package let receivedAt = WallTime(milliseconds: 1_740_823_200_000)
 package let ownSource = SourceDescription(env: .prod, bundle: "com.example.shop")
 package let foreignSource = SourceDescription(env: .internal, bundle: "org.example.proxy", isForeign: true)
 
-package func read(_ line: String, source: SourceDescription = ownSource, at time: WallTime = receivedAt) -> EventReading
-{
-    read(Array(line.utf8), source: source, at: time)
+package func read(_ line: String, source: SourceDescription = ownSource) -> EventReading {
+    read(Array(line.utf8), source: source)
 }
 
-package func read(_ line: [UInt8], source: SourceDescription = ownSource, at time: WallTime = receivedAt)
-    -> EventReading
-{
+package func read(_ line: [UInt8], source: SourceDescription = ownSource) -> EventReading {
     let reader = EventReader(source: source)
-    return line.withUnsafeBytes { reader.read($0, receivedAt: time) }
+    return line.withUnsafeBytes { reader.read($0) }
 }
 
 /// Reads and exports lines as one batch; a line in quarantine is a mistake of the test.
@@ -98,8 +95,8 @@ package func export(
     var exporter = Exporter(options)
     for line in lines {
         let bytes = Array(line.utf8)
-        guard case .event(let facts) = read(bytes, source: source, at: time) else {
-            preconditionFailure("not an event: \(read(bytes, source: source, at: time)) \(line)")
+        guard case .event(let facts) = read(bytes, source: source) else {
+            preconditionFailure("not an event: \(read(bytes, source: source)) \(line)")
         }
         bytes.withUnsafeBytes {
             exporter.export(

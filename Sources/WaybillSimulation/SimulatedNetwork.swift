@@ -133,7 +133,7 @@ final class Connection: AgentLink, @unchecked Sendable {
 
     func send(_ message: Message) {
         guard !self.isOver, self.agent.isAlive else { return }
-        if case .open(let number, let description) = message { self.ids[number] = description.id }
+        if case .open(let number, let description, _) = message { self.ids[number] = description.id }
         self.toReceiver.send(message.encoded)
     }
 
@@ -141,7 +141,7 @@ final class Connection: AgentLink, @unchecked Sendable {
         guard !self.isOver, self.agent.isAlive else { return }
         let bytes = self.agent.encoded(batch)
         if self.site.has(.ackBeforeCommit) {
-            self.toAgent.send(Message.ack(batch.header.stream, batch.header.end).encoded)
+            self.toAgent.send(Message.ack(batch.header.stream, batch.header.end, end: 0).encoded)
         }
         self.toReceiver.send(bytes)
     }
@@ -284,12 +284,12 @@ final class ServerSide {
         while let (message, byteCount) = Message.first(in: self.unparsed[start...]) {
             var heard = message
             switch message {
-            case .at(let number, let offset):
+            case .at(let number, let offset, let proof, let end):
                 if let id = self.connection.ids[number] {
                     self.process.receiver.stands(id, at: offset, isAnswer: true)
-                    heard = .at(number, self.connection.site.believed(offset, of: id))
+                    heard = .at(number, self.connection.site.believed(offset, of: id), proof, end: end)
                 }
-            case .ack(let number, let offset):
+            case .ack(let number, let offset, _):
                 if let id = self.connection.ids[number] {
                     self.process.receiver.stands(id, at: offset, isAnswer: false)
                     self.connection.site.acknowledged(id, offset)

@@ -198,9 +198,14 @@ final class ReceiverProcess: @unchecked Sendable {
         let retirement = JournalRetirement(names: names, retention: configuration.journalRetention)
         self.budgetByteCount = configuration.admissionByteCount
         self.budget = AdmissionBudget(byteCount: configuration.admissionByteCount)
+        let conditions = HostConditions(
+            clock: ClockTrust(
+                lastMark: journal.lastMark, programDate: configuration.programDate,
+                acceptance: ClockAcceptance(in: data), telemetry: telemetry),
+            reserve: DiskReserve(byteCount: configuration.reserveByteCount, in: data))
         self.commit = CommitLoop(
-            journal: journal, feed: self.feed, budget: self.budget, retirement: retirement, clock: receiver.clock,
-            telemetry: telemetry)
+            journal: journal, feed: self.feed, budget: self.budget, retirement: retirement, conditions: conditions,
+            clock: receiver.clock, telemetry: telemetry)
         let checks = CheckQueue(site)
         self.shared = ReceiverShared(
             configuration: configuration, identity: identity, feed: self.feed, budget: self.budget,
@@ -208,7 +213,7 @@ final class ReceiverProcess: @unchecked Sendable {
                 lineByteCountMax: configuration.limits.lineByteCountMax,
                 shortByteCountMax: site.dice.chance(500) ? 0 : 32 << 10
             ) { checks.add($0) },
-            committer: self.committer, clock: receiver.clock, telemetry: telemetry)
+            committer: self.committer, conditions: conditions, clock: receiver.clock, telemetry: telemetry)
         // The planted bug: what the exports have read is told to nobody.
         let heard = site.has(.retireUnread) ? JournalRetirement(names: [], retention: .zero) : retirement
         func group<Output: Projection & ~Copyable>(
@@ -216,7 +221,8 @@ final class ReceiverProcess: @unchecked Sendable {
         ) -> ProjectionGroup<FaultyFiles, Output> {
             ProjectionGroup(
                 journalDirectory: data.journal, files: files, retirement: retirement, configuration: configuration,
-                settings: LiveSettings(configuration), clock: receiver.clock, telemetry: telemetry)
+                settings: LiveSettings(configuration), conditions: conditions, clock: receiver.clock,
+                telemetry: telemetry)
         }
         var archives = group(of: ArchiveProjection<FaultyFiles>.self, telling: retirement)
         archives.add(try ArchiveProjection(data: data, zone: .utc))

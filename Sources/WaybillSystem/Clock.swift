@@ -16,6 +16,9 @@ package struct WallTime: Hashable, Comparable, Sendable {
         self.milliseconds = milliseconds
     }
 
+    /// The time of receipt of what came while the receiver's clock could not be trusted: 0.
+    package static let unknown = WallTime(milliseconds: 0)
+
     package static func < (left: WallTime, right: WallTime) -> Bool {
         left.milliseconds < right.milliseconds
     }

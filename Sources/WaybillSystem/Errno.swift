@@ -13,6 +13,9 @@ package enum Errno {
     package static let exists = EEXIST
     package static let notEmpty = ENOTEMPTY
     package static let inUse = EBUSY
+    /// A link is where none is followed.
+    package static let link = ELOOP
+    package static let notPermitted = EPERM
 
     /// The system's text for a number.
     package static func message(_ errno: Int32) -> String {
@@ -33,6 +36,7 @@ extension FileSystemError {
         case tooManyFiles = "too-many-files"
         case exists
         case inUse = "in-use"
+        case link
         case system
 
         package init(errno: Int32) {
@@ -48,6 +52,7 @@ extension FileSystemError {
                 case EMFILE, ENFILE: .tooManyFiles
                 case EEXIST: .exists
                 case EBUSY: .inUse
+                case ELOOP: .link
                 default: .system
                 }
         }
@@ -70,6 +75,7 @@ extension FileSystemError {
         case .tooManyFiles: "raise the limit of open files (ulimit -n)"
         case .exists: "remove it or choose another path"
         case .inUse: "stop the other process that uses it, or choose another path"
+        case .link: "remove the symbolic link; put a folder or a mount in its place"
         case .system: "see errno \(self.errno)"
         }
     }
@@ -78,7 +84,7 @@ extension FileSystemError {
     package var isTransient: Bool {
         switch self.code {
         case .diskFull, .diskError, .tooManyFiles, .system: true
-        case .readOnly, .permission, .missing, .notADirectory, .isADirectory, .exists, .inUse: false
+        case .readOnly, .permission, .missing, .notADirectory, .isADirectory, .exists, .inUse, .link: false
         }
     }
 }

@@ -31,6 +31,8 @@ package struct FileIdentity: Hashable, Sendable {
 package enum FileKind: Hashable, Sendable {
     case regular
     case directory
+    /// A symbolic link, where it was not followed.
+    case link
     /// A socket, pipe, device or anything else that is never tailed.
     case other
 }
@@ -46,11 +48,17 @@ package struct FileStatus: Hashable, Sendable {
     ///
     /// 0 if unknown; known for open files only.
     package let birth: Int64
-    /// The permission bits, which are the nine lowest bits of its mode; 0 if unknown.
+    /// The permission bits, which are the twelve lowest bits of its mode; 0 if unknown.
     package let permissions: UInt16
+    /// The ids of the user and the group that own it.
+    package let owner: UInt32
+    package let group: UInt32
+    /// How many names it has.
+    package let linkCount: Int
 
     package init(
-        identity: FileIdentity, kind: FileKind, byteCount: Int, modified: Int64, birth: Int64, permissions: UInt16 = 0
+        identity: FileIdentity, kind: FileKind, byteCount: Int, modified: Int64, birth: Int64, permissions: UInt16 = 0,
+        owner: UInt32 = 0, group: UInt32 = 0, linkCount: Int = 1
     ) {
         self.identity = identity
         self.kind = kind
@@ -58,6 +66,9 @@ package struct FileStatus: Hashable, Sendable {
         self.modified = modified
         self.birth = birth
         self.permissions = permissions
+        self.owner = owner
+        self.group = group
+        self.linkCount = linkCount
     }
 }
 
@@ -71,6 +82,8 @@ package enum OpenMode: Hashable, Sendable {
     case appendNew
     /// Like ``append``, but existing content is deleted.
     case replace
+    /// A folder itself, for the calls that take an open folder; not through a link in the path's last component.
+    case folder
 }
 
 /// How a file is locked, across processes, until it is closed or the process dies.
@@ -108,6 +121,10 @@ package protocol FileSystem: Sendable {
     func status(_ file: FileID) throws(FileSystemError) -> FileStatus
     /// Follows symbolic links; `nil` when nothing exists at the path.
     func status(at path: String) throws(FileSystemError) -> FileStatus?
+    /// Describes a link itself; `nil` when nothing exists at the path.
+    func status(ofEntry path: String) throws(FileSystemError) -> FileStatus?
+    /// Sets the permission bits of a file or folder (``FileStatus/permissions``).
+    func setPermissions(_ permissions: UInt16, of file: FileID) throws(FileSystemError)
     func lock(_ file: FileID, _ mode: LockMode) throws(FileSystemError) -> Bool
     func rename(_ path: String, to newPath: String) throws(FileSystemError)
     /// Swaps the files at two paths atomically.
@@ -121,6 +138,12 @@ package protocol FileSystem: Sendable {
     /// Returns once the names in a directory are durable.
     func synchronizeDirectory(_ path: String) throws(FileSystemError)
     func space(at path: String) throws(FileSystemError) -> DiskSpace
+    /// Opens a file below an open folder for reading; follows no link, neither to the file nor on the way to it.
+    func open(_ path: String, in folder: FileID) throws(FileSystemError) -> FileID
+    /// Describes the entry of an open folder, a link itself; `nil` when there is none.
+    func status(of name: String, in folder: FileID) throws(FileSystemError) -> FileStatus?
+    func rename(_ name: String, to newName: String, in folder: FileID) throws(FileSystemError)
+    func unlink(_ name: String, in folder: FileID) throws(FileSystemError)
 }
 
 /// A failed file call: the operation, the path and the cause.
@@ -228,11 +251,33 @@ extension FileSystem {
     }
 
     /// Deletes a folder and everything in it; does nothing when it does not exist.
+    ///
+    /// A link is deleted, and what it leads to stays.
     package func removeTree(_ path: String) throws(FileSystemError) {
-        guard let status = try self.status(at: path) else { return }
+        guard let status = try self.status(ofEntry: path) else { return }
         guard status.kind == .directory else { return try self.unlink(path) }
         for name in try self.list(path) { try self.removeTree(Path.join(path, name)) }
         try self.removeDirectory(path)
+    }
+
+    /// Takes the permissions beyond these from a folder.
+    ///
+    /// - Returns: the permissions that it had; `nil` if none was beyond, or if the folder does not exist.
+    package func narrowFolder(_ path: String, to permissions: UInt16) throws(FileSystemError) -> UInt16? {
+        guard let found = try self.status(at: path), found.permissions & 0o777 & ~permissions != 0 else { return nil }
+        let folder = try self.open(path, .read)
+        defer { self.close(folder) }
+        let status = try self.status(folder)
+        try self.setPermissions(status.permissions & (permissions | 0o7000), of: folder)
+        return status.permissions
+    }
+
+    /// Takes the permissions from a copy that its source does not have.
+    package func narrow(_ copy: FileID, like source: FileID) throws(FileSystemError) {
+        let (wanted, present) = (try self.status(source).permissions, try self.status(copy).permissions)
+        // The writer itself must be able to read and write it.
+        let narrowed = present & (wanted | 0o600)
+        if narrowed != present { try self.setPermissions(narrowed, of: copy) }
     }
 
     /// Creates a directory and its missing parents; all their names are durable when this returns, even if the
@@ -240,7 +285,8 @@ extension FileSystem {
     package func createDirectories(_ path: String) throws(FileSystemError) {
         if let status = try self.status(at: path) {
             guard status.kind == .directory else {
-                throw FileSystemError("createDirectory", path: path, errno: Errno.notADirectory)
+                throw FileSystemError(
+                    "createDirectory", path: path, errno: status.kind == .link ? Errno.link : Errno.notADirectory)
             }
             return try self.settleName(of: path)
         }

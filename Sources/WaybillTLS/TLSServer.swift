@@ -10,10 +10,13 @@ package struct TLSServerConfiguration: Hashable, Sendable {
     package var identity: CertificateFiles
     /// A file with the authorities that issue agents' certificates; `nil` if agents need no certificate.
     package var clientAuthorities: String?
+    /// A file with the revocation lists of these authorities; `nil` for none.
+    package var revocations: String?
 
-    package init(identity: CertificateFiles, clientAuthorities: String? = nil) {
+    package init(identity: CertificateFiles, clientAuthorities: String? = nil, revocations: String? = nil) {
         self.identity = identity
         self.clientAuthorities = clientAuthorities
+        self.revocations = revocations
     }
 
     /// Reads the files as at a start.
@@ -32,6 +35,8 @@ package struct TLSServer: Sendable {
     package var start: WallTime { PEM.validity(of: self.certificate).lowerBound }
     fileprivate let certificate: NIOSSLCertificate
     package let asksAgents: Bool
+    /// Agents' certificates that are no longer valid.
+    package let revocations: RevocationList
     private let context: NIOSSLContext
 
     package init(_ configuration: TLSServerConfiguration) throws(TLSSetupError) {
@@ -53,6 +58,10 @@ package struct TLSServer: Sendable {
             // Agents have no host names; their authority admits them.
             tls.certificateVerification = .noHostnameVerification
         }
+        self.revocations =
+            try configuration.revocations.map { (path) throws(TLSSetupError) in
+                try RevocationList(path: path)
+            } ?? .empty
         do {
             self.context = try NIOSSLContext(configuration: tls)
         } catch {

@@ -18,6 +18,11 @@ package struct GlobPattern: Hashable, Sendable {
         self.components = pattern.split(separator: "/", omittingEmptySubsequences: true).map { GlobComponent($0) }
     }
 
+    /// Whether a path has characters that match others than themselves.
+    package static func hasWildcard(_ path: String) -> Bool {
+        path.split(separator: "/").contains { GlobComponent($0).literal == nil }
+    }
+
     /// The pattern that matches only this path, whatever characters it has.
     package static func quoted(_ path: String) -> String {
         var quoted = ""
@@ -32,6 +37,26 @@ package struct GlobPattern: Hashable, Sendable {
         return zip(self.components, names).allSatisfy { $0.matches($1) }
     }
 
+    /// Which links to folders a walk follows.
+    package enum LinkRule: Hashable, Sendable {
+        case followed
+        /// Those before the first wildcard, which the operator wrote.
+        case ownPart
+        /// The same, but not the folder that holds the files.
+        case spool
+    }
+
+    /// How many components, of those before the last one, come before the first wildcard.
+    private var literalCount: Int {
+        self.components.dropLast().prefix { $0.literal != nil }.count
+    }
+
+    /// The folder before the first wildcard, or before the last component; empty for the current folder.
+    package var literalFolder: String {
+        let names = self.components.prefix(self.literalCount).compactMap(\.literal)
+        return (self.isAbsolute ? "/" : "") + names.joined(separator: "/")
+    }
+
     /// The result of a walk over the directories.
     package struct Expansion: Sendable {
         /// The paths whose last component matches, sorted within each directory; not checked for existence.
@@ -39,43 +64,49 @@ package struct GlobPattern: Hashable, Sendable {
         /// The directories in which new matches can appear.
         package var directories: [String] = []
         package var failures: [FileSystemError] = []
+        /// Folders that were passed over because they are links.
+        package var links: [String] = []
 
         package init() {}
     }
 
     /// Lists matching paths; missing directories have no matches.
-    package func expand(on files: some FileSystem, into expansion: inout Expansion) {
+    package func expand(
+        on files: some FileSystem, _ links: LinkRule = .followed, into expansion: inout Expansion
+    ) {
         var paths: [String] = []
-        self.expand(on: files, into: &expansion) { paths.append($0) }
+        self.expand(on: files, links, into: &expansion) { paths.append($0) }
         expansion.paths += paths
     }
 
     /// Iterates over matching paths, with only one directory in memory at a time.
     ///
     /// - Parameter expansion: receives everything except the paths.
-    func expand(on files: some FileSystem, into expansion: inout Expansion, visit: (_ path: String) -> Void) {
+    func expand(
+        on files: some FileSystem, _ links: LinkRule, into expansion: inout Expansion, visit: (_ path: String) -> Void
+    ) {
         guard !self.components.isEmpty else { return }
         self.expand(
-            self.components[...], below: self.isAbsolute ? "/" : "", on: files, into: &expansion, visit: visit)
+            self.components[...], below: self.isAbsolute ? "/" : "", on: files, links, into: &expansion, visit: visit)
     }
 
     private func expand(
-        _ rest: ArraySlice<GlobComponent>, below directory: String, on files: some FileSystem,
+        _ rest: ArraySlice<GlobComponent>, below directory: String, on files: some FileSystem, _ links: LinkRule,
         into expansion: inout Expansion, visit: (_ path: String) -> Void
     ) {
         guard let component = rest.first else { return }
         let isLast = rest.count == 1
-        if !isLast, let literal = component.literal {
-            let path = directory.isEmpty ? literal : Path.join(directory, literal)
-            self.expand(rest.dropFirst(), below: path, on: files, into: &expansion, visit: visit)
-            return
-        }
         let listed = directory.isEmpty ? "." : directory
         let names: [String]
         do throws(FileSystemError) {
-            guard let status = try files.status(at: listed), status.kind == .directory else { return }
-            expansion.directories.append(listed)
-            names = try files.list(listed)
+            guard try self.isPassable(listed, rest, on: files, links, &expansion) else { return }
+            if !isLast, let literal = component.literal {
+                names = [literal]
+            } else {
+                guard try files.status(at: listed)?.kind == .directory else { return }
+                expansion.directories.append(listed)
+                names = try files.list(listed)
+            }
         } catch {
             expansion.failures.append(error)
             return
@@ -85,9 +116,21 @@ package struct GlobPattern: Hashable, Sendable {
             if isLast {
                 visit(path)
             } else {
-                self.expand(rest.dropFirst(), below: path, on: files, into: &expansion, visit: visit)
+                self.expand(rest.dropFirst(), below: path, on: files, links, into: &expansion, visit: visit)
             }
         }
+    }
+
+    /// Whether the walk may go through a folder; notes one that it may not go through because it is a link.
+    private func isPassable(
+        _ folder: String, _ rest: ArraySlice<GlobComponent>, on files: some FileSystem, _ links: LinkRule,
+        _ expansion: inout Expansion
+    ) throws(FileSystemError) -> Bool {
+        let isOwn = rest.startIndex <= self.literalCount && !(links == .spool && rest.count == 1)
+        if links == .followed || isOwn || rest.startIndex == 0 { return true }
+        guard try files.status(ofEntry: folder)?.kind == .link else { return true }
+        if try files.status(at: folder)?.kind == .directory { expansion.links.append(folder) }
+        return false
     }
 }
 

@@ -73,7 +73,8 @@ extension Tail {
         for case .spool(let directory) in self.sources.map(\.kind) {
             var expansion = GlobPattern.Expansion()
             // Unreadable folders are reported when their segments are listed.
-            GlobPattern(Path.join(directory, "*\(Self.unfinishedSuffix)")).expand(on: self.files, into: &expansion)
+            GlobPattern(Path.join(directory, "*\(Self.unfinishedSuffix)"))
+                .expand(on: self.files, .spool, into: &expansion)
             for path in expansion.paths { self.clearUnfinishedSegment(path, now) }
         }
     }
@@ -94,13 +95,17 @@ extension Tail {
         let name = Path.name(of: segmentPath)
         guard SegmentName(parsing: name) != nil else { return }
         do throws(FileSystemError) {
-            guard let status = try self.files.status(at: path), status.kind == .regular else { return }
+            guard let status = try self.judgeSegment(path), status.kind == .regular else { return }
             if status.byteCount == 0 { return self.deleteEmptySegment(path, status, now) }
-            guard try self.files.status(at: segmentPath) == nil else { return }
-            let descriptor = try self.files.open(path, .read)
+            guard let folder = try self.openSpool(of: path) else { return }
+            defer { self.files.close(folder) }
+            guard try self.files.status(of: name, in: folder) == nil else { return }
+            let descriptor = try self.files.open(Path.name(of: path), in: folder)
             defer { self.files.close(descriptor) }
-            guard try self.files.lock(descriptor, .exclusive) else { return }
-            try self.files.rename(path, to: segmentPath)
+            guard try self.files.status(descriptor).identity == status.identity,
+                try self.files.lock(descriptor, .exclusive)
+            else { return }
+            try self.files.rename(Path.name(of: path), to: name, in: folder)
             self.notices.append(
                 .segmentNamed(StreamID(unchecked: String(name.dropLast(SegmentName.suffix.count))), path: segmentPath))
         } catch {
@@ -118,12 +123,16 @@ extension Tail {
     mutating func deleteEmptySegment(_ path: String, _ status: FileStatus, _ now: TailTime) {
         guard self.isOld(status, now) else { return }
         do throws(FileSystemError) {
-            let descriptor = try self.files.open(path, .read)
+            guard let folder = try self.openSpool(of: path) else { return }
+            defer { self.files.close(folder) }
+            let name = Path.name(of: path)
+            let descriptor = try self.files.open(name, in: folder)
             defer { self.files.close(descriptor) }
             guard try self.files.lock(descriptor, .exclusive) else { return }
             let locked = try self.files.status(descriptor)
-            guard locked.byteCount == 0, try self.files.status(at: path)?.identity == locked.identity else { return }
-            try self.files.unlink(path)
+            guard locked.byteCount == 0, try self.files.status(of: name, in: folder)?.identity == locked.identity
+            else { return }
+            try self.files.unlink(name, in: folder)
             self.notices.append(.emptySegmentDeleted(path: path))
         } catch {
             self.complain(path, .unreadable(path: path, error))

@@ -36,7 +36,10 @@ extension Tail {
         }
         let path = self.table[key].path
         do throws(FileSystemError) {
-            let descriptor = try self.files.open(path, .read)
+            guard let descriptor = try self.openUntrusted(path, self.table[key]) else {
+                self.waitForScan(key)
+                return .failed
+            }
             let status: FileStatus
             do throws(FileSystemError) {
                 status = try self.files.status(descriptor)

@@ -12,8 +12,11 @@ extension Tail {
         for source in self.sources.indices {
             var expansion = GlobPattern.Expansion()
             for pattern in self.patterns[source] {
-                pattern.expand(on: self.files, into: &expansion) { self.observe($0, source: source, now) }
+                pattern.expand(on: self.files, self.sources[source].linkRule, into: &expansion) {
+                    self.observe($0, source: source, now)
+                }
             }
+            for link in expansion.links { self.refuse(link, .folderLink) }
             for failure in expansion.failures {
                 self.complain(failure.path, .unreadable(path: failure.path, failure))
             }
@@ -57,12 +60,13 @@ extension Tail {
     private mutating func observe(_ path: String, source: Int, _ now: TailTime) {
         let status: FileStatus
         do throws(FileSystemError) {
-            guard let found = try self.files.status(at: path) else { return }
+            guard let found = try self.status(at: path, source: source) else { return }
             status = found
         } catch {
             self.complain(path, .unreadable(path: path, error))
             return
         }
+        guard status.kind != .link else { return self.refuse(path, .link) }
         guard status.kind == .regular else {
             self.complain(path, .notRegular(path: path))
             return
@@ -286,7 +290,7 @@ extension Tail {
             guard try self.files.status(at: directory) != nil else { return nil }
             for name in try self.files.list(directory) {
                 let path = file.path.utf8.contains(UInt8(ascii: "/")) ? Path.join(directory, name) : name
-                if let status = try self.files.status(at: path), status.kind == .regular {
+                if let status = try self.status(at: path, source: file.source), status.kind == .regular {
                     listing[status.identity] = path
                 }
             }

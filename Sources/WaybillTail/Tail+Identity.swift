@@ -18,6 +18,12 @@ extension Tail {
             self.complain(path, .notSegment(path: path))
             return
         }
+        do throws(FileSystemError) {
+            guard try self.judgeSegment(path) != nil else { return }
+        } catch {
+            self.complain(path, .unreadable(path: path, error))
+            return
+        }
         let id = segment.id
         if !segment.contentDigest.isEmpty { self.reshipped(segment.original.id, status) }
         guard status.byteCount > 0 else {

@@ -406,8 +406,10 @@ extension Tail {
             if let descriptor = self.table[key].descriptor {
                 openByteCount = try self.files.status(descriptor).byteCount
             }
-            let status = try self.files.status(at: file.path)
-            if let status, status.identity == file.identity {
+            let folder = try self.openSpool(of: file.path)
+            defer { if let folder { self.files.close(folder) } }
+            let name = Path.name(of: file.path)
+            if let folder, let status = try self.files.status(of: name, in: folder), status.identity == file.identity {
                 guard max(status.byteCount, openByteCount) <= sealedByteCount else {
                     self.complain(
                         file.path,
@@ -415,10 +417,13 @@ extension Tail {
                             id, path: file.path, sealedByteCount: sealedByteCount, byteCount: status.byteCount))
                     return true
                 }
-                try self.files.unlink(file.path)
+                try self.files.unlink(name, in: folder)
                 self.notices.append(.segmentDeleted(id))
                 self.rememberDeleted(id, byteCount: sealedByteCount)
             }
+            self.forget(key)
+        } catch  where error.errno == Errno.noEntry || error.errno == Errno.notADirectory {
+            // Its folder is gone.
             self.forget(key)
         } catch {
             self.closeDescriptor(key)

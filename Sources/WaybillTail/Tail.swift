@@ -76,6 +76,8 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     package internal(set) var shippedStreamCount = 0
     /// The losses since the start, each also reported in a notice.
     package internal(set) var loss = TailLoss()
+    /// How many paths were refused since the start.
+    package internal(set) var refusals: [FileRefusal: Int] = [:]
     var notices: [TailNotice] = []
     /// Paths already reported, so that each is reported only once.
     var complaints: Set<String> = []
@@ -259,10 +261,13 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         self.probes.append(key)
     }
 
-    mutating func complain(_ path: String, _ notice: TailNotice) {
+    /// - Returns: whether it is reported, which is so once for each path.
+    @discardableResult
+    mutating func complain(_ path: String, _ notice: TailNotice) -> Bool {
         // Only this many problems are reported, for example in a folder with many bad files.
-        guard self.complaints.count < 65536, self.complaints.insert(path).inserted else { return }
+        guard self.complaints.count < 65536, self.complaints.insert(path).inserted else { return false }
         self.notices.append(notice)
+        return true
     }
 }
 

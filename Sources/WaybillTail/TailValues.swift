@@ -54,13 +54,16 @@ package struct SourceConfiguration: Hashable, Sendable {
     /// The name: 1 or more bytes without spaces or control characters; stored in the registry.
     package let name: String
     package let kind: Kind
+    /// Whether links to foreign files, and links to folders that a wildcard matches, are followed.
+    package let followsLinks: Bool
 
-    package init(name: String, kind: Kind) {
+    package init(name: String, kind: Kind, followsLinks: Bool = false) {
         precondition(
             !name.isEmpty && name.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F },
             "a source's name must not be empty or have spaces or control characters: \(name)")
         self.name = name
         self.kind = kind
+        self.followsLinks = followsLinks
     }
 }
 
@@ -153,6 +156,8 @@ package enum TailNotice: Hashable, Sendable {
     /// unknown.
     case vanished(StreamID?, path: String, offset: Int, lostByteCount: Int)
     case unreadable(path: String, FileSystemError)
+    /// A file or folder is not followed, because another user may have put it there.
+    case refused(path: String, FileRefusal)
     /// A pattern matches something that is not a regular file.
     case notRegular(path: String)
     /// A spool has a file whose name is not a segment's.

@@ -14,9 +14,10 @@
 internal import Synchronization
 package import WaybillSystem
 
-/// A verb of ``FileSystem``.
+/// A verb of ``FileSystem``, in an open folder or by a path.
 package enum FileVerb: String, Hashable, Sendable {
-    case open, read, write, synchronize, truncate, status, lock, rename, exchange, unlink, createDirectory
+    case open, read, write, synchronize, truncate, status, setPermissions, lock, rename, exchange, unlink,
+        createDirectory
     case removeDirectory, list, synchronizeDirectory, space
 }
 
@@ -278,13 +279,22 @@ package final class FaultyFiles: MemoryFiles, @unchecked Sendable {
     // MARK: FileSystem
 
     package func open(_ path: String, _ mode: OpenMode) throws(FileSystemError) -> FileID {
-        let isChange = mode == .replace || mode != .read && self.memory.node(at: path) == nil
+        let isReading = mode == .read || mode == .folder
+        let isChange = mode == .replace || !isReading && self.memory.node(at: path) == nil
+        return try self.open(path, isChange: isChange, mode) { () throws(FileSystemError) in
+            try self.memory.open(path, mode)
+        }
+    }
+
+    private func open(
+        _ path: String, isChange: Bool, _ mode: OpenMode, _ body: () throws(FileSystemError) -> FileID
+    ) throws(FileSystemError) -> FileID {
         let fault = try self.fault(in: .open, path, isChange: isChange, mode: mode)
         guard fault?.isDone ?? true else {
             try self.end(.open, path, fault ?? .skipped)
             preconditionFailure("an open cannot be skipped")
         }
-        let file = try self.memory.open(path, mode)
+        let file = try body()
         self.mutex.withLock { _ in self.openPaths[file.rawValue] = path }
         guard let fault else { return file }
         do throws(FileSystemError) {
@@ -368,6 +378,19 @@ package final class FaultyFiles: MemoryFiles, @unchecked Sendable {
         }
     }
 
+    package func status(ofEntry path: String) throws(FileSystemError) -> FileStatus? {
+        try self.ask(.status, path, skipped: .some(nil)) { () throws(FileSystemError) in
+            try self.memory.status(ofEntry: path)
+        }
+    }
+
+    package func setPermissions(_ permissions: UInt16, of file: FileID) throws(FileSystemError) {
+        let path = try self.path(of: file, .setPermissions)
+        try self.change(.setPermissions, path) { () throws(FileSystemError) in
+            try self.memory.setPermissions(permissions, of: file)
+        }
+    }
+
     package func lock(_ file: FileID, _ mode: LockMode) throws(FileSystemError) -> Bool {
         let path = try self.path(of: file, .lock)
         return try self.ask(.lock, path, skipped: true) { () throws(FileSystemError) in
@@ -416,5 +439,37 @@ package final class FaultyFiles: MemoryFiles, @unchecked Sendable {
 
     package func space(at path: String) throws(FileSystemError) -> DiskSpace {
         try self.ask(.space, path) { () throws(FileSystemError) in try self.memory.space(at: path) }
+    }
+
+    // MARK: In an open folder
+
+    private func path(of name: String, in folder: FileID, _ verb: FileVerb) throws(FileSystemError) -> String {
+        Path.join(try self.path(of: folder, verb), name)
+    }
+
+    package func open(_ path: String, in folder: FileID) throws(FileSystemError) -> FileID {
+        try self.open(try self.path(of: path, in: folder, .open), isChange: false, .read) {
+            () throws(FileSystemError) in try self.memory.open(path, in: folder)
+        }
+    }
+
+    package func status(of name: String, in folder: FileID) throws(FileSystemError) -> FileStatus? {
+        try self.ask(.status, try self.path(of: name, in: folder, .status), skipped: .some(nil)) {
+            () throws(FileSystemError) in try self.memory.status(of: name, in: folder)
+        }
+    }
+
+    package func rename(_ name: String, to newName: String, in folder: FileID) throws(FileSystemError) {
+        try self.change(.rename, try self.path(of: name, in: folder, .rename)) { () throws(FileSystemError) in
+            try self.memory.rename(name, to: newName, in: folder)
+        }
+    }
+
+    package func unlink(_ name: String, in folder: FileID) throws(FileSystemError) {
+        let path = try self.path(of: name, in: folder, .unlink)
+        try self.change(.unlink, path) { () throws(FileSystemError) in
+            try self.memory.unlink(name, in: folder)
+            self.mutex.withLock { _ in self.unlinked.append(path) }
+        }
     }
 }

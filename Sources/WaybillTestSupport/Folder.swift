@@ -13,6 +13,11 @@ package func makeFolder() throws(FileSystemError) -> String {
     return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
 }
 
+/// Makes a symbolic link.
+package func makeLink(_ path: String, to target: String) throws(FileSystemError) {
+    guard symlink(target, path) == 0 else { throw FileSystemError("link", path: path, errno: errno) }
+}
+
 /// Runs `body` with a new folder, and clears it away.
 package func withFolder(_ body: (String) throws -> Void) throws {
     let path = try makeFolder()

@@ -16,7 +16,9 @@
 /// - **Inodes.** A file lives as long as a name in memory, a name that a power cut may bring back, or an open file
 ///   leads to it. After that its number is given out again, the latest first.
 /// - **Locks** belong to the open file, as with `flock(2)`: they end when it is closed, and so when its process dies.
-/// - **Symbolic links** are followed by every call that reads or opens; a rename or an unlink changes the link itself.
+/// - **Symbolic links** are followed by every call that reads or opens by a path; a rename or an unlink changes the link
+///   itself, and calls in an open folder follow none.
+/// - **Owners and permissions** are what a test gives (``own(_:by:_:permissions:)``); they keep no one out.
 /// - **Time.** Each change moves the disk's clock by one nanosecond, unless the disk is given a clock.
 internal import Synchronization
 package import WaybillSystem
@@ -116,8 +118,26 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
     /// Makes a symbolic link.
     package func link(_ path: String, to target: String) {
         self.mutex.withLock { _ in
-            let link = Node(.other, self.numbers, time: self.stamp(), target: target)
+            let link = Node(.link, self.numbers, time: self.stamp(), target: target)
             self.change(self.folder(of: path), of: path, [(Path.name(of: path), link)])
+        }
+    }
+
+    /// Gives a file another name.
+    package func hardLink(_ path: String, to target: String) {
+        self.mutex.withLock { _ in
+            guard let node = self.find(target) else { preconditionFailure("nothing is at \(target)") }
+            self.change(self.folder(of: path), of: path, [(Path.name(of: path), node)])
+        }
+    }
+
+    /// Gives a file or folder, or a link itself, an owner, a group and permissions.
+    package func own(_ path: String, by owner: UInt32, _ group: UInt32 = 0, permissions: UInt16) {
+        self.mutex.withLock { _ in
+            guard let node = self.find(Path.parent(of: path))?.names[Path.name(of: path)] else {
+                preconditionFailure("nothing is at \(path)")
+            }
+            (node.owner, node.group, node.permissions) = (owner, group, permissions)
         }
     }
 
@@ -226,6 +246,23 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
         folder.change(names)
     }
 
+    /// What a path leads to from an open folder; a link ends the way.
+    private func entry(
+        _ path: String, in folder: FileID, _ operation: String
+    ) throws(FileSystemError) -> Node {
+        let descriptor = self.descriptor(folder, operation)
+        var node = descriptor.node
+        for component in path.split(separator: "/") {
+            guard node.kind != .link, let next = node.names[String(component)] else {
+                throw FileSystemError(
+                    operation, path: Path.join(descriptor.path, path),
+                    errno: node.kind == .link ? Errno.link : Errno.noEntry)
+            }
+            node = next
+        }
+        return node
+    }
+
     private func descriptor(_ file: FileID, _ operation: String) -> Descriptor {
         guard let descriptor = self.descriptors[file.rawValue] else {
             preconditionFailure("\(operation) of a closed file")
@@ -238,7 +275,13 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
     package func open(_ path: String, _ mode: OpenMode) throws(FileSystemError) -> FileID {
         try self.locked { () throws(FileSystemError) in
             let node: Node
-            if let old = self.find(path) {
+            if mode == .folder {
+                node = try self.entry(path, "open").node
+                guard node.kind == .directory else {
+                    throw FileSystemError(
+                        "open", path: path, errno: node.kind == .link ? Errno.link : Errno.notADirectory)
+                }
+            } else if let old = self.find(path) {
                 if mode == .appendNew { throw FileSystemError("open", path: path, errno: Errno.exists) }
                 if mode == .replace {
                     old.cut(to: 0)
@@ -315,10 +358,22 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
         self.mutex.withLock { _ in self.find(path).map { self.status(of: $0, birth: 0) } }
     }
 
+    package func status(ofEntry path: String) throws(FileSystemError) -> FileStatus? {
+        self.mutex.withLock { _ in
+            let node = path == "/" ? self.root : self.find(Path.parent(of: path))?.names[Path.name(of: path)]
+            return node.map { self.status(of: $0, birth: 0) }
+        }
+    }
+
+    package func setPermissions(_ permissions: UInt16, of file: FileID) throws(FileSystemError) {
+        self.mutex.withLock { _ in self.descriptor(file, "setPermissions").node.permissions = permissions }
+    }
+
     private func status(of node: Node, birth: Int64) -> FileStatus {
         FileStatus(
             identity: FileIdentity(device: self.device, inode: node.number), kind: node.kind,
-            byteCount: node.bytes.count, modified: node.modified, birth: birth)
+            byteCount: node.bytes.count, modified: node.modified, birth: birth, permissions: node.permissions,
+            owner: node.owner, group: node.group, linkCount: node.linkCount)
     }
 
     package func lock(_ file: FileID, _ mode: LockMode) throws(FileSystemError) -> Bool {
@@ -397,5 +452,41 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
 
     package func space(at path: String) throws(FileSystemError) -> DiskSpace {
         self.mutex.withLock { _ in DiskSpace(freeByteCount: self.freeByteCount, totalByteCount: 1 << 40) }
+    }
+
+    // MARK: In an open folder
+
+    package func open(_ path: String, in folder: FileID) throws(FileSystemError) -> FileID {
+        try self.locked { () throws(FileSystemError) in
+            let node = try self.entry(path, in: folder, "open")
+            let whole = Path.join(self.descriptor(folder, "open").path, path)
+            if node.kind == .link { throw FileSystemError("open", path: whole, errno: Errno.link) }
+            defer { self.nextDescriptor += 1 }
+            self.descriptors[self.nextDescriptor] = Descriptor(node: node, path: whole)
+            return FileID(rawValue: self.nextDescriptor)
+        }
+    }
+
+    package func status(of name: String, in folder: FileID) throws(FileSystemError) -> FileStatus? {
+        self.mutex.withLock { _ in
+            self.descriptor(folder, "status").node.names[name].map { self.status(of: $0, birth: 0) }
+        }
+    }
+
+    package func rename(_ name: String, to newName: String, in folder: FileID) throws(FileSystemError) {
+        try self.locked { () throws(FileSystemError) in
+            let node = try self.entry(name, in: folder, "rename")
+            let descriptor = self.descriptor(folder, "rename")
+            self.change(
+                descriptor.node, of: Path.join(descriptor.path, name), [(name, nil), (newName, node)])
+        }
+    }
+
+    package func unlink(_ name: String, in folder: FileID) throws(FileSystemError) {
+        try self.locked { () throws(FileSystemError) in
+            _ = try self.entry(name, in: folder, "unlink")
+            let descriptor = self.descriptor(folder, "unlink")
+            self.change(descriptor.node, of: Path.join(descriptor.path, name), [(name, nil)])
+        }
     }
 }

@@ -21,6 +21,11 @@ extension MemoryDisk {
         /// What is on the disk, where the file was cut since it was synced.
         private var uncut: [UInt8]?
         var locks: [Int32: LockMode] = [:]
+        package var permissions: UInt16
+        package var owner: UInt32 = 0
+        package var group: UInt32 = 0
+        /// How many names lead to it.
+        private(set) var linkCount = 0
         private(set) var names: [String: Node] = [:]
         private var durableNames: [String: Node] = [:]
         /// Changes to ``names`` since the directory was synced.
@@ -34,6 +39,7 @@ extension MemoryDisk {
             self.birth = hasBirth ? time : 0
             self.modified = time
             self.target = target
+            self.permissions = kind == .directory ? 0o755 : 0o644
         }
 
         deinit {
@@ -114,13 +120,19 @@ extension MemoryDisk {
 
         /// Changes names at once.
         func change(_ names: [(name: String, node: Node?)]) {
-            for (name, node) in names { self.names[name] = node }
+            for (name, node) in names { self.set(name, node) }
             self.changes.append(names)
+        }
+
+        private func set(_ name: String, _ node: Node?) {
+            self.names[name]?.linkCount -= 1
+            node?.linkCount += 1
+            self.names[name] = node
         }
 
         /// Gives a name, as if it had always been there.
         func place(_ name: String, _ node: Node) {
-            self.names[name] = node
+            self.set(name, node)
             self.durableNames[name] = node
         }
 
@@ -156,6 +168,7 @@ extension MemoryDisk {
             self.place(other.durable)
             for (name, child) in other.durableNames.sorted(by: { $0.key < $1.key }) {
                 let copy = Node(child.kind, numbers, time: child.modified, target: child.target)
+                (copy.permissions, copy.owner, copy.group) = (child.permissions, child.owner, child.group)
                 copy.copyDurable(from: child, numbers)
                 self.place(name, copy)
             }
@@ -167,9 +180,11 @@ extension MemoryDisk {
             self.locks = [:]
             self.readEnd = 0
             guard self.kind == .directory else { return self.place(self.survivors(using: &generator)) }
+            for node in self.names.values { node.linkCount -= 1 }
             self.names = self.durableNames
+            for node in self.names.values { node.linkCount += 1 }
             for change in self.changes.prefix(Int.random(in: 0...self.changes.count, using: &generator)) {
-                for (name, child) in change { self.names[name] = child }
+                for (name, child) in change { self.set(name, child) }
             }
             self.durableNames = self.names
             self.changes = []

@@ -18,6 +18,8 @@ final class RecorderDisk: FileSystem {
         var names: [String: Int] = ["/": 0]
         /// By the number of the open file.
         var open: [Int32: Int] = [:]
+        /// The path of an open file when it was opened.
+        var paths: [Int32: String] = [:]
         var nextFile: Int32 = 3
 
         func node(_ path: String, _ operation: String) throws(FileSystemError) -> Int {
@@ -76,11 +78,13 @@ final class RecorderDisk: FileSystem {
             if mode == .appendNew, state.names[path] != nil {
                 throw FileSystemError("open", path: path, errno: Errno.exists)
             }
-            if mode != .read { _ = try state.node(Path.parent(of: path), "open") }
-            let node = mode == .read ? try state.node(path, "open") : state.names[path] ?? state.make(path, .regular)
+            if mode != .read, mode != .folder { _ = try state.node(Path.parent(of: path), "open") }
+            let isReading = mode == .read || mode == .folder
+            let node = isReading ? try state.node(path, "open") : state.names[path] ?? state.make(path, .regular)
             if mode == .replace { state.nodes[node].bytes = [] }
             defer { state.nextFile += 1 }
             state.open[state.nextFile] = node
+            state.paths[state.nextFile] = path
             return FileID(rawValue: state.nextFile)
         }
     }
@@ -88,6 +92,7 @@ final class RecorderDisk: FileSystem {
     func close(_ file: FileID) {
         self.state.withLock { state in
             guard let node = state.open.removeValue(forKey: file.rawValue) else { return }
+            state.paths[file.rawValue] = nil
             state.nodes[node].locks[file.rawValue] = nil
         }
     }
@@ -130,6 +135,13 @@ final class RecorderDisk: FileSystem {
 
     func status(at path: String) throws(FileSystemError) -> FileStatus? {
         try self.call("status", path) { state in state.names[path].map(state.status) }
+    }
+
+    /// There are no links.
+    func status(ofEntry path: String) throws(FileSystemError) -> FileStatus? { try self.status(at: path) }
+
+    func setPermissions(_ permissions: UInt16, of file: FileID) throws(FileSystemError) {
+        try self.call("setPermissions") { _ in }
     }
 
     func lock(_ file: FileID, _ mode: LockMode) throws(FileSystemError) -> Bool {
@@ -184,5 +196,27 @@ final class RecorderDisk: FileSystem {
 
     func space(at path: String) throws(FileSystemError) -> DiskSpace {
         try self.call("space", path) { _ in DiskSpace(freeByteCount: 1 << 30, totalByteCount: 1 << 30) }
+    }
+
+    // MARK: In an open folder
+
+    private func path(_ name: String, in folder: FileID) -> String {
+        Path.join(self.state.withLock { $0.paths[folder.rawValue] ?? "" }, name)
+    }
+
+    func open(_ path: String, in folder: FileID) throws(FileSystemError) -> FileID {
+        try self.open(self.path(path, in: folder), .read)
+    }
+
+    func status(of name: String, in folder: FileID) throws(FileSystemError) -> FileStatus? {
+        try self.status(at: self.path(name, in: folder))
+    }
+
+    func rename(_ name: String, to newName: String, in folder: FileID) throws(FileSystemError) {
+        try self.rename(self.path(name, in: folder), to: self.path(newName, in: folder))
+    }
+
+    func unlink(_ name: String, in folder: FileID) throws(FileSystemError) {
+        try self.unlink(self.path(name, in: folder))
     }
 }

@@ -6,6 +6,7 @@ import WaybillAgent
 import WaybillConsole
 import WaybillEvent
 import WaybillExport
+import WaybillProtocol
 import WaybillSystem
 import WaybillTail
 
@@ -49,6 +50,12 @@ struct AgentCommand: AsyncParsableCommand {
     @Option(help: .key("agent.sources.name"))
     var nameMember: String?
 
+    @Flag(help: .key("agent.sources.follow_links"))
+    var followLinks = false
+
+    @Option(help: .key("agent.sources.group"))
+    var group: String?
+
     @OptionGroup var tls: AgentTLSOptions
 
     @Option(help: .key("agent.token_file"))
@@ -81,8 +88,8 @@ struct AgentCommand: AsyncParsableCommand {
         guard (0...86_400).contains(self.patience) else {
             throw ValidationError("--patience must be 0 to 86400 seconds")
         }
-        if let bundle, !(1...255).contains(bundle.utf8.count) {
-            throw ValidationError("--bundle must have 1 to 255 bytes")
+        if let bundle, !StreamDescription.isBundle(bundle) {
+            throw ValidationError("--bundle must have \(StreamDescription.bundleRule)")
         }
         if (self.glob + self.spool).contains("") { throw ValidationError("--glob and --spool must not be empty") }
     }
@@ -137,17 +144,23 @@ struct AgentCommand: AsyncParsableCommand {
         if let name { configuration.name = try self.agentName(name) }
         if let state { configuration.stateDirectory = state }
         if !self.receivers.isEmpty { configuration.receivers = self.receivers }
+        if let group, let pattern = self.spool.first(where: GlobPattern.hasWildcard) {
+            throw ValidationError("--group \(group) is for spools without wildcards; \(pattern) has one")
+        }
         configuration.sources += self.spool.map {
-            AgentSource(files: .spool(directory: $0), environment: "prod", bundle: "unknown")
+            var source = AgentSource(files: .spool(directory: $0), environment: "prod", bundle: "unknown")
+            source.group = self.group
+            return source
         }
         if !self.glob.isEmpty {
             guard let env, let bundle else {
                 throw ValidationError("--glob needs --env and --bundle, which foreign lines do not contain")
             }
-            configuration.sources.append(
-                AgentSource(
-                    files: .files(patterns: self.glob), environment: env.rawValue, bundle: bundle,
-                    timeMember: self.timeMember, nameMember: self.nameMember))
+            var source = AgentSource(
+                files: .files(patterns: self.glob), environment: env.rawValue, bundle: bundle,
+                timeMember: self.timeMember, nameMember: self.nameMember)
+            source.followsLinks = self.followLinks
+            configuration.sources.append(source)
         }
         if let compression {
             configuration.compressionLevel = try Self.checked(compression, "--compression", in: Self.compressionLevels)

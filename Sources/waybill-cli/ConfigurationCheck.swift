@@ -19,6 +19,7 @@ struct ConfigurationCheck {
         var check = self
         check.checkCertificates()
         check.checkAddresses()
+        if let insecurity = self.file.receiver?.insecurity { check.add("receiver.listen", insecurity) }
         if probes, !check.problems.contains(where: { $0.severity == .error }) { check.probe() }
         return check.problems
     }
@@ -94,6 +95,10 @@ struct ConfigurationCheck {
     private mutating func probe() {
         if let receiver = self.file.receiver { self.probe("receiver.data", receiver.dataDirectory) }
         if let agent = self.file.agent { self.probe("agent.state", agent.stateDirectory) }
+        for (index, source) in (self.file.agent?.sources ?? []).enumerated() {
+            guard let group = source.group, UserGroup(named: group) == nil else { continue }
+            self.add("agent.sources[\(index)].group", "\(group) is not a group of this machine; run groupadd \(group)")
+        }
         for (key, address) in self.listening {
             let role = key.hasPrefix("receiver") ? self.file.receiver?.dataDirectory : self.file.agent?.stateDirectory
             if let directory = role, Self.isInUse(directory) {

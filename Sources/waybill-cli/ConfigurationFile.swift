@@ -167,6 +167,14 @@ struct ConfigurationFile {
             if !isComplete { configuration.tls = nil }
         }
         configuration.exports = Self.exports(&section)
+        let requiresCertificates = configuration.tls?.clientAuthorities != nil
+        if let agents = Self.agents(&section, requiresCertificates: requiresCertificates) {
+            configuration.agents = agents.principals
+            configuration.agentsFiles = agents.files
+        }
+        if configuration.tls?.revocations != nil, !requiresCertificates {
+            section.complain("tls.crl", "needs client_ca: without it no agent is asked for its certificate")
+        }
         return configuration
     }
 
@@ -196,17 +204,25 @@ struct ConfigurationFile {
             for (key, value) in [("time", source.timeMember), ("name", source.nameMember)] where value != nil {
                 section.complain(key, "is for `files` only; remove it")
             }
+            if source.followsLinks { section.complain("follow_links", "is for `files` only; remove it") }
+            if source.group != nil, GlobPattern.hasWildcard(directory) {
+                section.complain("group", "is for one folder; name it without wildcards")
+            }
         case (nil, let patterns?):
             kind = .files(patterns: patterns)
+            if source.group != nil { section.complain("group", "is for `spool` only; remove it") }
             section.require("env", choiceList(DeploymentEnvironment.self))
             section.require("bundle", "the app's name, e.g. com.example.web")
         default:
             section.complain("spool", "a source has either spool: DIR or files: [PATTERN]")
             return nil
         }
-        return AgentSource(
+        var agentSource = AgentSource(
             files: kind, environment: (source.environment ?? .prod).rawValue, bundle: source.bundle ?? "unknown",
             timeMember: source.timeMember, nameMember: source.nameMember)
+        agentSource.followsLinks = source.followsLinks
+        agentSource.group = source.group
+        return agentSource
     }
 
     /// - Parameter hint: what to write if neither is given; empty if neither is needed.

@@ -16,10 +16,11 @@ enum ConfigurationPage {
         - `${NAME}` in a value is the environment variable of that name; a variable that is not set is an error. It is
           replaced after the file is parsed, so its value is always one text. `$${` stands for the text `${`. Mapping
           files are read as they are.
-        - Paths in `tls`, `token_file`, `mapping` and `file` are relative to the folder of the file; `data`, `state`, `spool` and
-          `files` are relative to the working directory.
-        - The token that agents show is not in the file: both programs read it from the environment variable
-          `WAYBILL_TOKEN`, or the agent from `token_file`.
+        - Paths in `tls`, `token_file`, `mapping` and `file` are relative to the folder of the file; `data`, `state`, `spool`
+          and `files` are relative to the working directory.
+        - An agent reads the token that it shows from the file `token_file`, or from the environment variable
+          `WAYBILL_TOKEN`. A receiver without `agents` compares it with its own `WAYBILL_TOKEN`; with `agents` it does not
+          read the variable. A token has at least 16 bytes.
         - SIGHUP makes a receiver reload the file. The column *applies* says whether a changed key applies at once
           (`reload`) or has to wait (`restart`). The log names every changed key with its old and new value. If the file
           has a problem, or a new certificate cannot be used, or an export cannot continue with its new options, nothing
@@ -33,6 +34,8 @@ enum ConfigurationPage {
     static var text: String {
         var text = Self.head + "\n"
         text += Self.section("`receiver`", ConfigurationTable.receiver.map(\.facts))
+        text += Self.section("Each entry of `receiver.agents`", ConfigurationTable.agentEntry.map(\.facts))
+        text += Self.agents
         text += Self.section("Each entry of `receiver.exports`", ConfigurationTable.export.map(\.facts))
         for provider in Destination.allCases {
             let options = ConfigurationTable.options(of: provider).map(\.facts)
@@ -43,6 +46,24 @@ enum ConfigurationPage {
         text += "## A sample\n\n```yaml\n\(Self.sample)```\n"
         return text
     }
+
+    private static let agents = """
+        - Each entry is a *principal*: it owns the streams of its agents, and no other principal can open, continue, skip
+          or seal them, not even under the same id. Without `agents` all agents are one principal.
+        - With a certificate the principal is the certificate's, and a token shown with it must be the same principal's.
+          A certificate must name client authentication in its extended key usage.
+        - `envs` and `bundles` hold for every line. A line outside goes to the quarantine (`not-allowed`); a file of other
+          NDJSON, whose `env` and `bundle` its agent names, is not opened. The patterns are kept with the stream, so a
+          replay decides as the receiver did.
+        - `adopt` is for the change to `agents`: a stream from before goes to the principal whose agent has the file with
+          its bytes. Nothing is stored twice. An agent without the bytes begins a stream of its own.
+        - Certificates, keys, authorities, revocation lists, `agents_file` and the files of tokens are read again when they
+          change, within 2 seconds, and at SIGHUP. A file that cannot be used changes nothing, and the log says why. A list
+          `agents` in the configuration file itself is read again at SIGHUP. Open connections of agents that would not be
+          let in any more, because their entry changed or their certificate expired or was revoked, end within 10 seconds.
+        - The signature and the next update of a revocation list are not checked: the file is believed as `client_ca` is.
+
+        """ + "\n"
 
     private static func section(_ title: String, _ keys: [KeyFacts]) -> String {
         var text = "## \(title)\n\n"
@@ -64,7 +85,8 @@ enum ConfigurationPage {
             "# Remove the section that this host does not need.",
             "receiver:",
         ]
-        lines += Self.lines(ConfigurationTable.receiver.map(\.facts).filter { $0.key != "exports" }, indent: "  ")
+        lines += Self.lines(
+            ConfigurationTable.receiver.map(\.facts).filter { $0.key != "exports" && $0.key != "agents" }, indent: "  ")
         lines += ["", "  # The exports to write.", "  exports:", "    - provider: ga4"]
         let export = ConfigurationTable.export + ConfigurationTable.options(of: .ga4)
         lines += Self.lines(export.map(\.facts).filter { !$0.fallback.hasPrefix("required") }, indent: "      ")

@@ -50,6 +50,13 @@ struct ConfigurationSection {
         self.problems.append(ConfigurationFile.Problem(line: line, key: key, text: text))
     }
 
+    /// Complains about an entry of a list that was taken.
+    mutating func complain(inEntry index: Int, of list: String, _ key: String, _ text: String) {
+        let entry = "\(self.full(list))[\(index)]"
+        let line = self.lines["\(entry).\(key)"] ?? self.lines["\(entry).name"] ?? self.line
+        self.problems.append(ConfigurationFile.Problem(line: line, key: "\(entry).\(key)", text: text))
+    }
+
     /// Adds the problems of a file that this section names.
     mutating func add(_ problems: [ConfigurationFile.Problem]) {
         self.problems += problems

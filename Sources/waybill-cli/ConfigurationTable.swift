@@ -2,6 +2,7 @@ import WaybillAgent
 import WaybillEvent
 import WaybillExport
 import WaybillProjection
+import WaybillProtocol
 import WaybillReceiver
 import WaybillSystem
 import WaybillTLS
@@ -28,6 +29,12 @@ enum ConfigurationTable {
         ConfigurationKey(
             "connections", .integer(1...1_000_000), \.connectionCountMax, "Connections that may be open at once.")
         ConfigurationKey(
+            "reserve_mib", .integer(0...1_000_000, factor: 1 << 20), \.reserveByteCount, unit: "MiB",
+            """
+            Disk space for the journal: while less is free, the archive waits; while less than twice as much is free, the \
+            exports wait. At most a twentieth of the disk is reserved.
+            """)
+        ConfigurationKey(
             "certificate", in: "tls", .file, optional: \.certificate, applies: .reload, option: "--tls-certificate",
             example: "receiver.pem",
             "Use TLS: the receiver's certificate, followed by its intermediates (PEM); needs a key.")
@@ -39,6 +46,24 @@ enum ConfigurationTable {
             "client_ca", in: "tls", .file, optional: \.clientAuthorities, applies: .reload, option: "--tls-client-ca",
             example: "agents-ca.pem",
             "Accept only agents with a certificate from these authorities (PEM).")
+        ConfigurationKey(
+            "crl", in: "tls", .file, optional: \.revocations, applies: .reload,
+            example: "agents.crl",
+            "Refuse agents whose certificate is in these revocation lists (PEM, X509 CRL).")
+        ConfigurationKey(
+            "insecure", .flag, \.isInsecure, option: "--insecure",
+            "Allow tokens without TLS on an address that is not a loopback one.")
+        ConfigurationKey(
+            "audit", .text, optional: \.audit,
+            example: "/var/log/waybill/audit.json",
+            "Write who connected, opened, skipped, sealed or was refused to this file (JSON lines; 2 files of 64 MiB).")
+        ConfigurationKey(
+            "agents", type: "list of sections", applies: .reload,
+            default: "none: all agents are one principal", "Who may connect, and what each may write; see below.",
+            show: Self.agentsText)
+        ConfigurationKey(
+            "agents_file", type: "file", applies: .reload, example: "agents.yaml",
+            "A file with the list `agents`, in place of the key.")
         ConfigurationKey("zone", in: "archive", .zone, \.archiveZone, "The time zone of the archive's days.")
         ConfigurationKey(
             "cut_off", in: "archive", .timeOfDay, \.archiveCutOffSecond, applies: .reload,
@@ -270,7 +295,8 @@ enum ConfigurationTable {
             "env", .choice, optional: \.environment, option: "--env", default: "required for `files`",
             example: "prod", "The environment of other NDJSON files.")
         ConfigurationKey(
-            "bundle", .text, optional: \.bundle, option: "--bundle", default: "required for `files`",
+            "bundle", .text(rule: StreamDescription.bundleRule, isValid: StreamDescription.isBundle),
+            optional: \.bundle, option: "--bundle", default: "required for `files`",
             example: "com.example.web",
             "The app of other NDJSON files, e.g. com.example.web.")
         ConfigurationKey(
@@ -281,12 +307,19 @@ enum ConfigurationTable {
             "name", .text, optional: \.nameMember, option: "--name-member",
             example: "event",
             "The member that holds the name of a line in other NDJSON files.")
+        ConfigurationKey(
+            "follow_links", .flag, \.followsLinks, option: "--follow-links",
+            "Follow links to other NDJSON files, and links to folders that a wildcard matches.")
+        ConfigurationKey(
+            "group", .text, optional: \.group, option: "--group", example: "waybill",
+            "The group of users that shares the spool; a missing folder is created for it with the mode 2770.")
     }
 
     /// The facts of a key by its path, such as `receiver.archive.cut_off` or `agent.sources.env`.
     static func facts(_ path: String) -> KeyFacts? {
         let lists = [
-            ("receiver.exports.", Self.export.map(\.facts)), ("agent.sources.", Self.source.map(\.facts)),
+            ("receiver.exports.", Self.export.map(\.facts)), ("receiver.agents.", Self.agentEntry.map(\.facts)),
+            ("agent.sources.", Self.source.map(\.facts)),
             ("receiver.", Self.receiver.map(\.facts)), ("agent.", Self.agent.map(\.facts)),
         ]
         for (prefix, keys) in lists where path.hasPrefix(prefix) {
@@ -316,6 +349,8 @@ struct SourceEntry: ConfigurationRoot {
     var bundle: String?
     var timeMember: String?
     var nameMember: String?
+    var followsLinks = false
+    var group: String?
 
     static var defaults: SourceEntry { SourceEntry() }
 }
@@ -342,6 +377,11 @@ extension ReceiverConfiguration: ConfigurationRoot {
     var privateKey: String? {
         get { self.files.identity.key.isEmpty ? nil : self.files.identity.key }
         set { self.files.identity.key = newValue ?? "" }
+    }
+
+    var revocations: String? {
+        get { self.files.revocations }
+        set { self.files.revocations = newValue }
     }
 
     var clientAuthorities: String? {

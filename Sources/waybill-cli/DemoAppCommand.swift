@@ -16,6 +16,8 @@ struct DemoAppCommand: ParsableCommand {
     var visitors = false
     @Flag(help: "Track as fast as possible.")
     var unpaused = false
+    @Option(help: "The group that shares the spool.")
+    var group: String?
 
     private static let providers: [ProviderSubscription] = [
         .all(.mixpanel), .all(.csv), .only(.ga4, ShopScreen.self, ProductTapped.self),
@@ -25,6 +27,7 @@ struct DemoAppCommand: ParsableCommand {
         var configuration = WaybillClient.Configuration(
             spool: self.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118",
             providers: Self.providers)
+        configuration.group = self.group
         // The demo expects every event to arrive, however late it is shipped.
         configuration.quota.byteCountMax = .max
         configuration.quota.freeByteCountMin = 0
@@ -60,7 +63,7 @@ struct DemoAppCommand: ParsableCommand {
     private func play(_ ledger: FileID) throws {
         let clock = PlayedClock(daysAgo: 2)
         let core = try ClientCore(
-            self.configuration, on: POSIXFileSystem(), clock: clock, seed: SystemRandom.seed(), zone: { _ in 0 })
+            self.configuration, on: POSIXFileSystem(.spool), clock: clock, seed: SystemRandom.seed(), zone: { _ in 0 })
         var visitors = DemoVisitors(app: self.app)
         var number = 0
         while number < self.events {

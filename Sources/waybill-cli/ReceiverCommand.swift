@@ -22,7 +22,8 @@ struct ReceiverCommand: AsyncParsableCommand {
 
             SIGHUP reloads the configuration file and the certificates. The log names each changed key with its old and
             new value, and those that need a restart. A file with problems changes nothing.
-            If the environment variable WAYBILL_TOKEN is set, agents must send the same token.
+            If the environment variable WAYBILL_TOKEN is set, agents must send the same token; with agents: in the
+            configuration file, each principal has its own, and the variable is not read.
             SIGTERM makes durable what was received and exits; agents send the rest to the next receiver.
             """)
 
@@ -53,12 +54,18 @@ struct ReceiverCommand: AsyncParsableCommand {
 
     @OptionGroup var tls: ReceiverTLSOptions
 
+    @Flag(help: .key("receiver.insecure"))
+    var insecure = false
+
     @OptionGroup var log: LogOptions
 
     func run() async throws {
         let configuration = try self.receiverConfiguration(of: try self.config.map { try ConfigurationFile.load($0) })
         let logger = Console.logger("receiver", level: self.log.logLevel)
-        let receiver = Receiver(configuration: configuration, logger: logger)
+        let config = self.config
+        let receiver = Receiver(configuration: configuration, logger: logger) { [self] receiver in
+            self.reloadTrust(config, receiver)
+        }
         var reload: (@Sendable () -> Void)?
         if let config { reload = { [self] in self.reload(config, receiver) } }
         let signals = await SignalHandler(logger: logger, onHangup: reload)
@@ -75,7 +82,7 @@ struct ReceiverCommand: AsyncParsableCommand {
             Console.printError("\(failure)")
             switch failure {
             case .data(.locked), .exports, .tls: throw ExitCode.badConfiguration
-            case .data(.unusable), .disk, .listen, .metrics: throw ExitCode.files
+            case .data(.unusable), .disk, .listen, .lost, .metrics: throw ExitCode.files
             }
         }
     }
@@ -89,6 +96,22 @@ struct ReceiverCommand: AsyncParsableCommand {
             receiver.reload(new) { ConfigurationTable.changes(from: $0, $1, to: new) }
         } catch {
             receiver.refuseReload(["\(path): \(error)"])
+        }
+    }
+
+    /// Reads the configuration file again after a file of certificates, agents or tokens has changed.
+    private func reloadTrust(_ path: String?, _ receiver: Receiver) {
+        let file = path.map { ConfigurationFile.read($0) }
+        guard let path, let file else { return self.reloadTrust(nil, from: nil, receiver) }
+        guard file.problems.isEmpty else { return receiver.refuseReload(file.problems.map { $0.text(in: path) }) }
+        self.reloadTrust(path, from: file, receiver)
+    }
+
+    private func reloadTrust(_ path: String?, from file: ConfigurationFile?, _ receiver: Receiver) {
+        do {
+            receiver.reloadTrust(try self.receiverConfiguration(of: file))
+        } catch {
+            receiver.refuseReload(["\(path ?? "options"): \(error)"])
         }
     }
 
@@ -118,7 +141,10 @@ struct ReceiverCommand: AsyncParsableCommand {
             for index in configuration.exports.indices { configuration.exports[index].zone = zone }
         }
         try self.tls.apply(to: &configuration.tls)
-        configuration.token = OptionReader.token
+        if self.insecure { configuration.isInsecure = true }
+        if configuration.agents == nil { configuration.token = try OptionReader.receiverToken }
+        if let insecurity = configuration.insecurity { throw ValidationError(insecurity) }
+        configuration.programDate = ClockCommand.programDate
         return configuration
     }
 }

@@ -118,7 +118,7 @@ struct ReplayCommand: ParsableCommand {
             isStopped: { StopSignals.received != 0 })
         do throws(Replay.Failure) {
             let replayer = try Replayer(
-                dataDirectory: self.data, files: POSIXFileSystem(), request: request,
+                dataDirectory: self.data, files: self.files, request: request,
                 openFileCountMax: ProcessLimits.projectionFileCount(ofOpenFiles: 16_384, needed: 2_048))
             if self.rollback {
                 for path in try replayer.rollBack() { print(path) }
@@ -190,13 +190,15 @@ extension OptionReader {
 }
 
 extension ReplayCommand {
+    private var files: POSIXFileSystem { POSIXFileSystem(.data, dataDirectory: self.data) }
+
     /// Checks that the mapping does not conflict with the live export's.
     private func checkMapping(_ options: ExportOptions) throws {
         let name = options.provider.rawValue
         let history: ExportHistory
         do throws(FileSystemError) {
             history = try ExportHistory(
-                ofExport: name, in: DataDirectory(root: self.data, files: POSIXFileSystem()))
+                ofExport: name, in: DataDirectory(root: self.data, files: self.files))
         } catch {
             Console.printError("\(error)")
             throw ExitCode.files

@@ -42,7 +42,8 @@ struct RequeueCommand: ParsableCommand {
     func run() throws {
         let selection = try self.selection()
         do throws(Requeue<POSIXFileSystem>.Failure) {
-            let requeue = Requeue(dataDirectory: self.data, output: self.output, files: POSIXFileSystem())
+            let files = POSIXFileSystem(.data, dataDirectory: self.data)
+            let requeue = Requeue(dataDirectory: self.data, output: self.output, files: files)
             print(try requeue.run(selection).json)
         } catch {
             Console.printError("\(error)")

@@ -39,7 +39,7 @@ struct SealCommand: ParsableCommand {
             throw ValidationError("name the data directory with --data DIR, or in the configuration file")
         }
         let sealer = Sealer(
-            dataDirectory: data, files: POSIXFileSystem(), scope: self.all ? .all : .overDays,
+            dataDirectory: data, files: POSIXFileSystem(.data, dataDirectory: data), scope: self.all ? .all : .overDays,
             cutOffSecond: configuration??.archiveCutOffSecond ?? CutOff.usualSecondOfDay,
             exports: configuration??.exports ?? [])
         do throws(Replay.Failure) {

@@ -58,6 +58,18 @@ enum OptionReader {
         }
     }
 
+    /// The token that agents must show, which must not be easy to guess.
+    static var receiverToken: Secret? {
+        get throws {
+            let token = self.token
+            guard token.map({ $0.revealed.utf8.count >= TokenDigest.tokenByteCountMin }) ?? true else {
+                throw ValidationError(
+                    "WAYBILL_TOKEN has fewer than \(TokenDigest.tokenByteCountMin) bytes; make one with: waybill token")
+            }
+            return token
+        }
+    }
+
     /// The token from the environment; an argument would show in the list of processes.
     static var token: Secret? {
         ProcessEnvironment["WAYBILL_TOKEN"].flatMap(Secret.init)

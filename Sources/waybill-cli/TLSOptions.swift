@@ -18,7 +18,8 @@ struct ReceiverTLSOptions: ParsableArguments {
     /// Applies the given options, which take precedence over the configuration file.
     func apply(to tls: inout TLSServerConfiguration?) throws {
         if let identity = try OptionReader.certificateFiles(self.tlsCertificate, self.tlsKey) {
-            tls = TLSServerConfiguration(identity: identity, clientAuthorities: tls?.clientAuthorities)
+            tls = TLSServerConfiguration(
+                identity: identity, clientAuthorities: tls?.clientAuthorities, revocations: tls?.revocations)
         }
         if let tlsClientCa {
             guard tls != nil else {

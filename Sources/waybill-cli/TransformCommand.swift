@@ -199,7 +199,7 @@ private struct Transform: ~Copyable {
                 guard let end = buffer.firstNewline(from: position) ?? (isLast ? buffer.count : nil) else { break }
                 let line = UnsafeRawBufferPointer(rebasing: buffer[position..<end])
                 self.sink.counts.lines += 1
-                switch reader.read(line, receivedAt: receivedAt) {
+                switch reader.read(line) {
                 case .event(let facts):
                     self.exporter.export(
                         line, facts, source: source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &self.sink)

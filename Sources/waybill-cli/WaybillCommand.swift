@@ -10,6 +10,7 @@ import WaybillConsole
 ///     waybill token                                         a token for agents, and its digest for the receiver
 ///     waybill deliver ── HTTPS ──▶ providers                closed parts of exports: `waybill-deliver`
 ///     waybill check, configuration                          a configuration's problems; every key with its default
+///     waybill clock                                         whether a receiver can trust this host's clock
 ///     waybill demo                                          the whole pipeline in a minute
 ///
 ///     waybill inspect                                       what files and folders contain, and whether they are consistent
@@ -30,7 +31,13 @@ struct WaybillCommand: AsyncParsableCommand {
         version: packageVersion,
         subcommands: [
             ReceiverCommand.self, AgentCommand.self, SealCommand.self, ReplayCommand.self, RequeueCommand.self,
-            ReshipCommand.self, DeliverCommand.self, InspectCommand.self, TransformCommand.self, CheckCommand.self,
-            ConfigurationCommand.self, TokenCommand.self, DemoCommand.self, DemoAppCommand.self,
+            ReshipCommand.self, DeliverCommand.self, ClockCommand.self, InspectCommand.self, TransformCommand.self,
+            CheckCommand.self, ConfigurationCommand.self, TokenCommand.self, DemoCommand.self, DemoAppCommand.self,
         ])
+
+    /// Without a command there is nothing to do: a service whose command line was lost must not look finished.
+    func run() async throws {
+        Console.printError("no command was given; name one of these\n\n\(Self.helpMessage())")
+        throw ExitCode.validationFailure
+    }
 }

@@ -126,7 +126,8 @@ struct DeliverCommand: AsyncParsableCommand {
         do {
             if self.dryRun {
                 let preview = DeliveryPreview(
-                    configuration, files: POSIXFileSystem(), now: POSIXClock().wallTime())
+                    configuration, files: POSIXFileSystem(.data, dataDirectory: self.data), now: POSIXClock().wallTime()
+                )
                 let count = try preview.run { print($0, terminator: "") }
                 Console.printError("\(count) requests; nothing was sent")
             } else {
@@ -138,7 +139,7 @@ struct DeliverCommand: AsyncParsableCommand {
     }
 
     private func deliver(_ configuration: DeliveryConfiguration) async throws {
-        let files = POSIXFileSystem()
+        let files = POSIXFileSystem(.data, dataDirectory: self.data)
         let source: CredentialSource
         let proxy: ProxyAddress?
         do {

@@ -44,19 +44,27 @@ class VectorTests(unittest.TestCase):
 
     def test_good_lines_are_read_and_written(self):
         """Each good line gives its message, and the message gives the line."""
-        for row in vectors("good.ndjson"):
+        for row in vectors("good.ndjson") + [row for row in vectors("journal.ndjson") if "message" in row]:
             with self.subTest(row["name"]):
                 self.assertEqual(wire.decode(row["line"].encode("ascii")), row["message"])
                 self.assertEqual(wire.encode(row["message"]).decode("ascii"), row.get("encoded", row["line"]) + "\n")
 
     def test_bad_lines_are_refused(self):
         """Each bad line is refused, for the reason that the vector names."""
-        for row in vectors("bad.ndjson"):
+        for row in vectors("bad.ndjson") + [row for row in vectors("journal.ndjson") if "error" in row]:
             with self.subTest(row["name"]):
                 line = row["line"].encode("ascii") if "line" in row else bytes.fromhex(row["hex"])
                 with self.assertRaises(wire.Refused) as refused:
                     wire.decode(line)
                 self.assertEqual(str(refused.exception), row["error"])
+
+    def test_proofs_are_of_the_bytes_below_an_offset(self):
+        """Each row's digest is that of its id, its offset and its bytes."""
+        for row in vectors("proofs.ndjson"):
+            with self.subTest(row["name"]):
+                tail = bytes.fromhex(row["tail"])
+                self.assertEqual(wire.digest(row["stream"], row["offset"], tail), row["digest"])
+                self.assertLessEqual(len(tail), wire.tail_length(row["offset"]))
 
     def test_batches_are_checked_whole(self):
         """Each batch gets its verdict, and a good one gives its bytes."""
@@ -156,10 +164,10 @@ class SendTests(PeerTest):
         self.file = self.site.root / "web.ndjson"
         self.file.write_bytes(b"".join(self.lines))
 
-    def sending(self, to):
+    def sending(self, to, *options):
         return self.peer(
             "send", "--to", to, "--stream", "web-01-a", "--env", "prod", "--bundle", "com.example.web", "--format",
-            "ndjson", "--time-member", "ts", "--name-member", "name", self.file)
+            "ndjson", "--time-member", "ts", "--name-member", "name", *options, self.file)
 
     def summary(self, child):
         """What a client printed; it must have ended well."""
@@ -197,6 +205,36 @@ class SendTests(PeerTest):
         again = self.summary(self.sending(self.site.address))
         self.assertEqual((again["first_at"], again["bytes"], again["sealed"]), (size, 0, True))
         self.assert_stored(receiver, self.lines)
+
+    def test_a_file_of_other_bytes_under_the_same_id(self):
+        """The proof does not agree: nothing is sent and nothing deleted, until the file is shipped under its own id."""
+        receiver = self.site.receiver(exports="none")
+        self.summary(self.sending(self.site.address))
+        others = foreign_lines(50, seed=6)
+        self.file.write_bytes(b"".join(others))
+        refused = self.sending(self.site.address)
+        output, _ = refused.communicate(timeout=50)
+        self.assertEqual((refused.returncode, json.loads(output)["bytes"]), (65, 0), output)
+        for count in (len(b"".join(others)), 0):
+            summary = self.summary(self.sending(self.site.address, "--reship"))
+            self.assertEqual((summary["bytes"], summary["sealed"]), (count, True))
+            self.assertRegex(summary["stream"], "^web-01-a:[0-9a-f]{16}$")
+        self.assert_stored(receiver, self.lines + others)
+
+    def test_a_file_that_is_rewritten_goes_on_in_another_stream(self):
+        """From the first incarnation to the first unknown one: what agrees furthest goes on, and nothing comes twice."""
+        receiver, others = self.site.receiver(exports="none"), foreign_lines(50, seed=6)
+        for lines, stream, first_at in (
+                (self.lines[:9_000], "web-01-a-0", 0), (self.lines[:9_000], "web-01-a-0", None), (others, "web-01-a-1", 0),
+                # Sealed, and yet there is more of it: what the first stream holds is not sent again.
+                (self.lines, "web-01-a-2", 0), (others, "web-01-a-1", None), (self.lines, "web-01-a-2", None)):
+            raw = b"".join(lines)
+            self.file.write_bytes(raw)
+            summary = self.summary(self.sending(self.site.address, "--walk"))
+            self.assertEqual((summary["stream"], summary["sealed"]), (stream, True))
+            self.assertEqual(summary["first_at"], len(raw) if first_at is None else first_at)
+        stored = [*self.lines[:9_000], *others, *self.lines[9_000:]]
+        self.assert_stored(receiver, stored)
 
     def test_a_last_line_without_its_end_and_a_long_line(self):
         """The last line gets its LF in the archive; a line beyond the limit is given up and the others arrive."""
@@ -263,10 +301,10 @@ class SealedTests(PeerTest):
         self.site.receiver(exports="none")
         identity = {"stream": "a", "source": "a", "env": "prod", "bundle": "com.example.web", "format": "ndjson"}
         opening = ("OPEN", b"", {"number": 1, **identity})
-        seal = ("SEAL", b"", {"number": 1, "length": 0})
+        seal = ("SEAL", b"", {"number": 1, "offset": 0})
         first = self.session("first")
         self.assertEqual(self.exchange(first, opening)[0], "AT")
-        first.send("SEAL", number=1, length=0)
+        first.send("SEAL", number=1, offset=0)
         self.assertEqual(self.next_message(first)["type"], "SEALED")
 
         second = self.session("second")
@@ -274,7 +312,7 @@ class SealedTests(PeerTest):
         payload = zlib.compress(b"{}\n")
         batch = {"offset": 0, "raw": 3, "lines": 1, "wire": len(payload)}
         crc = wire.checksum("a", batch, payload)
-        skip = ("SKIP", b"", {"number": 1, "offset": 0, "length": 9, "reason": "truncated"})
+        skip = ("SKIP", b"", {"number": 1, "offset": 0, "length": 9, "reason": "truncated", "tail": None})
         late = [("BATCH", payload, {"number": 1, "crc": crc, **batch}), skip, seal]
         self.assertEqual(self.exchange(second, *late), [])
 

@@ -1,13 +1,21 @@
 """Peers that misbehave on purpose: a receiver that says what a script tells it, and a proxy that reads the protocol
 and cuts, holds, changes or forges what passes through it."""
 
+import base64
 import contextlib
+import hashlib
 import json
 import socket
+import sys
 import threading
 import time
+import zlib
 
-LIMITS = {"line": 1 << 20, "raw": 2 << 20, "wire": 2162688, "streams": 262144, "idle_ms": 90000}
+from harness import REPOSITORY
+
+sys.path.insert(0, str(REPOSITORY / "Tools"))
+
+from waybill_peer.wire import LIMITS, TAIL_MAX, digest  # noqa: E402
 
 
 class Listener:
@@ -53,11 +61,54 @@ def hang_up(connected):
     connected.close()
 
 
+def identity(name, end=0):
+    """The members of READY by which an agent knows a receiver again: of one that has started once, long ago."""
+    made = hashlib.sha256(name.encode()).hexdigest()
+    incarnation, start = made[:32], made[32:48]
+    return {"receiver": name, "incarnation": incarnation, "start": start, "end": end, "starts": [[start, 0]],
+            "id": f"{name}~{incarnation}"}
+
+
+def proof(stream, offset, tail):
+    """Number and digest of the bytes below an offset, as `AT` and `SEALED` carry them."""
+    return f"{len(tail)} {digest(stream, offset, tail) or '-'}"
+
+
+class Streams:
+    """What a false receiver holds that tells the truth about streams: where each stands, and its last bytes."""
+
+    def __init__(self):
+        self.offsets, self.tails, self.sealed = {}, {}, set()
+
+    def proof(self, stream):
+        return proof(stream, self.offsets.get(stream, 0), self.tails.get(stream, b""))
+
+    def answers(self, session, words):
+        """The lines that answer an `OPEN`, `BATCH`, `SKIP` or `SEAL` of a session."""
+        stream = session.names[words[1]]
+        if words[0] == "OPEN":
+            lines = [f"AT {words[1]} {self.offsets.setdefault(stream, 0)} {self.proof(stream)} 0"]
+            return [*lines, f"SEALED {words[1]} {self.proof(stream)} 0"] if stream in self.sealed else lines
+        if int(words[2]) != self.offsets[stream]:
+            return [f"NAK {words[1]} {self.offsets[stream]} gap the stream stands elsewhere"]
+        if words[0] == "SEAL":
+            self.sealed.add(stream)
+            return [f"SEALED {words[1]} {self.proof(stream)} 0"]
+        if words[0] == "BATCH":
+            self.tails[stream] = (self.tails.get(stream, b"") + zlib.decompress(session.payload))[-TAIL_MAX:]
+        else:
+            self.tails[stream] = b"" if words[5] == "-" else base64.b64decode(words[5])
+        self.offsets[stream] += int(words[3])
+        return [f"ACK {words[1]} {self.offsets[stream]} 0"]
+
+
 class Session:
     """An agent's connection, as a script of a false receiver sees it."""
 
     def __init__(self, connected):
         self.socket, self.reader = connected, connected.makefile("rb")
+        # The streams' ids by their numbers, and the last batch's payload.
+        self.names, self.payload = {}, b""
 
     def send(self, *pieces):
         self.socket.sendall(b"".join(piece if isinstance(piece, bytes) else piece.encode() + b"\n" for piece in pieces))
@@ -67,7 +118,9 @@ class Session:
         while True:
             words = self.reader.readline().decode().split()
             if words and words[0] == "BATCH":
-                self.reader.read(int(words[5]))
+                self.payload = self.reader.read(int(words[5]))
+            if words and words[0] == "OPEN":
+                self.names[words[1]] = json.loads(" ".join(words[2:]))["stream"]
             if not words or words[0] != "PING":
                 return words
             self.send("PONG " + words[1])
@@ -82,13 +135,13 @@ class Session:
     def handshake(self, name="false", window=8 << 20, **limits):
         self.await_message("HELLO")
         self.send("READY " + json.dumps({
-            "protocol": 1, "receiver": name, "limits": {**LIMITS, **limits}, "window": window, "time": 0}))
+            "protocol": 1, **identity(name), "limits": {**LIMITS, **limits}, "window": window, "time": 0}))
 
-    def opened(self, offset=0, **ready):
-        """Shakes hands and answers the first `OPEN`; returns the stream's number."""
+    def opened(self, **ready):
+        """Shakes hands and answers the first `OPEN` with the beginning; returns the stream's number."""
         self.handshake(**ready)
         number = self.await_message("OPEN")[1]
-        self.send(f"AT {number} {offset}")
+        self.send(f"AT {number} 0 0 - 0")
         return number
 
     def drain(self):

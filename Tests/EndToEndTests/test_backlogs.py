@@ -12,6 +12,7 @@ import unittest
 
 from harness import until
 from ledger import archive_files
+from peers import LIMITS, identity
 from scale import THOROUGH
 from test_source_limits import MEBIBYTE, LimitTest
 
@@ -72,12 +73,11 @@ class Swallower(threading.Thread):
     def answer(self, words, reader):
         match words[0]:
             case "HELLO":
-                limits = {"line": MEBIBYTE, "raw": 2 * MEBIBYTE, "wire": 2162688, "streams": 4096, "idle_ms": 90000}
-                return "READY " + json.dumps({"protocol": 1, "receiver": "swallower", "limits": limits,
+                return "READY " + json.dumps({"protocol": 1, **identity("swallower"), "limits": LIMITS,
                                               "window": 8 * MEBIBYTE, "time": time.time_ns() // 1_000_000})
             case "OPEN":
                 self.positions[words[1]] = 0
-                return f"AT {words[1]} 0"
+                return f"AT {words[1]} 0 0 - 0"
             case "BATCH":
                 number, offset, raw, _, wire = words[1], *map(int, words[2:6])
                 reader.read(wire)
@@ -85,9 +85,7 @@ class Swallower(threading.Thread):
                     return f"NAK {number} {self.positions[number]} gap not here"
                 self.positions[number] = offset + raw
                 self.raw_bytes += raw
-                return f"ACK {number} {offset + raw}"
-            case "SEAL":
-                return f"SEALED {words[1]}"
+                return f"ACK {number} {offset + raw} 0"
             case "PING":
                 return f"PONG {words[1].strip()}"
             case _:

@@ -14,7 +14,7 @@ import unittest
 
 from harness import SiteTest, run, until
 from ledger import EventMaker, Ledger, stored
-from peers import LIMITS, Listener, Proxy, Session, cpu_seconds, peak_mebibytes
+from peers import LIMITS, Listener, Proxy, Session, Streams, cpu_seconds, identity, peak_mebibytes
 
 SECONDS = float(os.environ.get("WAYBILL_FALSE_SECONDS", "1"))
 MEMORY_MEBIBYTES = 120
@@ -38,12 +38,16 @@ def after_batch(*answers):
     return behave
 
 
-def after_at(offset, *answers):
-    """Answers the first `OPEN` with this offset and, in one piece, these."""
+# A digest of nothing that an agent could have.
+DIGEST = "5eed" * 8
+
+
+def after_open(*answers):
+    """Answers the first `OPEN` with these, in one piece."""
     def behave(session):
         session.handshake()
         number = session.await_message("OPEN")[1]
-        session.send(*[filled(answer, n=number) for answer in (f"AT {number} {offset}", *answers)])
+        session.send(*[filled(answer, n=number) for answer in answers])
         session.drain()
     return behave
 
@@ -51,14 +55,14 @@ def after_at(offset, *answers):
 def ready(line_=None, **changes):
     """Answers `HELLO` with this READY, and takes whatever comes."""
     limits = {name: changes.pop(name, value) for name, value in LIMITS.items()}
-    members = {"protocol": 1, "receiver": "false", "limits": limits, "window": 8 << 20, "time": 0, **changes}
+    members = {"protocol": 1, **identity("false"), "limits": limits, "window": 8 << 20, "time": 0, **changes}
 
     def behave(session):
         session.await_message("HELLO")
         session.send(line_ or "READY " + json.dumps(members))
         while words := session.message():
             if words[0] == "OPEN":
-                session.send(f"AT {words[1]} 0")
+                session.send(f"AT {words[1]} 0 0 - 0")
     return behave
 
 
@@ -76,7 +80,7 @@ def refusing(code):
     def behave(session):
         session.handshake()
         while words := session.await_message("OPEN", "BATCH"):
-            session.send(f"AT {words[1]} 0" if words[0] == "OPEN" else f"NAK {words[1]} 0 {code} as the script says")
+            session.send(f"AT {words[1]} 0 0 - 0" if words[0] == "OPEN" else f"NAK {words[1]} 0 {code} as the script says")
     return behave
 
 
@@ -90,18 +94,31 @@ def deaf(session):
 
 
 BEHAVIOURS = {
-    "ack beyond what was sent": after_batch("ACK {n} {beyond}"),
-    "ack of the greatest integer": after_batch(f"ACK {{n}} {INTEGER_MAX}"),
-    "ack of another stream": after_batch("ACK 77 1"),
-    "ack below the position": after_at(3, "ACK {n} 2"),
-    "at a second time": after_at(0, "AT {n} 0"),
-    "at beyond the file": after_at(10**12),
-    "sealed with at": after_at(0, "SEALED {n}"),
-    "sealed after a batch": after_batch("SEALED {n}"),
-    "sealed of another stream": after_batch("SEALED 77"),
+    "ack beyond what was sent": after_batch("ACK {n} {beyond} 0"),
+    "ack of the greatest integer": after_batch(f"ACK {{n}} {INTEGER_MAX} 0"),
+    "ack of another stream": after_batch("ACK 77 1 0"),
+    "ack below the position": after_batch("ACK {n} {end} 0", "ACK {n} 0 0"),
+    "ack before at": after_open("ACK {n} 2 0"),
+    "at a second time": after_open("AT {n} 0 0 - 0", "AT {n} 0 0 - 0"),
+    "at beyond the file": after_open(f"AT {{n}} {10**12} 512 {DIGEST} 0"),
+    "at within the file, with a proof of other bytes": after_open(f"AT {{n}} 900 512 {DIGEST} 0"),
+    "at within the file, with no proof": after_open("AT {n} 900 0 - 0"),
+    "at with a proof of too many bytes": after_open(f"AT {{n}} 9 10 {DIGEST} 0"),
+    "sealed with at": after_open("AT {n} 0 0 - 0", "SEALED {n} 0 - 0"),
+    "sealed with at beyond the file": after_open(
+        f"AT {{n}} {10**12} 512 {DIGEST} 0", f"SEALED {{n}} 512 {DIGEST} 0"),
+    "sealed after a batch": after_batch("SEALED {n} 0 - 0"),
+    "sealed after a batch, with a proof of other bytes": after_batch(f"SEALED {{n}} 512 {DIGEST} 0"),
+    "sealed of another stream": after_batch("SEALED 77 0 - 0"),
+    "stored beyond what was acknowledged": after_batch("STORED {n} {beyond}"),
+    "stored of another stream": after_batch("STORED 77 1"),
+    "a note of streams that are not there": after_batch(
+        'NOTE {"quarantined":[{"stream":"a","reason":"\\u001b[2Jwhatever","count":%d}]}' % INTEGER_MAX),
+    "a note that is none": after_batch('NOTE {"quarantined":5}'),
     "nak of another stream": after_batch("NAK 77 0 gap"),
     "nak twice": after_batch("NAK {n} 0 corrupt", "NAK {n} 0 corrupt"),
-    **{f"nak {code}": refusing(code) for code in ("gap", "corrupt", "too-large", "retry-after", "sealed", "in-use")},
+    **{f"nak {code}": refusing(code) for code in (
+        "gap", "corrupt", "too-large", "retry-after", "sealed", "in-use", "prove", "not-allowed")},
     "nak of no code": after_batch("NAK {n} 0 whatever"),
     **{f"err {code}": instead(f"ERR {code} as the script says") for code in ("order", "version", "token", "unavailable")},
     "err later": after_batch("ERR limit"),
@@ -146,7 +163,9 @@ FLOODS = {
     "a flood of PING whose answers are not read": flooding("PING 1"),
     "a flood of PONG": flooding("PONG 1"),
     "a flood of WAIT": flooding("WAIT 1"),
-    "a flood of ACK": flooding("ACK {n} 0"),
+    "a flood of ACK": flooding("ACK {n} 0 0"),
+    "a flood of STORED": flooding("STORED {n} 0"),
+    "a flood of NOTE": flooding('NOTE {"quarantined":[{"stream":"a","reason":"not-json","count":1}]}'),
     "a flood of NAK": flooding("NAK {n} 0 corrupt"),
 }
 
@@ -155,7 +174,7 @@ class Deceived:
     """One agent, its files, and the false receiver that it meets first."""
 
     def __init__(self, site, name, behave, real, index):
-        self.name, self.behave, self.is_true = name, behave, False
+        self.name, self.is_true = name, False
         self.folder = site.root / f"case-{index}"
         self.spool = self.folder / "spool"
         self.spool.mkdir(parents=True)
@@ -167,19 +186,19 @@ class Deceived:
         self.foreign = self.folder / "web.json"
         self.more = [line.replace(b'"line":', b'"case":%d,"line":' % index) for line in maker.foreign(40)]
         self.foreign.write_bytes(b"".join(self.more))
-        self.listener = Proxy(real)
-        self.through = self.listener.serve
-        self.listener.serve = self.serve
+        self.listener = Listener(lambda connected: behave(Session(connected)))
+        # At an address of its own: at one address an agent takes in one receiver a minute that it does not know.
+        self.honest = Proxy(real)
+        self.through = self.honest.serve
+        self.honest.serve = self.serve
         self.agent = site.start(
-            "agent", "--state", self.folder / "state", "--to", self.listener.address, "--spool", self.spool, "--glob",
-            self.foreign, "--env", "prod", "--bundle", "com.example.web", "--name", f"case-{index}",
-            log=f"agent-{index}.log")
+            "agent", "--state", self.folder / "state", "--to", self.listener.address, "--to", self.honest.address,
+            "--spool", self.spool, "--glob", self.foreign, "--env", "prod", "--bundle", "com.example.web", "--name",
+            f"case-{index}", log=f"agent-{index}.log")
 
     def serve(self, connected):
         if self.is_true:
             self.through(connected)
-        else:
-            self.behave(Session(connected))
 
     def check_deceived(self, cpu_seconds_max):
         """What must hold while the false receiver is there; returns what does not."""
@@ -200,7 +219,7 @@ class Deceived:
 
     def take_over(self):
         self.is_true = True
-        self.listener.hang_up()
+        self.listener.close()
 
     def is_shipped(self, seconds):
         """Whether the segment is deleted in time, as it may be now."""
@@ -220,6 +239,7 @@ class FalseReceiverTests(SiteTest):
         for index, (name, behave) in enumerate(behaviours.items()):
             cases.append(Deceived(self.site, name, behave, self.site.port, index))
             self.addCleanup(cases[-1].listener.close)
+            self.addCleanup(cases[-1].honest.close)
             ledger.add(cases[-1].lines + cases[-1].more)
         for case in cases:
             until(lambda: case.listener.times or not case.agent.is_running, 20, f"{case.name}: a connection")
@@ -247,31 +267,24 @@ class FalseReceiverTests(SiteTest):
 
     def test_an_agent_keeps_to_the_limits_that_it_is_granted(self):
         """Lines, batches and streams stay within `READY`, and everything arrives (T7)."""
-        limits = {"line": 40_000, "raw": 45_000, "wire": 60_000, "streams": 2, "idle_ms": 5000}
-        held, sealed, wrong, maker = {}, [], [], EventMaker(5)
+        limits = {"line": 40_000, "raw": 45_000, "wire": 60_000, "lines": 30, "streams": 2, "idle_ms": 5000}
+        streams, wrong, maker = Streams(), [], EventMaker(5)
 
         def behave(session):
-            names = {}
             session.handshake(window=50_000, **limits)
             while words := session.message():
-                word, number = words[0], words[1]
-                if word == "OPEN":
-                    names[number] = json.loads(" ".join(words[2:]))["stream"]
-                    held.setdefault(names[number], 0)
-                    session.send(f"AT {number} {held[names[number]]}")
-                    if len(names) > limits["streams"]:
-                        wrong.append(f"{len(names)} streams")
-                elif word == "BATCH":
-                    if int(words[3]) > limits["raw"]:
-                        wrong.append(f"a batch of {words[3]} bytes")
-                    held[names[number]] = int(words[2]) + int(words[3])
-                    session.send(f"ACK {number} {held[names[number]]}")
-                elif word == "SKIP":
+                if words[0] in ("OPEN", "BATCH", "SEAL"):
+                    session.send(*streams.answers(session, words))
+                if len(session.names.keys() - sealed(session)) > limits["streams"]:
+                    wrong.append(f"{len(session.names)} streams")
+                if words[0] == "BATCH" and (int(words[3]) > limits["raw"] or int(words[4]) > limits["lines"]):
+                    wrong.append(f"a batch of {words[3]} bytes and {words[4]} lines")
+                elif words[0] == "SKIP":
                     wrong.append("a line was given up that the limit of lines allows")
                     return
-                elif word == "SEAL":
-                    sealed.append(names.pop(number))
-                    session.send(f"SEALED {number}")
+
+        def sealed(session):
+            return {number for number, stream in session.names.items() if stream in streams.sealed}
 
         false = Listener(lambda connected: behave(Session(connected)))
         self.addCleanup(false.close)
@@ -281,37 +294,32 @@ class FalseReceiverTests(SiteTest):
         agent = self.site.start(
             "agent", "--state", self.site.state, "--to", false.address, "--spool", self.site.spool, log="agent.log")
         with contextlib.suppress(AssertionError):
-            until(lambda: len(sealed) == 6 or wrong, 10)
+            until(lambda: len(streams.sealed) == 6 or wrong, 10)
         agent.kill()
-        self.assertEqual((wrong, len(sealed)), ([], 6))
+        self.assertEqual((wrong, len(streams.sealed)), ([], 6))
 
     def test_files_that_never_end_share_the_streams_that_are_granted(self):
         """Seven files that may always grow, and a receiver that grants two streams: a new connection makes room (T7)."""
-        held, wrong, folder = {}, [], self.site.root / "web"
+        streams, wrong, folder = Streams(), [], self.site.root / "web"
         folder.mkdir()
         for number in range(7):
             (folder / f"{number}.json").write_bytes(b"".join(EventMaker(7 + number).foreign(20)))
         size = sum(path.stat().st_size for path in folder.iterdir())
 
         def behave(session):
-            names = {}
             session.handshake(streams=2)
             while words := session.message():
-                word, number = words[0], words[1] if len(words) > 1 else ""
-                if word == "OPEN":
-                    names[number] = json.loads(" ".join(words[2:]))["stream"]
-                    if len(names) > 2:
-                        wrong.append(f"{len(names)} streams")
-                    session.send(f"AT {number} {held.setdefault(names[number], 0)}")
-                elif word == "BATCH":
-                    held[names[number]] = int(words[2]) + int(words[3])
-                    session.send(f"ACK {number} {held[names[number]]}")
+                if words[0] in ("OPEN", "BATCH"):
+                    session.send(*streams.answers(session, words))
+                if len(session.names) > 2:
+                    wrong.append(f"{len(session.names)} streams")
 
         false = Listener(lambda connected: behave(Session(connected)))
         self.addCleanup(false.close)
         result = run("agent", "--state", self.site.state, "--to", false.address, "--glob", folder / "*.json", "--env", "prod",
                      "--bundle", "com.example.web", "--once")
-        self.assertEqual((result.returncode, wrong, len(held), sum(held.values())), (0, [], 7, size), result.stderr[-800:])
+        held = streams.offsets.values()
+        self.assertEqual((result.returncode, wrong, len(held), sum(held)), (0, [], 7, size), result.stderr[-800:])
         self.assertEqual(len(false.times), 4)
 
     def test_an_endless_window_fills_no_memory(self):
@@ -323,7 +331,7 @@ class FalseReceiverTests(SiteTest):
             session.handshake(window=INTEGER_MAX)
             time.sleep(0.5)
             opened = re.findall(rb"OPEN (\d+) ", connected.recv(1 << 20))
-            session.send(*[f"AT {number.decode()} 0" for number in opened])
+            session.send(*[f"AT {number.decode()} 0 0 - 0" for number in opened])
             time.sleep(3600)
 
         false = Listener(behave)

@@ -460,7 +460,7 @@ class CrowdTests(LoadTest):
                 if at < len(wanted):
                     line, payload = batch(stream, wanted[at:], offset=at)
                     writer.write(line.encode() + b"\n" + payload)
-                    await self.answer(reader, b"ACK 1 %d\n" % len(wanted))
+                    await self.answer(reader, b"ACK 1 %d " % len(wanted))
                 if not is_first:
                     return writer.close()
                 is_first = False

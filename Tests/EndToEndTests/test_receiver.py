@@ -10,7 +10,7 @@ import zlib
 
 from harness import SiteTest, free_port, patience, run, until
 from ledger import EventMaker, Ledger, archived, quarantined, stored
-from wire import Peer, batch
+from wire import Peer, batch, skip
 
 MEMORY_MEBIBYTES = 150
 
@@ -48,7 +48,7 @@ class BadLineTests(ReceiverTest):
             "bad-time": [event.replace(ts, "yesterday").encode(), event.replace(f'"{ts}"', "12").encode()],
             "time-out-of-range": [
                 event.replace(ts, "1970-01-01T00:00:00.000Z").encode(),
-                event.replace(ts, "2099-12-31T23:59:59.999Z").encode()],
+                event.replace(ts, "2100-01-01T00:00:00.000Z").encode()],
             "no-name": [event.replace('"name":', '"nome":').encode()],
             "no-env": [event.replace('"env":', '"enw":').encode()],
             "bad-env": [event.replace('"env":"', '"env":"x').encode()],
@@ -156,6 +156,11 @@ class BadPeerTests(ReceiverTest):
                 (b"\n", "syntax"),
                 (b"x" * 5000, "limit"),
                 (b'PING 1\n', "order"),
+                (b'HELLO {"protocol":[1],"agent":"a","instance":"1","accept":["zlib"]}\n'
+                 b'OPEN 1 {"stream":"s","source":"/x","env":"prod","bundle":"b","format":"waybill"}\n', "order"),
+                (b'HELLO  {"protocol":[1],"agent":"a","instance":"1","accept":["zlib"]}\n', "syntax"),
+                (b'HELLO {"protocol":[1],"agent":"a\\u0000","instance":"1","accept":["zlib"]}\n', "syntax"),
+                (b'HELLO {"protocol":[1],"agent":"a","instance":"\\ud800","accept":["zlib"]}\n', "syntax"),
                 (b'HELLO {"protocol":[99],"agent":"a","instance":"1","accept":["zlib"]}\n', "version"),
                 (b'HELLO {"protocol":[1],"agent":"a","instance":"1","accept":["brotli"]}\n', "version")):
             peer = self.peer(agent=None)
@@ -166,10 +171,13 @@ class BadPeerTests(ReceiverTest):
     def test_bad_messages_after_the_handshake(self):
         """Unknown words, numbers out of range, another side's message or one out of order close the connection."""
         for message, code in (
-                ("NOISE 1", "syntax"), ("ACK 1 0", "syntax"), ("SEAL 1 -1", "syntax"), ("SEAL 1 01", "syntax"),
-                ("SEAL 1 9007199254740992", "syntax"), ("SKIP 1 0 5 because", "syntax"), ("SEAL 2 0", "order"),
+                ("NOISE 1", "syntax"), ("ACK 1 0 0", "syntax"), ("SEAL 1 -1", "syntax"), ("SEAL 1 01", "syntax"),
+                ("SEAL 1 9007199254740992", "syntax"), ("SKIP 1 0 5 because -", "syntax"), ("SEAL 2 0", "order"),
                 ("BATCH 9 0 1 1 9 00000000", "order"),
                 ("BATCH 1 0 99999999 1 9 00000000", "limit"), ("BATCH 1 0 9 1 99999999 00000000", "limit"),
+                ("BATCH 1 0 99999 65537 99 00000000", "limit"), ("SKIP 1 0 5 too-long -", "syntax"),
+                ("SKIP 1 0 5 truncated AAAAAAA=", "syntax"), ("MARK 1 2 00000000", "syntax"),
+                (f"START 0 {'0' * 16} {'0' * 32}", "syntax"), ("TAIL 1 AAAA", "syntax"),
                 ('HELLO {"protocol":[1],"agent":"a","instance":"1","accept":["zlib"]}', "order"),
                 ("PING " + "1" * 5000, "limit")):
             with self.subTest(message=message[:40]):
@@ -281,10 +289,14 @@ class BadPeerTests(ReceiverTest):
             self.assertEqual(peer.open("stream"), f"AT 1 {len(raw)}")
         peer.send(f"SEAL 1 {len(raw)}")
         self.assertEqual(peer.line(), "SEALED 1")
+        peer.assert_proved("stream", raw)
         peer.close()
         again = self.peer(agent=None)
         again.hello("again")
-        self.assertEqual([again.open("stream"), again.line()], [f"AT 1 {len(raw)}", "SEALED 1"])
+        self.assertEqual(again.open("stream"), f"AT 1 {len(raw)}")
+        again.assert_proved("stream", raw)
+        self.assertEqual(again.line(), "SEALED 1")
+        again.assert_proved("stream", raw)
         again.send(*[f"SEAL 1 {len(raw)}", "PING 3"])
         self.assertEqual(again.line(), "PONG 3")
         self.finish()
@@ -292,13 +304,40 @@ class BadPeerTests(ReceiverTest):
     def test_skips(self):
         """Bytes given up move the stream on; a skip that leaves a gap is refused."""
         peer = self.peer()
-        peer.send("SKIP 1 0 100 too-long")
+        source = b"x" * 99 + b"\n"
+        peer.send(skip(0, 100, "too-long", source))
         self.assertEqual(peer.line(), "ACK 1 100")
+        self.assertEqual(peer.open("stream"), "AT 1 100")
+        peer.assert_proved("stream", source)
         raw = b"".join(self.made())
         peer.batch("stream", raw, offset=100)
         self.assertEqual(peer.line(), f"ACK 1 {100 + len(raw)}")
-        peer.send("SKIP 1 5000 100 torn-tail")
+        self.assertEqual(peer.open("stream"), f"AT 1 {100 + len(raw)}")
+        peer.assert_proved("stream", source + raw)
+        peer.send(skip(5000, 100, "torn-tail", bytes(5100)))
         self.assertRegex(peer.line(), "^NAK 1 [0-9]+ gap")
+        self.finish()
+
+    def test_nothing_but_a_seal_follows_the_end_of_the_last_line(self):
+        """A last line without LF, and a torn end that was skipped: another batch or skip is refused, a seal is taken."""
+        for is_skipped in (False, True):
+            stream = f"end-{is_skipped}"
+            peer, whole = self.peer(stream, stream), self.made(1)[0]
+            source = whole + b'{"torn'
+            peer.batch(stream, whole if is_skipped else source)
+            if is_skipped:
+                self.assertEqual(peer.line(), f"ACK 1 {len(whole)}")
+                peer.send(skip(len(whole), len(source) - len(whole), "torn-tail", source))
+            else:
+                self.ledger.add([b'{"torn\n'])
+            self.assertEqual(peer.line(), f"ACK 1 {len(source)}")
+            for more in (batch(stream, b'":2}\n', offset=len(source)), [skip(len(source), 5, "truncated")]):
+                peer.send(*more)
+                self.assertRegex(peer.line(), f"^NAK 1 {len(source)} sealed")
+                self.assertEqual(peer.open(stream), f"AT 1 {len(source)}")
+            peer.send(f"SEAL 1 {len(source)}")
+            self.assertEqual(peer.line(), "SEALED 1")
+            peer.assert_proved(stream, source)
         self.finish()
 
     def test_two_agents_with_one_name(self):

@@ -131,6 +131,10 @@ class Stream:
             ends.append(ends[-1] + len(raw))
         return ends
 
+    def content(self, offset):
+        """What its file holds below an offset."""
+        return b"".join(self.batches)[:offset]
+
 
 class Batches:
     """Streams with good lines, lines that are no events, and events that GA4 refuses for their age."""
@@ -206,6 +210,7 @@ class Shipper:
         if offset < stream.acked or offset not in stream.ends:
             raise AssertionError(f"{stream.name} was acknowledged up to {stream.acked} and stands at {offset} of {stream.ends}")
         stream.position = offset
+        peer.assert_proved(stream.name, stream.content(offset), number)
         if stream.is_sealed and offset == stream.ends[-1]:
             # A sealed stream says so right behind its position; a question behind it tells whether it does.
             peer.send("PING 7")
@@ -233,7 +238,9 @@ class Shipper:
                 waiting.add(number)
         while waiting:
             number = int(self.check(peer.line(60), "SEALED ").split(" ")[1])
-            self.streams[number - 1].is_told_sealed = True
+            stream = self.streams[number - 1]
+            stream.is_told_sealed = True
+            peer.assert_proved(stream.name, stream.content(stream.ends[-1]), number)
             waiting.discard(number)
 
     def check(self, line, beginning):

@@ -110,6 +110,13 @@ import WaybillSystem
         #expect(sink.records.map(\.eventCount) == [17, 17, 6])
     }
 
+    @Test(arguments: [Destination.ga4, .mixpanel], ["2025-02-20T10:00:00.000Z", "2031-01-01T00:00:00.000Z"])
+    func `no age is judged when the time of receipt is unknown`(provider: Destination, ts: String) {
+        let sink = export([event(ts: ts)], ExportOptions(provider: provider), at: .unknown)
+        #expect(sink.eventCount == 1)
+        #expect(sink.refusals.isEmpty && sink.held.isEmpty)
+    }
+
     @Test func `replayed events are not judged by their age`() {
         let old = event(ts: "2024-03-01T09:14:19.003Z")
         #expect(export([old], ExportOptions(provider: .ga4)).refusals.map(\.reason) == [.ga4TooOld])

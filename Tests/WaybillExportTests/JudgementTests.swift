@@ -78,7 +78,7 @@ import WaybillSystem
                 lines.removeAll()
                 var quarantinedCount = 0
                 for range in ranges {
-                    let hasRoom = lines.add(range, of: raw, reader, receivedAt: receivedAt)
+                    let hasRoom = lines.add(range, of: raw, reader)
                     #expect(hasRoom)
                     let isEvent = aloneExporter.export(
                         UnsafeRawBufferPointer(rebasing: raw[range]), reader, receivedAt: receivedAt,
@@ -116,7 +116,7 @@ import WaybillSystem
                 var count = 0
                 while lines.end < raw.count {
                     let start = lines.end
-                    guard lines.add(start..<(start + line.count), of: raw, reader, receivedAt: receivedAt) else {
+                    guard lines.add(start..<(start + line.count), of: raw, reader) else {
                         break
                     }
                     count += 1

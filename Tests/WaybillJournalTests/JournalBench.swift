@@ -48,13 +48,15 @@ final class JournalBench {
     let disk = FaultyFiles()
     let directory = "/journal"
     let segmentByteCountMax: Int
+    private let awakeSealedCountMax: Int
     /// Every batch that was committed, with the position behind it.
     var batches: [ReadBatch] = []
     var standings: [StreamName: Standing] = [:]
     var staged: [Staged] = []
     private var groupCount = 0
 
-    init(segmentByteCountMax: Int = 256 << 20) throws {
+    init(segmentByteCountMax: Int = 256 << 20, awakeSealedCountMax: Int = 10_000) throws {
+        self.awakeSealedCountMax = awakeSealedCountMax
         self.segmentByteCountMax = segmentByteCountMax
         try self.disk.createDirectories(self.directory)
     }
@@ -62,7 +64,7 @@ final class JournalBench {
     func open(endMin: JournalPosition = JournalPosition(0)) throws -> Journal<FaultyFiles> {
         try Journal(
             directory: self.directory, files: self.disk, endMin: endMin,
-            segmentByteCountMax: self.segmentByteCountMax)
+            segmentByteCountMax: self.segmentByteCountMax, awakeSealedCountMax: self.awakeSealedCountMax)
     }
 
     /// When the group in hand is said to come in, however often it is tried.

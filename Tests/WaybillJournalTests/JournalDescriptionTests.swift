@@ -120,7 +120,7 @@ import WaybillTestSupport
         journal = try bench.open()
         let description = JournalBench.description(1)
         let tail = StreamTail(unknownBelow: StreamOffset(100))
-        journal.advance(to: [StreamStanding(description: description, tail: tail)])
+        try journal.advance(to: [StreamStanding(description: description, tail: tail)])
         #expect(journal.streams[description.name]?.description == description)
         #expect(journal.position(of: description.name) == StreamOffset(200))
     }

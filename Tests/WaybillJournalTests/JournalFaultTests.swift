@@ -230,7 +230,7 @@ import WaybillTestSupport
         #expect(shorter.position(of: JournalBench.description(1).name) == StreamOffset(300))
         // One byte more is the LF that the archive gave to a stream's last line.
         for (offset, expected) in [(301, 300), (400, 400), (200, 400), (401, 400)] as [(UInt64, UInt64)] {
-            shorter.advance(to: [
+            try shorter.advance(to: [
                 StreamStanding(
                     description: JournalBench.description(1), tail: StreamTail(unknownBelow: StreamOffset(offset)))
             ])

@@ -41,6 +41,61 @@ struct RandomMessages {
         return result
     }
 
+    /// A text that a name may be.
+    mutating func name(_ lengths: ClosedRange<Int>) -> String {
+        String(
+            String.UnicodeScalarView(
+                self.text(lengths).unicodeScalars.filter { $0.properties.generalCategory != .control }))
+    }
+
+    mutating func word() -> UInt64 {
+        UInt64.random(in: 0...UInt64.max, using: &self.generator)
+    }
+
+    mutating func bytes(_ count: Int) -> [UInt8] {
+        (0..<count).map { _ in UInt8.random(in: 0...255, using: &self.generator) }
+    }
+
+    /// A proof as it may be at an offset.
+    mutating func proof(at offset: StreamOffset) -> StreamProof {
+        let count = StreamProof.byteCount(at: offset)
+        let given = Bool.random(using: &self.generator) ? count : Int.random(in: 0...count, using: &self.generator)
+        return StreamProof(of: Sample.id("a"), at: offset, tail: self.bytes(given))
+    }
+
+    mutating func skipped() -> SkippedRange? {
+        let reason = SkipReason.allCases.randomElement(using: &self.generator) ?? .truncated
+        let offset = UInt64.random(in: 0...(1 << 50), using: &self.generator)
+        let small = Bool.random(using: &self.generator)
+        let byteCount = UInt64.random(in: 1...(small ? 600 : 1 << 40), using: &self.generator)
+        let start = StreamOffset(small ? offset % 600 : offset)
+        let tail = self.bytes(StreamProof.byteCount(at: StreamOffset(start.rawValue + byteCount)))
+        return SkippedRange(
+            offset: start, byteCount: byteCount, reason: reason, tail: reason == .truncated ? nil : tail)
+    }
+
+    private mutating func receiver() -> ReceiverIdentity? {
+        var position: UInt64 = 0
+        let starts = (0..<Int.random(in: 1...16, using: &self.generator)).map { _ in
+            position += UInt64.random(in: 0...(1 << 40), using: &self.generator)
+            return ReceiverStart(id: self.word(), position: position)
+        }
+        return ReceiverIdentity(
+            name: self.name(0...20), incarnation: Incarnation(self.word(), self.word()), starts: starts,
+            end: position + UInt64.random(in: 0...(1 << 40), using: &self.generator))
+    }
+
+    private mutating func claim() -> OpenClaim {
+        guard Bool.random(using: &self.generator) else { return .none }
+        return OpenClaim(
+            from: Bool.random(using: &self.generator) ? self.offset() : nil,
+            by: Bool.random(using: &self.generator) ? self.text() : nil,
+            proof: Bool.random(using: &self.generator) ? ProofDigest(self.bytes(16)) : nil,
+            client: Bool.random(using: &self.generator)
+                ? ForwardedClient(
+                    principal: self.name(0...9), agent: self.name(0...9), address: self.name(0...9)) : nil)
+    }
+
     mutating func printable() -> String {
         let bytes = (0..<Int.random(in: 0...40, using: &self.generator)).map { _ in
             UInt8.random(in: 0x20...0x7E, using: &self.generator)
@@ -62,8 +117,9 @@ struct RandomMessages {
             return .hello(
                 Hello(
                     versions: (0..<Int.random(in: 0...3, using: &self.generator)).map { _ in self.integer() },
-                    agent: "a" + self.text(0...20), instance: "i" + self.text(0...10),
+                    agent: "a" + self.name(0...20), instance: "i" + self.name(0...10),
                     token: Bool.random(using: &self.generator) ? self.text() : nil,
+                    key: Bool.random(using: &self.generator) ? "AAECAwQFBgcICQoLDA0ODw" : nil,
                     encodings: (0..<Int.random(in: 0...3, using: &self.generator)).map { _ in self.text(0...5) }))
         }
         var limits = ProtocolLimits()
@@ -73,9 +129,12 @@ struct RandomMessages {
         limits.streamCountMax = self.count()
         limits.windowByteCount = self.count()
         limits.idleMilliseconds = self.count()
+        limits.lineCountMax = self.count()
         return .ready(
             Ready(
-                version: self.integer(), receiver: self.text(), limits: limits,
+                version: self.integer(), receiver: self.receiver() ?? Sample.receiver,
+                fleet: Bool.random(using: &self.generator) ? self.name(0...20) : nil,
+                level: Bool.random(using: &self.generator) ? .durable : .stored, limits: limits,
                 milliseconds: Int64(self.integer())))
     }
 
@@ -87,7 +146,7 @@ struct RandomMessages {
         return StreamDescription(
             id: Sample.id(String(id)), source: self.text(0...100),
             environment: ["dev", "internal", "prod"].randomElement(using: &self.generator) ?? "dev",
-            bundle: "b" + self.text(0...20), format: Bool.random(using: &self.generator) ? .waybill : .ndjson,
+            bundle: "b" + self.name(0...20), format: Bool.random(using: &self.generator) ? .waybill : .ndjson,
             timeMember: Bool.random(using: &self.generator) ? self.text() : nil,
             nameMember: Bool.random(using: &self.generator) ? self.text() : nil)
     }
@@ -95,25 +154,34 @@ struct RandomMessages {
     mutating func message() -> Message {
         let ofStream = ErrorCode.allCases.filter(\.isOfStream).randomElement(using: &self.generator) ?? .gap
         let ofConnection = ErrorCode.allCases.filter { !$0.isOfStream }.randomElement(using: &self.generator) ?? .limit
-        switch Int.random(in: 0...15, using: &self.generator) {
+        switch Int.random(in: 0...18, using: &self.generator) {
         case 0, 1: return self.handshake()
-        case 2: return .open(self.number(), self.description())
-        case 3: return .at(self.number(), self.offset())
+        case 2: return .open(self.number(), self.description(), self.claim())
+        case 3:
+            let offset = self.offset()
+            return .at(self.number(), offset, self.proof(at: offset), end: self.integer())
         case 4: return .batch(self.header())
-        case 5: return .ack(self.number(), self.offset())
+        case 5: return .ack(self.number(), self.offset(), end: self.integer())
         case 6: return .nak(self.number(), self.offset(), ofStream, text: self.printable())
-        case 7:
-            let byteCount = UInt64.random(in: 1...(1 << 40), using: &self.generator)
-            return .skip(
-                self.number(), StreamOffset(UInt64.random(in: 0...(1 << 50), using: &self.generator)),
-                byteCount: byteCount, SkipReason.allCases.randomElement(using: &self.generator) ?? .truncated)
+        case 7: return .skip(self.number(), self.skipped() ?? Sample.skipped(0, byteCount: 1))
         case 8: return .seal(self.number(), length: self.offset())
-        case 9: return .sealed(self.number())
+        case 9: return .sealed(self.number(), self.proof(at: self.offset()), end: self.integer())
         case 10: return .ping(self.integer())
         case 11: return .pong(self.integer())
         case 12: return .wait(milliseconds: self.integer())
         case 13: return .move((0..<Int.random(in: 0...3, using: &self.generator)).map { _ in self.text() })
         case 14: return .err(ofConnection, text: self.printable())
+        case 15: return .stored(self.number(), self.offset())
+        case 16:
+            return .note(
+                (0..<Int.random(in: 0...5, using: &self.generator)).map { _ in
+                    QuarantineCount(stream: Sample.id("a-1"), reason: self.text(), count: Int(self.integer()))
+                })
+        case 17:
+            return Bool.random(using: &self.generator)
+                ? .start(
+                    ReceiverStart(id: self.word(), position: self.integer()), Incarnation(self.word(), self.word()))
+                : .tail(self.number(), self.bytes(Int.random(in: 1...512, using: &self.generator)))
         default:
             return Bool.random(using: &self.generator)
                 ? .bye : .mark(position: self.integer(), milliseconds: self.integer(), checksum: 0xBEEF)

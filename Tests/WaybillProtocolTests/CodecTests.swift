@@ -35,7 +35,7 @@ import WaybillSystem
 
     @Test func `every good line is read whole, and gives the message the vector names`() throws {
         let rows = try GoodLine.all()
-        #expect(rows.count >= 60)
+        #expect(rows.count >= 100)
         for row in rows { #expect(Self.whole(row.line) == .success(row.message), "\(row.name)") }
     }
 
@@ -73,7 +73,7 @@ import WaybillSystem
 
     @Test func `every bad line is refused with the error the vector names`() throws {
         let rows = try BadLine.all()
-        #expect(rows.count >= 80)
+        #expect(rows.count >= 300)
         for row in rows {
             #expect(Self.code(Self.cut(row.line + [0x0A])) == row.error, "\(row.name)")
             if row.error == "line-too-long" {
@@ -99,11 +99,28 @@ import WaybillSystem
         }
     }
 
+    @Test func `lines of journals are read and written, and bad ones refused with the error the vector names`() throws {
+        let rows = try Vectors.rows("journal.ndjson")
+        #expect(rows.count >= 10)
+        for row in rows {
+            let (name, line) = (try row.requireText("name"), Array(try row.requireText("line").utf8))
+            if let error = row["error"]?.text {
+                let whole = Self.whole(line).map { Taken?(Taken(message: $0, byteCount: 0)) }
+                #expect(Self.code(whole) == error, "\(name)")
+            } else {
+                let message = try Message(try #require(row["message"]))
+                #expect(Self.whole(line) == .success(message), "\(name)")
+                #expect(message.encoded == line + [0x0A], "\(name)")
+            }
+        }
+    }
+
     @Test func `every error of the codec is met in the bad vectors`() throws {
         let met = Set(try BadLine.all().map(\.error))
         let all: [WireError] = [
             .lineTooLong, .emptyLine, .notASCII(byteOffset: 0), .unknownMessage, .fieldCount(expected: 1),
-            .badInteger(field: 1), .badChecksum, .badReason, .badCode, .badJSON(byteOffset: 0), .badMember("a"),
+            .badInteger(field: 1), .badChecksum, .badProof, .badTail, .badReason, .badCode, .badJSON(byteOffset: 0),
+            .badMember("a"),
             .badStreamID,
         ]
         #expect(met == Set(all.map(\.code)))
@@ -122,12 +139,17 @@ import WaybillSystem
     @Test(arguments: [
         ("AT\t1 5", WireError.notASCII(byteOffset: 2)), ("AT 1 5\r", .notASCII(byteOffset: 6)),
         ("AT x 5", .badInteger(field: 2)), ("AT 1 x", .badInteger(field: 3)), ("AT 1", .fieldCount(expected: 3)),
-        ("AT 1 5 6", .fieldCount(expected: 3)), ("BATCH 1 0 0 1 8 00000000", .badInteger(field: 4)),
+        ("AT 1 0 x", .badInteger(field: 4)), ("AT 1 0 0", .fieldCount(expected: 5)),
+        ("AT 1 0 0 -", .fieldCount(expected: 6)),
+        ("AT 1 0 0 - x", .badInteger(field: 6)), ("AT 1 0 0 - 6 7", .fieldCount(expected: 6)),
+        ("ACK 1 5", .fieldCount(expected: 4)), ("SEALED 1 0 - x", .badInteger(field: 5)),
+        ("BATCH 1 0 0 1 8 00000000", .badInteger(field: 4)),
         ("BATCH 1 0 5 6 8 00000000", .badInteger(field: 5)), ("BATCH 1 0 5 1 0 00000000", .badInteger(field: 6)),
         ("BATCH 1 9007199254740991 1 1 9 00000000", .badInteger(field: 3)),
         ("HELLO {\"protocol\":[1]}", .badMember("agent")), ("MOVE {\"receivers\":5}", .badMember("receivers")),
         ("MOVE {,}", .badJSON(byteOffset: 1)), ("HELLO", .fieldCount(expected: 2)),
-        ("OPEN 1", .fieldCount(expected: 3)),
+        ("OPEN 1", .fieldCount(expected: 3)), ("HELLO  {}", .fieldCount(expected: 2)),
+        ("OPEN 1  {}", .fieldCount(expected: 3)),
     ])
     func `an error says where it is`(line: String, error: WireError) {
         #expect(Self.whole(Array(line.utf8)) == .failure(error))

@@ -15,9 +15,9 @@ import WaybillProtocol
         _ = session.admit(Sample.ready())
         if stage == .closed { _ = session.receive(.bye) }
         if stage == .closed || stage == .unknown { return session }
-        _ = session.receive(.open(Sample.one, Sample.description()))
+        _ = session.receive(.open(Sample.one, Sample.description(), .none))
         if stage == .opening { return session }
-        _ = session.opened(Sample.one, at: StreamOffset(100), isSealed: false)
+        _ = session.opened(Sample.one, at: StreamOffset(100), Sample.proof(100), isSealed: false, end: Sample.end)
         if stage == .refused { _ = session.refused(Sample.one, at: StreamOffset(100), .gap, text: "") }
         return session
     }
@@ -48,18 +48,18 @@ import WaybillProtocol
         }
         let id = Sample.id("a")
         switch message {
-        case .hello, .ready, .at, .ack, .nak, .sealed, .wait, .move, .err: return .error(.order)
-        case .mark: return .error(.syntax)
+        case .hello, .ready, .at, .ack, .nak, .sealed, .stored, .note, .wait, .move, .err: return .error(.order)
+        case .mark, .start, .resting, .tail: return .error(.syntax)
         case .ping(let number): return .action(.reply(.pong(number)))
         case .pong: return .nothing
         case .bye: return .action(.close(.bye))
-        case .open(let stream, let description):
-            return stage == .opening ? .error(.order) : .action(.open(stream, description))
+        case .open(let stream, let description, let claim):
+            return stage == .opening ? .error(.order) : .action(.open(stream, description, claim))
         case .batch(let header):
             if stage == .open { return .action(.readBatch(header, id)) }
             return stage == .refused ? .action(.discardBatch(header)) : .error(.order)
-        case .skip(let stream, let offset, let byteCount, let reason):
-            if stage == .open { return .action(.skip(stream, id, offset, byteCount: byteCount, reason)) }
+        case .skip(let stream, let range):
+            if stage == .open { return .action(.skip(stream, id, range)) }
             return stage == .refused ? .nothing : .error(.order)
         case .seal(let stream, let length):
             if stage == .open { return .action(.seal(stream, id, length: length)) }
@@ -117,35 +117,37 @@ import WaybillProtocol
     @Test func `a number keeps its stream while that is open or refused`() {
         for stage in [Stage.opening, .open, .refused] {
             var session = Self.session(stage)
-            let action = session.receive(.open(Sample.one, Sample.description("b")))
+            let action = session.receive(.open(Sample.one, Sample.description("b"), .none))
             #expect(Answer(action) == .error(.order), "\(stage)")
         }
     }
 
     @Test func `an open stream may be opened again, and waits for AT again`() {
         var session = Self.session(.open)
-        let opened = session.receive(.open(Sample.one, Sample.description()))
-        #expect(opened == .open(Sample.one, Sample.description()))
-        let early = session.durable(Sample.one, upTo: StreamOffset(150))
+        let opened = session.receive(.open(Sample.one, Sample.description(), Sample.claim))
+        #expect(opened == .open(Sample.one, Sample.description(), Sample.claim))
+        let early = session.durable(Sample.one, upTo: StreamOffset(150), end: Sample.end)
         #expect(early == [], "an ack of before is not sent behind the new OPEN")
-        let at = session.opened(Sample.one, at: StreamOffset(150), isSealed: false)
-        #expect(at == [.at(Sample.one, StreamOffset(150))])
+        let at = session.opened(
+            Sample.one, at: StreamOffset(150), Sample.proof(150), isSealed: false, end: Sample.end)
+        #expect(at == [Sample.at(150)])
     }
 
     @Test func `a stream that was sealed before is answered with AT and SEALED`() {
         var session = Self.session(.opening)
-        let messages = session.opened(Sample.one, at: StreamOffset(317), isSealed: true)
-        #expect(messages == [.at(Sample.one, StreamOffset(317)), .sealed(Sample.one)])
+        let messages = session.opened(
+            Sample.one, at: StreamOffset(317), Sample.proof(317), isSealed: true, end: Sample.end)
+        #expect(messages == [Sample.at(317), Sample.sealed(317)], "with one proof and one end")
     }
 
     @Test func `a sealed stream's number may be opened anew`() {
         var session = Self.session(.open)
-        let sealed = session.sealed(Sample.one)
-        #expect(sealed == [.sealed(Sample.one)])
-        let twice = session.sealed(Sample.one)
+        let sealed = session.sealed(Sample.one, Sample.proof(317), end: Sample.end)
+        #expect(sealed == [Sample.sealed(317)])
+        let twice = session.sealed(Sample.one, Sample.proof(317), end: Sample.end)
         #expect(twice == [])
-        let opened = session.receive(.open(Sample.one, Sample.description("b")))
-        #expect(opened == .open(Sample.one, Sample.description("b")))
+        let opened = session.receive(.open(Sample.one, Sample.description("b"), .none))
+        #expect(opened == .open(Sample.one, Sample.description("b"), .none))
     }
 
     @Test func `a refusal is said once, and nothing of the stream until it is opened again`() {
@@ -154,20 +156,23 @@ import WaybillProtocol
         #expect(first == [.nak(Sample.one, StreamOffset(100), .corrupt, text: "x")])
         let second = session.refused(Sample.one, at: StreamOffset(150), .gap, text: "y")
         #expect(second == [])
-        let ack = session.durable(Sample.one, upTo: StreamOffset(100))
+        let ack = session.durable(Sample.one, upTo: StreamOffset(100), end: Sample.end)
         #expect(ack == [])
-        let sealed = session.sealed(Sample.one)
+        let sealed = session.sealed(Sample.one, Sample.proof(100), end: Sample.end)
         #expect(sealed == [])
-        let at = session.opened(Sample.one, at: StreamOffset(100), isSealed: false)
+        let at = session.opened(
+            Sample.one, at: StreamOffset(100), Sample.proof(100), isSealed: false, end: Sample.end)
         #expect(at == [], "an answer to an OPEN that was refused")
     }
 
     @Test func `answers about a stream that nobody opened are not sent`() {
         var session = Self.session(.unknown)
         let messages =
-            session.opened(Sample.one, at: StreamOffset(0), isSealed: false)
-            + session.durable(Sample.one, upTo: StreamOffset(1)) + session.sealed(Sample.one)
+            session.opened(Sample.one, at: StreamOffset(0), .empty, isSealed: false, end: Sample.end)
+            + session.durable(Sample.one, upTo: StreamOffset(1), end: Sample.end)
+            + session.sealed(Sample.one, Sample.proof(1), end: Sample.end)
             + session.refused(Sample.one, at: StreamOffset(0), .gap, text: "")
+            + session.openRefused(Sample.one, at: StreamOffset(0), .prove, text: "")
         #expect(messages == [])
     }
 
@@ -175,9 +180,21 @@ import WaybillProtocol
         var session = Self.session(.open)
         _ = session.receive(.bye)
         let messages =
-            session.durable(Sample.one, upTo: StreamOffset(1)) + session.sealed(Sample.one)
+            session.durable(Sample.one, upTo: StreamOffset(1), end: Sample.end)
+            + session.sealed(Sample.one, Sample.proof(1), end: Sample.end)
             + session.refused(Sample.one, at: StreamOffset(0), .gap, text: "")
         #expect(messages == [])
+    }
+
+    @Test(arguments: [ErrorCode.inUse, .prove, .notAllowed])
+    func `an OPEN that is refused is answered once, and may come again`(code: ErrorCode) {
+        var session = Self.session(.opening)
+        let first = session.openRefused(Sample.one, at: StreamOffset(100), code, text: "x")
+        #expect(first == [.nak(Sample.one, StreamOffset(100), code, text: "x")])
+        let second = session.openRefused(Sample.one, at: StreamOffset(100), code, text: "x")
+        #expect(second == [])
+        let again = session.receive(.open(Sample.one, Sample.description(), Sample.claim))
+        #expect(again == .open(Sample.one, Sample.description(), Sample.claim))
     }
 
     // MARK: Limits
@@ -185,21 +202,26 @@ import WaybillProtocol
     @Test func `streams are counted until they are sealed`() {
         var session = Self.session(.unknown)
         for number in 1...3 as ClosedRange<UInt64> {
-            let action = session.receive(.open(StreamNumber(number), Sample.description("s\(number)")))
-            #expect(action == .open(StreamNumber(number), Sample.description("s\(number)")))
+            let action = session.receive(.open(StreamNumber(number), Sample.description("s\(number)"), .none))
+            #expect(action == .open(StreamNumber(number), Sample.description("s\(number)"), .none))
         }
-        _ = session.opened(Sample.two, at: StreamOffset(0), isSealed: false)
-        _ = session.sealed(Sample.two)
-        let fourth = session.receive(.open(StreamNumber(4), Sample.description("s4")))
-        #expect(fourth == .open(StreamNumber(4), Sample.description("s4")))
-        let fifth = session.receive(.open(StreamNumber(5), Sample.description("s5")))
+        _ = session.opened(Sample.two, at: StreamOffset(0), .empty, isSealed: false, end: Sample.end)
+        _ = session.sealed(Sample.two, .empty, end: Sample.end)
+        let fourth = session.receive(.open(StreamNumber(4), Sample.description("s4"), .none))
+        #expect(fourth == .open(StreamNumber(4), Sample.description("s4"), .none))
+        let fifth = session.receive(.open(StreamNumber(5), Sample.description("s5"), .none))
         #expect(Answer(fifth) == .error(.limit))
     }
 
-    @Test(arguments: [(500, 600, true), (501, 600, false), (500, 601, false)])
-    func `a batch beyond a limit ends the session before its payload is read`(raw: Int, wire: Int, isGood: Bool) {
+    @Test(arguments: [
+        (500, 600, 20, true), (501, 600, 20, false), (500, 601, 20, false), (500, 600, 21, false),
+    ])
+    func `a batch beyond a limit ends the session before its payload is read`(
+        raw: Int, wire: Int, lines: Int, isGood: Bool
+    ) {
         var session = Self.session(.open)
-        let header = Sample.header(at: 100, raw: raw, wire: wire)
+        var header = Sample.header(at: 100, raw: raw, wire: wire)
+        header.lineCount = lines
         let action = session.receive(.batch(header))
         #expect(Answer(action) == (isGood ? .action(.readBatch(header, Sample.id("a"))) : .error(.limit)))
     }

@@ -8,13 +8,27 @@ import WaybillSystem
 /// drivers around them are as small as the protocol allows, and payloads are the raw bytes.
 struct SessionSimulation: ~Copyable {
     private struct Held {
+        /// What was skipped is zero here.
         var bytes: [UInt8] = []
+        var skipped: [Range<Int>] = []
+        var tail = StreamTail()
         var isSealed = false
+
+        var position: StreamOffset { StreamOffset(UInt64(self.bytes.count)) }
+
+        /// Whether this is the file, but for what was skipped.
+        func isPrefix(of file: [UInt8]) -> Bool {
+            self.bytes.count <= file.count
+                && self.bytes.indices.allSatisfy { index in
+                    self.bytes[index] == file[index] || self.skipped.contains { $0.contains(index) }
+                }
+        }
     }
 
     private enum Work {
         case open(StreamNumber, StreamID)
         case batch(StreamNumber, StreamID, BatchHeader, payload: [UInt8])
+        case skip(StreamNumber, StreamID, SkippedRange)
         case seal(StreamNumber, StreamID, length: StreamOffset)
     }
 
@@ -46,6 +60,8 @@ struct SessionSimulation: ~Copyable {
     private var receiver: ReceiverSession
     private var works: [Work] = []
     private var held: [StreamID: Held] = [:]
+    /// Grows with whatever becomes durable.
+    private var journalEnd: UInt64 = 0
     private(set) var breakCount = 0
     private(set) var refusalCount = 0
 
@@ -53,7 +69,7 @@ struct SessionSimulation: ~Copyable {
     init(seed: UInt64, fileCount: Int, faultRate: Int) {
         var random = SeededGenerator(seed: seed)
         self.files = (0..<fileCount).map { _ in
-            (0..<Int.random(in: 0...400, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) }
+            (0..<Int.random(in: 0...1500, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) }
         }
         self.window = Int.random(in: 1...300, using: &random)
         self.faultRate = faultRate
@@ -87,7 +103,9 @@ struct SessionSimulation: ~Copyable {
     /// Every file is held as it is, and no more.
     var isFaithful: Bool {
         self.files.indices.allSatisfy { file in
-            self.held[self.id(file)].map { $0.bytes == self.files[file] && $0.isSealed } ?? false
+            self.held[self.id(file)].map {
+                $0.isPrefix(of: self.files[file]) && $0.bytes.count == self.files[file].count && $0.isSealed
+            } ?? false
         }
     }
 
@@ -131,6 +149,8 @@ struct SessionSimulation: ~Copyable {
         case .closed:
             self.standings[file] = .opening
             self.perform(self.sender.open(self.number(file), Sample.description(self.id(file).text)))
+        case .open(let cursor) where cursor < self.files[file].count && self.chance(1, in: 20):
+            self.agentSkips(file, at: cursor)
         case .opening, .sealing, .finished:
             return
         case .open(let cursor) where cursor == self.files[file].count:
@@ -149,6 +169,23 @@ struct SessionSimulation: ~Copyable {
         }
     }
 
+    private mutating func agentSkips(_ file: Int, at cursor: Int) {
+        let end = Int.random(in: (cursor + 1)...min(cursor + 200, self.files[file].count), using: &self.random)
+        let tail = Array(self.files[file][..<end].suffix(StreamProof.byteCountMax))
+        guard
+            let range = SkippedRange(
+                offset: StreamOffset(UInt64(cursor)), byteCount: UInt64(end - cursor), reason: .tooLong, tail: tail)
+        else { preconditionFailure("the tail has as many bytes as its offset demands") }
+        self.standings[file] = .open(cursor: end)
+        self.perform(self.sender.skip(self.number(file), range))
+    }
+
+    /// The proof that the agent's own file gives.
+    private func proof(_ file: Int, at offset: StreamOffset) -> StreamProof {
+        let tail = self.files[file].prefix(Int(offset.rawValue)).suffix(StreamProof.byteCountMax)
+        return StreamProof(of: self.id(file), at: offset, tail: tail)
+    }
+
     private mutating func agentReads() {
         guard !self.downward.isEmpty else { return }
         for message in self.downward.removeFirst() {
@@ -160,29 +197,39 @@ struct SessionSimulation: ~Copyable {
         switch action {
         case .send(let message):
             self.upward.append((message, []))
-        case .seek(let number, let offset):
+        case .seek(let number, let offset, let proof, _):
             let file = self.file(number)
+            let expected = self.proof(file, at: offset)
+            #expect(proof == expected, "the proof is of the file's bytes, however they came")
             let acked = self.acked[file]
             #expect(Int(offset.rawValue) >= acked, "what was acknowledged is held")
             self.standings[file] = .open(cursor: Int(offset.rawValue))
             self.acked[file] = Int(offset.rawValue)
-        case .advance(let number, let offset):
+        case .advance(let number, let offset, let end):
             let file = self.file(number)
             let durable = self.held[self.id(file)]?.bytes.count ?? 0
             #expect(Int(offset.rawValue) <= durable, "what is acknowledged is durable")
+            let journalEnd = self.journalEnd
+            #expect(end <= journalEnd)
             self.acked[file] = Int(offset.rawValue)
-        case .finish(let number):
+        case .finish(let number, let proof, _):
             let file = self.file(number)
             let held = self.held[self.id(file)] ?? Held()
             let expected = self.files[file]
             #expect(held.isSealed)
-            #expect(held.bytes == expected, "nothing is deleted that is not held")
+            #expect(
+                held.isPrefix(of: expected) && held.bytes.count == expected.count, "nothing is deleted that is not held"
+            )
+            let wholeProof = self.proof(file, at: StreamOffset(UInt64(expected.count)))
+            #expect(proof == wholeProof)
             self.standings[file] = .finished
             self.finished.insert(file)
-        case .reopen(let number, _, _):
+        case .reopen(let number, _, _, _):
             self.standings[self.file(number)] = .closed
         case .start, .pause:
             break
+        case .stored, .note:
+            Issue.record("this receiver has no fleet and no quarantine")
         case .close(let failure):
             Issue.record("the agent gave up: \(failure)")
         case .move:
@@ -200,7 +247,7 @@ struct SessionSimulation: ~Copyable {
         switch action {
         case .reply(let reply): self.answer([reply])
         case .admit: self.answer([self.receiver.admit(Sample.ready(window: self.window))])
-        case .open(let number, let description): self.works.append(.open(number, description.id))
+        case .open(let number, let description, _): self.works.append(.open(number, description.id))
         case .readBatch(let header, let id):
             if self.chance(self.faultRate, in: 200) {
                 self.refusalCount += 1
@@ -208,7 +255,8 @@ struct SessionSimulation: ~Copyable {
             } else {
                 self.works.append(.batch(header.stream, id, header, payload: payload))
             }
-        case .discardBatch, .skip: break
+        case .discardBatch: break
+        case .skip(let number, let id, let range): self.works.append(.skip(number, id, range))
         case .seal(let number, let id, let length): self.works.append(.seal(number, id, length: length))
         case .close(let message): Issue.record("the receiver gave up: \(message)")
         }
@@ -220,25 +268,43 @@ struct SessionSimulation: ~Copyable {
         case .open(let number, let id):
             let held = self.held[id] ?? Held()
             self.answer(
-                self.receiver.opened(number, at: StreamOffset(UInt64(held.bytes.count)), isSealed: held.isSealed))
+                self.receiver.opened(
+                    number, at: held.position, held.tail.proof(of: id), isSealed: held.isSealed, end: self.journalEnd))
         case .batch(let number, let id, let header, let payload):
-            let position = StreamOffset(UInt64(self.held[id]?.bytes.count ?? 0))
-            if header.end <= position {
-                self.answer(self.receiver.durable(number, upTo: position))
-            } else if header.offset == position {
-                self.held[id, default: Held()].bytes += payload
-                self.answer(self.receiver.durable(number, upTo: header.end))
-            } else {
-                self.answer(self.receiver.refused(number, at: position, .gap, text: "gap"))
+            self.store(number, id, at: header.offset, end: header.end) { held in
+                held.bytes += payload
+                payload.withUnsafeBytes { held.tail.append($0) }
+            }
+        case .skip(let number, let id, let range):
+            self.store(number, id, at: range.offset, end: range.end) { held in
+                held.skipped.append(held.bytes.count..<Int(range.end.rawValue))
+                held.bytes += Array(repeating: 0, count: Int(range.byteCount))
+                held.tail.skip(range)
             }
         case .seal(let number, let id, let length):
-            let position = StreamOffset(UInt64(self.held[id]?.bytes.count ?? 0))
-            if length == position {
+            let held = self.held[id] ?? Held()
+            if length == held.position {
                 self.held[id, default: Held()].isSealed = true
-                self.answer(self.receiver.sealed(number))
+                self.journalEnd += 1
+                self.answer(self.receiver.sealed(number, held.tail.proof(of: id), end: self.journalEnd))
             } else {
-                self.answer(self.receiver.refused(number, at: position, .gap, text: "the stream ends elsewhere"))
+                self.answer(self.receiver.refused(number, at: held.position, .gap, text: "the stream ends elsewhere"))
             }
+        }
+    }
+
+    private mutating func store(
+        _ number: StreamNumber, _ id: StreamID, at offset: StreamOffset, end: StreamOffset, _ take: (inout Held) -> Void
+    ) {
+        let position = self.held[id]?.position ?? StreamOffset(0)
+        if end <= position {
+            self.answer(self.receiver.durable(number, upTo: position, end: self.journalEnd))
+        } else if offset == position {
+            take(&self.held[id, default: Held()])
+            self.journalEnd += 1
+            self.answer(self.receiver.durable(number, upTo: end, end: self.journalEnd))
+        } else {
+            self.answer(self.receiver.refused(number, at: position, .gap, text: "gap"))
         }
     }
 }
@@ -277,8 +343,9 @@ struct SessionSimulation: ~Copyable {
             let wasClosed = receiver.isClosed
             let action = receiver.receive(message)
             if case .admit = action { _ = receiver.admit(Sample.ready()) }
-            if case .open(let stream, _) = action {
-                _ = receiver.opened(stream, at: StreamOffset(0), isSealed: Bool.random(using: &generator))
+            if case .open(let stream, _, _) = action {
+                _ = receiver.opened(
+                    stream, at: StreamOffset(0), .empty, isSealed: Bool.random(using: &generator), end: 0)
             }
             let isClosed = receiver.isClosed
             #expect(!wasClosed || (action == nil && isClosed))

@@ -113,7 +113,7 @@ extension Message {
                 Hello(
                     versions: try #require(row["protocol"]?.values).map { try #require($0.integer) },
                     agent: try row.requireText("agent"), instance: try row.requireText("instance"),
-                    token: row["token"]?.text, encodings: try row.requireTexts("accept")))
+                    token: row["token"]?.text, key: row["key"]?.text, encodings: try row.requireTexts("accept")))
         case "READY":
             let bounds = try #require(row["limits"])
             var limits = ProtocolLimits()
@@ -122,34 +122,41 @@ extension Message {
             limits.wireByteCountMax = try bounds.requireCount("wire")
             limits.streamCountMax = try bounds.requireCount("streams")
             limits.idleMilliseconds = try bounds.requireCount("idle_ms")
+            limits.lineCountMax = try bounds.requireCount("lines")
             limits.windowByteCount = try row.requireCount("window")
             self = .ready(
                 Ready(
-                    version: try row.requireInteger("protocol"), receiver: try row.requireText("receiver"),
-                    limits: limits, milliseconds: Int64(try row.requireInteger("time"))))
+                    version: try row.requireInteger("protocol"), receiver: try ReceiverIdentity(row),
+                    fleet: row["fleet"]?.text,
+                    level: try #require(DurabilityLevel(rawValue: try row.requireText("level"))), limits: limits,
+                    milliseconds: Int64(try row.requireInteger("time"))))
         case "OPEN":
-            self = .open(
-                try number(),
-                StreamDescription(
-                    id: try #require(StreamID(try row.requireText("stream"))), source: try row.requireText("source"),
-                    environment: try row.requireText("env"), bundle: try row.requireText("bundle"),
-                    format: try #require(StreamFormat(rawValue: try row.requireText("format"))),
-                    timeMember: row["time"]?.text, nameMember: row["name"]?.text))
-        case "AT": self = .at(try number(), try offset())
+            self = .open(try number(), try StreamDescription(row), try OpenClaim(row))
+        case "AT":
+            self = .at(
+                try number(), try offset(), try StreamProof(row, at: try offset()), end: try row.requireInteger("end"))
         case "BATCH":
             self = .batch(
                 BatchHeader(
                     stream: try number(), offset: try offset(), rawByteCount: try row.requireCount("raw"),
                     lineCount: try row.requireCount("lines"), wireByteCount: try row.requireCount("wire"),
                     checksum: try checksum()))
-        case "ACK": self = .ack(try number(), try offset())
+        case "ACK": self = .ack(try number(), try offset(), end: try row.requireInteger("end"))
         case "NAK": self = .nak(try number(), try offset(), try code(), text: try row.requireText("text"))
         case "SKIP":
-            self = .skip(
-                try number(), try offset(), byteCount: try row.requireInteger("length"),
-                try #require(SkipReason(rawValue: try row.requireText("reason"))))
-        case "SEAL": self = .seal(try number(), length: StreamOffset(try row.requireInteger("length")))
-        case "SEALED": self = .sealed(try number())
+            let reason = try #require(SkipReason(rawValue: try row.requireText("reason")))
+            let range = SkippedRange(
+                offset: try offset(), byteCount: try row.requireInteger("length"), reason: reason,
+                tail: try row["tail"]?.text.map(Vectors.bytes(hexadecimal:)))
+            self = .skip(try number(), try #require(range))
+        case "SEAL": self = .seal(try number(), length: try offset())
+        case "SEALED":
+            self = .sealed(
+                try number(), try StreamProof(row, at: StreamOffset(LineProtocol.integerMax)),
+                end: try row.requireInteger("end"))
+        case "STORED": self = .stored(try number(), try offset())
+        case "NOTE":
+            self = .note(try #require(row["quarantined"]?.values).map(QuarantineCount.init))
         case "PING": self = .ping(try row.requireInteger("value"))
         case "PONG": self = .pong(try row.requireInteger("value"))
         case "WAIT": self = .wait(milliseconds: try row.requireInteger("value"))
@@ -160,12 +167,81 @@ extension Message {
             self = .mark(
                 position: try row.requireInteger("position"), milliseconds: try row.requireInteger("value"),
                 checksum: try checksum())
+        case "START":
+            self = .start(
+                try ReceiverStart(
+                    hexadecimal: try row.requireText("start"), position: try row.requireInteger("position")),
+                try #require(Incarnation(try row.requireText("incarnation").utf8)))
+        case "TAIL": self = .tail(try number(), try Vectors.bytes(hexadecimal: try row.requireText("tail")))
         case let type: throw UnknownType(type: type)
         }
     }
 
     struct UnknownType: Error {
         let type: String
+    }
+}
+
+extension StreamDescription {
+    fileprivate init(_ row: Value) throws {
+        self.init(
+            id: try #require(StreamID(try row.requireText("stream"))), source: try row.requireText("source"),
+            environment: try row.requireText("env"), bundle: try row.requireText("bundle"),
+            format: try #require(StreamFormat(rawValue: try row.requireText("format"))), timeMember: row["time"]?.text,
+            nameMember: row["name"]?.text)
+    }
+}
+
+extension OpenClaim {
+    fileprivate init(_ row: Value) throws {
+        self.init(from: row["from"]?.integer.map { StreamOffset($0) }, by: row["by"]?.text)
+        if let text = row["proof"]?.text {
+            let digest: ProofDigest = try #require(ProofDigest(text.utf8))
+            self.proof = digest
+        }
+        if let client = row["client"] {
+            self.client = ForwardedClient(
+                principal: try client.requireText("principal"), agent: try client.requireText("agent"),
+                address: try client.requireText("address"))
+        }
+    }
+}
+
+extension QuarantineCount {
+    fileprivate init(_ row: Value) throws {
+        let stream = try #require(StreamID(try row.requireText("stream")))
+        self.init(stream: stream, reason: try row.requireText("reason"), count: try row.requireCount("count"))
+    }
+}
+
+extension StreamProof {
+    fileprivate init(_ row: Value, at offset: StreamOffset) throws {
+        let digest = try row["digest"]?.text.map { try #require(ProofDigest($0.utf8)) }
+        self = try #require(StreamProof(byteCount: try row.requireCount("count"), digest: digest, at: offset))
+    }
+}
+
+extension ReceiverStart {
+    fileprivate init(hexadecimal text: String, position: UInt64) throws {
+        self.init(id: try #require(UInt64(text, radix: 16)), position: position)
+    }
+}
+
+extension ReceiverIdentity {
+    fileprivate init(_ row: Value) throws {
+        var starts: [ReceiverStart] = []
+        for pair in try #require(row["starts"]?.values) {
+            let parts = try #require(pair.values)
+            let (id, position) = (try #require(parts[0].text), try #require(parts[1].integer))
+            starts.append(try ReceiverStart(hexadecimal: id, position: position))
+        }
+        let incarnation = try #require(Incarnation(try row.requireText("incarnation").utf8))
+        let identity = ReceiverIdentity(
+            name: try row.requireText("receiver"), incarnation: incarnation, starts: starts,
+            end: try row.requireInteger("end"))
+        self = try #require(identity)
+        #expect(try row.requireText("id") == self.id)
+        #expect(try row.requireText("start") == self.starts.last?.idText)
     }
 }
 

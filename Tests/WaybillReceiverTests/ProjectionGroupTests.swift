@@ -82,10 +82,11 @@ private struct GroupBench: ~Copyable {
     let clock = ManualClock()
     let retirement: JournalRetirement
     let settings = LiveSettings(ReceiverConfiguration(dataDirectory: "/data"))
+    let conditions: HostConditions
     let positions: [JournalPosition]
     var group: ProjectionGroup<FaultyFiles, NotingProjection>
 
-    init(_ notes: Notes...) throws {
+    init(_ notes: Notes..., lastMark: WallTime = .unknown) throws {
         let bench = try ProjectionBench()
         let description = ProjectionBench.description(1)
         try bench.write((0..<12).map { (description, Array("{\"n\":\($0)}\n".utf8)) })
@@ -96,10 +97,17 @@ private struct GroupBench: ~Copyable {
         self.positions = positions
         self.feed = JournalFeed(end: bench.end, byteCountMax: 1 << 20)
         self.retirement = JournalRetirement(names: Set(notes.map(\.name)), retention: .zero)
+        let configuration = ReceiverConfiguration(dataDirectory: "/data")
+        let telemetry = ReceiverTelemetry(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        self.conditions = HostConditions(
+            clock: ClockTrust(
+                lastMark: lastMark, programDate: .unknown, acceptance: ClockAcceptance(in: bench.data),
+                telemetry: telemetry),
+            reserve: DiskReserve(byteCount: configuration.reserveByteCount, in: bench.data))
         self.group = ProjectionGroup(
             journalDirectory: bench.data.journal, files: bench.disk, retirement: self.retirement,
-            configuration: ReceiverConfiguration(dataDirectory: "/data"), settings: self.settings, clock: self.clock,
-            telemetry: ReceiverTelemetry(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }))
+            configuration: configuration, settings: self.settings, conditions: self.conditions, clock: self.clock,
+            telemetry: telemetry)
         for notes in notes { self.group.add(NotingProjection(notes)) }
     }
 
@@ -176,6 +184,10 @@ private struct GroupBench: ~Copyable {
         #expect(good.batches == bench.positions + new)
         #expect(bad.batches.count == 10)
         #expect(good.recoveryCount == 1)
+        // The second failure in a row: it waits twice as long.
+        bench.clock.advance(milliseconds: 1000)
+        bench.step()
+        #expect(bad.recoveryCount == 2)
         bench.clock.advance(milliseconds: 1000)
         bench.step()
         #expect(bad.recoveryCount == 3)
@@ -209,6 +221,92 @@ private struct GroupBench: ~Copyable {
         bench.clock.advance(milliseconds: 60_000)
         bench.step()
         #expect(notes.policies.map(\.dayCountMax) == [3, 2])
+    }
+
+    @Test func `nothing is deleted while the clock is doubted`() throws {
+        let notes = Notes("archive")
+        // A day ahead of the bench's clock: the journal was written while the clock was ahead.
+        var bench = try GroupBench(notes, lastMark: WallTime(milliseconds: 1_740_820_455_926 + 86_400_000))
+        var configuration = ReceiverConfiguration(dataDirectory: "/data")
+        configuration.retention.dayCountMax = 3
+        bench.settings.update(configuration)
+        bench.step()
+        for _ in 0..<300 {
+            bench.clock.advance(milliseconds: 5_000)
+            bench.step()
+        }
+        #expect(notes.policies.isEmpty)
+        #expect(bench.conditions.clock.problem(bench.clock) != nil)
+        try ClockAcceptance(in: bench.bench.data).write(bench.clock.wallTime())
+        for _ in 0..<3 {
+            bench.clock.advance(milliseconds: 60_000)
+            bench.step()
+        }
+        #expect(notes.policies.map(\.dayCountMax) == [3])
+        #expect(bench.conditions.clock.problem(bench.clock) == nil)
+    }
+
+    @Test(arguments: [("ga4", 500 << 20, 600 << 20), ("archive", 255 << 20, 256 << 20)])
+    func `a projection leaves the last space to the journal, cuts nothing, and continues where it stands`(
+        name: String, little: Int, enough: Int
+    ) throws {
+        let notes = Notes(name)
+        var bench = try GroupBench(notes)
+        bench.step()
+        bench.bench.disk.memory.setFreeByteCount(little)
+        let new = [bench.publish(1), bench.publish(2)]
+        bench.step()
+        // What it had is durable, and it waits; each attempt is later than the one before.
+        #expect(notes.checkpoint == new[0])
+        #expect(notes.batches == bench.positions)
+        var pauses: [Int64] = []
+        for _ in 0..<7 {
+            guard case .recover(let time) = bench.group.need else {
+                Issue.record("it has to wait")
+                return
+            }
+            let milliseconds = (time - bench.clock.monotonicTime()).nanoseconds / 1_000_000
+            pauses.append(milliseconds)
+            bench.clock.advance(milliseconds: milliseconds)
+            bench.step()
+        }
+        #expect(pauses == [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000])
+        #expect(notes.batches == bench.positions)
+        bench.bench.disk.memory.setFreeByteCount(enough)
+        bench.clock.advance(milliseconds: 30_000)
+        bench.step()
+        #expect(notes.batches == bench.positions + new)
+        #expect(notes.recoveryCount == 1)
+    }
+
+    @Test func `the exports wait before the archive does`() throws {
+        let notes = [Notes("archive"), Notes("ga4")]
+        var bench = try GroupBench(notes[0], notes[1])
+        bench.step()
+        bench.bench.disk.memory.setFreeByteCount(300 << 20)
+        let new = bench.publish(1)
+        bench.step()
+        #expect(notes[0].batches == bench.positions + [new])
+        #expect(notes[1].batches == bench.positions)
+    }
+
+    @Test func `a projection that waits for space still lets retention free some, and ends with a close`() throws {
+        let notes = Notes("archive")
+        var bench = try GroupBench(notes)
+        var configuration = ReceiverConfiguration(dataDirectory: "/data")
+        configuration.retention.freeByteCountMin = 1 << 30
+        bench.settings.update(configuration)
+        bench.step()
+        bench.bench.disk.memory.setFreeByteCount(100 << 20)
+        let new = bench.publish(1)
+        for _ in 0..<30 {
+            bench.clock.advance(milliseconds: 30_000)
+            bench.step()
+        }
+        #expect(!notes.policies.isEmpty)
+        bench.group.giveUp()
+        #expect(bench.group.need == .finished)
+        #expect(notes.checkpoint == new)
     }
 
     @Test func `each begins at its own checkpoint`() throws {

@@ -15,9 +15,9 @@
 //     WAYBILL_FAULT_SWITCH=FILE               errors happen only while FILE is there
 //     WAYBILL_FAULT_NOSYNC=1                  fdatasync and fsync return 0 at once
 //
-// OPS is a list with commas, `*` means all: open (with O_CREAT), write, sync (of a file), syncdir, truncate, rename,
-// exchange, unlink, mkdir, rmdir. FILTER is a piece of the path, or a pattern when it holds a `*` (which also takes
-// `/`). A call on two paths counts by the first, and as below the root by either.
+// OPS is a list with commas, `*` means all: open (that creates a file, or opens one for writing), write, sync (of a
+// file), syncdir, truncate, rename, exchange, unlink, mkdir, rmdir. FILTER is a piece of the path, or a pattern when it
+// holds a `*` (which also takes `/`). A call on two paths counts by the first, and as below the root by either.
 //
 // An error reports failure and does nothing else: what a failed sync would have dropped stays readable.
 // The program calls none of these through syscall(2), which is therefore passed over.
@@ -236,6 +236,12 @@ static struct Verdict judge(const char *op, const char *path, const char *other)
 
 // MARK: The calls
 
+/// Whether an open changes something or is for writing; one that finds no file is followed by one that creates it.
+static int isForWriting(int directory, const char *path, int flags) {
+    if (flags & O_CREAT) return 1;
+    return (flags & O_ACCMODE) != O_RDONLY && syscall(SYS_faccessat, directory, path, F_OK) == 0;
+}
+
 #define OPEN(name)                                                                  \
     int name(const char *path, int flags, ...) {                                    \
         REAL(name);                                                                 \
@@ -246,7 +252,7 @@ static struct Verdict judge(const char *op, const char *path, const char *other)
             mode = (mode_t)va_arg(list, int);                                       \
             va_end(list);                                                           \
         }                                                                           \
-        if (!(flags & O_CREAT)) return real(path, flags, mode);                     \
+        if (!isForWriting(AT_FDCWD, path, flags)) return real(path, flags, mode);   \
         char buffer[pathByteCountMax];                                              \
         struct Verdict verdict = judge("open", absolute(AT_FDCWD, path, buffer), NULL); \
         FINISH(verdict, real(path, flags, mode));                                   \
@@ -264,7 +270,7 @@ OPEN(open64)
             mode = (mode_t)va_arg(list, int);                                       \
             va_end(list);                                                           \
         }                                                                           \
-        if (!(flags & O_CREAT)) return real(directory, path, flags, mode);          \
+        if (!isForWriting(directory, path, flags)) return real(directory, path, flags, mode); \
         char buffer[pathByteCountMax];                                              \
         struct Verdict verdict = judge("open", absolute(directory, path, buffer), NULL); \
         FINISH(verdict, real(directory, path, flags, mode));                        \
@@ -389,4 +395,11 @@ int mkdir(const char *path, mode_t mode) {
     char buffer[pathByteCountMax];
     struct Verdict verdict = judge("mkdir", absolute(AT_FDCWD, path, buffer), NULL);
     FINISH(verdict, real(path, mode));
+}
+
+int mkdirat(int directory, const char *path, mode_t mode) {
+    REAL(mkdirat);
+    char buffer[pathByteCountMax];
+    struct Verdict verdict = judge("mkdir", absolute(directory, path, buffer), NULL);
+    FINISH(verdict, real(directory, path, mode));
 }

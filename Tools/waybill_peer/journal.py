@@ -4,7 +4,7 @@ import pathlib
 import re
 import zlib
 
-from .wire import LINE_MAX, Refused, decode, inflate_batch
+from .wire import LINE_MAX, Refused, decode, digest, inflate_batch
 
 
 class Segment:
@@ -16,7 +16,7 @@ class Segment:
         # A segment ends where the next one begins, though its file may be longer.
         later = sorted(int(other.stem) for other in path.parent.glob("*.journal") if int(other.stem) > self.base)
         self.content = path.read_bytes()[:later[0] - self.base if later else None]
-        self.streams, self.stands, self.unmarked, self.rows = {}, {}, b"", []
+        self.streams, self.stands, self.proof, self.unmarked, self.rows = {}, {}, None, b"", []
         self.damaged_bytes = self.frames = 0
 
     def inspect(self):
@@ -52,14 +52,24 @@ class Segment:
             self.frames += len(self.rows) + 1
             self.rows, self.unmarked = [], b""
             return end
-        if word not in ("OPEN", "AT", "SEALED", "BATCH", "SKIP", "SEAL"):
+        if word not in ("START", "OPEN", "AT", "TAIL", "SEALED", "BATCH", "SKIP", "SEAL"):
             raise Refused(f"{word} in a journal")
-        if word == "OPEN":
-            self.streams[number] = message["stream"]
-        elif number not in self.streams:
+        if word not in ("START", "OPEN") and number not in self.streams:
             raise Refused(f"stream {number} was not opened")
+        if word == "OPEN":
+            # A number may be opened again: the stream is described again, and goes on.
+            if number not in self.streams:
+                self.stands[number] = 0
+            if self.streams.setdefault(number, message["stream"]) != message["stream"]:
+                raise Refused(f"number {number} names another stream")
+        elif word == "AT":
+            self.proof = message["count"], message["digest"]
+        elif word == "TAIL":
+            tail = bytes.fromhex(message["tail"])
+            if self.proof != (len(tail), digest(self.streams[number], self.stands[number], tail)):
+                raise Refused(f"the tail of stream {number} is not what its AT proves")
         if word in ("BATCH", "SKIP", "SEAL"):
-            start = message.get("offset", message.get("length"))
+            start = message["offset"]
             if self.stands.get(number, start) != start:
                 raise Refused(f"stream {number} stands at {self.stands[number]}")
         if word == "BATCH":
@@ -72,8 +82,8 @@ class Segment:
         else:
             self.unmarked += line
             self.rows.append(row)
-        if word != "SEALED":
-            self.stands[number] = message.get("offset", 0) + message.get("raw", 0) + message.get("length", 0)
+        if word in ("AT", "BATCH", "SKIP", "SEAL"):
+            self.stands[number] = message["offset"] + message.get("raw", 0) + message.get("length", 0)
         return end
 
     def check_mark(self, mark, position, covered):

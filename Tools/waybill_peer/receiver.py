@@ -1,4 +1,5 @@
 """The receiver's side: stores the bytes of each stream in a file of its own, and acknowledges what is synced."""
+import base64
 import contextlib
 import dataclasses
 import json
@@ -12,28 +13,38 @@ import threading
 import time
 import zlib
 
-from .wire import ERR_CODES, FROM_AGENT, LIMITS, Closed, Connection, Refused, address, inflate_batch
+from .wire import (
+    ERR_CODES, FROM_AGENT, LIMITS, START_MAX, TAIL_MAX, Closed, Connection, Refused, address, digest, inflate_batch)
 
-WINDOW = 8 << 20
+NAME, WINDOW = "waybill.py", 8 << 20
 
 
 @dataclasses.dataclass
 class Stream:
-    """Where one stream stands: `durable` on disk, `offset` with what was taken since."""
+    """Where one stream stands: `durable` on disk, `offset` with what was taken since. `tail`: its last bytes below
+    `offset`. `ended`: only `SEAL` may follow."""
     id: str
     durable: int = 0
     offset: int = 0
     file_bytes: int = 0
     sealed: bool = False
+    tail: bytes = b""
+    ended: bool = False
     pieces: list = dataclasses.field(default_factory=list)
     owner: object = None
+
+    def proof(self):
+        """Section 8, of a stream of which all is durable."""
+        return {"count": len(self.tail), "digest": digest(self.id, self.durable, self.tail)}
 
 
 class Store:
     """`<stream>.bytes`: what a stream's batches held. `offsets.log`: where each stream stands; its last line counts.
 
-    A line is `<stream> <offset> <length of the file> <0 or 1: sealed> <CRC-32 of the line up to here>`. It is written
-    after the bytes are synced, so bytes beyond the length are of no commit; the next start cuts them off.
+    A line is `<stream> <offset> <length of the file> <0 or 1: sealed> <the last bytes in base64, or -> <CRC-32 of the
+    line up to here>`. It is written after the bytes are synced, so bytes beyond the length are of no commit; the next
+    start cuts them off. The first line of each start is `<start> <incarnation> <CRC-32>`. The log is this receiver's
+    journal: its length is the journal's end.
     """
 
     def __init__(self, directory):
@@ -41,25 +52,46 @@ class Store:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.log = open(self.directory / "offsets.log", "a+b", buffering=0)
         self.log.seek(0)
-        good = 0
+        self.end, self.starts, self.incarnation = 0, [], secrets.token_hex(16)
         for line in self.log.read().splitlines(keepends=True):
             text, _, crc = line.rpartition(b" ")
             if crc != b"%08x\n" % zlib.crc32(text):
                 break
-            name, offset, file_bytes, sealed = text.decode().split(" ")
-            self.streams[name] = Stream(name, int(offset), int(offset), int(file_bytes), sealed == "1")
-            good += len(line)
-        self.log.truncate(good)
+            self.read(text.decode().split(" "))
+            self.end += len(line)
+        self.log.truncate(self.end)
         for stream in self.streams.values():
+            if stream.file_bytes and self.path(stream).stat().st_size < stream.file_bytes:
+                sys.exit(f"waybill.py: {self.path(stream)} is shorter than offsets.log says; move {directory} away")
             if self.path(stream).exists():
                 os.truncate(self.path(stream), stream.file_bytes)
+        self.starts.append((secrets.token_hex(8), self.end))
+        self.append([f"{self.starts[-1][0]} {self.incarnation}"])
+        self.sync_names()
+
+    def read(self, words):
+        if len(words) == 2:
+            self.starts.append((words[0], self.end))
+            self.incarnation = words[1]
+        else:
+            name, offset, file_bytes, sealed, tail = words
+            self.streams[name] = Stream(
+                name, int(offset), int(offset), int(file_bytes), sealed == "1",
+                b"" if tail == "-" else base64.b64decode(tail))
+
+    def append(self, texts):
+        """Writes lines and syncs them."""
+        lines = b"".join(b"%s %08x\n" % (text.encode(), zlib.crc32(text.encode())) for text in texts)
+        self.log.write(lines)
+        os.fsync(self.log.fileno())
+        self.end += len(lines)
 
     def path(self, stream):
         return self.directory / f"{stream.id}.bytes"
 
     def commit(self, streams):
         """Makes durable what the streams have taken."""
-        lines = []
+        texts = []
         for stream in streams:
             file = os.open(self.path(stream), os.O_WRONLY | os.O_CREAT, 0o644)
             os.ftruncate(file, stream.file_bytes)
@@ -69,11 +101,10 @@ class Store:
                 opened.flush()
                 os.fsync(file)
             stream.pieces = []
-            text = f"{stream.id} {stream.offset} {stream.file_bytes} {int(stream.sealed)}".encode()
-            lines.append(text + b" %08x\n" % zlib.crc32(text))
+            tail = base64.b64encode(stream.tail).decode() or "-"
+            texts.append(f"{stream.id} {stream.offset} {stream.file_bytes} {int(stream.sealed)} {tail}")
         self.sync_names()
-        self.log.write(b"".join(lines))
-        os.fsync(self.log.fileno())
+        self.append(texts)
         for stream in streams:
             stream.durable = stream.offset
 
@@ -152,8 +183,13 @@ class Session:
         if self.connection.buffer:
             raise Closed("order")
         self.connection.ping_seconds = LIMITS["idle_ms"] / 3000
-        self.connection.send("READY", protocol=1, receiver="waybill.py", limits=LIMITS, window=WINDOW,
-                             time=int(time.time() * 1000))
+        starts = self.store.starts[-START_MAX:]
+        with self.receiver.lock:
+            end = self.store.end
+        self.connection.send(
+            "READY", protocol=1, receiver=NAME, incarnation=self.store.incarnation, start=starts[-1][0], end=end,
+            starts=starts, id=f"{NAME}~{self.store.incarnation}", level="durable", limits=LIMITS, window=WINDOW,
+            time=int(time.time() * 1000))
 
     def serve(self):
         """Takes one message; makes what was taken durable and answers when nothing more has come."""
@@ -167,7 +203,7 @@ class Session:
             raise Closed("order")
         payload = b""
         if word == "BATCH":
-            if message["raw"] > LIMITS["raw"] or message["wire"] > LIMITS["wire"]:
+            if any(message[name] > LIMITS[name] for name in ("raw", "wire", "lines")):
                 raise Closed("limit")
             payload = self.connection.payload(message["wire"])
         with self.receiver.lock:
@@ -193,9 +229,9 @@ class Session:
         if mine:
             self.store.commit(mine.values())
         for number, stream in mine.items():
-            self.answer("ACK", number=number, offset=stream.durable)
+            self.answer("ACK", number=number, offset=stream.durable, end=self.store.end)
             if stream.sealed:
-                self.answer("SEALED", number=number)
+                self.answer("SEALED", number=number, end=self.store.end, **stream.proof())
                 self.numbers[number][1], stream.owner = "sealed", None
         self.changed, self.pending = {}, 0
 
@@ -217,10 +253,10 @@ class Session:
             return self.refuse(number, stream.durable, "in-use", "another agent ships this stream")
         if stream.offset != stream.durable or stream.pieces:
             self.store.commit([stream])
-        self.answer("AT", number=number, offset=stream.durable)
+        self.answer("AT", number=number, offset=stream.durable, end=self.store.end, **stream.proof())
         if stream.sealed:
             self.numbers[number][1] = "sealed"
-            self.answer("SEALED", number=number)
+            self.answer("SEALED", number=number, end=self.store.end, **stream.proof())
         else:
             stream.owner = self
 
@@ -229,7 +265,7 @@ class Session:
         stream, state = self.numbers[number]
         if state != "open":
             return
-        offset = message["length"] if word == "SEAL" else message["offset"]
+        offset = message["offset"]
         if stream.owner is not self:
             return self.refuse(number, offset, "in-use", "another connection ships this stream")
         raw = b""
@@ -240,10 +276,16 @@ class Session:
                 return self.refuse(number, offset, "corrupt", str(reason))
             if any(len(line[0]) > LIMITS["line"] for line in re.finditer(rb"[^\n]+\n?|\n", raw)):
                 return self.refuse(number, offset, "too-large", "a line is longer than limits.line")
-        end = offset + message.get("raw", 0) + (message["length"] if word == "SKIP" else 0)
+        if stream.ended and word != "SEAL":
+            return self.refuse(number, stream.offset, "sealed", "only SEAL may follow the end of the last line")
+        end = offset + message.get("raw", 0) + message.get("length", 0)
         if offset == stream.offset:
             stream.pieces.append(raw)
             stream.offset, stream.sealed = end, word == "SEAL"
+            stream.ended = message.get("reason") == "torn-tail" or not raw.endswith(b"\n") and word == "BATCH"
+            if word == "SKIP":
+                stream.tail = bytes.fromhex(message["tail"] or "")
+            stream.tail = (stream.tail + raw)[-TAIL_MAX:]
         elif word == "SEAL" or end > stream.offset:
             return self.refuse(number, stream.offset, "gap", "the stream stands at another offset")
         self.changed[number] = stream

@@ -1,28 +1,41 @@
 """The words of the Waybill line protocol, written only from Protocol/protocol.md: messages, batches, connections."""
+import base64
+import binascii
+import hashlib
 import json
 import re
 import select
 import threading
 import time
+import unicodedata
 import zlib
 
 INTEGER_MAX = 2**53 - 1
 LINE_MAX = 4096
-LIMITS = {"line": 1 << 20, "raw": 2 << 20, "wire": 2162688, "streams": 262144, "idle_ms": 90000}
+LIMITS = {"line": 1 << 20, "raw": 2 << 20, "wire": 2162688, "lines": 65536, "streams": 262144, "idle_ms": 90000}
+TAIL_MAX = 512
+START_MAX = 16
 
-NAK_CODES = ("gap", "corrupt", "too-large", "retry-after", "sealed", "in-use")
+NAK_CODES = ("gap", "corrupt", "too-large", "retry-after", "sealed", "in-use", "prove", "not-allowed")
 ERR_CODES = ("syntax", "order", "version", "token", "limit", "timeout", "agent-in-use", "unavailable")
-REASONS = ("too-long", "torn-tail", "truncated")
+REASONS = ("too-long", "torn-tail", "truncated", "held")
 LAYOUTS = {
-    "HELLO": "object", "READY": "object", "OPEN": "number:positive object", "AT": "number:positive offset:integer",
+    "HELLO": "object", "READY": "object", "OPEN": "number:positive object",
+    "AT": "number:positive offset:integer count:integer digest:digest end:integer",
     "BATCH": "number:positive offset:integer raw:positive lines:positive wire:positive crc:crc",
-    "ACK": "number:positive offset:integer", "NAK": "number:positive offset:integer code:nak text",
-    "SKIP": "number:positive offset:integer length:positive reason:reason", "SEAL": "number:positive length:integer",
-    "SEALED": "number:positive", "PING": "value:integer", "PONG": "value:integer", "WAIT": "value:integer",
-    "MOVE": "object", "ERR": "code:err text", "BYE": "", "MARK": "position:integer value:integer crc:crc"}
+    "ACK": "number:positive offset:integer end:integer", "NAK": "number:positive offset:integer code:nak text",
+    "SKIP": "number:positive offset:integer length:positive reason:reason tail:tail",
+    "SEAL": "number:positive offset:integer", "SEALED": "number:positive count:integer digest:digest end:integer",
+    "STORED": "number:positive offset:integer", "NOTE": "object", "PING": "value:integer", "PONG": "value:integer",
+    "WAIT": "value:integer", "MOVE": "object", "ERR": "code:err text", "BYE": "",
+    # In journals alone.
+    "MARK": "position:integer value:integer crc:crc", "START": "position:integer start:start incarnation:incarnation",
+    "TAIL": "number:positive tail:bytes"}
 LAYOUTS = {word: [field.partition(":")[::2] for field in layout.split()] for word, layout in LAYOUTS.items()}
 FROM_AGENT = {"HELLO", "OPEN", "BATCH", "SKIP", "SEAL", "PING", "PONG", "BYE"}
-FROM_RECEIVER = {"READY", "AT", "ACK", "NAK", "SEALED", "PING", "PONG", "WAIT", "MOVE", "ERR", "BYE"}
+FROM_RECEIVER = {
+    "READY", "AT", "ACK", "NAK", "SEALED", "STORED", "NOTE", "PING", "PONG", "WAIT", "MOVE", "ERR", "BYE"}
+IN_JOURNALS = {"MARK", "START", "TAIL"}
 
 
 def is_integer(value, least=0):
@@ -33,17 +46,57 @@ def is_string(value, least=0, longest=LINE_MAX):
     return isinstance(value, str) and least <= len(value.encode("utf-8", "surrogatepass")) <= longest
 
 
+def is_name(value, least=0, longest=LINE_MAX):
+    """Section 3: no control characters, no unpaired surrogates, and not the character that stands for such."""
+    return is_string(value, least, longest) and not any(
+        unicodedata.category(each) in ("Cc", "Cs") or each == "\ufffd" for each in value)
+
+
+def is_hexadecimal(value, length):
+    return isinstance(value, str) and re.fullmatch(f"[0-9a-f]{{{length}}}", value) is not None
+
+
+def is_key(value):
+    """16 bytes in base64url: of 22 characters the last one has four bits to spare."""
+    return isinstance(value, str) and re.fullmatch("[A-Za-z0-9_-]{21}[AQgw]", value) is not None
+
+
+def are_starts(value):
+    return (isinstance(value, list) and len(value) > 0 and all(
+        isinstance(pair, list) and len(pair) == 2 and is_hexadecimal(pair[0], 16) and is_integer(pair[1])
+        for pair in value) and all(one[1] <= two[1] for one, two in zip(value, value[1:])))
+
+
+def is_client(value):
+    return isinstance(value, dict) and all(is_name(value.get(name)) for name in CLIENT)
+
+
+CLIENT = ("principal", "agent", "address")
+QUARANTINED = ("stream", "reason", "count")
+
+
+def are_counts(value):
+    return isinstance(value, list) and all(
+        isinstance(each, dict) and is_string(each.get("stream")) and is_string(each.get("reason"))
+        and is_integer(each.get("count")) for each in value)
+
+
 # Word → its members in order, with what holds for the value; a `?` marks an optional one.
 MEMBERS = {
     "HELLO": {"protocol": lambda value: isinstance(value, list) and all(map(is_integer, value)),
-              "agent": lambda value: is_string(value, 1, 128), "instance": lambda value: is_string(value, 1, 64),
-              "token?": is_string, "accept": lambda value: isinstance(value, list) and all(map(is_string, value))},
-    "READY": {"protocol": is_integer, "receiver": is_string,
+              "agent": lambda value: is_name(value, 1, 128), "instance": lambda value: is_name(value, 1, 64),
+              "token?": is_string, "key?": is_key,
+              "accept": lambda value: isinstance(value, list) and all(map(is_string, value))},
+    "READY": {"protocol": is_integer, "receiver": is_name, "incarnation": lambda value: is_hexadecimal(value, 32),
+              "start": lambda value: is_hexadecimal(value, 16), "end": is_integer, "starts": are_starts,
+              "id?": is_string, "fleet?": is_name, "level?": lambda value: value in ("durable", "stored"),
               "limits": lambda value: isinstance(value, dict) and all(is_integer(value.get(key), 1) for key in LIMITS),
               "window": lambda value: is_integer(value, 1), "time": is_integer},
     "OPEN": {"stream": is_string, "source": is_string, "env": lambda value: value in ("dev", "internal", "prod"),
-             "bundle": lambda value: is_string(value, 1, 255), "format": lambda value: value in ("waybill", "ndjson"),
-             "time?": is_string, "name?": is_string},
+             "bundle": lambda value: is_name(value, 1, 255), "format": lambda value: value in ("waybill", "ndjson"),
+             "time?": is_string, "name?": is_string, "from?": is_integer, "by?": is_string,
+             "proof?": lambda value: is_hexadecimal(value, 32), "client?": is_client},
+    "NOTE": {"quarantined": are_counts},
     "MOVE": {"receivers": lambda value: isinstance(value, list) and all(map(is_string, value))}}
 
 
@@ -71,10 +124,38 @@ def decode_object(word, text):
             continue
         if not is_good(member):
             raise Refused("bad-member")
-        message[name.rstrip("?")] = {key: member[key] for key in LIMITS} if name == "limits" else member
-    if word == "OPEN" and not re.fullmatch(r"[A-Za-z0-9._:-]{1,128}", message["stream"]):
+        message[name.rstrip("?")] = trimmed(name, member)
+    ids = [message["stream"]] if word == "OPEN" else [each["stream"] for each in message.get("quarantined", [])]
+    if not all(re.fullmatch(r"[A-Za-z0-9._:-]{1,128}", stream) for stream in ids):
         raise Refused("bad-stream-id")
+    if word == "READY":
+        starts = message["starts"][-START_MAX:]
+        if message["start"] != starts[-1][0] or starts[-1][1] > message["end"]:
+            raise Refused("bad-member")
+        message.update(starts=starts, level=message.get("level", "durable"))
     return message
+
+
+def trimmed(name, member):
+    """A member without what no reader of this version knows, and without unpaired surrogates."""
+    if name == "limits":
+        return {key: member[key] for key in LIMITS}
+    if name == "client?":
+        return {key: member[key] for key in CLIENT}
+    if name == "quarantined":
+        return [{key: each[key] for key in QUARANTINED} for each in member]
+    return re.sub("[\ud800-\udfff]", "\ufffd", member) if isinstance(member, str) else member
+
+
+def decode_base64(text):
+    """The bytes of the one text that a writer makes of them."""
+    try:
+        value = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise Refused("bad-tail") from None
+    if base64.b64encode(value).decode() != text or len(value) > TAIL_MAX:
+        raise Refused("bad-tail")
+    return value
 
 
 def decode_field(kind, text):
@@ -86,6 +167,12 @@ def decode_field(kind, text):
         if not re.fullmatch(r"[0-9a-f]{8}", text):
             raise Refused("bad-checksum")
         return int(text, 16)
+    if kind in ("digest", "start", "incarnation"):
+        if not (kind == "digest" and text == "-" or is_hexadecimal(text, 16 if kind == "start" else 32)):
+            raise Refused("bad-proof")
+        return None if text == "-" else text
+    if kind in ("tail", "bytes"):
+        return None if kind == "tail" and text == "-" else decode_base64(text).hex()
     if kind and text not in {"nak": NAK_CODES, "err": ERR_CODES, "reason": REASONS}[kind]:
         raise Refused("bad-reason" if kind == "reason" else "bad-code")
     return text
@@ -107,6 +194,8 @@ def decode(line):
     texts = rest.split(" ", len(layout) - 1 if last in ("text", "object") else -1) if " " in line.decode() else []
     if last == "text" and len(texts) == len(layout) - 1:
         texts.append("")
+    if last == "object" and texts and texts[-1].startswith(" "):
+        raise Refused("field-count")
     if len(texts) != len(layout) or any(not text and name != "text" for text, (name, _) in zip(texts, layout)):
         raise Refused("field-count")
     message = {"type": word}
@@ -118,7 +207,32 @@ def decode(line):
     size = message.get("raw", message.get("length", 0))
     if message.get("offset", 0) + size > INTEGER_MAX or message.get("lines", 0) > message.get("raw", INTEGER_MAX):
         raise Refused("bad-integer")
+    check_proof(message)
     return message
+
+
+def check_proof(message):
+    """What the number of a proof's bytes and the length of a tail must be at an offset."""
+    word, offset = message["type"], message.get("offset", INTEGER_MAX)
+    if word in ("AT", "SEALED") and (
+            message["count"] > tail_length(offset) or (message["count"] == 0) != (message["digest"] is None)):
+        raise Refused("bad-proof")
+    if word == "SKIP":
+        tail, length = message["tail"], tail_length(offset + message["length"])
+        if (tail is None) != (message["reason"] == "truncated") or tail is not None and len(tail) != 2 * length:
+            raise Refused("bad-tail")
+
+
+def tail_length(offset):
+    """How many bytes below an offset a proof covers."""
+    return min(offset, TAIL_MAX)
+
+
+def digest(stream, offset, tail):
+    """The digest of a proof; nothing for no bytes."""
+    if not tail:
+        return None
+    return hashlib.sha256(f"{stream}\n{offset}\n".encode("ascii") + tail).hexdigest()[:32]
 
 
 def encode_json(value):
@@ -137,8 +251,12 @@ def encode(message):
             texts.append(encode_json({key: message[key] for key in names if message.get(key) is not None}))
         elif name == "text":
             texts.append(re.sub(r"[^ -~]", "?", message[name])[:512])
+        elif kind in ("tail", "bytes"):
+            texts.append("-" if message[name] is None else base64.b64encode(bytes.fromhex(message[name])).decode())
+        elif kind == "crc":
+            texts.append(f"{message[name]:08x}")
         else:
-            texts.append(f"{message[name]:08x}" if kind == "crc" else str(message[name]))
+            texts.append("-" if message[name] is None else str(message[name]))
     line = " ".join([word, *texts]).encode("ascii") + b"\n"
     if len(line) > LINE_MAX and word == "OPEN":
         return encode({**message, "source": message["source"][-(len(message["source"]) // 2):]})
@@ -232,7 +350,7 @@ class Connection:
         except Refused:
             raise Closed("syntax") from None
         if message["type"] not in self.expected:
-            raise Closed("syntax" if message["type"] == "MARK" else "order")
+            raise Closed("syntax" if message["type"] in IN_JOURNALS else "order")
         if message["type"] == "PING" and self.ping_seconds != float("inf"):
             self.send("PONG", value=message["value"])
         return message

@@ -8,8 +8,19 @@
 /// system does not record it.
 int64_t waybill_birth_time(int descriptor);
 
-/// Exchanges two paths atomically. Returns 0, or -1 with `errno` set.
-int waybill_exchange(const char *first, const char *second);
+/// Exchanges two paths, each from its folder, atomically. Returns 0, or -1 with `errno` set.
+int waybill_exchange(int folder, const char *first, int other_folder, const char *second);
+
+/// Opens the directory that `path` leads to from `folder` for reading, not through a link in its last component. Returns
+/// it, or -1 with `errno` set: `ELOOP` for a link.
+int waybill_open_folder(int folder, const char *path);
+
+/// Opens what `path` leads to from `folder`, which has no empty component and no "..", without following any link.
+/// Returns it, or -1 with `errno` set: `ELOOP` for a link.
+int waybill_open_below(int folder, const char *path, int flags);
+
+/// Opens the directory that `path` leads to from `folder`, in the same way, only for the calls that take a directory.
+int waybill_open_way(int folder, const char *path);
 
 /// Fills `buffer` with random bytes from the operating system. Returns 0, or -1 with `errno` set.
 int waybill_random(void *buffer, unsigned long byte_count);

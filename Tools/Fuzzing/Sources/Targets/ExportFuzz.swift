@@ -42,7 +42,7 @@ enum ExportFuzz {
         let reader = EventReader(source: source)
         var events: [(line: [UInt8], facts: EventFacts)] = []
         for line in input.dropFirst().split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init) {
-            switch withExactBytes(line, { reader.read($0, receivedAt: Self.receivedAt) }) {
+            switch withExactBytes(line, { reader.read($0) }) {
             case .event(let facts):
                 try Self.checkEvent(line, facts, source)
                 events.append((line, facts))

@@ -1,0 +1,27 @@
+internal import WaybillProtocol
+package import WaybillSystem
+
+/// The last time of receipt that a journal has; reads while a receiver writes.
+package enum JournalTime {
+    /// - Returns: `nil` if the last segment has none, or if there is no journal.
+    package static func last(in directory: String, files: some FileSystem) throws(FileSystemError) -> WallTime? {
+        guard try files.status(at: directory)?.kind == .directory,
+            let segment = try files.list(directory).compactMap(JournalPath.position(ofSegment:)).max(),
+            let status = try files.status(at: JournalPath.segment(segment, in: directory))
+        else { return nil }
+        var scanner = try SegmentScanner(
+            segment: segment, in: directory, limit: JournalPosition(segment.rawValue + status.byteCount), files: files)
+        scanner.isReadingPayloads = false
+        var last: WallTime?
+        while true {
+            switch try scanner.next() {
+            case .message(.mark):
+                if scanner.receivedAt != .unknown { last = scanner.receivedAt }
+            case .message, .batch: continue
+            case .end: return last
+            case .damaged:
+                guard try scanner.resynchronize() else { return last }
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+internal import Synchronization
+package import WaybillArchive
+package import WaybillSystem
+
+/// What a receiver needs of its host, and what waits while it is missing.
+///
+///     clock that can be trusted    else seals, retention and the judgement of ages wait (``ClockTrust``)
+///     space on the disk            else the exports wait first, then the archive (``DiskReserve``)
+///     a disk that takes writes     else nothing is acknowledged, and agents are told why
+package final class HostConditions: Sendable {
+    let clock: ClockTrust
+    let reserve: DiskReserve
+    private let refusal = Mutex<String?>(nil)
+
+    package init(clock: ClockTrust, reserve: DiskReserve) {
+        self.clock = clock
+        self.reserve = reserve
+    }
+
+    /// Why nothing is acknowledged, as agents are told; `nil` while the disk takes what comes.
+    var withheld: String? {
+        get { self.refusal.withLock { $0 } }
+        set { self.refusal.withLock { $0 = newValue } }
+    }
+}
+
+/// The disk space that archive and exports leave to the journal.
+///
+///     free      2 × reserve          reserve              0
+///     ────────────┼────────────────────┼──────────────────┤
+///     all write   │ exports wait       │ archive waits    │ journal waits: nothing is acknowledged
+///
+/// What waits is in the journal. Of a small disk, at most a twentieth is reserved.
+package struct DiskReserve: Sendable {
+    private let byteCount: Int
+    private let measure: @Sendable () -> DiskSpace?
+
+    package init(byteCount: Int, in data: DataDirectory<some FileSystem>) {
+        let (files, root) = (data.files, data.root)
+        self.byteCount = byteCount
+        self.measure = {
+            do throws(FileSystemError) {
+                return try files.space(at: root)
+            } catch {
+                // Unknown: the writes themselves find out.
+                return nil
+            }
+        }
+    }
+
+    /// The free space now; `nil` if it is unknown.
+    var free: Int? { self.measure()?.freeByteCount }
+
+    /// Whether a projection may write.
+    func hasRoom(for projection: String) -> Bool {
+        guard self.byteCount > 0, let space = self.measure() else { return true }
+        let reserve = min(self.byteCount, space.totalByteCount / 20)
+        return space.freeByteCount >= (projection == "archive" ? reserve : 2 * reserve)
+    }
+}
+
+/// How long to wait before a disk that refused is tried again: 1 s, and twice as long each time, up to 30 s.
+enum DiskRetry {
+    /// - Parameter count: failures in a row, at least 1.
+    static func pause(afterFailures count: Int) -> Duration {
+        .seconds(min(30, 1 << min(count - 1, 5)))
+    }
+}

@@ -1,0 +1,125 @@
+internal import Logging
+internal import Synchronization
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// Who is let in and what they do, for the log, the metrics and the audit log.
+extension ReceiverTelemetry {
+    func connected(_ connection: ConnectionHandle) {
+        self.logger.info(
+            "agent connected", metadata: ["agent": "\(connection.admitted.fullName)", "peer": "\(connection.peer)"])
+        self.audit?.add(.connected, connection.auditMembers)
+    }
+
+    /// - Parameter connection: `nil` when the peer was not let in.
+    func disconnected(_ connection: ConnectionHandle?, peer: String, reason: String) {
+        self.logger.info(
+            "connection closed",
+            metadata: [
+                "agent": "\(connection?.admitted.fullName ?? "none")", "peer": "\(peer)", "reason": "\(reason)",
+            ])
+        if let connection { self.audit?.add(.disconnected, connection.auditMembers + [("reason", reason)]) }
+    }
+
+    /// - Parameter agent: the name that the peer claims.
+    func refused(_ refusal: AgentRefusal, agent: String, peer: String, at time: MonotonicTime) {
+        let untoldCount = self.refusals.withLock { refusals in
+            refusals.counts[refusal, default: 0] += 1
+            return refusals.pace.admit(at: time)
+        }
+        self.audit?.add(.refused, [("agent", agent), ("peer", peer), ("reason", refusal.rawValue)])
+        guard let untoldCount else { return }
+        self.logger.warning(
+            "an agent is refused",
+            metadata: [
+                "claims": "\(agent)", "peer": "\(peer)", "reason": "\(refusal.text)",
+                "more_unlogged": "\(untoldCount)",
+            ])
+    }
+
+    func opened(_ description: StreamDescription, at offset: StreamOffset, by connection: ConnectionHandle) {
+        self.audit?.add(
+            .opened, connection.auditMembers(of: description) + [("at", "\(offset.rawValue)")])
+    }
+
+    /// A stream from before the principal existed, or of its former name, is its own from now on.
+    func adopted(
+        _ former: StreamName, as description: StreamDescription, at offset: StreamOffset,
+        by connection: ConnectionHandle
+    ) {
+        self.logger.notice(
+            "a stream has got its owner",
+            metadata: ["stream": "\(description.name)", "former": "\(former)", "offset": "\(offset.rawValue)"])
+        self.audit?.add(
+            .adopted,
+            connection.auditMembers(of: description)
+                + [("from", former.principal), ("at", "\(offset.rawValue)")])
+    }
+
+    func sealed(_ description: StreamDescription, length: StreamOffset, by connection: ConnectionHandle) {
+        self.audit?.add(
+            .sealed, connection.auditMembers(of: description) + [("length", "\(length.rawValue)")])
+    }
+
+    /// A stream's message was refused because of who sent it, or because of the bound of skipped bytes.
+    func denied(
+        _ what: String, of description: StreamDescription, _ code: ErrorCode, by connection: ConnectionHandle,
+        untoldCount: Int?
+    ) {
+        self.denials.wrappingAdd(1, ordering: .relaxed)
+        self.audit?.add(
+            .denied, connection.auditMembers(of: description) + [("what", what), ("code", code.rawValue)])
+        guard let untoldCount else { return }
+        self.logger.warning(
+            "an agent asked for what it may not do",
+            metadata: [
+                "agent": "\(connection.admitted.fullName)", "stream": "\(description.name)", "what": "\(what)",
+                "code": "\(code.rawValue)", "more_unlogged": "\(untoldCount)",
+            ])
+    }
+
+    /// The agents in the configuration are in force.
+    func agentsInForce(_ principals: [Principal]?) {
+        guard let principals else {
+            return self.logger.notice(
+                """
+                there is no agents: in the configuration: all agents are one principal, and each may write any env and \
+                bundle and continue any stream
+                """)
+        }
+        self.logger.info(
+            "agents are told apart", metadata: ["principals": "\(principals.map(\.name).joined(separator: ", "))"])
+    }
+
+    /// Certificates, revocation lists, agents or tokens were read again, because a file has changed.
+    func trustReloaded(_ changes: [ConfigurationChange]) {
+        self.logger.notice(
+            "certificates and agents are read again",
+            metadata: [
+                "changes":
+                    "\(changes.isEmpty ? "none in the certificate" : changes.map(\.description).joined(separator: "; "))"
+            ])
+    }
+
+    func auditFailed(_ error: FileSystemError) {
+        self.logger.error(
+            "the audit log cannot be written; its entries are lost until it can",
+            metadata: ["cause": "\(error)", "code": "\(error.code)"])
+    }
+}
+
+extension ConnectionHandle {
+    fileprivate var auditMembers: [(String, String)] {
+        [
+            ("principal", self.admitted.principal.name), ("agent", self.admitted.agent), ("peer", self.peer),
+            ("by", self.credential),
+        ]
+    }
+
+    func auditMembers(of description: StreamDescription) -> [(String, String)] {
+        self.auditMembers + [
+            ("stream", description.id.text), ("owner", description.owner.principal), ("source", description.source),
+            ("env", description.environment), ("bundle", description.bundle), ("format", description.format.rawValue),
+        ]
+    }
+}

@@ -1,0 +1,91 @@
+internal import WaybillProtocol
+internal import WaybillSpool
+internal import WaybillSystem
+
+/// Opens files without being led to others by a link, and refuses those that another user put in place.
+///
+/// A segment is opened from its folder, which is opened first and is not a link itself; its status and the folder's are
+/// those of the open descriptors, so that nothing can be exchanged in between. A foreign file is opened from the folder
+/// that precedes the first wildcard of its pattern: up to there the operator wrote the path, and links are followed.
+extension Tail {
+    /// Reports and counts a refused file, once for each path.
+    mutating func refuse(_ path: String, _ refusal: FileRefusal) {
+        guard self.complain(path, .refused(path: path, refusal)) else { return }
+        self.refusals[refusal, default: 0] += 1
+    }
+
+    /// Opens a file for reading; `nil` if it is refused.
+    mutating func openUntrusted(_ path: String, _ file: TailedFile) throws(FileSystemError) -> FileID? {
+        guard !file.isSegment else { return try self.openSegment(path) }
+        guard !self.sources[file.source].followsLinks else { return try self.files.open(path, .read) }
+        let base =
+            self.patterns[file.source].map(\.literalFolder)
+            .first { $0.isEmpty ? !path.hasPrefix("/") : path.hasPrefix(Path.join($0, "")) } ?? Path.parent(of: path)
+        do throws(FileSystemError) {
+            let folder = try self.files.open(base.isEmpty ? "." : base, .read)
+            defer { self.files.close(folder) }
+            let rest = base.isEmpty ? path : String(path.dropFirst(Path.join(base, "").count))
+            return try self.files.open(rest, in: folder)
+        } catch  where error.errno == Errno.link {
+            self.refuse(path, .link)
+            return nil
+        }
+    }
+
+    private mutating func openSegment(_ path: String) throws(FileSystemError) -> FileID? {
+        guard let folder = try self.openSpool(of: path) else { return nil }
+        defer { self.files.close(folder) }
+        let file: FileID
+        do throws(FileSystemError) {
+            file = try self.files.open(Path.name(of: path), in: folder)
+        } catch  where error.errno == Errno.link {
+            self.refuse(path, .link)
+            return nil
+        }
+        do throws(FileSystemError) {
+            let (status, folderStatus) = (try self.files.status(file), try self.files.status(folder))
+            guard let refusal = FileRefusal(ofSegment: status, in: folderStatus) else { return file }
+            self.refuse(path, refusal)
+        } catch {
+            self.files.close(file)
+            throw error
+        }
+        self.files.close(file)
+        return nil
+    }
+
+    /// Opens the folder of a segment; `nil` if it is a link.
+    mutating func openSpool(of path: String) throws(FileSystemError) -> FileID? {
+        let folder = Path.parent(of: path)
+        do throws(FileSystemError) {
+            return try self.files.open(folder, .folder)
+        } catch  where error.errno == Errno.link {
+            self.refuse(folder, .folderLink)
+            return nil
+        }
+    }
+
+    /// The status of a new segment, or of one that its writer has not named yet; `nil` if it is refused or gone.
+    mutating func judgeSegment(_ path: String) throws(FileSystemError) -> FileStatus? {
+        guard let folder = try self.openSpool(of: path) else { return nil }
+        defer { self.files.close(folder) }
+        guard let status = try self.files.status(of: Path.name(of: path), in: folder) else { return nil }
+        guard let refusal = FileRefusal(ofSegment: status, in: try self.files.status(folder)) else { return status }
+        self.refuse(path, refusal)
+        return nil
+    }
+
+    /// What is at a path; a link itself, unless the source follows links.
+    func status(at path: String, source: Int) throws(FileSystemError) -> FileStatus? {
+        self.sources[source].followsLinks ? try self.files.status(at: path) : try self.files.status(ofEntry: path)
+    }
+}
+
+extension SourceConfiguration {
+    var linkRule: GlobPattern.LinkRule {
+        switch self.kind {
+        case .spool: .spool
+        case .files: self.followsLinks ? .followed : .ownPart
+        }
+    }
+}

@@ -1,0 +1,58 @@
+import WaybillReceiver
+
+extension ConfigurationTable {
+    /// Each entry of `agents`.
+    @KeyList<AgentEntry> static var agentEntry: [ConfigurationKey<AgentEntry>] {
+        ConfigurationKey(
+            "name", .text(rule: Principal.nameRule, isValid: Principal.isName), \.principal.name,
+            applies: .reload, required: "the principal's name", example: "web",
+            "The principal's name; its streams belong to it.")
+        ConfigurationKey(
+            "tokens", .tokens, \.tokens, applies: .reload, default: "required, or `certificates`",
+            example: "[web.token]",
+            "At most two tokens, valid at once: `sha256:` and the digest, or a file that holds the token.")
+        ConfigurationKey(
+            "certificates", .certificates, \.principal.certificates, applies: .reload,
+            default: "required with `tls.client_ca`", example: "[web.example.com]",
+            "Its certificates: a subject alternative name, or `sha256:` and the fingerprint.")
+        ConfigurationKey(
+            "envs", .linePatterns, \.principal.environments, applies: .reload, default: "all", example: "[prod]",
+            "The environments that its lines may name; `*` stands for any characters.")
+        ConfigurationKey(
+            "bundles", .linePatterns, \.principal.bundles, applies: .reload, default: "all",
+            example: "[com.example.*]", "The apps that its lines may name; other lines go to the quarantine.")
+        ConfigurationKey(
+            "formerly", .principalNames, \.principal.formerly, applies: .reload, default: "none",
+            example: "[old-name]", "Names that it had before; it continues their streams.")
+        ConfigurationKey(
+            "adopt", .flag, \.principal.adopts, applies: .reload,
+            "It continues streams from before there were `agents`, if its agents have the files.")
+        ConfigurationKey(
+            "devices", .flag, \.principal.hasDevices, applies: .reload,
+            "It stands for many installs of an app; each proves its own name with its key.")
+        ConfigurationKey(
+            "share", .integer(1...1000), \.principal.share, applies: .reload,
+            "How many single agents it counts as when turns are taken.")
+        ConfigurationKey(
+            "may_forward", .flag, \.principal.mayForward, applies: .reload,
+            "Its agents may open streams for agents that they have authenticated.")
+        ConfigurationKey(
+            "skip_mib", .skippedByteCount, \.principal.skippedByteCountMax, unit: "MiB", applies: .reload,
+            "The most bytes that its agents may skip on one day (UTC).")
+    }
+
+    /// The names, for what a reload reports.
+    static func agentsText(_ configuration: ReceiverConfiguration) -> String {
+        configuration.agents.map { $0.map(\.name).joined(separator: ", ") } ?? "none"
+    }
+}
+
+extension ValueType<UInt64> {
+    fileprivate static var skippedByteCount: ValueType {
+        ValueType<Int>.integer(0...1 << 30, factor: 1 << 20).map {
+            UInt64($0)
+        } back: {
+            Int($0)
+        }
+    }
+}

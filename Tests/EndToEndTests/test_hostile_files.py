@@ -1,0 +1,460 @@
+"""What a user who can write to a spool, a log folder or a data directory makes an agent or a receiver read, show or change.
+
+The names of the tests carry the letters of the findings that they answer. An agent usually runs as root, and so do these
+tests where they can: root may read every file, so that only Waybill's own rules keep it from doing so.
+"""
+
+import contextlib
+import datetime
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import unittest
+import urllib.request
+
+from harness import SiteTest, binary, free_port, patience, run, until
+from ledger import EventMaker, Ledger, archived, exported_ids, quarantined, stored
+
+FOREIGN = ["--env", "prod", "--bundle", "com.example.web"]
+SECRET = b"the private key of root\n"
+IS_ROOT = os.geteuid() == 0
+# A user that owns nothing, where the tests may give files away; else their own.
+STRANGER = 65534 if IS_ROOT else os.geteuid()
+# A group that no machine has, so that only the tests' processes are in it.
+GROUP = 54_321
+
+
+@contextlib.contextmanager
+def umask(mask):
+    """The mask of the processes that are started meanwhile."""
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def modes(*folders):
+    """The permissions of every folder and every file at and below these, each with an example."""
+    found = {}
+    for top in folders:
+        for path in [top, *sorted(top.rglob("*"))]:
+            status = path.lstat()
+            kind = "folder" if stat.S_ISDIR(status.st_mode) else "file"
+            found.setdefault((kind, oct(stat.S_IMODE(status.st_mode))), str(path))
+    return found
+
+
+class HostileTest(SiteTest):
+    def setUp(self):
+        super().setUp()
+        self.maker, self.ledger = EventMaker(11), Ledger()
+        self.vault = self.site.root / "vault"
+        self.vault.mkdir(mode=0o700)
+        self.secret = self.vault / "secret"
+        self.secret.write_bytes(SECRET)
+        self.secret.chmod(0o600)
+
+    def give(self, path, follow_symlinks=False):
+        """What a stranger has planted belongs to the stranger."""
+        os.chown(path, STRANGER, os.stat(path, follow_symlinks=False).st_gid, follow_symlinks=follow_symlinks)
+
+    def segment_name(self):
+        return f"{self.maker.writer()}-{1:020d}.ndjson"
+
+    def refusals(self, log):
+        """Path → reason of what the agent refused, and the number of the messages."""
+        said = [json.loads(line) for line in log.splitlines() if b"is not followed" in line]
+        for entry in said:
+            self.assertTrue(entry.get("reason") == "" or entry["remedy"], entry)
+        return {entry["path"]: entry["reason"] for entry in said}, len(said)
+
+    def once(self, *arguments):
+        result = run(*self.site.agent_arguments("--once", *arguments))
+        self.assertEqual(result.returncode, 0, result.stderr.decode()[-2000:])
+        return self.refusals(result.stderr)
+
+    def assert_kept_secret(self):
+        self.assertEqual(self.secret.read_bytes(), SECRET)
+        for top in (self.site.data, self.site.state):
+            for path in top.rglob("*"):
+                if path.is_file():
+                    self.assertNotIn(SECRET.strip(), path.read_bytes(), path)
+
+    def assert_stored(self, receiver):
+        self.assertEqual(receiver.stop(), 0)
+        comparison = self.ledger.compare(stored(self.site.data))
+        self.assertTrue(comparison.is_clean, str(comparison))
+        self.assertEqual(quarantined(self.site.data), {})
+
+
+class PlantedSegmentTests(HostileTest):
+    """Links among segments."""
+
+    def test_b5_links_named_as_segments(self):
+        """A link, one that looks like a segment without its name yet, and a hard link: nothing of their targets is read,
+        they stay, each is named once, and the segments of the app are shipped."""
+        receiver = self.site.receiver()
+        link, unnamed = self.site.spool / self.segment_name(), self.site.spool / (self.segment_name() + ".new")
+        hard = self.site.spool / self.segment_name()
+        for path in (link, unnamed):
+            path.symlink_to(self.secret)
+            self.give(path)
+        os.link(self.secret, hard)
+        self.maker.spool(self.site.spool, self.ledger, 200_000)
+        refused, count = self.once()
+        self.assertEqual(refused, {str(link): "link", str(unnamed): "link", str(hard): "hard-link"})
+        self.assertEqual(count, 3)
+        self.assertEqual(sorted(self.site.spool.iterdir()), sorted([link, unnamed, hard]))
+        self.assert_kept_secret()
+        # The file that remains has one name, and the owner of its folder: it is a segment.
+        hard.unlink()
+        self.assert_stored(receiver)
+
+    def test_b5_a_link_to_a_file_with_a_long_line(self):
+        """A long line behind a link is not copied for the agent's quarantine, with or without a receiver."""
+        self.secret.write_bytes(SECRET.strip() * 100_000 + b"\n")
+        link = self.site.spool / self.segment_name()
+        link.symlink_to(self.secret)
+        self.give(link)
+        result = run(*self.site.agent_arguments("--once", "--patience", "1"))
+        self.assertEqual(self.refusals(result.stderr), ({str(link): "link"}, 1))
+        receiver = self.site.receiver()
+        self.assertEqual(self.once(), ({str(link): "link"}, 1))
+        self.assertEqual(list((self.site.state / "quarantine").iterdir()), [])
+        self.assert_stored(receiver)
+
+    def test_b5_refused_files_are_counted_and_named_once(self):
+        """A running agent scans again and again; it names what it refuses once, and counts it by reason."""
+        receiver = self.site.receiver()
+        metrics = free_port()
+        for _ in range(2):
+            (self.site.spool / self.segment_name()).symlink_to(self.secret)
+        agent = self.site.agent("--metrics", f"127.0.0.1:{metrics}")
+        agent.until_logged("is not followed")
+        for _ in range(5):
+            self.maker.spool(self.site.spool, self.ledger, 20_000)
+            until(lambda: not any(path.is_file() and not path.is_symlink() for path in self.site.spool.iterdir()),
+                  20, "the app's segments are shipped and deleted")
+        with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=patience(5)) as response:
+            page = response.read().decode()
+        counts = dict(re.findall(r'waybill_agent_refused_files_total\{reason="([a-z-]+)"\} (\d+)', page))
+        self.assertEqual(counts, {"link": "2", "folder-link": "0", "hard-link": "0", "owner": "0"})
+        self.assertEqual(agent.stop(), 0)
+        self.assertEqual(self.refusals(agent.log().encode())[1], 2)
+        self.assert_kept_secret()
+        self.assert_stored(receiver)
+
+    def test_b5_a_spool_that_is_a_link(self):
+        """A spool folder that is a link, named or matched by a wildcard, is not shipped and nothing in it is deleted."""
+        receiver = self.site.receiver()
+        private, apps = self.vault / "spool", self.site.root / "apps"
+        private.mkdir()
+        self.maker.spool(private, Ledger(), 20_000)
+        kept = {path: path.read_bytes() for path in private.iterdir()}
+        (apps / "app-1").mkdir(parents=True)
+        self.maker.spool(apps / "app-1", self.ledger, 20_000)
+        linked = self.site.root / "linked"
+        for path in (linked, apps / "app-2"):
+            path.symlink_to(private)
+            self.give(path)
+        refused, _ = self.once("--spool", linked, "--spool", apps / "*")
+        self.assertEqual(refused, {str(linked): "folder-link", str(apps / "app-2"): "folder-link"})
+        self.assertEqual({path: path.read_bytes() for path in private.iterdir()}, kept)
+        # The way to the folder may have links.
+        (self.site.root / "way").symlink_to(apps)
+        self.once("--spool", self.site.root / "way" / "app-1")
+        self.assertEqual(list((apps / "app-1").iterdir()), [])
+        self.assert_stored(receiver)
+
+
+class LinkedLogTests(HostileTest):
+    """Links among the files of other programs."""
+
+    def test_b5_linked_logs_and_folders_under_a_glob(self):
+        """Links that a pattern matches, files and folders, are followed only with --follow-links; hard links always."""
+        receiver = self.site.receiver()
+        logs = self.site.root / "log"
+        (logs / "app-1").mkdir(parents=True)
+        lines = self.maker.foreign(50)
+        hidden = [self.maker.foreign(20), self.maker.foreign(30)]
+        (logs / "app-1" / "a.json").write_bytes(b"".join(lines))
+        os.link(logs / "app-1" / "a.json", logs / "app-1" / "same.json")
+        elsewhere = self.site.root / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "file.json").write_bytes(b"".join(hidden[0]))
+        (elsewhere / "folder").mkdir()
+        (elsewhere / "folder" / "b.json").write_bytes(b"".join(hidden[1]))
+        link, folder = logs / "app-1" / "link.json", logs / "app-2"
+        link.symlink_to(elsewhere / "file.json")
+        folder.symlink_to(elsewhere / "folder")
+        globbing = ["--glob", logs / "app-*" / "*.json", *FOREIGN]
+        self.ledger.add(lines)
+        self.assertEqual(self.once(*globbing)[0], {str(link): "link", str(folder): "folder-link"})
+        until(lambda: self.ledger.compare(stored(self.site.data)).is_clean, 20, "the lines of real files alone")
+        for more in hidden:
+            self.ledger.add(more)
+        self.assertEqual(self.once(*globbing, "--follow-links"), ({}, 0))
+        until(lambda: self.ledger.compare(stored(self.site.data)).is_clean, 20, "the lines behind the links, too")
+        self.assert_stored(receiver)
+
+    def test_b5_the_configuration_of_links(self):
+        """`follow_links` is for files, `group` for one spool; anything else is named."""
+        path = self.site.root / "waybill.yaml"
+        for source, complaint in [
+            ("{files: ['/var/log/*.json'], env: prod, bundle: b, follow_links: on}", None),
+            ("{spool: /var/spool/app, group: staff}", None),
+            ("{spool: /var/spool/app, follow_links: on}", "is for `files` only"),
+            ("{files: ['/var/log/*.json'], env: prod, bundle: b, group: staff}", "is for `spool` only"),
+            ("{spool: '/var/spool/*', group: staff}", "name it without wildcards"),
+        ]:
+            path.write_text(f"agent: {{state: s, to: ['127.0.0.1:1'], sources: [{source}]}}\n")
+            result = run("check", "--config", path)
+            said = (result.stdout + result.stderr).decode()
+            self.assertEqual(result.returncode == 0, complaint is None, said)
+            self.assertIn(complaint or "", said)
+
+
+@unittest.skipUnless(IS_ROOT, "only root can give files to other users")
+class OwnerTests(HostileTest):
+    """Segments of several users."""
+
+    def setUp(self):
+        super().setUp()
+        # Other users find the way to their folders.
+        self.site.root.chmod(0o755)
+
+    def start_as(self, user, groups, arguments, log):
+        with open(self.site.logs / log, "ab") as output:
+            child = subprocess.Popen(
+                [binary(), *map(str, arguments)], user=user, group=user, extra_groups=groups, stdin=subprocess.DEVNULL,
+                stdout=output, stderr=output)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        return child
+
+    def require_programs_of(self, user):
+        result = subprocess.run(
+            [binary(), "--version"], user=user, group=user, extra_groups=[], check=False, capture_output=True)
+        if result.returncode != 0:
+            raise unittest.SkipTest("other users cannot start the program where it was built")
+
+    def test_b5_a_segment_of_another_user(self):
+        """A file of root in a stranger's spool, and a stranger's in root's, are refused until the owners agree."""
+        receiver = self.site.receiver()
+        folders = {}
+        for owner, other in ((STRANGER, 0), (0, STRANGER)):
+            folder = self.site.root / f"spool-{owner}"
+            folder.mkdir(mode=0o777)
+            os.chown(folder, owner, owner)
+            lines = self.maker.lines(20)
+            self.ledger.add(lines)
+            own, foreign = (self.maker.segment(folder, lines) for lines in (lines, self.maker.lines(5)))
+            os.chown(own, owner, owner)
+            os.chown(foreign, other, other)
+            folders[folder] = foreign
+        spools = [argument for folder in folders for argument in ("--spool", folder)]
+        refused, _ = self.once(*spools)
+        self.assertEqual(refused, {foreign: "owner" for foreign in folders.values()})
+        for folder, foreign in folders.items():
+            self.assertEqual([str(path) for path in folder.iterdir()], [foreign])
+            with open(foreign, "rb") as file:
+                self.ledger.add(file.readlines())
+            os.chown(foreign, folder.stat().st_uid, folder.stat().st_gid)
+        self.assertEqual(self.once(*spools), ({}, 0))
+        self.assert_stored(receiver)
+
+    def test_b5_a_group_shares_a_spool(self):
+        """An agent and an app of different users: the agent makes the folder for their group, the app's library writes
+        segments for it, and the agent ships and deletes them. Outsiders are refused."""
+        app, agent_user = 51_001, 51_002
+        self.require_programs_of(agent_user)
+        receiver = self.site.receiver()
+        home = {}
+        for user in (app, agent_user):
+            home[user] = self.site.root / str(user)
+            home[user].mkdir()
+            os.chown(home[user], user, user)
+        spool = home[agent_user] / "spool"
+        agent = self.start_as(
+            agent_user, [GROUP],
+            ["agent", "--state", home[agent_user] / "state", "--to", self.site.address, "--spool", spool,
+             "--group", GROUP], "agent.log")
+        until(spool.exists, 20, "the agent makes the spool")
+        until(lambda: stat.S_IMODE(spool.stat().st_mode) == 0o2770, 20, "for the group")
+        self.assertEqual(spool.stat().st_gid, GROUP)
+        count = 2_000
+        writer = self.start_as(
+            app, [GROUP],
+            ["demo-app", "--spool", spool, "--ledger", home[app] / "ledger", "--app", 1, "--events", count, "--group",
+             GROUP], "app.log")
+        names = lambda: [path for path in spool.glob("*.ndjson")]
+        segment = until(names, 20, "the app writes")[0]
+        with contextlib.suppress(FileNotFoundError):
+            self.assertEqual(stat.S_IMODE(segment.stat().st_mode), 0o640)
+            self.assertEqual((segment.stat().st_uid, segment.stat().st_gid), (app, GROUP))
+        self.assertEqual(writer.wait(patience(60)), 0)
+        until(lambda: not names(), 30, "the agent ships and deletes the app's segments")
+        # A file that no member of the group has made.
+        planted = self.maker.segment(spool, self.maker.lines(5))
+        os.chown(planted, STRANGER, STRANGER)
+        until(lambda: planted in (self.site.logs / "agent.log").read_text(), 20, "the agent names the outsider's file")
+        self.assertTrue(os.path.exists(planted))
+        agent.terminate()
+        self.assertEqual(agent.wait(patience(30)), 0)
+        self.assertEqual(receiver.stop(), 0)
+        tracked = len((home[app] / "ledger").read_bytes().splitlines())
+        self.assertEqual(tracked, count)
+        self.assertGreaterEqual(sum(1 for _ in archived(self.site.data)), count)
+
+
+class PermissionTests(HostileTest):
+    """The permissions of everything that is written."""
+
+    def test_b6_permissions_whatever_the_mask(self):
+        """Data 0640 in folders of 0750 and the agent's state 0600 in 0700, with a mask that takes nothing, the usual one
+        and one that takes all."""
+        for mask in (0, 0o022, 0o077):
+            with self.subTest(umask=oct(mask)):
+                self.use_everything(mask)
+
+    def use_everything(self, mask):
+        root = self.site.root / f"mask-{mask:o}"
+        root.mkdir()
+        self.site.data, self.site.state, spool = root / "data", root / "agent", root / "apps" / "spool"
+        logs = root / "log"
+        logs.mkdir()
+        # A long line in a file that only its owner may read.
+        (logs / "a.json").write_bytes(b'{"long":"' + b"x" * (2 << 20) + b'"}\n' + b"".join(self.maker.foreign(20)) + b"{\n")
+        (logs / "a.json").chmod(0o600)
+        with umask(mask):
+            receiver = self.site.receiver(exports="csv,ga4")
+            app = run("demo-app", "--spool", spool, "--ledger", root / "ledger", "--app", 1, "--events", 300, "--unpaused")
+            self.assertEqual(app.returncode, 0, app.stderr)
+            self.assertEqual(
+                set(modes(root / "apps")),
+                {("folder", oct(0o750 & ~mask)), ("file", oct(0o640 & ~mask))})
+            self.site.once("--spool", spool, "--glob", logs / "*.json", *FOREIGN)
+            self.assertEqual(len(list((self.site.state / "quarantine").iterdir())), 1)
+            until(lambda: sum(exported_ids(self.site.data, "csv").values()) >= 300, 20, "the events are exported")
+            self.assertEqual(receiver.stop(), 0)
+            self.assertTrue(quarantined(self.site.data))
+            outside = root / "replayed"
+            for command in (
+                ["seal", "--data", self.site.data, "--all"],
+                ["replay", "--data", self.site.data, "--provider", "csv", "--quiet"],
+                ["replay", "--data", self.site.data, "--provider", "csv", "--quiet", "--output", outside],
+                ["requeue", "--data", self.site.data, "--quarantine", "--output", root / "requeued"],
+            ):
+                result = run(*command)
+                self.assertEqual(result.returncode, 0, (command, result.stderr))
+        data = modes(self.site.data, outside, root / "requeued")
+        self.assertEqual(set(data), {("folder", "0o750"), ("file", "0o640")}, data)
+        state = modes(self.site.state)
+        self.assertEqual(set(state), {("folder", "0o700"), ("file", "0o600")}, state)
+
+    def test_b6_what_exists_is_closed_to_others_and_kept_otherwise(self):
+        """Folders of an older version lose the permissions of others, which is said once; the rest is the operator's."""
+        for path, mode in ((self.site.data, 0o755), (self.site.data / "archive", 0o755),
+                           (self.site.data / "exports", 0o2775), (self.site.state, 0o755),
+                           (self.site.state / "quarantine", 0o755)):
+            path.mkdir()
+            path.chmod(mode)
+        receiver = self.site.receiver()
+        self.maker.spool(self.site.spool, self.ledger, 50_000)
+        result = run(*self.site.agent_arguments("--once"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count(b"its permissions were narrowed"), 1)
+        said = [json.loads(line) for line in receiver.log().splitlines() if "could read this folder" in line]
+        self.assertEqual({entry["path"]: entry["found"] for entry in said},
+                         {str(self.site.data / "archive"): "755", str(self.site.data / "exports"): "2775"})
+        for path, mode in ((self.site.data, 0o755), (self.site.data / "archive", 0o750),
+                           (self.site.data / "exports", 0o2770), (self.site.data / "exports" / "csv", 0o2750),
+                           (self.site.state, 0o755), (self.site.state / "quarantine", 0o700)):
+            until(path.exists, 20, path)
+            self.assertEqual(oct(stat.S_IMODE(path.stat().st_mode)), oct(mode), path)
+        self.assert_stored(receiver)
+        again = self.site.receiver()
+        self.assertEqual(again.stop(), 0)
+        self.assertNotIn("could read this folder", again.log())
+
+    def test_b6_a_copy_is_not_wider_than_its_source(self):
+        """A part of the archive that the operator has closed to the group is sealed and set aside as closed as it was."""
+        receiver = self.site.receiver()
+        self.maker.spool(self.site.spool, self.ledger, 50_000)
+        self.site.once()
+        until(lambda: self.ledger.compare(stored(self.site.data)).is_clean, 20, "all is archived")
+        self.assertEqual(receiver.stop(), 0)
+        for path in self.site.data.rglob("*.ndjson"):
+            path.chmod(0o600)
+        self.assertEqual(run("seal", "--data", self.site.data, "--all").returncode, 0)
+        sealed = list(self.site.data.rglob("*.ndjson.gz"))
+        self.assertTrue(sealed)
+        self.assertEqual({oct(stat.S_IMODE(path.stat().st_mode)) for path in sealed}, {"0o600"})
+
+
+class LinkedDataTests(HostileTest):
+    """Links inside a data directory."""
+
+    def lines_of(self, day):
+        now = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=day, hours=1)
+        return self.maker.lines(
+            30, ts=now.strftime("%Y-%m-%dT12:00:00.000Z"), env="prod", bundle="com.example.shop")
+
+    def ship(self, lines):
+        self.ledger.add(lines)
+        self.maker.segment(self.site.spool, lines)
+        self.site.once()
+
+    def test_w5_a_link_for_a_days_folder(self):
+        """A link where a day's folder of archive or export comes: nothing is written to where it leads, the error names
+        it, and everything else is stored meanwhile."""
+        receiver = self.site.receiver()
+        self.ship(self.lines_of(3))
+        until(lambda: sum(exported_ids(self.site.data, "csv").values()) == 30, 20, "the first day")
+        outside = self.site.root / "outside"
+        planted = []
+        for top in ("archive", "exports"):
+            folder = next(path for path in sorted((self.site.data / top).rglob("date=*")) if path.is_dir())
+            day = datetime.date.fromisoformat(folder.name.removeprefix("date=")) + datetime.timedelta(days=1)
+            target = outside / top
+            target.mkdir(parents=True)
+            link = folder.parent / f"date={day}"
+            link.symlink_to(target)
+            planted.append(link)
+        self.ship(self.lines_of(2))
+        receiver.until_logged("remove the symbolic link")
+        self.ship(self.lines_of(1))
+        for link in planted:
+            if link.is_symlink():
+                link.unlink()
+        until(lambda: self.ledger.compare(stored(self.site.data)).is_clean, 30, "everything is archived")
+        until(lambda: sum(exported_ids(self.site.data, "csv").values()) == 90, 30, "everything is exported")
+        self.assertEqual([path for path in outside.rglob("*") if not path.is_dir()], [])
+        self.assert_stored(receiver)
+        self.assertEqual(run("inspect", "--verify", self.site.data).returncode, 0)
+
+    def test_w5_a_day_that_was_moved_behind_a_link(self):
+        """A start finds a day's folder exchanged for a link: the files there stay as they are."""
+        receiver = self.site.receiver()
+        self.ship(self.lines_of(2))
+        until(lambda: self.ledger.compare(stored(self.site.data)).is_clean, 20, "all is archived")
+        self.assertEqual(receiver.stop(), 0)
+        folder = next((self.site.data / "archive").rglob("date=*"))
+        outside = self.site.root / "outside"
+        shutil.move(folder, outside)
+        folder.symlink_to(outside)
+        kept = {path: path.read_bytes() for path in outside.iterdir()}
+        receiver = self.site.receiver()
+        self.ship(self.lines_of(1))
+        until(lambda: self.ledger.compare(stored(self.site.data)).is_clean, 30, "the day is made again from the journal")
+        self.assertEqual({path: path.read_bytes() for path in outside.iterdir()}, kept)
+        self.assertFalse(folder.is_symlink())
+        self.assert_stored(receiver)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,116 @@
+import Testing
+import WaybillArchive
+import WaybillJournal
+import WaybillProjection
+import WaybillProtocol
+import WaybillServerTestSupport
+import WaybillSystem
+import WaybillTestSupport
+
+/// What a start knows of streams when only the archive still has them.
+@Suite struct ArchiveStandingTests {
+    private static func line(_ day: Int, _ number: Int, filler: Int = 60) -> String {
+        let id = "01939a3e-0000-7000-8000-\(Hexadecimal.text(UInt64(number), digitCount: 12))"
+        return "{\"v\":1,\"id\":\"\(id)\",\"ts\":\"2026-11-\(day)T09:00:00.000Z\",\"kind\":\"event\",\"name\":\"n\","
+            + "\"env\":\"prod\",\"bundle\":\"com.example.shop\",\"anon\":\"\(String(repeating: "y", count: filler))\"}\n"
+    }
+
+    /// Archives batches of lines; a batch is one text.
+    private static func archived(
+        _ batches: [(stream: Int, text: String)], isSealed: Bool = false
+    ) throws -> ProjectionBench {
+        let bench = try ProjectionBench()
+        try bench.write(batches.map { (ProjectionBench.description($0.stream), Array($0.text.utf8)) })
+        var projection = try ArchiveProjection(data: bench.data, zone: .utc)
+        var position = try projection.recover().position
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
+        let now = WallTime(milliseconds: ProjectionBench.noon)
+        try projection.checkpoint(at: position, sealing: isSealed ? .everything(now: now) : nil)
+        while projection.isSealing { try projection.continueSealing() }
+        return bench
+    }
+
+    private static func loseJournal(_ bench: ProjectionBench) throws {
+        for name in try bench.disk.list(bench.data.journal) {
+            try bench.disk.unlink(Path.join(bench.data.journal, name))
+        }
+    }
+
+    /// The proof for a whole file, or for as many of its last bytes.
+    private static func proof(_ stream: Int, of text: String, _ byteCount: Int = 512) -> StreamProof {
+        StreamProof(
+            of: ProjectionBench.description(stream).id, at: StreamOffset(UInt64(text.utf8.count)),
+            tail: Array(text.utf8.suffix(byteCount)))
+    }
+
+    @Test(arguments: [false, true])
+    func `streams of a lost journal stand where the archive has them, with the proofs of their bytes`(
+        isSealed: Bool
+    ) throws {
+        var batches: [(stream: Int, text: String)] = []
+        for number in 0..<12 {
+            batches.append((1, Self.line(19, number)))
+            batches.append((2, Self.line(19, 100 + number) + Self.line(19, 200 + number)))
+        }
+        batches.append((3, Self.line(20, 1000, filler: 5)))
+        let bench = try Self.archived(batches, isSealed: isSealed)
+        try Self.loseJournal(bench)
+        var journal = try bench.data.openJournal()
+        #expect(journal.recovery.isLossy)
+        #expect(journal.end == bench.end)
+        for stream in 1...3 {
+            let text = batches.filter { $0.stream == stream }.map(\.text).joined()
+            let name = ProjectionBench.description(stream).name
+            #expect(journal.position(of: name) == StreamOffset(UInt64(text.utf8.count)))
+            #expect(journal.proof(of: name) == Self.proof(stream, of: text))
+        }
+        let seed = StartSeed(id: 1, incarnation: Incarnation(2, 3))
+        try journal.begin(seed, isLossy: false, at: WallTime(milliseconds: ProjectionBench.noon))
+        #expect(journal.identity(name: "r").starts == [ReceiverStart(id: 1, position: UInt64(bench.end.rawValue))])
+    }
+
+    @Test func `a batch in several files, a quarantined one, and a file that cannot be read end what is proved`() throws
+    {
+        let spread = Self.line(19, 1) + Self.line(20, 2)
+        let whole = Self.line(19, 3)
+        let batches = [(1, Self.line(19, 0)), (1, spread), (1, whole), (2, whole), (2, "no JSON\n"), (3, spread)]
+        for isReadable in [true, false] {
+            let bench = try Self.archived(batches)
+            try Self.loseJournal(bench)
+            if !isReadable { try bench.disk.unlink("/data/quarantine/date=2026-11-20/not-json.ndjson") }
+            let journal = try bench.data.openJournal()
+            let first = Self.line(19, 0) + spread + whole
+            let names = (0...3).map { ProjectionBench.description($0).name }
+            #expect(journal.proof(of: names[1]) == Self.proof(1, of: first, whole.utf8.count))
+            let second = Self.proof(2, of: whole + "no JSON\n")
+            #expect(journal.proof(of: names[2]) == (isReadable ? second : .empty))
+            #expect(journal.proof(of: names[3]) == .empty)
+            #expect(journal.position(of: names[3]) == StreamOffset(UInt64(spread.utf8.count)))
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `an archive is short when a file of its checkpoint lacks bytes, open or sealed`(isSealed: Bool) throws {
+        let source = try Self.archived(
+            [(1, Self.line(19, 0) + Self.line(20, 1)), (2, "no JSON\n")], isSealed: isSealed)
+        #expect(try !source.data.isArchiveShort())
+        let paths = source.tree("archive", "quarantine").keys.filter { $0.hasSuffix(".ndjson") }
+        #expect(paths.count == (isSealed ? 1 : 3))
+        for path in paths {
+            for isGone in [false, true] {
+                let bench = try source.copy()
+                let bytes = try #require(bench.disk.bytes(of: "/data/" + path))
+                bench.disk.place("/data/" + path, bytes + bytes)
+                #expect(try !bench.data.isArchiveShort())
+                if isGone {
+                    try bench.disk.unlink("/data/" + path)
+                } else {
+                    bench.disk.place("/data/" + path, Array(bytes.dropLast()))
+                }
+                #expect(try bench.data.isArchiveShort())
+            }
+        }
+        #expect(try !DataDirectory(root: "/nothing", files: source.disk).isArchiveShort())
+    }
+}

@@ -1,0 +1,60 @@
+import Testing
+import WaybillProtocol
+
+@Suite struct SHA256Tests {
+    private static func digest(_ bytes: some Collection<UInt8>) -> String {
+        var hash = SHA256()
+        hash.update(bytes)
+        return Self.text(hash.finish())
+    }
+
+    private static func text(_ digest: [UInt8]) -> String {
+        digest.map { byte in
+            let digits = String(byte, radix: 16)
+            return digits.utf8.count == 1 ? "0" + digits : digits
+        }.joined()
+    }
+
+    @Test(arguments: [
+        ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+        ("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+        (
+            "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"
+        ),
+        (
+            "abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrstu",
+            "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1"
+        ),
+    ])
+    func `the examples of FIPS 180 give their digests`(message: String, digest: String) {
+        #expect(Self.digest(message.utf8) == digest)
+    }
+
+    @Test func `a million letters give their digest`() {
+        #expect(
+            Self.digest(repeatElement(UInt8(ascii: "a"), count: 1_000_000))
+                == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0")
+    }
+
+    /// Lengths around the block and around the room for the length in the last block.
+    @Test(arguments: [1, 54, 55, 56, 57, 63, 64, 65, 119, 120, 127, 128, 129, 600])
+    func `a message in pieces has the digest of the whole`(count: Int) {
+        let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37) }
+        for piece in [1, 3, 64, 65, 100] {
+            var hash = SHA256()
+            for start in stride(from: 0, to: count, by: piece) { hash.update(bytes[start..<min(start + piece, count)]) }
+            #expect(Self.text(hash.finish()) == Self.digest(bytes))
+        }
+    }
+
+    @Test(arguments: [
+        (55, "463eb28e72f82e0a96c0a4cc53690c571281131f672aa229e0d45ae59b598b59"),
+        (56, "da2ae4d6b36748f2a318f23e7ab1dfdf45acdc9d049bd80e59de82a60895f562"),
+        (64, "fdeab9acf3710362bd2658cdc9a29e8f9c757fcf9811603a8c447cd1d9151108"),
+        (512, "110009dcee21620b166f3abfecb5eff7a873be729d1c2d53822e7acc5f34eb9b"),
+    ])
+    func `bytes that count up give the digest that another implementation gives`(count: Int, digest: String) {
+        #expect(Self.digest((0..<count).map { UInt8(truncatingIfNeeded: $0) }) == digest)
+    }
+}
