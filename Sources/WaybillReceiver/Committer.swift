@@ -15,7 +15,7 @@ extension CommitRequest {
     /// The connection that waits for its answer.
     var waiting: ConnectionHandle? {
         switch self {
-        case .open(let connection, _, _), .batch(let connection, _, _, _, _, _), .skip(let connection, _, _, _),
+        case .open(let connection, _, _, _), .batch(let connection, _, _, _, _, _), .skip(let connection, _, _, _),
             .seal(let connection, _, _, _):
             connection
         case .closed: nil
