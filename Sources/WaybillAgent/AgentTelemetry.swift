@@ -168,6 +168,14 @@ package struct AgentTelemetry: Sendable {
         ]
     }
 
+    private func receiverForgot(_ id: StreamID, _ path: String, _ offset: Int, _ acked: Int) {
+        self.logger.warning(
+            "the receiver holds less than it acknowledged; the rest is sent again",
+            metadata: [
+                "stream": "\(id)", "path": "\(path)", "receiver_bytes": "\(offset)", "acked_bytes": "\(acked)",
+            ])
+    }
+
     /// Logs what no file holds any more, as far as it is known.
     private func segmentsMissing(_ missing: MissingSegments) {
         let knownSince = missing.knownSince.map { WallTime(milliseconds: $0).text } ?? "nothing is known"
@@ -215,12 +223,7 @@ package struct AgentTelemetry: Sendable {
                 "the receiver holds more of this segment than the file has; this machine lost the file's end",
                 metadata: Self.difference(id, path, offset, byteCount))
         case .segmentsMissing(let missing): self.segmentsMissing(missing)
-        case .receiverForgot(let id, let path, let offset, let acked):
-            self.logger.warning(
-                "the receiver holds less than it acknowledged; the rest is sent again",
-                metadata: [
-                    "stream": "\(id)", "path": "\(path)", "receiver_bytes": "\(offset)", "acked_bytes": "\(acked)",
-                ])
+        case .receiverForgot(let id, let path, let offset, let acked): self.receiverForgot(id, path, offset, acked)
         case .vanished(let id, let path, let offset, let lostByteCount):
             self.logger.log(
                 level: lostByteCount > 0 ? .error : .info,
