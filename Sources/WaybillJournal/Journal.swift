@@ -64,21 +64,22 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     private var sealedOrder: [StreamName]
     private var history: StartHistory
 
-    /// The number of sealed streams that a receiver remembers, so that an agent that lost its registry does not send
-    /// them again.
-    private static var sealedStreamCountMax: Int { 200_000 }
+    private let sealedStreamCountMax: Int
 
     /// Opens or creates the journal in `directory`, which must exist.
     ///
     /// - Parameter endMin: the position that readers have reached. A journal that ends before it, because its files
     ///   were damaged or removed, continues there: a position is never used twice.
+    /// - Parameter sealedStreamCountMax: the number of sealed streams that are remembered, so that an agent that lost
+    ///   its registry does not send them again.
     package init(
         directory: String, files: Files, endMin: JournalPosition = JournalPosition(0),
-        segmentByteCountMax: Int = 256 << 20
+        segmentByteCountMax: Int = 256 << 20, sealedStreamCountMax: Int = 200_000
     ) throws(FileSystemError) {
         self.directory = directory
         self.files = files
         self.segmentByteCountMax = segmentByteCountMax
+        self.sealedStreamCountMax = sealedStreamCountMax
         var found = try JournalRecovery.recover(directory: directory, files: files)
         self.directoryIdentity = found.directoryIdentity
         self.lastMark = found.lastMark
@@ -331,7 +332,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func forgetOldSealedStreams() {
-        let excess = self.sealedOrder.count - Self.sealedStreamCountMax
+        let excess = self.sealedOrder.count - self.sealedStreamCountMax
         guard excess > 0 else { return }
         for id in self.sealedOrder.prefix(excess) { self.streams[id] = nil }
         self.sealedOrder.removeFirst(excess)

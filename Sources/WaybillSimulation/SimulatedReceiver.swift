@@ -16,6 +16,8 @@ internal import WaybillTestSupport
 final class SimulatedReceiver {
     unowned let site: SiteLife
     let name: String
+    /// Tells it from others.
+    let number: Int
     let disk: SimulatedDisk
     let clock: SimulatedClock
     let tally: Tally
@@ -23,14 +25,19 @@ final class SimulatedReceiver {
     private(set) var isPowered = true
     let exports: [Destination]
     /// How far the receiver has said that it holds each stream.
-    private var promised: [StreamID: StreamOffset] = [:]
+    var promised: [StreamID: StreamOffset] = [:]
     /// Inflated batches by stream, until they are acknowledged.
-    private var unacknowledged: [StreamID: [(end: StreamOffset, raw: SharedBytes)]] = [:]
+    var unacknowledged: [StreamID: [(end: StreamOffset, raw: SharedBytes)]] = [:]
+    /// What it last told an agent of itself.
+    var identity: ReceiverIdentity?
+    var loss = DataLoss()
     /// What the planted bug `resendWithoutAsking` takes for the end of each stream.
     var blindEnds: [StreamID: UInt64] = [:]
 
-    init(_ site: SiteLife, name: String) {
+    init(_ site: SiteLife, number: Int) {
         self.site = site
+        self.number = number
+        let name = "receiver-\(number)"
         self.name = name
         let dice = site.dice
         self.clock = SimulatedClock(site.schedule, drift: site.knows(.drift) ? dice.int(-300...300) : 0)
@@ -67,6 +74,7 @@ final class SimulatedReceiver {
         let files = self.disk.files(bugs: self.site.bugs, dyingIn: mayDie ? self.site.dice.int(1...400) : nil)
         do throws(FileSystemError) {
             self.process = try ReceiverProcess(self, files: files)
+            self.recountIfLost()
             self.process?.begin()
         } catch {
             files.die()
@@ -109,7 +117,7 @@ final class SimulatedReceiver {
         }
     }
 
-    func accept(_ connection: Connection) -> ServerSide? {
+    func accept(_ connection: any CallingSide) -> (any AnsweringSide)? {
         self.process?.accept(connection)
     }
 
@@ -118,28 +126,6 @@ final class SimulatedReceiver {
         self.process?.end(isSaid: false)
         self.process = nil
         self.isPowered = false
-    }
-
-    // MARK: Judgement
-
-    /// The receiver said to an agent that it holds the stream durably up to `offset`.
-    func stands(_ id: StreamID, at offset: StreamOffset, isAnswer: Bool) {
-        let before = self.promised[id] ?? StreamOffset(0)
-        if isAnswer, offset < before, !self.site.mayForget {
-            self.site.violate(
-                "\(self.name) had acknowledged \(id) to \(before.rawValue), now it says \(offset.rawValue)")
-        }
-        self.promised[id] = isAnswer ? offset : max(before, offset)
-        guard var batches = self.unacknowledged[id] else { return }
-        for batch in batches where batch.end <= offset {
-            batch.raw.bytes.forEachLine { self.site.ledger.acknowledge(Array($0)[...]) }
-        }
-        batches.removeAll { $0.end <= offset }
-        self.unacknowledged[id] = batches
-    }
-
-    func took(_ id: StreamID, end: StreamOffset, raw: SharedBytes) {
-        self.unacknowledged[id, default: []].append((end, raw))
     }
 }
 
@@ -182,15 +168,21 @@ final class ReceiverProcess: @unchecked Sendable {
             }
             throw cause
         }
-        var journal = try data.openJournal(segmentByteCountMax: site.journalSegmentByteCount)
-        if let damage = journal.recovery.damages.first, !site.mayForget {
+        var journal = try data.openJournal(
+            segmentByteCountMax: site.journalSegmentByteCount,
+            sealedStreamCountMax: site.has(.forgetSealedStreams) ? 0 : 200_000)
+        if let damage = journal.recovery.damages.first, !site.mayForget, !receiver.loss.isDamage {
             site.violate("nothing was damaged, but \(receiver.name)'s journal reports \(damage)")
         }
-        let seed = StartSeed(
+        var seed = StartSeed(
             id: site.dice.next(), incarnation: Incarnation(site.dice.next(), site.dice.next()))
+        if site.has(.keepIncarnation), let old = receiver.loss.incarnation {
+            seed = StartSeed(id: seed.id, incarnation: old)
+        }
         try journal.begin(
             seed, in: data, name: receiver.name, at: receiver.clock.wallTime(), telemetry: telemetry)
         let identity = journal.identity(name: receiver.name)
+        receiver.loss.incarnation = identity.incarnation
         telemetry.started(journal.recovery, data: data.root, listening: "simulated")
         self.feed = JournalFeed(end: journal.end, byteCountMax: configuration.feedByteCount)
         var names = Set(["archive"] + configuration.exports.map(\.provider.rawValue))
@@ -245,7 +237,7 @@ final class ReceiverProcess: @unchecked Sendable {
         self.site.schedule.after(.milliseconds(1_000)) { [weak self] in self?.tick() }
     }
 
-    func accept(_ connection: Connection) -> ServerSide {
+    func accept(_ connection: any CallingSide) -> ServerSide {
         let side = ServerSide(connection, self, handler: ConnectionHandler(shared: self.shared))
         self.sides.append(side)
         return side

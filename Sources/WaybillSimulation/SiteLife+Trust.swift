@@ -1,0 +1,67 @@
+internal import WaybillProtocol
+internal import WaybillTestSupport
+
+/// What holds between agents, receivers and those who lie.
+extension SiteLife {
+    /// Kinds of trouble in which nothing is lost, and so nothing needs to be asked twice.
+    static let quiet: Set<Trouble> = [
+        .agentStops, .receiverStops, .rotation, .smallWindow, .smallFeed, .drift, .noHints,
+    ]
+
+    /// Whether a receiver has acknowledged every line of a file that it must store.
+    func holds(_ receiver: SimulatedReceiver, _ bytes: [UInt8]) -> Bool {
+        self.mayForget
+            || !Self.wholeLines(bytes).contains { self.ledger.isOwed($0, by: receiver.number) }
+    }
+
+    func isHeldAnywhere(_ bytes: [UInt8]) -> Bool {
+        self.receivers.contains { self.holds($0, bytes) }
+    }
+
+    private static func wholeLines(_ bytes: [UInt8]) -> [ArraySlice<UInt8>] {
+        guard let end = bytes.lastIndex(of: 0x0A) else { return [] }
+        return bytes[...end].split(separator: 0x0A)
+    }
+
+    /// A receiver that has lost data was started, and holds these lines.
+    func recount(_ held: Set<ArraySlice<UInt8>>, by receiver: SimulatedReceiver) {
+        self.ledger.recount(held, by: receiver.number, sources: self.agent.sourceLines)
+    }
+
+    /// A segment that a stranger has changed at the receiver waits for its owner.
+    func excuseTainted() {
+        guard !self.tainted.isEmpty else { return }
+        for segment in self.agent.segments where self.tainted.contains(segment.id) {
+            self.ledger.excuse(segment.bytes.split(separator: 0x0A))
+        }
+    }
+
+    /// A line that a file still has, and that the last receiver does not.
+    var undelivered: String? {
+        guard !self.mayForget, !self.knows(.sourcePowerCuts) else { return nil }
+        let segments = self.agent.segments.filter { !self.tainted.contains($0.id) }.map { ($0.path, $0.bytes) }
+        let logs = self.agent.disk.memory.files(below: SimulatedAgent.logs).map { ($0.path, $0.bytes) }
+        for (path, bytes) in segments + logs {
+            let line = Self.wholeLines(bytes).first {
+                $0.count < SimulatedAgent.lineByteCountMax
+                    && self.ledger.isOwed($0, by: self.receivers[self.target].number)
+            }
+            if let line { return "\(PromiseLedger.text(line)), which \(path) has" }
+        }
+        return nil
+    }
+
+    /// Agent and receiver are started again: nobody asks for what is known.
+    func comeBack() {
+        // What was renamed away is sealed first.
+        self.schedule.run(until: self.schedule.now + .seconds(90)) { false }
+        let count = self.agent.openCount
+        self.agent.stop()
+        self.schedule.run(until: self.schedule.now + .seconds(60)) { false }
+        for receiver in self.receivers { receiver.stop() }
+        self.schedule.run(until: self.schedule.now + .seconds(120)) { false }
+        if self.agent.openCount != count {
+            self.violate("\(self.agent.openCount - count) streams were opened, and nothing was new")
+        }
+    }
+}
