@@ -48,6 +48,8 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     case forgetStarts
     /// A journal that lost records goes on under its incarnation.
     case keepIncarnation
+    /// The journal's open file is not compared with its path: what is acknowledged after it was deleted is gone.
+    case trustUnlinkedJournal
     /// That a stream was sealed is forgotten with the segment of the journal in which it was.
     case forgetSealedStreams
 

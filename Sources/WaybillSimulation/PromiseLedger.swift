@@ -125,15 +125,21 @@ final class PromiseLedger {
 
     /// Compares with what the receivers stored.
     ///
-    /// - Parameter stored: for each receiver every line of archive and quarantine, with how often it is there.
+    /// - Parameters:
+    ///   - stored: for each receiver every line of archive and quarantine, with how often it is there.
+    ///   - repeating: the receivers that may have a line several times.
+    ///   - mayMiss: whether lines may be missing.
     /// - Returns: what is wrong; `nil` when all is well.
-    func problem(stored: [[ArraySlice<UInt8>: Int]], mayMiss: Bool) -> String? {
+    func problem(
+        stored: [[ArraySlice<UInt8>: Int]], repeating: Set<Int> = [], mayMiss: Bool
+    ) -> String? {
         for line in self.lines {
             let counts = stored.map { $0[line.bytes] ?? 0 }
-            if let count = counts.first(where: { $0 > 1 }) {
-                return "stored \(count) times: \(Self.text(line.bytes))"
+            let repeated = counts.indices.first { counts[$0] > 1 && !repeating.contains($0) }
+            if let repeated {
+                return "stored \(counts[repeated]) times: \(Self.text(line.bytes))"
             }
-            if line.isPromised, !mayMiss, !counts.contains(1) {
+            if line.isPromised, !mayMiss, counts.allSatisfy({ $0 == 0 }) {
                 let how = line.isAcknowledged ? "acknowledged" : "written"
                 return "\(how), but stored nowhere: \(Self.text(line.bytes))"
             }

@@ -114,6 +114,8 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
     /// How far each stream reaches as far as the agent knows, for planted bugs.
     var offsets: [StreamNumber: StreamOffset] = [:]
     private(set) var isOver = false
+    /// Whether it leads to the false receiver.
+    var isFalse = false
 
     init(_ site: SiteLife, agent: SimulatedAgent, generation: Int) {
         self.site = site

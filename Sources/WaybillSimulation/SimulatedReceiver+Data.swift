@@ -12,8 +12,16 @@ struct DataLoss {
     var count = 0
     /// Whether its next start looks for what is left.
     var isUncounted = false
-    /// Whether its journal may be reported damaged, and its projections may have read further than one another.
+    /// Whether its journal may be reported damaged.
+    var mayDamage = false
+    /// Whether its journal has lost records that a projection had read.
+    ///
+    /// The archive names the streams then, but it may
+    /// have no proof for them (a batch of several days, a sealed day): files are sent again under another id, and
+    /// segments wait for their owner. One projection may have read further than another.
     var isDamage = false
+    /// The journal's files, which were deleted while the process runs; it must not answer any more.
+    var unlinked: [String] = []
     /// Its present incarnation.
     var incarnation: Incarnation?
 }
@@ -66,8 +74,37 @@ extension SimulatedReceiver {
         let count = self.site.dice.int(1...min(bytes.count, 4_000))
         self.disk.memory.place(path, Array(bytes.dropLast(count)))
         self.changed()
-        self.loss.isDamage = true
+        self.loss.mayDamage = true
         self.site.note("\(path) has lost its last \(count) bytes")
+    }
+
+    /// Deletes the journal's files while the process runs.
+    func unlinkJournal() {
+        guard self.process != nil, self.loss.unlinked.isEmpty else { return }
+        self.loss.unlinked = self.disk.memory.files(below: Self.root + "/journal").map(\.path)
+        self.site.note("\(self.name)'s journal is deleted while it runs")
+        // The planted bug: the process sees the same file at its path until it ends.
+        if !self.site.has(.trustUnlinkedJournal) { self.removeUnlinked() }
+    }
+
+    /// The process has ended, and with it what only its open files held.
+    func forgetUnlinked() {
+        guard !self.loss.unlinked.isEmpty else { return }
+        if self.site.has(.trustUnlinkedJournal) { self.removeUnlinked() }
+        self.loss.unlinked = []
+        self.loss.mayDamage = true
+        self.changed()
+    }
+
+    private func removeUnlinked() {
+        do throws(FileSystemError) {
+            for path in self.loss.unlinked where self.disk.memory.node(at: path) != nil {
+                try self.disk.memory.unlink(path)
+            }
+        } catch {
+            preconditionFailure("a file that is there can be unlinked: \(error)")
+        }
+        self.disk.memory.node(at: Self.root + "/journal")?.settle()
     }
 
     private func files(below folder: String) -> [String: [UInt8]] {
@@ -97,7 +134,7 @@ extension SimulatedReceiver {
         self.unacknowledged = [:]
     }
 
-    /// What a start finds after a loss is what the receiver holds; the rest must come again.
+    /// What a start finds after a loss is what the receiver holds, once its projections stand; the rest must come again.
     func recountIfLost() {
         guard self.loss.isUncounted else { return }
         self.loss.isUncounted = false
@@ -130,6 +167,9 @@ extension SimulatedReceiver {
 
     /// The receiver said to an agent that it holds the stream durably up to `offset`.
     func stands(_ id: StreamID, at offset: StreamOffset, isAnswer: Bool) {
+        if !self.loss.unlinked.isEmpty {
+            self.site.violate("\(self.name) answers for \(id), and its journal was deleted")
+        }
         let before = self.promised[id] ?? StreamOffset(0)
         if isAnswer, offset < before, !self.site.mayForget {
             self.site.violate(
@@ -146,5 +186,12 @@ extension SimulatedReceiver {
 
     func took(_ id: StreamID, end: StreamOffset, raw: SharedBytes) {
         self.unacknowledged[id, default: []].append((end, raw))
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Each line without its LF; empty ones are left out.
+    func forEachLine(_ body: (Slice<UnsafeRawBufferPointer>) -> Void) {
+        for line in self.split(separator: 0x0A) { body(line) }
     }
 }

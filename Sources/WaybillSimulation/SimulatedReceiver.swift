@@ -70,11 +70,11 @@ final class SimulatedReceiver {
 
     func start() {
         guard self.process == nil, self.isPowered else { return }
+        self.forgetUnlinked()
         let mayDie = !self.site.isCalm && self.site.knows(.receiverDeaths) && self.site.dice.chance(300)
         let files = self.disk.files(bugs: self.site.bugs, dyingIn: mayDie ? self.site.dice.int(1...400) : nil)
         do throws(FileSystemError) {
             self.process = try ReceiverProcess(self, files: files)
-            self.recountIfLost()
             self.process?.begin()
         } catch {
             files.die()
@@ -171,8 +171,11 @@ final class ReceiverProcess: @unchecked Sendable {
         var journal = try data.openJournal(
             segmentByteCountMax: site.journalSegmentByteCount,
             sealedStreamCountMax: site.has(.forgetSealedStreams) ? 0 : 200_000)
-        if let damage = journal.recovery.damages.first, !site.mayForget, !receiver.loss.isDamage {
-            site.violate("nothing was damaged, but \(receiver.name)'s journal reports \(damage)")
+        if let damage = journal.recovery.damages.first {
+            if !site.mayForget, !receiver.loss.mayDamage {
+                site.violate("nothing was damaged, but \(receiver.name)'s journal reports \(damage)")
+            }
+            receiver.loss.isDamage = true
         }
         var seed = StartSeed(
             id: site.dice.next(), incarnation: Incarnation(site.dice.next(), site.dice.next()))
@@ -286,7 +289,7 @@ final class ReceiverProcess: @unchecked Sendable {
             self.receiver.took(description.id, end: taken.end, raw: raw)
         }
         let retryAt = self.commit.step(requests)
-        if self.files.isStopped { return self.receiver.kill() }
+        if self.files.isStopped || self.commit.loss != nil { return self.receiver.kill() }
         if let retryAt {
             let wait = (retryAt - self.receiver.clock.monotonicTime()).nanoseconds
             self.site.schedule.after(max(wait, 1_000)) { [weak self] in self?.finishCommit([]) }
@@ -330,6 +333,7 @@ final class ReceiverProcess: @unchecked Sendable {
             self.projections[index].scheduled = nil
             self.projections[index].act(self.feed, self.receiver.clock.monotonicTime())
             if self.files.isStopped { return self.receiver.kill() }
+            if self.projections.allSatisfy({ !$0.isRecovering }) { self.receiver.recountIfLost() }
             self.follow(index)
         }
     }
@@ -424,6 +428,7 @@ protocol ProjectionDriver: AnyObject {
     func need(_ feed: JournalFeed, _ now: MonotonicTime) -> ProjectionWish
     func act(_ feed: JournalFeed, _ now: MonotonicTime)
     func isIdle(_ feed: JournalFeed) -> Bool
+    var isRecovering: Bool { get }
     var state: String { get }
     func finish(_ feed: JournalFeed)
 }
@@ -463,6 +468,10 @@ private final class GroupDriver<Output: Projection & ~Copyable>: ProjectionDrive
         }
     }
 
+    var isRecovering: Bool {
+        if case .recover = self.group.need { true } else { false }
+    }
+
     var state: String { "\(self.group.need), scheduled for \(String(describing: self.scheduled))" }
 
     func isIdle(_ feed: JournalFeed) -> Bool {
@@ -486,12 +495,5 @@ private final class GroupDriver<Output: Projection & ~Copyable>: ProjectionDrive
             case .finished: return
             }
         }
-    }
-}
-
-extension UnsafeRawBufferPointer {
-    /// Each line without its LF; empty ones are left out.
-    func forEachLine(_ body: (Slice<UnsafeRawBufferPointer>) -> Void) {
-        for line in self.split(separator: 0x0A) { body(line) }
     }
 }

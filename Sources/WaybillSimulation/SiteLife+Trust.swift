@@ -64,4 +64,58 @@ extension SiteLife {
             self.violate("\(self.agent.openCount - count) streams were opened, and nothing was new")
         }
     }
+
+    // MARK: Trouble
+
+    /// Data is lost or put back, a source is rewritten, or somebody lies.
+    func betray(_ kind: Trouble, _ receiver: SimulatedReceiver) {
+        guard self.dice.chance(500) else { return }
+        switch kind {
+        case .falseReceiver: self.connections.last?.breakOff()
+        case .lyingAgent: self.meddle(receiver)
+        case .rewrites:
+            guard !self.loggers.isEmpty else { return }
+            self.agent.kill()
+            if self.dice.chance(600) { self.spoilRegistry(.lostRegistry) }
+            self.dice.pick(self.loggers).rewrite()
+        default:
+            switch kind {
+            case .restoredData: receiver.restoreData()
+            case .lostTail: receiver.loseJournalTail()
+            case .unlinkedJournal: receiver.unlinkJournal()
+            default: receiver.loseData()
+            }
+            if kind == .lostBoth { self.spoilRegistry(.lostRegistry) }
+            self.letOthersIn(receiver)
+        }
+    }
+
+    /// Others make the journal grow, often before the agent comes back.
+    private func letOthersIn(_ receiver: SimulatedReceiver) {
+        for _ in 0..<self.dice.pick([0, 0, 1, 3]) {
+            let count = self.dice.int(1...20)
+            self.schedule.after(self.dice.milliseconds(500...6_000)) {
+                self.admit(receiver, to: .grow(batchCount: count))
+            }
+        }
+        guard self.dice.chance(500), !self.isPartitioned else { return }
+        self.isPartitioned = true
+        self.schedule.after(self.dice.milliseconds(1_000...8_000)) { self.isPartitioned = false }
+    }
+
+    private func meddle(_ receiver: SimulatedReceiver) {
+        guard let description = self.agent.anyStream else { return }
+        self.admit(receiver, to: .meddle(description))
+    }
+
+    private func admit(_ receiver: SimulatedReceiver, to aim: Stranger.Aim) {
+        guard !self.isOver else { return }
+        let stranger = Stranger(self, at: receiver, to: aim)
+        self.strangers.append(stranger)
+        stranger.start()
+    }
+
+    func left(_ stranger: Stranger) {
+        self.strangers.removeAll { $0 === stranger }
+    }
 }

@@ -49,7 +49,7 @@ package final class SiteLife {
     private(set) var mayForget = false
     private var tokenCount = 0
     private var longLines: [ArraySlice<UInt8>] = []
-    private var isPartitioned = false
+    var isPartitioned = false
     private var oldRegistry: [UInt8]?
 
     let idleMilliseconds: Int
@@ -63,14 +63,14 @@ package final class SiteLife {
     lazy var agent = SimulatedAgent(self)
     lazy var receivers = (0..<(self.knows(.twoReceivers) ? 2 : 1)).map { SimulatedReceiver(self, number: $0) }
     lazy var falseReceiver = FalseReceiver(self)
-    private var strangers: [Stranger] = []
+    var strangers: [Stranger] = []
     /// Streams that a stranger has changed.
     var tainted: Set<StreamID> = []
     private lazy var apps = (0..<self.dice.pick([0, 1, 1, 2])).map { _ in SimulatedApp(self, self.agent) }
-    private lazy var loggers = (0..<self.dice.pick(self.apps.isEmpty ? [1, 1, 2] : [0, 1, 1])).map {
+    lazy var loggers = (0..<self.dice.pick(self.apps.isEmpty ? [1, 1, 2] : [0, 1, 1])).map {
         SimulatedLogger(self, self.agent, name: "web\($0)")
     }
-    private var connections: [Connection] = []
+    var connections: [Connection] = []
     /// Where the proxy leads to.
     private(set) var target = 0
 
@@ -158,6 +158,7 @@ package final class SiteLife {
             return self.schedule.after(.seconds(10)) { connection.refused() }
         }
         if isFalse {
+            connection.isFalse = true
             return self.schedule.after(self.dice.milliseconds(0...50)) { [weak self] in
                 guard let self, !self.isCalm else { return connection.refused() }
                 connection.connected { self.falseReceiver.accept($0) }
@@ -222,6 +223,7 @@ package final class SiteLife {
         }
         for app in self.apps { app.end() }
         for logger in self.loggers { logger.end() }
+        for connection in self.connections where connection.isFalse { connection.breakOff() }
         if !self.agent.isPowered { self.agent.powerReturns() }
         self.waitUntilSettled()
         // A file that was disputed is asked for again within an hour.
@@ -243,12 +245,16 @@ package final class SiteLife {
 
     private var openWork: String {
         self.excuseTainted()
+        if let receiver = self.receivers.first(where: \.loss.isUncounted) {
+            return "\(receiver.name) was not started again"
+        }
         if self.ledger.openCount > 0, !self.mayForget {
             return "\(self.ledger.openCount) lines are not acknowledged: \(self.ledger.firstOpen ?? "")"
         }
         let segments = self.agent.segments.filter { !self.tainted.contains($0.id) }
         // A segment that a power cut brings back is kept where another receiver knows nothing of it.
-        let mayStay = self.mayForget || (self.knows(.sourcePowerCuts) && self.knows(.twoReceivers))
+        let isDamaged = self.receivers.contains { $0.loss.isDamage }
+        let mayStay = self.mayForget || isDamaged || (self.knows(.sourcePowerCuts) && self.knows(.twoReceivers))
         if let path = segments.first?.path, !mayStay {
             return "the spool holds \(path)"
         }
@@ -289,11 +295,14 @@ package final class SiteLife {
 
     private func judge() {
         let stored = self.receivers.map { $0.storedLines() }
-        if let problem = self.ledger.problem(stored: stored, mayMiss: self.mayForget) { return self.violate(problem) }
+        let repeating = Set(self.receivers.filter(\.loss.isDamage).map(\.number))
+        if let problem = self.ledger.problem(stored: stored, repeating: repeating, mayMiss: self.mayForget) {
+            return self.violate(problem)
+        }
         self.lostLineCount = self.ledger.lostCount(stored: stored)
         let hidden: Set<Trouble> = [
             .sourcePowerCuts, .agentDeaths, .agentStops, .lostRegistry, .oldRegistry, .rottenRegistry, .restoredData,
-            .lostData, .lostTail, .lostBoth, .rewrites, .falseReceiver,
+            .lostData, .lostTail, .lostBoth, .unlinkedJournal, .rewrites, .falseReceiver,
         ]
         if self.lostLineCount > 0, self.troubles.isDisjoint(with: hidden) {
             let told = ["a file was cut", "a file is gone"].reduce(0) { $0 + self.agent.tally.count(containing: $1) }
@@ -360,63 +369,12 @@ package final class SiteLife {
         case .deletion: if !self.loggers.isEmpty { self.dice.pick(self.loggers).deleteOld() }
         case .lostRegistry, .oldRegistry, .rottenRegistry: self.spoilRegistry(kind)
         case .rottenCheckpoint, .rottenJournal: self.rot(receiver, kind)
-        case .restoredData, .lostData, .lostTail, .lostBoth, .rewrites, .falseReceiver, .lyingAgent:
+        case .restoredData, .lostData, .lostTail, .lostBoth, .unlinkedJournal, .rewrites, .falseReceiver, .lyingAgent:
             self.betray(kind, receiver)
         case .cutConnections, .slowSyncs, .twoReceivers, .drift, .lateWrites, .longLines, .tornLines, .missedHints,
             .noHints, .smallWindow, .smallFeed, .shortRetention:
             break
         }
-    }
-
-    /// Data is lost or put back, a source is rewritten, or somebody lies.
-    private func betray(_ kind: Trouble, _ receiver: SimulatedReceiver) {
-        guard self.dice.chance(500) else { return }
-        switch kind {
-        case .falseReceiver: self.connections.last?.breakOff()
-        case .lyingAgent: self.meddle(receiver)
-        case .rewrites:
-            guard !self.loggers.isEmpty else { return }
-            self.agent.kill()
-            if self.dice.chance(600) { self.spoilRegistry(.lostRegistry) }
-            self.dice.pick(self.loggers).rewrite()
-        default:
-            switch kind {
-            case .restoredData: receiver.restoreData()
-            case .lostTail: receiver.loseJournalTail()
-            default: receiver.loseData()
-            }
-            if kind == .lostBoth { self.spoilRegistry(.lostRegistry) }
-            self.letOthersIn(receiver)
-        }
-    }
-
-    /// Others make the journal grow, often before the agent comes back.
-    private func letOthersIn(_ receiver: SimulatedReceiver) {
-        for _ in 0..<self.dice.pick([0, 0, 1, 3]) {
-            let count = self.dice.int(1...20)
-            self.schedule.after(self.dice.milliseconds(500...6_000)) {
-                self.admit(receiver, to: .grow(batchCount: count))
-            }
-        }
-        guard self.dice.chance(500), !self.isPartitioned else { return }
-        self.isPartitioned = true
-        self.schedule.after(self.dice.milliseconds(1_000...8_000)) { self.isPartitioned = false }
-    }
-
-    private func meddle(_ receiver: SimulatedReceiver) {
-        guard let description = self.agent.anyStream else { return }
-        self.admit(receiver, to: .meddle(description))
-    }
-
-    private func admit(_ receiver: SimulatedReceiver, to aim: Stranger.Aim) {
-        guard !self.isOver else { return }
-        let stranger = Stranger(self, at: receiver, to: aim)
-        self.strangers.append(stranger)
-        stranger.start()
-    }
-
-    func left(_ stranger: Stranger) {
-        self.strangers.removeAll { $0 === stranger }
     }
 
     private func anyDisk() -> SimulatedDisk {
@@ -486,7 +444,7 @@ extension Trouble {
             .receiverPowerCuts, .diskErrors, .syncErrors, .shortWrites, .fullDisks, .halfOpenConnections, .stalls,
             .partitions, .clockJumps, .passingDays, .rotation, .copyTruncate, .deletion, .lostRegistry, .oldRegistry,
             .rottenRegistry, .rottenCheckpoint, .rottenJournal, .restoredData, .lostData, .lostTail, .lostBoth,
-            .rewrites, .falseReceiver, .lyingAgent:
+            .unlinkedJournal, .rewrites, .falseReceiver, .lyingAgent:
             true
         case .cutConnections, .slowSyncs, .twoReceivers, .drift, .lateWrites, .longLines, .tornLines, .missedHints,
             .noHints, .smallWindow, .smallFeed, .shortRetention:

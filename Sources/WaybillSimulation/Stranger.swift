@@ -29,6 +29,7 @@ final class Stranger: CallingSide {
         self.toAgent = Pipe(site)
         self.toAgent.arrived = { [weak self] in self?.arrived($0) }
         self.toAgent.ended = { [weak self] in self?.leave() }
+        self.toAgent.broke = { [weak self] in self?.leave() }
     }
 
     func start() {
