@@ -263,12 +263,17 @@ package struct AgentTelemetry: Sendable {
                 "a shipped segment cannot be deleted",
                 metadata: ["stream": "\(id)", "path": "\(path)", "cause": "\(error)"])
         case .segmentGrewAfterSeal(let id, let path, let sealed, let byteCount):
-            self.logger.error(
-                "a segment grew after its writer closed it; it is kept",
-                metadata: [
-                    "stream": "\(id)", "path": "\(path)", "sealed_bytes": "\(sealed)", "bytes": "\(byteCount)",
-                ])
+            self.segmentGrew(id, path, sealed, byteCount)
         }
+    }
+
+    private func segmentGrew(_ stream: StreamID, _ path: String, _ sealedByteCount: Int, _ byteCount: Int) {
+        self.logger.error(
+            "a segment grew after its writer closed it; it is kept",
+            metadata: [
+                "stream": "\(stream)", "path": "\(path)", "sealed_bytes": "\(sealedByteCount)",
+                "bytes": "\(byteCount)",
+            ])
     }
 }
 

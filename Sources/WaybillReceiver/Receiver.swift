@@ -134,18 +134,10 @@ package final class Receiver: Service {
 
         let clock = POSIXClock()
         let committer = Committer()
-        let handover = Handover(
-            CommitLoop(
-                journal: journal, feed: feed, budget: budget, retirement: self.retirement, conditions: conditions,
-                clock: clock, telemetry: self.telemetry, quotas: self.configuration.quotas))
-        let committing = Worker(name: "waybill-commit") {
-            handover.take { loop in
-                guard let loss = committer.run(loop) else { return }
-                // Projections open files by their paths, where there may be another data directory now.
-                if loss.isFolder { feed.abandon() }
-                self.close(after: loss)
-            }
-        }
+        let loop = CommitLoop(
+            journal: journal, feed: feed, budget: budget, retirement: self.retirement, conditions: conditions,
+            clock: clock, telemetry: self.telemetry, quotas: self.configuration.quotas)
+        let committing = self.startCommitting(loop, committer, feed)
         let pool = NIOThreadPool(numberOfThreads: System.coreCount)
         pool.start()
         let shared = ReceiverShared(
@@ -179,21 +171,39 @@ package final class Receiver: Service {
         try await pool.shutdownGracefully()
         committer.close()
         committing.join()
-        // The journal has what archive and exports have not read in that time; the next start continues there.
-        feed.close()
-        let patience = group.next().scheduleTask(in: .nanoseconds(self.configuration.stopPatience.nanoseconds)) {
-            feed.abandon()
-        }
-        for worker in workers { worker.join() }
+        self.finishReading(feed, workers, group)
         self.telemetry.audit?.close()
         auditing.join()
-        patience.cancel()
         try await group.shutdownGracefully()
         self.telemetry.stopped()
         if let loss = self.door.withLock({ $0.loss }) {
             throw Failure.lost(loss, archived: self.telemetry.archivePosition)
         }
         try result.get()
+    }
+
+    private func startCommitting(
+        _ loop: consuming CommitLoop<POSIXFileSystem>, _ committer: Committer, _ feed: JournalFeed
+    ) -> Worker {
+        let handover = Handover(loop)
+        return Worker(name: "waybill-commit") {
+            handover.take { loop in
+                guard let loss = committer.run(loop) else { return }
+                // Projections open files by their paths, where there may be another data directory now.
+                if loss.isFolder { feed.abandon() }
+                self.close(after: loss)
+            }
+        }
+    }
+
+    /// Lets archive and exports read on for a while; the journal has the rest, and the next start continues there.
+    private func finishReading(_ feed: JournalFeed, _ workers: [Worker], _ group: MultiThreadedEventLoopGroup) {
+        feed.close()
+        let patience = group.next().scheduleTask(in: .nanoseconds(self.configuration.stopPatience.nanoseconds)) {
+            feed.abandon()
+        }
+        for worker in workers { worker.join() }
+        patience.cancel()
     }
 
     /// Accepts no more connections: nothing can be acknowledged any more.

@@ -171,23 +171,7 @@ final class ReceiverProcess: @unchecked Sendable {
             }
             throw cause
         }
-        var journal = try data.openJournal(
-            segmentByteCountMax: site.journalSegmentByteCount,
-            awakeSealedCountMax: site.awakeSealedCountMax)
-        receiver.sealedBefore.formUnion(receiver.sealedNow)
-        if let damage = journal.recovery.damages.first {
-            if !site.mayForget, !receiver.loss.mayDamage {
-                site.violate("nothing was damaged, but \(receiver.name)'s journal reports \(damage)")
-            }
-            receiver.loss.isDamage = true
-        }
-        var seed = StartSeed(
-            id: site.dice.next(), incarnation: Incarnation(site.dice.next(), site.dice.next()))
-        if site.has(.keepIncarnation), let old = receiver.loss.incarnation {
-            seed = StartSeed(id: seed.id, incarnation: old)
-        }
-        try journal.begin(
-            seed, in: data, name: receiver.name, at: receiver.clock.wallTime(), telemetry: telemetry)
+        let journal = try Self.openJournal(data, of: receiver, telemetry)
         let identity = journal.identity(name: receiver.name)
         receiver.loss.incarnation = identity.incarnation
         telemetry.started(journal.recovery, data: data.root, listening: "simulated")
@@ -227,6 +211,30 @@ final class ReceiverProcess: @unchecked Sendable {
         for options in configuration.exports { exports.add(try ExportProjection.live(options, data: data)) }
         self.projections.append(GroupDriver(exports, delay: site.dice.pick(site.projectionDelays)))
         checks.process = self
+    }
+
+    private static func openJournal(
+        _ data: DataDirectory<FaultyFiles>, of receiver: SimulatedReceiver, _ telemetry: ReceiverTelemetry
+    ) throws(FileSystemError) -> Journal<FaultyFiles> {
+        let site = receiver.site
+        var journal = try data.openJournal(
+            segmentByteCountMax: site.journalSegmentByteCount,
+            awakeSealedCountMax: site.awakeSealedCountMax)
+        receiver.sealedBefore.formUnion(receiver.sealedNow)
+        if let damage = journal.recovery.damages.first {
+            if !site.mayForget, !receiver.loss.mayDamage {
+                site.violate("nothing was damaged, but \(receiver.name)'s journal reports \(damage)")
+            }
+            receiver.loss.isDamage = true
+        }
+        var seed = StartSeed(
+            id: site.dice.next(), incarnation: Incarnation(site.dice.next(), site.dice.next()))
+        if site.has(.keepIncarnation), let old = receiver.loss.incarnation {
+            seed = StartSeed(id: seed.id, incarnation: old)
+        }
+        try journal.begin(
+            seed, in: data, name: receiver.name, at: receiver.clock.wallTime(), telemetry: telemetry)
+        return journal
     }
 
     func begin() {
@@ -281,12 +289,13 @@ final class ReceiverProcess: @unchecked Sendable {
         guard self.isAlive else { return }
         var requests = requests
         for index in requests.indices {
-            requests[index] = self.forgetting(requests[index])
+            requests[index] = self.receiver.forgetting(requests[index])
             guard
                 case .batch(let connection, let number, let description, let header, let wire, let raw) = requests[
                     index]
             else { continue }
-            let taken = self.site.has(.resendWithoutAsking) ? self.blindly(header, description.id, wire) : header
+            let taken =
+                self.site.has(.resendWithoutAsking) ? self.receiver.blindly(header, description.id, wire) : header
             requests[index] = .batch(connection, number, description, taken, wire: wire, raw: raw)
             self.receiver.took(description.id, end: taken.end, raw: raw)
         }
@@ -301,39 +310,6 @@ final class ReceiverProcess: @unchecked Sendable {
         self.isCommitting = false
         self.turn()
         for index in self.projections.indices { self.follow(index) }
-    }
-
-    /// The planted bug: a stream that was sealed before this start is a new one.
-    private func forgetting(_ request: CommitRequest) -> CommitRequest {
-        if case .seal(_, _, let description, _) = request { self.receiver.sealedNow.insert(description.id) }
-        guard self.site.has(.forgetSealedStreams) else { return request }
-        func forgotten(_ description: StreamDescription) -> StreamDescription {
-            guard self.receiver.sealedBefore.contains(description.id) else { return description }
-            var description = description
-            description.owner.principal = "forgotten"
-            return description
-        }
-        switch request {
-        case .open(let connection, let number, let description, let tenancy):
-            return .open(connection, number, forgotten(description), tenancy)
-        case .batch(let connection, let number, let description, let header, let wire, let raw):
-            return .batch(connection, number, forgotten(description), header, wire: wire, raw: raw)
-        case .skip(let connection, let number, let description, let range):
-            return .skip(connection, number, forgotten(description), range)
-        case .seal(let connection, let number, let description, let length):
-            return .seal(connection, number, forgotten(description), length: length)
-        case .closed: return request
-        }
-    }
-
-    /// The planted bug: what comes is appended, wherever its agent says that it begins.
-    private func blindly(_ header: BatchHeader, _ id: StreamID, _ wire: SharedBytes) -> BatchHeader {
-        var header = header
-        let end = self.receiver.blindEnds[id] ?? header.offset.rawValue
-        header.offset = StreamOffset(max(end, header.offset.rawValue))
-        header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: id), wire.bytes)
-        self.receiver.blindEnds[id] = header.end.rawValue
-        return header
     }
 
     // MARK: Projections

@@ -100,6 +100,26 @@ extension Value {
     }
 }
 
+extension Ready {
+    /// What a row of `good.ndjson` says.
+    fileprivate init(_ row: Value) throws {
+        let bounds = try #require(row["limits"])
+        var limits = ProtocolLimits()
+        limits.lineByteCountMax = try bounds.requireCount("line")
+        limits.rawByteCountMax = try bounds.requireCount("raw")
+        limits.wireByteCountMax = try bounds.requireCount("wire")
+        limits.streamCountMax = try bounds.requireCount("streams")
+        limits.idleMilliseconds = try bounds.requireCount("idle_ms")
+        limits.lineCountMax = try bounds.requireCount("lines")
+        limits.windowByteCount = try row.requireCount("window")
+        self.init(
+            version: try row.requireInteger("protocol"), receiver: try ReceiverIdentity(row),
+            fleet: row["fleet"]?.text,
+            level: try #require(DurabilityLevel(rawValue: try row.requireText("level"))), limits: limits,
+            milliseconds: Int64(try row.requireInteger("time")))
+    }
+}
+
 extension Message {
     /// What a row of `good.ndjson` says.
     init(_ row: Value) throws {
@@ -115,21 +135,7 @@ extension Message {
                     agent: try row.requireText("agent"), instance: try row.requireText("instance"),
                     token: row["token"]?.text, key: row["key"]?.text, encodings: try row.requireTexts("accept")))
         case "READY":
-            let bounds = try #require(row["limits"])
-            var limits = ProtocolLimits()
-            limits.lineByteCountMax = try bounds.requireCount("line")
-            limits.rawByteCountMax = try bounds.requireCount("raw")
-            limits.wireByteCountMax = try bounds.requireCount("wire")
-            limits.streamCountMax = try bounds.requireCount("streams")
-            limits.idleMilliseconds = try bounds.requireCount("idle_ms")
-            limits.lineCountMax = try bounds.requireCount("lines")
-            limits.windowByteCount = try row.requireCount("window")
-            self = .ready(
-                Ready(
-                    version: try row.requireInteger("protocol"), receiver: try ReceiverIdentity(row),
-                    fleet: row["fleet"]?.text,
-                    level: try #require(DurabilityLevel(rawValue: try row.requireText("level"))), limits: limits,
-                    milliseconds: Int64(try row.requireInteger("time"))))
+            self = .ready(try Ready(row))
         case "OPEN":
             self = .open(try number(), try StreamDescription(row), try OpenClaim(row))
         case "AT":
