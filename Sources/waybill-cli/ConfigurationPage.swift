@@ -85,8 +85,15 @@ enum ConfigurationPage {
             "# Remove the section that this host does not need.",
             "receiver:",
         ]
-        lines += Self.lines(
-            ConfigurationTable.receiver.map(\.facts).filter { $0.key != "exports" && $0.key != "agents" }, indent: "  ")
+        let lists = ["exports", "agents", "agents_file"]
+        lines += Self.lines(ConfigurationTable.receiver.map(\.facts).filter { !lists.contains($0.key) }, indent: "  ")
+        lines += [
+            "", "  # The agents that may connect, and what each may write; agents_file names a file in its place.",
+        ]
+        lines.append("  #agents:")
+        for (index, key) in ConfigurationTable.agentEntry.map(\.facts).enumerated() {
+            lines += ["  #    # \(key.help)", "  #  \(index == 0 ? "- " : "  ")\(key.name): \(key.example)"]
+        }
         lines += ["", "  # The exports to write.", "  exports:", "    - provider: ga4"]
         let export = ConfigurationTable.export + ConfigurationTable.options(of: .ga4)
         lines += Self.lines(export.map(\.facts).filter { !$0.fallback.hasPrefix("required") }, indent: "      ")

@@ -9,7 +9,7 @@ extension ConfigurationTable {
             "The principal's name; its streams belong to it.")
         ConfigurationKey(
             "tokens", .tokens, \.tokens, applies: .reload, default: "required, or `certificates`",
-            example: "[web.token]",
+            example: "[\"sha256:\(String(repeating: "0", count: 64))\"]",
             "At most two tokens, valid at once: `sha256:` and the digest, or a file that holds the token.")
         ConfigurationKey(
             "certificates", .certificates, \.principal.certificates, applies: .reload,

@@ -35,6 +35,20 @@ enum ConfigurationTable {
             exports wait. At most a twentieth of the disk is reserved.
             """)
         ConfigurationKey(
+            "insecure", .flag, \.isInsecure, option: "--insecure",
+            "Allow tokens without TLS on an address that is not a loopback one.")
+        ConfigurationKey(
+            "audit", .text, optional: \.audit,
+            example: "/var/log/waybill/audit.json",
+            "Write who connected, opened, skipped, sealed or was refused to this file (JSON lines; 2 files of 64 MiB).")
+        ConfigurationKey(
+            "agents", type: "list of sections", applies: .reload,
+            default: "none: all agents are one principal", "Who may connect, and what each may write; see below.",
+            show: Self.agentsText)
+        ConfigurationKey(
+            "agents_file", type: "file", applies: .reload, example: "agents.yaml",
+            "A file with the list `agents`, in place of the key.")
+        ConfigurationKey(
             "certificate", in: "tls", .file, optional: \.certificate, applies: .reload, option: "--tls-certificate",
             example: "receiver.pem",
             "Use TLS: the receiver's certificate, followed by its intermediates (PEM); needs a key.")
@@ -50,20 +64,6 @@ enum ConfigurationTable {
             "crl", in: "tls", .file, optional: \.revocations, applies: .reload,
             example: "agents.crl",
             "Refuse agents whose certificate is in these revocation lists (PEM, X509 CRL).")
-        ConfigurationKey(
-            "insecure", .flag, \.isInsecure, option: "--insecure",
-            "Allow tokens without TLS on an address that is not a loopback one.")
-        ConfigurationKey(
-            "audit", .text, optional: \.audit,
-            example: "/var/log/waybill/audit.json",
-            "Write who connected, opened, skipped, sealed or was refused to this file (JSON lines; 2 files of 64 MiB).")
-        ConfigurationKey(
-            "agents", type: "list of sections", applies: .reload,
-            default: "none: all agents are one principal", "Who may connect, and what each may write; see below.",
-            show: Self.agentsText)
-        ConfigurationKey(
-            "agents_file", type: "file", applies: .reload, example: "agents.yaml",
-            "A file with the list `agents`, in place of the key.")
         ConfigurationKey("zone", in: "archive", .zone, \.archiveZone, "The time zone of the archive's days.")
         ConfigurationKey(
             "cut_off", in: "archive", .timeOfDay, \.archiveCutOffSecond, applies: .reload,
