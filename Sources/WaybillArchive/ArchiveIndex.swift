@@ -98,7 +98,7 @@ package struct ArchiveIndex<Files: FileSystem> {
                 let known = ends[run.description.id]
                 if let known, known.offset > run.offset { continue }
                 let before = known.map { $0.offset == run.offset ? $0.byteCount : 0 } ?? 0
-                ends[run.description.id] = (run.description, run.offset, before + run.range.count)
+                ends[run.description.id] = (run.description, run.offset, before + run.streamByteCount)
             }
         }
         return ends.values.map { end in

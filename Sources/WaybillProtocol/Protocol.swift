@@ -38,6 +38,8 @@ package struct ProtocolLimits: Hashable, Sendable {
     package var rawByteCountMax = 2 << 20
     /// The compressed bytes of one batch; incompressible input grows by less than 1 %.
     package var wireByteCountMax = (2 << 20) + (64 << 10)
+    /// The lines of one batch.
+    package var lineCountMax = 65_536
     /// Open streams on one connection.
     package var streamCountMax = 1 << 18
     /// Bytes of sources sent and not yet acknowledged on one connection.

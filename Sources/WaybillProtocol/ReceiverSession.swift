@@ -142,6 +142,9 @@ package struct ReceiverSession: ~Copyable {
             guard header.rawByteCount <= self.limits.rawByteCountMax else {
                 return self.close(.limit, "a batch has at most \(self.limits.rawByteCountMax) raw bytes")
             }
+            guard header.lineCount <= self.limits.lineCountMax else {
+                return self.close(.limit, "a batch has at most \(self.limits.lineCountMax) lines")
+            }
             return .readBatch(header, id)
         case .refused:
             return .discardBatch(header)
