@@ -266,7 +266,7 @@ let package = Package(
             "WaybillReceiverTests",
             [
                 "WaybillReceiver", "WaybillArchive", "WaybillJournal", "WaybillProjection", "WaybillProtocol",
-                "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport", "WaybillTesting", logging,
+                "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport", "WaybillTesting", logging, nio,
             ]),
         tests(
             "WaybillInspectTests",

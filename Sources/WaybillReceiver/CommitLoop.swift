@@ -1,4 +1,5 @@
 package import WaybillJournal
+internal import WaybillProjection
 internal import WaybillProtocol
 package import WaybillSystem
 
@@ -21,6 +22,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var group = Group()
     private var owners = Owners()
     private var skips = Skips()
+    private var streams: StreamQuota
     /// Requests not taken yet, in order, from ``next`` on.
     private var requests: [CommitRequest] = []
     private var next = 0
@@ -29,7 +31,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
 
     package init(
         journal: consuming Journal<Files>, feed: JournalFeed, budget: AdmissionBudget, retirement: JournalRetirement,
-        clock: any SystemClock, telemetry: ReceiverTelemetry
+        clock: any SystemClock, telemetry: ReceiverTelemetry, quotas: AccountQuotas = AccountQuotas()
     ) {
         self.journal = journal
         self.feed = feed
@@ -37,6 +39,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.retirement = retirement
         self.clock = clock
         self.telemetry = telemetry
+        self.streams = StreamQuota(countMax: quotas.streamCountMax)
     }
 
     /// Takes requests and makes them durable.
@@ -61,7 +64,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func take(_ request: CommitRequest) {
-        self.group.hold(request.admissionByteCount)
+        self.group.hold(request.charge)
         switch request {
         case .open(let connection, let number, let description):
             let position = self.journal.position(of: description.id)
@@ -72,6 +75,14 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 return
             }
             let isSealed = self.journal.isSealed(description.id)
+            if position == StreamOffset(0), !isSealed,
+                !self.streams.mayBegin(connection.account, self.clock.wallTime())
+            {
+                let text = "this agent has begun as many streams today as it may; see limits.streams"
+                self.telemetry.limited(.streams)
+                self.group.reply(to: connection, .openRefused(number, at: position, .retryAfter, text: text))
+                return
+            }
             if isSealed { self.owners.release(description.id) } else { self.owners.set(connection, of: description.id) }
             self.group.reply(to: connection, .opened(number, at: position, isSealed: isSealed))
         case .batch(let connection, let number, let description, let header, let wire, let raw):
@@ -84,7 +95,10 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             }
             let result = self.journal.stage(.batch(description.id, header, payload: wire), of: description)
             if result == .staged, raw.bytes.last != 0x0A { self.owners.end(description.id) }
-            if result == .staged { self.group.add(description: description, header: header, raw: raw) }
+            if result == .staged {
+                self.group.add(description: description, header: header, raw: raw, from: connection.account)
+                if header.offset == StreamOffset(0) { self.streams.begun(by: connection.account) }
+            }
             self.group.settle(connection, number, result, end: header.end)
         case .skip(let connection, let number, let description, let offset, let byteCount, let reason):
             guard self.isOwner(connection, of: description, number) else { return }
@@ -92,6 +106,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 .skip(description.id, offset, byteCount: byteCount, reason), of: description)
             if result == .staged {
                 self.group.staged(description.id)
+                if offset == StreamOffset(0) { self.streams.begun(by: connection.account) }
                 if self.skips.note(connection, byteCount: byteCount) {
                     self.telemetry.skipped(description, offset, byteCount: byteCount, reason)
                 }
@@ -104,6 +119,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 self.group.staged(description.id)
                 self.group.reply(to: connection, .sealed(number))
                 self.owners.sealed(description.id)
+                self.streams.ended(by: connection.account)
             case .gap(let position):
                 self.group.reply(
                     to: connection, .refused(number, at: position, .gap, text: "the stream ends elsewhere"))
@@ -133,6 +149,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             do throws(FileSystemError) {
                 let time = self.clock.wallTime()
                 let ranges = try self.journal.commit(at: time)
+                self.budget.committed(self.group.turns(at: ranges))
                 let entries = self.group.feedEntries(at: ranges, receivedAt: time)
                 self.feed.publish(entries, end: self.journal.end)
                 self.telemetry.groupCommitted(
@@ -147,7 +164,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         }
         if self.failureCount > 0 { self.telemetry.commitRecovered(afterAttempts: self.failureCount) }
         self.failureCount = 0
-        self.budget.release(self.group.budgetByteCount)
+        self.budget.release(self.group.charge)
         self.group.deliver()
         return nil
     }
@@ -171,12 +188,13 @@ private struct Group {
         let description: StreamDescription
         let header: BatchHeader
         let raw: SharedBytes
+        let account: Account
     }
 
     private(set) var batches: [Batch] = []
     private(set) var lineCount = 0
     private(set) var rawByteCount = 0
-    private(set) var budgetByteCount = 0
+    private(set) var charge = AdmissionCharge()
     private var streams: Set<StreamID> = []
     /// Every answer waits for the group, so that the answers of a connection stay in order.
     private var replies: [ObjectIdentifier: (connection: ConnectionHandle, replies: [Reply])] = [:]
@@ -190,13 +208,24 @@ private struct Group {
         self.streams.insert(id)
     }
 
-    /// Holds `byteCount` bytes of the admission budget until the group is answered.
-    mutating func hold(_ byteCount: Int) {
-        self.budgetByteCount += byteCount
+    /// Holds a part of the admission budget until the group is answered.
+    mutating func hold(_ charge: AdmissionCharge) {
+        self.charge += charge
     }
 
-    mutating func add(description: StreamDescription, header: BatchHeader, raw: SharedBytes) {
-        self.batches.append(Batch(description: description, header: header, raw: raw))
+    /// What the archive has to do for the batches.
+    func turns(at ranges: [Range<JournalPosition>]) -> [CommittedTurn] {
+        zip(self.batches, ranges).map { batch, range in
+            CommittedTurn(end: range.upperBound, charge: batch.header.turn, account: batch.account)
+        }
+    }
+
+    mutating func add(
+        description: StreamDescription, header: BatchHeader, raw: SharedBytes, from account: Account
+    ) {
+        self.batches.append(Batch(description: description, header: header, raw: raw, account: account))
+        // The archive's time is held until the batch is archived.
+        self.charge -= header.turn
         self.streams.insert(description.id)
         self.lineCount += header.lineCount
         self.rawByteCount += raw.count
@@ -227,7 +256,8 @@ private struct Group {
         zip(self.batches, ranges).map { batch, range in
             FeedEntry(
                 position: range.lowerBound, end: range.upperBound, description: batch.description,
-                offset: batch.header.offset, receivedAt: receivedAt, lineCount: batch.header.lineCount, raw: batch.raw)
+                offset: batch.header.offset, receivedAt: receivedAt, lineCount: batch.header.lineCount, raw: batch.raw,
+                account: batch.account)
         }
     }
 
@@ -238,7 +268,7 @@ private struct Group {
         self.streams.removeAll(keepingCapacity: true)
         self.lineCount = 0
         self.rawByteCount = 0
-        self.budgetByteCount = 0
+        self.charge = AdmissionCharge()
     }
 }
 

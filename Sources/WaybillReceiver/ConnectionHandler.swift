@@ -1,4 +1,6 @@
 package import NIOCore
+internal import WaybillJournal
+internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTLS
@@ -15,7 +17,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         case lines
         /// The budget will call back.
         case awaitingAdmission(Admission)
-        case payload(BatchHeader, StreamID, SharedBytesBuilder)
+        case payload(Payload)
         /// `byteCount` bytes of a refused stream's batch are still to come.
         case discarding(byteCount: Int)
         case closed
@@ -23,7 +25,14 @@ package final class ConnectionHandler: ChannelInboundHandler {
 
     /// What waits for room in the budget.
     enum Admission {
-        case payload(BatchHeader, StreamID)
+        /// A batch, for its share of the archive's time.
+        case turn(BatchHeader, StreamID)
+        /// A payload, for its first bytes; a long one has a number in the budget.
+        case payload(BatchHeader, StreamID, number: Int)
+        /// A payload, for its next bytes.
+        case more(Payload)
+        /// A payload that has arrived, for its inflated bytes.
+        case inflation(BatchHeader, StreamID, SharedBytes)
         indirect case message(CommitRequest)
     }
 
@@ -43,16 +52,23 @@ package final class ConnectionHandler: ChannelInboundHandler {
     var slots = CircularBuffer<Slot>(initialCapacity: 1)
     var nextCheck = 0
     var descriptions: [StreamNumber: StreamDescription] = [:]
-    var descriptionByteCount = 0
     var connection: ConnectionHandle?
     var context: ChannelHandlerContext?
     var peer = "unknown"
+    var address = "unknown"
+    /// Who is charged: the address until `HELLO` is accepted.
+    var account = Account(principal: "", device: nil)
+    /// Whether something of it is durable.
+    var isKnown = false
     var deadline: NIODeadline = .distantFuture
     var isDeadlineScheduled = false
-    /// The number of the current or last payload.
-    var payloadNumber = 0
-    var payloadStart = NIODeadline.distantPast
+    /// What the message that is being read holds of the budget.
+    var charge = AdmissionCharge()
+    /// Names the last request for room: one that came to nothing may still be granted later.
+    var ticket = 0
     var isPayloadWatched = false
+    /// Whether the budget counts a payload of this connection among those that arrive.
+    var isPayloadArriving = false
     var lastSent = NIODeadline.uptimeNanoseconds(0)
     var closeReason = "the peer closed"
 
@@ -66,6 +82,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
     package func channelActive(context: ChannelHandlerContext) {
         self.context = context
         self.peer = context.remoteAddress?.description ?? "unknown"
+        self.address = context.remoteAddress?.accountAddress ?? "unknown"
+        self.account = Account(principal: "", device: self.address)
         self.setDeadline(after: self.shared.timeouts.handshake, context)
         context.read()
     }
@@ -111,30 +129,24 @@ package final class ConnectionHandler: ChannelInboundHandler {
     /// The connection is gone: drops what was checked but not handed over; the agent sends it again.
     func end() {
         if let connection {
-            for case .ready(let request) in self.slots { self.shared.budget.release(request.admissionByteCount) }
+            for case .ready(let request) in self.slots { self.shared.budget.release(request.charge) }
             self.slots.removeAll()
             self.shared.committer.submit([.closed(connection)])
             self.shared.agents.left(connection)
+            self.shared.streams.left(connection)
         }
         self.releasePayload()
-        self.resizeDescriptions(by: -self.descriptionByteCount)
         // The deadline's timer keeps this handler for a while.
         self.descriptions = [:]
         self.session = ReceiverSession(limits: self.shared.limits)
         if self.context != nil {
-            self.shared.telemetry.disconnected(agent: self.connection?.agent, peer: self.peer, reason: self.closeReason)
+            self.shared.telemetry.disconnected(
+                agent: self.connection?.agent, peer: self.peer, address: self.address, reason: self.closeReason)
         }
         self.connection = nil
         self.mode = .closed
         self.buffer = nil
         self.context = nil
-    }
-
-    /// Releases what was reserved for a payload that will not be read to its end.
-    func releasePayload() {
-        if case .payload(let header, _, _) = self.mode {
-            self.shared.budget.release(header.admissionByteCount)
-        }
     }
 
     // MARK: Bytes
@@ -157,16 +169,14 @@ package final class ConnectionHandler: ChannelInboundHandler {
             self.buffer?.moveReaderIndex(forwardBy: count)
             self.mode = count == byteCount ? .lines : .discarding(byteCount: byteCount - count)
             return count == byteCount
-        case .payload(let header, let id, let builder):
+        case .payload(let payload):
             self.buffer?.readWithUnsafeReadableBytes { bytes in
-                let count = min(bytes.count, builder.missingByteCount)
-                builder.append(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+                let count = min(bytes.count, payload.grantedByteCount - payload.builder.count)
+                payload.builder.append(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
                 return count
             }
-            guard builder.missingByteCount == 0 else { return false }
-            self.mode = .lines
-            self.setDeadline(after: self.shared.timeouts.idle, context)
-            self.check(header, id, builder.finish(), context)
+            guard payload.builder.count == payload.grantedByteCount else { return false }
+            self.pieceArrived(payload, context)
             return true
         case .lines:
             return self.readMessage(context)
@@ -207,10 +217,10 @@ package final class ConnectionHandler: ChannelInboundHandler {
         case .admit(let hello):
             self.admit(hello, context)
         case .open(let number, let description):
-            guard let connection, self.keep(description, of: number, context) else { return }
+            guard let connection, let description = self.keep(description, of: number, context) else { return }
             self.admit(.open(connection, number, description), context)
         case .readBatch(let header, let id):
-            self.reserve(header.admissionByteCount, for: .payload(header, id), context)
+            self.readBatch(header, id, context)
         case .discardBatch(let header):
             self.mode = .discarding(byteCount: header.wireByteCount)
         case .skip(let number, _, let offset, let byteCount, let reason):
@@ -245,18 +255,22 @@ package final class ConnectionHandler: ChannelInboundHandler {
         guard self.shared.token.isMatched(by: hello.token) else {
             return self.perform(self.session.refuse(.token, text: "the token is missing or wrong"), context)
         }
-        let connection = ConnectionHandle(agent: hello.agent, handler: self, eventLoop: context.eventLoop)
+        let account = Account(principal: "", device: hello.agent)
+        let connection = ConnectionHandle(
+            agent: hello.agent, account: account, handler: self, eventLoop: context.eventLoop)
         guard self.shared.agents.entered(connection, instance: hello.instance) else {
             let text = "another agent named \(hello.agent) is connected; give each agent a name of its own"
             return self.perform(self.session.refuse(.agentInUse, text: text), context)
         }
         self.connection = connection
+        self.account = account
+        self.shared.connections.identified(context.channel)
         let ready = Ready(
             version: 1, receiver: self.shared.name, limits: self.shared.limits,
             milliseconds: self.shared.clock.wallTime().milliseconds)
         self.write(self.session.admit(ready), context)
         self.setDeadline(after: self.shared.timeouts.idle, context)
-        self.shared.telemetry.connected(agent: hello.agent, peer: self.peer)
+        self.shared.telemetry.connected(agent: hello.agent, peer: self.peer, address: self.address)
     }
 
     // MARK: Answers
@@ -268,7 +282,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
                 switch reply {
                 case .opened(let number, let offset, let isSealed):
                     self.session.opened(number, at: offset, isSealed: isSealed)
-                case .durable(let number, let offset): self.session.durable(number, upTo: offset)
+                case .durable(let number, let offset): self.durable(number, upTo: offset, context)
                 case .sealed(let number): self.session.sealed(number)
                 case .openRefused(let number, let offset, let code, let text):
                     self.session.openRefused(number, at: offset, code, text: text)
@@ -279,7 +293,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
                 // A stream that was already sealed when it was opened is still known here: the agent may have more on
                 // the way.
                 if case .sealed(let number) = reply, let closed = self.descriptions.removeValue(forKey: number) {
-                    self.resizeDescriptions(by: -closed.byteCount)
+                    if let connection { self.shared.streams.forget(closed.byteCount, of: connection) }
                 }
                 self.write(message, context)
             }
@@ -287,10 +301,19 @@ package final class ConnectionHandler: ChannelInboundHandler {
         context.flush()
     }
 
-    func supersede() {
+    private func durable(
+        _ number: StreamNumber, upTo offset: StreamOffset, _ context: ChannelHandlerContext
+    ) -> [Message] {
+        if !self.isKnown {
+            self.isKnown = true
+            self.shared.connections.known(context.channel)
+        }
+        return self.session.durable(number, upTo: offset)
+    }
+
+    func end(_ code: ErrorCode, text: String) {
         guard let context else { return }
-        self.perform(
-            self.session.refuse(.agentInUse, text: "the agent has connected again; this connection is closed"), context)
+        self.perform(self.session.refuse(code, text: text), context)
     }
 
     func write(_ message: Message, _ context: ChannelHandlerContext) {

@@ -68,6 +68,8 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
+    var name: String { self.projection.name }
+
     /// Whether the disk refused last time.
     var hasFailed: Bool { self.failureCount > 0 }
 

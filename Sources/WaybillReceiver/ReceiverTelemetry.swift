@@ -3,7 +3,7 @@ internal import Synchronization
 package import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
-internal import WaybillSystem
+package import WaybillSystem
 internal import WaybillTLS
 
 /// Everything noteworthy that a receiver does: each occurrence is logged and counted in one place, at most once per
@@ -19,7 +19,29 @@ package final class ReceiverTelemetry: Sendable {
         var deletedDayCount = 0
     }
 
+    /// A limit that an account or an address has reached.
+    enum Limit: String, CaseIterable, Sendable {
+        case connections
+        case silentConnections = "silent-connections"
+        case silentConnectionsOfAddress = "silent-connections-of-address"
+        case descriptions
+        case streams
+        case slowPayload = "slow-payload"
+    }
+
+    /// What an address can cause often: lines that say so are limited.
+    private enum Cause: Hashable {
+        case connected
+        case disconnected(String)
+        case tlsRefused(TLSRefusal)
+        case batchRefused(ErrorCode)
+    }
+
     private let logger: Logger
+    private let clock: any SystemClock
+    private let limiter = Mutex(LogLimiter<Cause>())
+    let limits = Mutex<[Limit: Int]>([:])
+    let suppressedLines = Atomic(0)
     let batches = Atomic(0)
     let lines = Atomic(0)
     let rawBytes = Atomic(0)
@@ -38,8 +60,30 @@ package final class ReceiverTelemetry: Sendable {
     let certificateExpiry = Atomic(0)
     let projections = Mutex<[String: ProjectionStanding]>([:])
 
-    package init(logger: Logger) {
+    package init(logger: Logger, clock: any SystemClock = POSIXClock()) {
         self.logger = logger
+        self.clock = clock
+    }
+
+    /// Logs what an address caused, at most once a second for each cause and address.
+    private func log(
+        _ level: Logger.Level, _ message: Logger.Message, _ cause: Cause, of address: String,
+        _ metadata: @autoclosure () -> Logger.Metadata
+    ) {
+        guard self.logger.logLevel <= level else { return }
+        let now = self.clock.monotonicTime()
+        guard let count = self.limiter.withLock({ $0.take(cause, address, now) }) else {
+            self.suppressedLines.wrappingAdd(1, ordering: .relaxed)
+            return
+        }
+        var metadata = metadata()
+        if count > 0 { metadata["suppressed"] = "\(count)" }
+        self.logger.log(level: level, message, metadata: metadata)
+    }
+
+    /// Somebody has reached a limit.
+    func limited(_ limit: Limit, count: Int = 1) {
+        self.limits.withLock { $0[limit, default: 0] += count }
     }
 
     /// Metrics include these from now on, even before they have started.
@@ -93,6 +137,12 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func stopped() {
+        let suppressed = self.limiter.withLock { $0.takeSuppressed() }.values.reduce(0, +)
+        if suppressed > 0 {
+            self.logger.notice(
+                "lines about connections were left out, because there were more than one a second",
+                metadata: ["lines": "\(suppressed)"])
+        }
         self.logger.info(
             "receiver stopped",
             metadata: [
@@ -159,9 +209,10 @@ package final class ReceiverTelemetry: Sendable {
     func tlsRefused(_ refusal: TLSRefusal, detail: String, peer: String) {
         self.tlsRefusals.withLock { $0[refusal, default: 0] += 1 }
         // Port checks do this all day.
-        self.logger.log(
-            level: refusal == .closed ? .debug : .warning, "a connection without valid TLS is closed",
-            metadata: [
+        self.log(
+            refusal == .closed ? .debug : .warning, "a connection without valid TLS is closed", .tlsRefused(refusal),
+            of: String(peer[..<(peer.lastIndex(of: ":") ?? peer.endIndex)]),
+            [
                 "peer": "\(peer)", "code": "\(refusal.rawValue)", "cause": "\(refusal.description)",
                 "detail": "\(detail)",
             ])
@@ -217,24 +268,28 @@ package final class ReceiverTelemetry: Sendable {
             metadata: ["agent": "\(agent)", "skips": "\(count)", "bytes": "\(byteCount)"])
     }
 
-    func batchRefused(_ id: StreamID, _ header: BatchHeader, _ refusal: BatchRefusal, peer: String) {
+    func batchRefused(
+        _ id: StreamID, _ header: BatchHeader, _ refusal: BatchRefusal, peer: String, address: String
+    ) {
         self.refusedBatches.wrappingAdd(1, ordering: .relaxed)
-        self.logger.warning(
-            "a batch was refused; its agent will send it again",
-            metadata: [
+        self.log(
+            .warning, "a batch was refused; its agent will send it again", .batchRefused(refusal.code), of: address,
+            [
                 "stream": "\(id)", "offset": "\(header.offset.rawValue)", "code": "\(refusal.code.rawValue)",
                 "reason": "\(refusal.text)", "peer": "\(peer)",
             ])
     }
 
-    func connected(agent: String, peer: String) {
-        self.logger.info("agent connected", metadata: ["agent": "\(agent)", "peer": "\(peer)"])
+    func connected(agent: String, peer: String, address: String) {
+        self.log(.info, "agent connected", .connected, of: address, ["agent": "\(agent)", "peer": "\(peer)"])
     }
 
-    func disconnected(agent: String?, peer: String, reason: String) {
-        self.logger.info(
-            "connection closed",
-            metadata: ["agent": "\(agent ?? "none")", "peer": "\(peer)", "reason": "\(reason)"])
+    func disconnected(agent: String?, peer: String, address: String, reason: String) {
+        // The code, without the text behind it.
+        let code = String(reason.prefix { $0 != ":" }.prefix(64))
+        self.log(
+            .info, "connection closed", .disconnected(code), of: address,
+            ["agent": "\(agent ?? "none")", "peer": "\(peer)", "reason": "\(reason)"])
     }
 
     func projectionStarted(_ name: String, at position: JournalPosition, _ report: String) {
@@ -278,6 +333,13 @@ package final class ReceiverTelemetry: Sendable {
         self.logger.error(
             "a projection could not write; it goes back to its checkpoint and tries again every second",
             metadata: ["projection": "\(name)", "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)"])
+    }
+
+    /// A stop did not wait for it.
+    func projectionAbandoned(_ name: String) {
+        self.logger.notice(
+            "projection stopped at its last checkpoint; the next start continues there",
+            metadata: ["projection": "\(name)"])
     }
 
     func projectionStopped(_ name: String, _ report: String) {
