@@ -269,7 +269,9 @@ let package = Package(
             "WaybillReceiverTests",
             [
                 "WaybillReceiver", "WaybillArchive", "WaybillJournal", "WaybillProjection", "WaybillProtocol",
-                "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport", "WaybillTesting", "WaybillTLS", logging,
+                "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport", "WaybillTesting", "WaybillTLS",
+                logging,
+                nio,
             ]),
         tests(
             "WaybillInspectTests",

@@ -8,17 +8,25 @@ package struct SourceRun: Hashable, Sendable {
     package let offset: StreamOffset
     package let receivedAt: WallTime
     package let range: Range<Int>
+    /// All lines of the run.
     package let lineCount: Int
+    /// Lines of the run that were an LF alone: they are counted, and not in the file.
+    package let emptyLineCount: Int
 
     package init(
-        description: StreamDescription, offset: StreamOffset, receivedAt: WallTime, range: Range<Int>, lineCount: Int
+        description: StreamDescription, offset: StreamOffset, receivedAt: WallTime, range: Range<Int>, lineCount: Int,
+        emptyLineCount: Int = 0
     ) {
         self.description = description
         self.offset = offset
         self.receivedAt = receivedAt
         self.range = range
         self.lineCount = lineCount
+        self.emptyLineCount = emptyLineCount
     }
+
+    /// The bytes that the run's lines have in their stream, apart from an LF that was added.
+    package var streamByteCount: Int { self.range.count + self.emptyLineCount }
 }
 
 /// Reads a `.sources` file line by line, in bounded memory.
@@ -74,7 +82,7 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
         }
         let text = String(decoding: line.bytes, as: UTF8.self)
         let fields = text.split(
-            separator: " ", maxSplits: text.hasPrefix("OPEN") ? 2 : 6, omittingEmptySubsequences: false)
+            separator: " ", maxSplits: text.hasPrefix("OPEN") ? 2 : 7, omittingEmptySubsequences: false)
         if fields.count == 3, fields[0] == "OPEN", let number = Int(fields[1]) {
             var json = String(fields[2])
             let description = json.withUTF8 { try? StreamDescription(json: UnsafeRawBufferPointer($0)) }
@@ -86,7 +94,9 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
             return
         }
         let numbers = fields.dropFirst().map { Int($0) ?? -1 }
-        guard fields[0] == "FROM", numbers.count == 6, numbers.allSatisfy({ (0...(1 << 53)).contains($0) }) else {
+        guard fields[0] == "FROM", (6...7).contains(numbers.count),
+            numbers.allSatisfy({ (0...(1 << 53)).contains($0) }), numbers.count == 6 || numbers[6] <= numbers[5]
+        else {
             self.queue.append(.damaged(line.range, "the line is neither OPEN nor FROM"))
             return
         }
@@ -97,7 +107,7 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
         let run = SourceRun(
             description: description, offset: StreamOffset(UInt64(numbers[1])),
             receivedAt: WallTime(milliseconds: Int64(numbers[2])), range: numbers[3]..<(numbers[3] + numbers[4]),
-            lineCount: numbers[5])
+            lineCount: numbers[5], emptyLineCount: numbers.count == 7 ? numbers[6] : 0)
         self.take(run, line.range)
     }
 

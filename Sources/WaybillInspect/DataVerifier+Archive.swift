@@ -12,6 +12,7 @@ extension DataVerifier {
         let stem: Int
         let range: Range<Int>
         let lineCount: Int
+        let emptyLineCount: Int
         let receivedAt: WallTime
         let description: StreamDescription
         /// The checksum of a sealed file's run, whose bytes cannot be read again without decompressing all bytes before
@@ -82,7 +83,7 @@ extension DataVerifier {
         let sources = try self.checkedLength(stem + ".sources", checkpoint.lengths[stem + ".sources"] ?? 0)
         archived.stems.append(stem)
         archived.byteCount += lines
-        guard lines > 0 else { return }
+        guard lines > 0 || sources > 0 else { return }
         var reader: LineReader<Files>? = try LineReader(
             path: self.absolute(stem + ".ndjson"), byteCount: lines, files: self.data.files)
         if sources > 0 {
@@ -124,7 +125,7 @@ extension DataVerifier {
                 path: self.absolute(path), from: run.range.lowerBound, byteCount: run.range.upperBound,
                 files: self.data.files)
         }
-        let count = try Self.lineCount(&reader, upTo: run.range.upperBound)
+        let count = try Self.lineCount(&reader, upTo: run.range.upperBound) + run.emptyLineCount
         archived.lineCount += count
         if count != run.lineCount || reader?.position != run.range.upperBound {
             // The lines after it are moved too; reporting them would add nothing.
@@ -151,8 +152,9 @@ extension DataVerifier {
         }
         archived.runs[key, default: []].append(
             Found(
-                stem: archived.stems.count - 1, range: run.range, lineCount: run.lineCount, receivedAt: run.receivedAt,
-                description: run.description, checksum: checksum))
+                stem: archived.stems.count - 1, range: run.range, lineCount: run.lineCount,
+                emptyLineCount: run.emptyLineCount, receivedAt: run.receivedAt, description: run.description,
+                checksum: checksum))
     }
 
     // MARK: Sealed days
@@ -337,7 +339,9 @@ extension DataVerifier {
             journalDirectory: self.data.journal, position: self.journalFirst, files: self.data.files)
         var lineCount = 0
         while let batch = try reader.next(upTo: min(checkpoint.position, self.journalEnd)) {
-            let counts = router.route(batch)
+            let founds = archived.runs[BatchKey(name: batch.description.name, offset: batch.offset)] ?? []
+            let places = Set(founds.map { Path.parent(of: archived.stems[$0.stem]) })
+            let counts = router.route(batch) { places.contains($0) }
             lineCount += counts.archived + counts.quarantined
             for index in router.touched {
                 try self.compare(router.routes[index], of: batch, &archived)
@@ -373,7 +377,7 @@ extension DataVerifier {
         }
         archived.ends[stem] = found.range.upperBound
         if found.range.count != route.byteCount(of: batch.raw) || found.lineCount != route.lineCount
-            || found.receivedAt != batch.receivedAt
+            || found.emptyLineCount != route.emptyLineCount || found.receivedAt != batch.receivedAt
         {
             self.report.add(
                 Problem(

@@ -126,11 +126,11 @@ extension Inspector {
                         .with("env", description.environment).with("bundle", description.bundle))
             case .run(let run, _):
                 end = run.range.upperBound
-                self.item(
-                    InspectItem("run").with("start", run.range.lowerBound).with("bytes", run.range.count)
-                        .with("lines", run.lineCount).with("stream", run.description.name.description)
-                        .with("from", Int(run.offset.rawValue))
-                        .with("received_ms", Int(run.receivedAt.milliseconds)))
+                let item = InspectItem("run").with("start", run.range.lowerBound).with("bytes", run.range.count)
+                    .with("lines", run.lineCount).with("stream", run.description.name.description)
+                    .with("from", Int(run.offset.rawValue))
+                    .with("received_ms", Int(run.receivedAt.milliseconds))
+                self.item(run.emptyLineCount > 0 ? item.with("empty", run.emptyLineCount) : item)
             case .damaged(let range, let reason):
                 self.damage(
                     path, at: range.lowerBound, byteCount: range.count, reason,

@@ -2,7 +2,7 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import Synchronization
 
-/// Answers one request and ends the connection; it ends without an answer after ten seconds.
+/// Answers one request and ends the connection; it ends without an answer after five seconds.
 final class MetricsHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
@@ -11,17 +11,21 @@ final class MetricsHandler: ChannelInboundHandler {
 
     private let page: MetricsServer.Page
     private let readiness: @Sendable () -> Readiness
+    private let places: ConnectionPlaces
     private var deadline: Scheduled<Void>?
     private var isAnswered = false
 
-    init(page: @escaping MetricsServer.Page, readiness: @escaping @Sendable () -> Readiness) {
+    init(
+        page: @escaping MetricsServer.Page, readiness: @escaping @Sendable () -> Readiness, places: ConnectionPlaces
+    ) {
         self.page = page
         self.readiness = readiness
+        self.places = places
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
         let channel = context.channel
-        self.deadline = context.eventLoop.scheduleTask(in: .seconds(10)) { channel.close(promise: nil) }
+        self.deadline = context.eventLoop.scheduleTask(in: .seconds(5)) { channel.close(promise: nil) }
     }
 
     func channelInactive(context: ChannelHandlerContext) {
@@ -33,6 +37,7 @@ final class MetricsHandler: ChannelInboundHandler {
         // A body is ignored, and whatever follows an answer is not read.
         guard case .head(let head) = self.unwrapInboundIn(data), !self.isAnswered else { return }
         self.isAnswered = true
+        self.places.asked(context.channel)
         let path = head.uri.prefix { $0 != "?" }
         guard path == "/metrics" || path == "/readyz" else {
             return self.answer(.notFound, "metrics are at /metrics, problems at /readyz\n", to: head, context)
@@ -75,25 +80,5 @@ final class MetricsHandler: ChannelInboundHandler {
         }
         let channel = context.channel
         context.writeAndFlush(self.wrapOutboundOut(.end(nil))).whenComplete { _ in channel.close(promise: nil) }
-    }
-}
-
-/// Limits how many connections are open at once.
-final class ConnectionPlaces: Sendable {
-    private let count = Atomic(0)
-    private let countMax: Int
-
-    init(countMax: Int) {
-        self.countMax = countMax
-    }
-
-    /// - Returns: whether a place was free; the channel releases it when it closes.
-    func take(for channel: any Channel) -> Bool {
-        guard self.count.wrappingAdd(1, ordering: .relaxed).newValue <= self.countMax else {
-            self.count.wrappingSubtract(1, ordering: .relaxed)
-            return false
-        }
-        channel.closeFuture.whenComplete { _ in self.count.wrappingSubtract(1, ordering: .relaxed) }
-        return true
     }
 }

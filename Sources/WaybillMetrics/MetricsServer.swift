@@ -7,8 +7,8 @@ package import WaybillSystem
 ///
 ///     scraper ─▶ GET /metrics ─▶ page() on the connection's event loop ─▶ text ─▶ the connection ends
 ///
-/// Each connection serves one request within ten seconds, and at most 16 are open, so that clients cannot tie up the
-/// process. There is no access control: listen on a loopback or a management address.
+/// Each connection serves one request within five seconds, and at most 16 are open; for one more, the one that has been
+/// silent longest ends. So clients can tie up neither the process nor each other. There is no access control: listen on a loopback or a management address.
 package final class MetricsServer: Sendable {
     /// Why metrics cannot be served.
     package struct Failure: Error, Hashable, CustomStringConvertible {
@@ -45,7 +45,8 @@ package final class MetricsServer: Sendable {
                 guard places.take(for: channel) else { return channel.close() }
                 return channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.configureHTTPServerPipeline()
-                    try channel.pipeline.syncOperations.addHandler(MetricsHandler(page: page, readiness: readiness))
+                    try channel.pipeline.syncOperations.addHandler(
+                        MetricsHandler(page: page, readiness: readiness, places: places))
                 }
             }
         do {

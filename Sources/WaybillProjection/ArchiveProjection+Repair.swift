@@ -64,10 +64,7 @@ extension ArchiveProjection {
         for (stem, ends) in found.ends {
             var lines = ends.lines
             var sources = ends.sources
-            if let cut = position.cuts[stem] {
-                lines = cut
-                sources = try self.sourcesEnd(of: stem, linesEnd: cut, sourcesEnd: sources)
-            }
+            if let cut = position.cuts[stem] { (lines, sources) = (cut.lines, cut.sources) }
             changes[FileSet<Files>.keyPrefix + stem + ".ndjson"] = String(lines)
             changes[FileSet<Files>.keyPrefix + stem + ".sources"] = String(sources)
         }
@@ -115,16 +112,19 @@ extension ArchiveProjection {
         return try self.files.status(at: Path.join(self.root, stem + ".ndjson.gz")) != nil
     }
 
-    private typealias Holders = [RunKey: [(stem: String, range: Range<Int>)]]
+    /// Where a pair of files ends.
+    private typealias PairEnd = (lines: Int, sources: Int)
+    /// The runs of a batch, and where the `.sources` ended before each.
+    private typealias Holders = [RunKey: [(stem: String, range: Range<Int>, sources: Int)]]
 
     /// The contents of each pair of files by its runs; lines after the last run are set aside.
     private func runsOnDisk(
         _ stems: [String]
     ) throws(FileSystemError) -> (
-        holders: Holders, ends: [String: (lines: Int, sources: Int)], aside: [String]
+        holders: Holders, ends: [String: PairEnd], aside: [String]
     ) {
         var holders: Holders = [:]
-        var ends: [String: (lines: Int, sources: Int)] = [:]
+        var ends: [String: PairEnd] = [:]
         var aside: [String] = []
         for stem in stems {
             let lines = try self.files.status(at: Path.join(self.root, stem + ".ndjson"))?.byteCount ?? 0
@@ -135,7 +135,7 @@ extension ArchiveProjection {
                     path: path, byteCount: status.byteCount, linesByteCount: lines, files: self.files)
                 while let item = try reader.next() {
                     guard case .run(let run, let end) = item else { continue }
-                    holders[RunKey(run), default: []].append((stem, run.range))
+                    holders[RunKey(run), default: []].append((stem, run.range, ends[stem]?.sources ?? 0))
                     ends[stem] = (run.range.upperBound, end)
                 }
             }
@@ -150,16 +150,18 @@ extension ArchiveProjection {
     /// The first batch of the journal that is not completely in the files, and where to cut the files before it.
     private func firstUnarchived(
         _ holders: Holders, from first: JournalPosition, upTo end: JournalPosition
-    ) throws(FileSystemError) -> (position: JournalPosition, cuts: [String: Int]) {
+    ) throws(FileSystemError) -> (position: JournalPosition, cuts: [String: PairEnd]) {
         var router = ArchiveRouter(zone: self.recordedZone, apps: try self.apps())
+        let recorded = try RecordedPlaces(root: self.root, files: self.files)
         var reader = BatchReader(journalDirectory: self.journal, position: first, files: self.files)
         var sealedBefore: [String: JournalPosition] = [:]
         var position: JournalPosition?
-        var cuts: [String: Int] = [:]
+        var cuts: [String: PairEnd] = [:]
         while let batch = try reader.next(upTo: end) {
             let runs = holders[RunKey(batch)] ?? []
             if position == nil {
-                _ = router.route(batch)
+                _ = router.route(batch) { recorded.hasLines(of: batch, in: $0) }
+                if let failure = recorded.failure { throw failure }
                 for index in router.touched where position == nil {
                     let route = router.routes[index]
                     if try self.isSealed(route, batch, &sealedBefore) { continue }
@@ -169,7 +171,9 @@ extension ArchiveProjection {
                 _ = router.finishBatch()
             }
             guard position != nil else { continue }
-            for run in runs { cuts[run.stem] = min(cuts[run.stem] ?? .max, run.range.lowerBound) }
+            for run in runs where run.sources < cuts[run.stem]?.sources ?? .max {
+                cuts[run.stem] = (run.range.lowerBound, run.sources)
+            }
         }
         return (position ?? max(first, end), cuts)
     }
@@ -200,20 +204,6 @@ extension ArchiveProjection {
         var checksum: UInt32 = 0
         route.pieces(of: batch.raw) { checksum = FrameChecksum.checksum(continuing: checksum, $0) }
         return checksum
-    }
-
-    /// The end of the line in a `.sources` file that covers the bytes before `linesEnd`.
-    private func sourcesEnd(
-        of stem: String, linesEnd: Int, sourcesEnd: Int
-    ) throws(FileSystemError) -> Int {
-        var reader = try SourceRuns(
-            path: Path.join(self.root, stem + ".sources"), byteCount: sourcesEnd, linesByteCount: linesEnd,
-            files: self.files)
-        var end = 0
-        while let item = try reader.next() {
-            if case .run(_, let lineEnd) = item { end = lineEnd }
-        }
-        return end
     }
 
     /// The time zone of the days that the archive last wrote.
@@ -396,9 +386,11 @@ extension ArchiveProjection {
         let coverage = JournalCoverage(directory: self.journal, files: self.files)
         guard let first = try coverage.first() else { return }
         var router = ArchiveRouter(zone: self.recordedZone, apps: try self.apps())
+        let recorded = try RecordedPlaces(root: self.root, files: self.files)
         var reader = BatchReader(journalDirectory: self.journal, position: first, files: self.files)
         while let batch = try reader.next(upTo: self.checkpointedPosition) {
-            _ = router.route(batch)
+            _ = router.route(batch) { recorded.hasLines(of: batch, in: $0) }
+            if let failure = recorded.failure { throw failure }
             for index in router.touched { body(router, batch, index) }
             _ = router.finishBatch()
         }
@@ -430,7 +422,8 @@ extension ArchiveProjection {
                 pair.keptRuns.append(
                     SourceRun(
                         description: run.description, offset: run.offset, receivedAt: run.receivedAt, range: range,
-                        lineCount: try self.lineCount(in: path, range)))
+                        lineCount: try self.lineCount(in: path, range) + run.emptyLineCount,
+                        emptyLineCount: run.emptyLineCount))
             } else if keys.contains(RunKey(run)) {
                 pair.wanted.insert(RunKey(run))
             }
@@ -473,7 +466,8 @@ extension ArchiveProjection {
             runs.append(
                 SourceRun(
                     description: batch.description, offset: batch.offset, receivedAt: batch.receivedAt,
-                    range: start..<(start + byteCount), lineCount: route.lineCount))
+                    range: start..<(start + byteCount), lineCount: route.lineCount,
+                    emptyLineCount: route.emptyLineCount))
             start += byteCount
         }
         return runs
@@ -510,7 +504,8 @@ extension ArchiveProjection {
                 try set.append(bytes, to: lines)
                 let run = SourceRun(
                     description: batch.description, offset: batch.offset, receivedAt: batch.receivedAt,
-                    range: pair.end..<(pair.end + bytes.count), lineCount: route.lineCount)
+                    range: pair.end..<(pair.end + bytes.count), lineCount: route.lineCount,
+                    emptyLineCount: route.emptyLineCount)
                 let sources = set.index(of: stem + ".sources" + Self.repairSuffix)
                 try set.append(Self.text(of: run, in: &pair), to: sources)
                 pair.end += bytes.count

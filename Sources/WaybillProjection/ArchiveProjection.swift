@@ -30,6 +30,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     let root: String
     let journal: String
     let files: Files
+    private let quotas: PartitionQuotas
     private(set) var cutOff: CutOff
     var state: StateStore<Files>
     var set: FileSet<Files>
@@ -50,14 +51,16 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     package var name: String { "archive" }
 
     package init(
-        data: DataDirectory<Files>, zone: TimeZoneRules, cutOffSecond: Int = CutOff.usualSecondOfDay
+        data: DataDirectory<Files>, zone: TimeZoneRules, cutOffSecond: Int = CutOff.usualSecondOfDay,
+        quotas: PartitionQuotas = PartitionQuotas()
     ) throws(FileSystemError) {
         self.root = data.root
         self.journal = data.journal
         self.files = data.files
         self.cutOff = CutOff(zone: zone, secondOfDay: cutOffSecond)
         self.openDays = OpenDays(self.cutOff)
-        self.router = ArchiveRouter(zone: zone)
+        self.quotas = quotas
+        self.router = ArchiveRouter(zone: zone, quotas: quotas)
         self.state = try StateStore(path: data.statePath("archive"), files: data.files)
         self.set = FileSet(root: data.root, files: data.files, openFileCountMax: data.openFileCountMax)
     }
@@ -78,7 +81,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         try DeletionRecord(root: self.root, files: self.files).finish(&self.state)
         notes += try self.recoverSeals()
         if let note = try self.rebuildCheckpoint() { notes.append(note) }
-        self.router = ArchiveRouter(zone: self.cutOff.zone, apps: try self.apps())
+        self.router = ArchiveRouter(zone: self.cutOff.zone, apps: try self.apps(), quotas: self.quotas)
         var recovery = try self.recoverFiles()
         if !recovery.shortFiles.isEmpty {
             notes += try self.repair(recovery.shortFiles)
@@ -178,6 +181,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         self.countNotAllowed(of: batch.description.owner)
         while self.partitions.count < self.router.routes.count { self.partitions.append(nil) }
         for index in self.router.touched {
+            if self.router.routes[index].isOverflow { self.tally.overflowed += self.router.routes[index].lineCount }
             // Taken out so that its table of streams has one owner and is modified in place.
             var partition = try self.takePartition(index)
             if batch.position >= partition.sealedBefore {
@@ -189,7 +193,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
                 let byteCount = self.set.byteCount(of: partition.lines) - start
                 try self.writeSource(
                     of: batch, to: &partition, start: start, byteCount: byteCount,
-                    lineCount: self.router.routes[index].lineCount)
+                    self.router.routes[index])
             }
             self.partitions[index] = partition
         }
@@ -251,14 +255,15 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
 
     /// Records where a run of archived bytes came from.
     private mutating func writeSource(
-        of batch: ProjectedBatch, to partition: inout Partition, start: Int, byteCount: Int, lineCount: Int
+        of batch: ProjectedBatch, to partition: inout Partition, start: Int, byteCount: Int,
+        _ route: ArchiveRouter.Route
     ) throws(FileSystemError) {
         let known = partition.numbers[batch.description]
         let number = known ?? partition.numbers.count + 1
         if known == nil { partition.numbers[batch.description] = number }
         let run = SourceRun(
             description: batch.description, offset: batch.offset, receivedAt: batch.receivedAt,
-            range: start..<(start + byteCount), lineCount: lineCount)
+            range: start..<(start + byteCount), lineCount: route.lineCount, emptyLineCount: route.emptyLineCount)
         try self.set.append(run.text(number: number, isNew: known == nil), to: partition.sources)
     }
 }
@@ -268,7 +273,8 @@ extension SourceRun {
     func text(number: Int, isNew: Bool) -> [UInt8] {
         var text = isNew ? "OPEN \(number) \(self.description.json)\n" : ""
         text += "FROM \(number) \(self.offset.rawValue) \(self.receivedAt.milliseconds) \(self.range.lowerBound) "
-        text += "\(self.range.count) \(self.lineCount)\n"
+        text += "\(self.range.count) \(self.lineCount)"
+        text += self.emptyLineCount > 0 ? " \(self.emptyLineCount)\n" : "\n"
         return Array(text.utf8)
     }
 }

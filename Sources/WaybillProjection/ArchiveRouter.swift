@@ -18,12 +18,18 @@ package struct ArchiveRouter: ~Copyable {
         package let isDay: Bool
         /// Ranges of the current batch, in order.
         package fileprivate(set) var ranges: [Range<Int>] = []
-        /// The number of lines in ``ranges``.
+        /// The lines of the batch: those in ``ranges``, and the empty ones.
         package fileprivate(set) var lineCount = 0
+        /// Lines that are an LF alone: the quarantine counts them and does not store them.
+        package fileprivate(set) var emptyLineCount = 0
 
-        fileprivate init(place: String, isDay: Bool) {
+        /// Whether it has the lines of apps, or days, that were too many.
+        let isOverflow: Bool
+
+        fileprivate init(place: String, isDay: Bool, isOverflow: Bool = false) {
             self.place = place
             self.isDay = isDay
+            self.isOverflow = isOverflow
         }
 
         /// Whether the lines can be in the file with that stem.
@@ -34,8 +40,10 @@ package struct ArchiveRouter: ~Copyable {
 
     private struct Key: Hashable {
         let env: DeploymentEnvironment
-        let app: String
-        let day: CalendarDay
+        var app: String
+        var day: CalendarDay
+
+        var place: String { "archive/env=\(self.env.rawValue)/app=\(self.app)/date=\(self.day)" }
     }
 
     /// The files that lines were routed to, in the order of their first line.
@@ -48,18 +56,27 @@ package struct ArchiveRouter: ~Copyable {
     private var quarantines: [String: Int] = [:]
     private var readers = EventReaders()
     private var apps: Set<String>
+    private var creations: PartitionCreations
+    /// Where lines of this batch belong that do not belong in the folder of their app and day.
+    private var recordedKeys: [Key: Key] = [:]
+
+    /// Whether a day's folder has lines of the batch, according to what was recorded when they were written.
+    package typealias IsRecorded = (_ place: String) -> Bool
 
     /// Distinct files in memory before the table is reset; about 300 bytes each.
     private static var routeCountMax: Int { 10_000 }
     /// Distinct apps before further ones share a folder.
     private static var appCountMax: Int { 1_000 }
+    /// From so many on, accounts that have created many get no more.
+    private static var scarceAppCount: Int { 750 }
 
     /// Prepares a router.
     ///
     /// - Parameter apps: existing folders of apps.
-    package init(zone: TimeZoneRules, apps: Set<String> = []) {
+    package init(zone: TimeZoneRules, apps: Set<String> = [], quotas: PartitionQuotas = PartitionQuotas()) {
         self.days = DayCursor(zone)
         self.apps = apps
+        self.creations = PartitionCreations(quotas)
     }
 
     /// An archive's folders of apps, from the paths in its checkpoint and from the disk.
@@ -77,8 +94,13 @@ package struct ArchiveRouter: ~Copyable {
 
     /// Routes every line of a batch; ``touched`` and ``routes`` have the result until ``finishBatch()``.
     ///
+    /// - Parameter isRecorded: for a batch that was routed before: quotas decided then, and are not asked again.
     /// - Returns: how many lines are events, and how many are not.
-    package mutating func route(_ batch: ProjectedBatch) -> (archived: Int, quarantined: Int) {
+    package mutating func route(
+        _ batch: ProjectedBatch, isRecorded: IsRecorded? = nil
+    ) -> (archived: Int, quarantined: Int) {
+        self.creations.begin(receivedAt: batch.receivedAt)
+        self.recordedKeys.removeAll(keepingCapacity: true)
         let reader = self.readers.reader(for: batch.description)
         let source = batch.description.sourceDescription
         var counts = (archived: 0, quarantined: 0)
@@ -86,13 +108,18 @@ package struct ArchiveRouter: ~Copyable {
         var lastFacts: EventFacts?
         var lastLine = UnsafeRawBufferPointer(start: nil, count: 0)
         batch.raw.forEachLine { range in
+            if range.isEmpty {
+                self.addEmpty(to: self.quarantine(.empty, receivedAt: batch.receivedAt))
+                counts.quarantined += 1
+                return
+            }
             let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
             // Including its LF; a stream's last line may lack one, which is then added when it is written.
             let bytes = range.lowerBound..<min(range.upperBound + 1, batch.raw.count)
             switch reader.read(line) {
             case .event(let facts):
                 if last < 0 || !self.isSamePartition(facts, line, lastFacts, lastLine) {
-                    last = self.partition(of: facts, line, source)
+                    last = self.partition(of: facts, line, source, batch, isRecorded)
                 }
                 lastFacts = facts
                 lastLine = line
@@ -113,6 +140,7 @@ package struct ArchiveRouter: ~Copyable {
         for index in self.touched {
             self.routes[index].ranges.removeAll(keepingCapacity: true)
             self.routes[index].lineCount = 0
+            self.routes[index].emptyLineCount = 0
         }
         self.touched.removeAll(keepingCapacity: true)
         guard self.routes.count > Self.routeCountMax else { return false }
@@ -139,15 +167,55 @@ package struct ArchiveRouter: ~Copyable {
     }
 
     private mutating func partition(
-        of facts: EventFacts, _ line: UnsafeRawBufferPointer, _ source: SourceDescription
+        of facts: EventFacts, _ line: UnsafeRawBufferPointer, _ source: SourceDescription, _ batch: ProjectedBatch,
+        _ isRecorded: IsRecorded?
     ) -> Int {
-        var app = PartitionPath.component(facts.bundleText(in: line, source: source))
-        if !self.apps.contains(app) {
-            if self.apps.count < Self.appCountMax { self.apps.insert(app) } else { app = PartitionPath.overflowApp }
+        let app = PartitionPath.component(facts.bundleText(in: line, source: source))
+        let wanted = Key(env: facts.env, app: app, day: self.days.day(of: facts.time))
+        guard let isRecorded else { return self.admitted(wanted, batch) }
+        if let known = self.recordedKeys[wanted] { return self.route(of: known) }
+        var key = wanted
+        if !self.apps.contains(app) { key.app = PartitionPath.overflowApp }
+        key = self.places(for: wanted, batch).first { isRecorded($0.place) } ?? key
+        self.recordedKeys[wanted] = key
+        return self.route(of: key)
+    }
+
+    /// Where a line may be: the folder of its app, or that of the apps that were too many, at its day or, if its day was
+    /// one too many, at the day of receipt.
+    private mutating func places(for wanted: Key, _ batch: ProjectedBatch) -> [Key] {
+        let overflow = Key(env: wanted.env, app: PartitionPath.overflowApp, day: wanted.day)
+        var today = overflow
+        today.day = self.days.day(of: batch.receivedAt)
+        return [wanted, overflow, today]
+    }
+
+    /// The first of a line's places that the account may write to.
+    private mutating func admitted(_ wanted: Key, _ batch: ProjectedBatch) -> Int {
+        let places = self.places(for: wanted, batch)
+        let today = places[2].day.daysSince1970
+        let hasApp = self.admitApp(wanted.app, batch.account)
+        for place in places.dropFirst(hasApp ? 0 : 1) {
+            if let index = self.keys[place] { return index }
+            let isUsual = (today - 2...today + 1).contains(place.day.daysSince1970)
+            if isUsual || self.creations.takeDay(batch.account) { return self.route(of: place) }
         }
-        let key = Key(env: facts.env, app: app, day: self.days.day(of: facts.time))
+        // Few: one for each environment and day of receipt.
+        return self.route(of: places[2])
+    }
+
+    private mutating func admitApp(_ app: String, _ account: Account?) -> Bool {
+        if self.apps.contains(app) { return true }
+        guard self.apps.count < Self.appCountMax,
+            self.creations.takeApp(account, isScarce: self.apps.count >= Self.scarceAppCount)
+        else { return false }
+        self.apps.insert(app)
+        return true
+    }
+
+    private mutating func route(of key: Key) -> Int {
         if let index = self.keys[key] { return index }
-        let index = self.addRoute("archive/env=\(key.env.rawValue)/app=\(app)/date=\(key.day)", isDay: true)
+        let index = self.addRoute(key.place, isDay: true, isOverflow: key.app == PartitionPath.overflowApp)
         self.keys[key] = index
         return index
     }
@@ -161,13 +229,19 @@ package struct ArchiveRouter: ~Copyable {
         return index
     }
 
-    private mutating func addRoute(_ place: String, isDay: Bool) -> Int {
-        self.routes.append(Route(place: place, isDay: isDay))
+    private mutating func addRoute(_ place: String, isDay: Bool, isOverflow: Bool = false) -> Int {
+        self.routes.append(Route(place: place, isDay: isDay, isOverflow: isOverflow))
         return self.routes.count - 1
     }
 
+    private mutating func addEmpty(to index: Int) {
+        if self.routes[index].lineCount == 0 { self.touched.append(index) }
+        self.routes[index].lineCount += 1
+        self.routes[index].emptyLineCount += 1
+    }
+
     private mutating func add(_ range: Range<Int>, to index: Int) {
-        if self.routes[index].ranges.isEmpty { self.touched.append(index) }
+        if self.routes[index].lineCount == 0 { self.touched.append(index) }
         self.routes[index].lineCount += 1
         if let last = self.routes[index].ranges.indices.last,
             self.routes[index].ranges[last].upperBound == range.lowerBound

@@ -66,6 +66,8 @@ package struct ProjectedBatch {
     /// The count in the batch's header.
     package let lineCount: Int
     package let raw: UnsafeRawBufferPointer
+    /// Who brought it; `nil` if it was read from the journal, which does not know.
+    package var account: Account?
     /// Its parsed lines, if several projections share them.
     package var parse: SharedParse?
 

@@ -94,10 +94,12 @@ package final class BatchChecker: Sendable {
                     code: .tooLarge, text: "a line has at most \(self.lineByteCountMax) bytes with its LF")
             }
             lineCount += 1
+            // The header is false: the rest need not be counted.
+            if lineCount > header.lineCount { break }
             position = end + 1
         }
         guard lineCount == header.lineCount else {
-            throw BatchRefusal(code: .corrupt, text: "the payload has \(lineCount) lines")
+            throw BatchRefusal(code: .corrupt, text: "the payload does not have \(header.lineCount) lines")
         }
     }
 }

@@ -1,4 +1,5 @@
 package import WaybillJournal
+internal import WaybillProjection
 internal import WaybillProtocol
 package import WaybillSystem
 
@@ -25,6 +26,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var redescriptions = LogPace()
     private var denials = LogPace()
     private var skipBudget = SkipBudget()
+    private var streams: StreamQuota
     /// Requests not taken yet, in order, from ``next`` on.
     private var requests: [CommitRequest] = []
     private var next = 0
@@ -37,7 +39,8 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
 
     package init(
         journal: consuming Journal<Files>, feed: JournalFeed, budget: AdmissionBudget, retirement: JournalRetirement,
-        conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry
+        conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry,
+        quotas: AccountQuotas = AccountQuotas()
     ) {
         self.journal = journal
         self.feed = feed
@@ -46,6 +49,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.conditions = conditions
         self.clock = clock
         self.telemetry = telemetry
+        self.streams = StreamQuota(countMax: quotas.streamCountMax)
     }
 
     /// Takes requests and makes them durable.
@@ -71,7 +75,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func take(_ request: CommitRequest) {
-        self.group.hold(request.admissionByteCount)
+        self.group.hold(request.charge)
         switch request {
         case .open(let connection, let number, let description, let tenancy):
             self.open(connection, number, description, tenancy)
@@ -84,7 +88,12 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             }
             let result = self.journal.stage(.batch(header, payload: wire, raw: raw), of: description)
             if result == .staged, raw.bytes.last != 0x0A { self.owners.end(description.name) }
-            if result == .staged { self.group.add(description: description, header: header, raw: raw) }
+            if result == .staged {
+                self.group.add(
+                    description: description, header: header, raw: raw,
+                    from: self.owners.tenant(of: description.name)?.account ?? connection.account)
+                self.countBegun(description, at: header.offset)
+            }
             self.group.settle(connection, number, result, end: header.end)
         case .skip(let connection, let number, let description, let range):
             self.skip(connection, number, description, range)
@@ -94,6 +103,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             case .staged, .alreadyHeld, .alreadySealed:
                 self.group.staged(description.name)
                 self.group.reply(to: connection, .sealed(number, self.journal.proof(of: description.name)))
+                if let tenant = self.owners.tenant(of: description.name) { self.streams.ended(by: tenant.account) }
                 self.owners.sealed(description.name)
                 self.telemetry.sealed(description, length: length, by: connection)
             case .gap(let position):
@@ -150,11 +160,15 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 untoldCount: self.redescriptions.admit(at: self.clock.monotonicTime()))
         }
         let isSealed = self.journal.isSealed(name)
-        if isSealed {
-            self.owners.release(name)
-        } else {
-            self.owners.set(connection, tenancy.tenant.principal, of: name)
+        if self.journal.position(of: name) == StreamOffset(0), !isSealed,
+            !self.streams.mayBegin(tenancy.tenant.account, self.clock.wallTime())
+        {
+            let text = "this agent has begun as many streams today as it may; see limits.streams"
+            self.telemetry.limited(.streams)
+            self.group.reply(to: connection, .openRefused(number, at: StreamOffset(0), .retryAfter, text: text))
+            return
         }
+        if isSealed { self.owners.release(name) } else { self.owners.set(connection, tenancy.tenant, of: name) }
         self.telemetry.opened(description, at: self.journal.position(of: name), by: connection)
         self.group.reply(
             to: connection,
@@ -172,7 +186,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             self.group.reply(to: connection, .refused(number, at: position, .sealed, text: Self.endedText))
             return
         }
-        if range.offset == position, let principal = self.owners.principal(of: name),
+        if range.offset == position, let principal = self.owners.tenant(of: name)?.principal,
             !self.skipBudget.take(range.byteCount, of: principal, at: self.clock.wallTime())
         {
             self.deny("SKIP", of: description, .retryAfter, connection)
@@ -184,10 +198,17 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         if result == .staged {
             self.group.staged(name)
             if range.reason == .tornTail { self.owners.end(name) }
+            self.countBegun(description, at: range.offset)
             self.telemetry.skipped(
                 description, range, by: connection, isLogged: self.skips.note(connection, byteCount: range.byteCount))
         }
         self.group.settle(connection, number, result, end: range.end)
+    }
+
+    /// Counts a stream that has got its first bytes.
+    private mutating func countBegun(_ description: StreamDescription, at offset: StreamOffset) {
+        guard offset == StreamOffset(0), let tenant = self.owners.tenant(of: description.name) else { return }
+        self.streams.begun(by: tenant.account)
     }
 
     /// - Parameter what: the message, if its refusal is recorded.
@@ -228,6 +249,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 let time = self.conditions.clock.receiptTime(self.clock)
                 let ranges = try self.journal.commit(at: time)
                 self.conditions.clock.committed(at: time)
+                self.budget.committed(self.group.turns(at: ranges))
                 let entries = self.group.feedEntries(at: ranges, receivedAt: time)
                 self.feed.publish(entries, end: self.journal.end)
                 self.telemetry.groupCommitted(
@@ -245,7 +267,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         }
         self.failureCount = 0
         self.retryAt = nil
-        self.budget.release(self.group.budgetByteCount)
+        self.budget.release(self.group.charge)
         self.group.deliver(end: UInt64(self.journal.end.rawValue))
         return true
     }
@@ -292,12 +314,13 @@ private struct Group {
         let description: StreamDescription
         let header: BatchHeader
         let raw: SharedBytes
+        let account: Account
     }
 
     private(set) var batches: [Batch] = []
     private(set) var lineCount = 0
     private(set) var rawByteCount = 0
-    private(set) var budgetByteCount = 0
+    private(set) var charge = AdmissionCharge()
     private var streams: Set<StreamID> = []
     /// Every answer waits for the group, so that the answers of a connection stay in order.
     private var replies: [ObjectIdentifier: (connection: ConnectionHandle, replies: [Reply])] = [:]
@@ -319,13 +342,24 @@ private struct Group {
         self.streams.insert(name.id)
     }
 
-    /// Holds `byteCount` bytes of the admission budget until the group is answered.
-    mutating func hold(_ byteCount: Int) {
-        self.budgetByteCount += byteCount
+    /// Holds a part of the admission budget until the group is answered.
+    mutating func hold(_ charge: AdmissionCharge) {
+        self.charge += charge
     }
 
-    mutating func add(description: StreamDescription, header: BatchHeader, raw: SharedBytes) {
-        self.batches.append(Batch(description: description, header: header, raw: raw))
+    /// What the archive has to do for the batches.
+    func turns(at ranges: [Range<JournalPosition>]) -> [CommittedTurn] {
+        zip(self.batches, ranges).map { batch, range in
+            CommittedTurn(end: range.upperBound, charge: batch.header.turn, account: batch.account)
+        }
+    }
+
+    mutating func add(
+        description: StreamDescription, header: BatchHeader, raw: SharedBytes, from account: Account
+    ) {
+        self.batches.append(Batch(description: description, header: header, raw: raw, account: account))
+        // The archive's time is held until the batch is archived.
+        self.charge -= header.turn
         self.streams.insert(description.id)
         self.lineCount += header.lineCount
         self.rawByteCount += raw.count
@@ -356,7 +390,8 @@ private struct Group {
         zip(self.batches, ranges).map { batch, range in
             FeedEntry(
                 position: range.lowerBound, end: range.upperBound, description: batch.description,
-                offset: batch.header.offset, receivedAt: receivedAt, lineCount: batch.header.lineCount, raw: batch.raw)
+                offset: batch.header.offset, receivedAt: receivedAt, lineCount: batch.header.lineCount, raw: batch.raw,
+                account: batch.account)
         }
     }
 
@@ -367,7 +402,7 @@ private struct Group {
         self.streams.removeAll(keepingCapacity: true)
         self.lineCount = 0
         self.rawByteCount = 0
-        self.budgetByteCount = 0
+        self.charge = AdmissionCharge()
     }
 }
 
@@ -375,8 +410,8 @@ private struct Group {
 private struct Owners {
     private struct Owner {
         let connection: ConnectionHandle
-        /// The connection's, or that of the agent that it speaks for.
-        let principal: Principal
+        /// The connection's agent, or the one that it speaks for.
+        let tenant: AdmittedAgent
     }
 
     private var owners: [StreamName: Owner] = [:]
@@ -401,13 +436,13 @@ private struct Owners {
         self.owners[name]?.connection
     }
 
-    func principal(of name: StreamName) -> Principal? {
-        self.owners[name]?.principal
+    func tenant(of name: StreamName) -> AdmittedAgent? {
+        self.owners[name]?.tenant
     }
 
-    mutating func set(_ connection: ConnectionHandle, _ principal: Principal, of name: StreamName) {
+    mutating func set(_ connection: ConnectionHandle, _ tenant: AdmittedAgent, of name: StreamName) {
         self.release(name)
-        self.owners[name] = Owner(connection: connection, principal: principal)
+        self.owners[name] = Owner(connection: connection, tenant: tenant)
         self.streams[ObjectIdentifier(connection), default: []].insert(name)
     }
 

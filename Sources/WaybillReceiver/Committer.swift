@@ -22,19 +22,14 @@ extension CommitRequest {
         }
     }
 
-    /// The bytes it holds of the admission budget, from before it is read until it is answered.
-    var admissionByteCount: Int {
+    /// What it holds of the admission budget, from before it is read until it is answered.
+    var charge: AdmissionCharge {
         switch self {
-        case .open, .skip, .seal: AdmissionBudget.messageByteCount
-        case .batch(_, _, _, let header, _, _): header.admissionByteCount
-        case .closed: 0
+        case .open, .skip, .seal: .message
+        case .batch(_, _, _, let header, _, _): header.charge
+        case .closed: AdmissionCharge()
         }
     }
-}
-
-extension BatchHeader {
-    /// See ``CommitRequest/admissionByteCount``.
-    var admissionByteCount: Int { AdmissionBudget.messageByteCount + self.rawByteCount + self.wireByteCount }
 }
 
 /// What the committer answers.

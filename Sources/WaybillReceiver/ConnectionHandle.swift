@@ -1,4 +1,5 @@
 internal import NIOCore
+internal import WaybillProjection
 internal import WaybillProtocol
 
 /// How the committer reaches a connection: answers hop to its event loop once per group.
@@ -7,6 +8,8 @@ package final class ConnectionHandle: Sendable {
     let peer: String
     /// What proved who the agent is, for the audit log.
     let credential: String
+    /// Who is charged for what it brings.
+    var account: Account { self.admitted.account }
 
     private let eventLoop: any EventLoop
     private let handler: NIOLoopBound<ConnectionHandler>
@@ -34,7 +37,12 @@ package final class ConnectionHandle: Sendable {
 
     /// Closes the connection because its agent has reconnected.
     func supersede() {
-        self.eventLoop.execute { self.handler.value.supersede() }
+        self.end(.agentInUse, text: "the agent has connected again; this connection is closed")
+    }
+
+    /// Closes the connection with an error.
+    func end(_ code: ErrorCode, text: String) {
+        self.eventLoop.execute { self.handler.value.end(code, text: text) }
     }
 
     /// Closes the connection if its agent would not be let in now as it was.

@@ -27,19 +27,20 @@ extension ConnectionHandler {
         }
         self.connection = connection
         self.credentials = credentials
+        self.account = admitted.account
+        self.shared.connections.identified(context.channel)
         let ready = Ready(
             version: 1, receiver: self.shared.identity, limits: self.shared.limits,
             milliseconds: max(0, self.shared.clock.wallTime().milliseconds))
         self.write(self.session.admit(ready), context)
         self.setDeadline(after: self.shared.timeouts.idle, context)
-        self.shared.telemetry.connected(connection)
+        self.shared.telemetry.connected(connection, address: self.address)
     }
 
     /// Answers an agent that is not let in; later, the more often its address has failed.
     private func refuse(_ refusal: AgentRefusal, agent: String, _ context: ChannelHandlerContext) {
         let now = self.shared.clock.monotonicTime()
-        let address = context.remoteAddress?.ipAddress ?? ""
-        let delay = self.shared.failures.withLock { $0.failed(from: address, at: now) }
+        let delay = self.shared.failures.withLock { $0.failed(from: self.address, at: now) }
         self.shared.telemetry.refused(refusal, agent: agent, peer: self.peer, at: now)
         guard delay > .zero else {
             return self.perform(self.session.refuse(.token, text: refusal.text), context)
@@ -92,8 +93,8 @@ extension ConnectionHandler {
             let text = "the description leaves no room for its owner; shorten time, name or bundle"
             return self.refuseOpen(number, description, text, context)
         }
-        guard self.keep(owned, of: number, context) else { return }
-        self.admit(.open(connection, number, owned, StreamTenancy(tenant: tenant, claim: claim)), context)
+        guard let kept = self.keep(owned, of: number, context) else { return }
+        self.admit(.open(connection, number, kept, StreamTenancy(tenant: tenant, claim: claim)), context)
     }
 
     private func refuseOpen(

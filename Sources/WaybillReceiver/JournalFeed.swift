@@ -1,4 +1,5 @@
 package import WaybillJournal
+internal import WaybillProjection
 internal import WaybillProtocol
 package import WaybillSystem
 
@@ -11,6 +12,8 @@ package struct FeedEntry: Sendable {
     let receivedAt: WallTime
     let lineCount: Int
     let raw: SharedBytes
+    /// Who brought it.
+    let account: Account
 
     /// Its approximate size in memory: even an empty batch has a description and a position.
     fileprivate var byteCount: Int { 1024 + self.raw.count }
@@ -27,6 +30,8 @@ package final class JournalFeed: Sendable {
         case behind(upTo: JournalPosition)
         /// The receiver is stopping; everything up to the end was handed out.
         case closed
+        /// The receiver ends now; the journal has what was not handed out.
+        case abandoned
     }
 
     private struct State {
@@ -38,6 +43,7 @@ package final class JournalFeed: Sendable {
         var start: JournalPosition
         var end: JournalPosition
         var isClosed = false
+        var isAbandoned = false
     }
 
     private let monitor: Monitor<State>
@@ -73,6 +79,14 @@ package final class JournalFeed: Sendable {
         self.monitor.update { $0.isClosed = true }
     }
 
+    /// Hands out nothing more.
+    package func abandon() {
+        self.monitor.update {
+            $0.isClosed = true
+            $0.isAbandoned = true
+        }
+    }
+
     /// The position up to which the journal is durable.
     var end: JournalPosition {
         self.monitor.update { $0.end }
@@ -81,6 +95,7 @@ package final class JournalFeed: Sendable {
     /// Waits for what comes at or after `position`; `nil` when the deadline passes first.
     package func next(after position: JournalPosition, until deadline: MonotonicTime?) -> Next? {
         self.monitor.wait(until: deadline) { state in
+            if state.isAbandoned { return .abandoned }
             if position < state.start { return .behind(upTo: state.end) }
             if let entry = Self.firstEntry(from: position, in: state) { return .entry(entry) }
             return state.isClosed ? .closed : nil

@@ -1,4 +1,5 @@
 internal import WaybillExport
+internal import WaybillProjection
 package import WaybillProtocol
 internal import WaybillTLS
 
@@ -147,6 +148,11 @@ package struct AdmittedAgent: Hashable, Sendable {
     /// Its name, unique among all agents.
     package var fullName: String {
         self.principal.name.isEmpty ? self.agent : "\(self.principal.name)/\(self.agent)"
+    }
+
+    /// Who is charged for what it brings.
+    var account: Account {
+        Account(principal: self.principal.name, device: self.agent, share: self.principal.share)
     }
 
     /// The owner of its streams: a device owns its own.

@@ -55,11 +55,15 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     private let conditions: HostConditions
     private let clock: any SystemClock
     private let telemetry: ReceiverTelemetry
+    /// Hears how far the members are, if new batches wait for them.
+    private let budget: AdmissionBudget?
 
     package init(
         journalDirectory: String, files: Files, retirement: JournalRetirement, configuration: ReceiverConfiguration,
-        settings: LiveSettings, conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry
+        settings: LiveSettings, conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry,
+        budget: AdmissionBudget? = nil
     ) {
+        self.budget = budget
         self.reader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
         self.otherReader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
         self.retirement = retirement
@@ -85,6 +89,8 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         for member in self.members {
             if case .recover(let at) = member.loop.need, at <= time { member.loop.recover() }
         }
+        let places = self.members.compactMap(\.place)
+        if places.count == self.members.count, let rear = places.min() { self.budget?.archiveStarted(at: rear) }
         self.plan()
     }
 
@@ -94,6 +100,14 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
             if case .recover = member.loop.need { member.loop.giveUp() }
         }
         self.plan()
+    }
+
+    /// Ends all members at their last checkpoints.
+    private func abandon() {
+        for member in self.members where member.loop.need != .finished {
+            member.loop.giveUp()
+            self.telemetry.projectionAbandoned(member.loop.name)
+        }
     }
 
     /// Whether a member that the disk refused, or that leaves space to the journal, waits for its next attempt.
@@ -111,6 +125,8 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     /// Projects what came, for the members at the position that ``need`` named.
     package mutating func take(_ next: JournalFeed.Next?) {
         guard case .next(let place, _) = self.need else { return }
+        let start = self.clock.monotonicTime()
+        defer { self.report(since: start, from: place) }
         var here: [Member] = []
         var elsewhere: [Member] = []
         for member in self.members {
@@ -118,20 +134,31 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         }
         switch next {
         case .entry(let entry)?:
-            let batch = ProjectedBatch(
+            var batch = ProjectedBatch(
                 position: entry.position, description: entry.description, offset: entry.offset,
                 receivedAt: entry.receivedAt, lineCount: entry.lineCount, raw: entry.raw.bytes)
+            batch.account = entry.account
             self.give(batch, end: entry.end, to: here)
         case .behind(let end)?:
             self.read(from: place, upTo: end, for: here)
         case .closed?:
             for member in here { member.loop.close() }
+        case .abandoned?:
+            self.abandon()
         case nil:
             for member in here { member.loop.wake(isCaughtUp: true) }
         }
         let now = self.clock.monotonicTime()
         for member in elsewhere where member.isDue(now) { member.loop.wake(isCaughtUp: false) }
         self.plan()
+    }
+
+    /// Reports what was read, or that nothing can be for now.
+    private func report(since start: MonotonicTime, from place: JournalPosition) {
+        guard let budget else { return }
+        let places = self.members.compactMap(\.place)
+        guard places.count == self.members.count, let rear = places.min() else { return budget.archiveStopped() }
+        if rear > place { budget.archived(upTo: rear, took: self.clock.monotonicTime() - start) }
     }
 
     private func give(_ batch: ProjectedBatch, end: JournalPosition, to members: [Member]) {
@@ -149,7 +176,8 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         if self.reader.position != place { swap(&self.reader, &self.otherReader) }
         do throws(FileSystemError) {
             self.reader.seek(to: place)
-            if let batch = try self.reader.next(upTo: end) {
+            if var batch = try self.reader.next(upTo: end) {
+                batch.account = self.budget?.account(ofBatchEndingAt: self.reader.position)
                 self.give(batch, end: self.reader.position, to: members)
             } else {
                 for member in members { member.loop.pass(to: end) }

@@ -77,6 +77,8 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
+    var name: String { self.projection.name }
+
     /// Whether the disk refused last time, or has too little space.
     var isWaiting: Bool { self.failureCount > 0 || self.holdCount > 0 }
 

@@ -130,15 +130,17 @@ package final class Receiver: Service {
             reserve: DiskReserve(byteCount: self.configuration.reserveByteCount, in: data))
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount)
         self.telemetry.willProject(self.retirement.names)
-        let workers = try self.startProjections(data, feed, conditions)
+        let budget = AdmissionBudget(
+            byteCount: self.configuration.admissionByteCount, limits: self.configuration.limits,
+            journalEnd: journal.end)
+        let workers = try self.startProjections(data, feed, conditions, budget)
 
         let clock = POSIXClock()
-        let budget = AdmissionBudget(byteCount: self.configuration.admissionByteCount)
         let committer = Committer()
         let handover = Handover(
             CommitLoop(
                 journal: journal, feed: feed, budget: budget, retirement: self.retirement, conditions: conditions,
-                clock: clock, telemetry: self.telemetry))
+                clock: clock, telemetry: self.telemetry, quotas: self.configuration.quotas))
         let committing = Worker(name: "waybill-commit") {
             handover.take { loop in
                 if let loss = committer.run(loop) { self.close(after: loss) }
@@ -177,9 +179,14 @@ package final class Receiver: Service {
         try await pool.shutdownGracefully()
         committer.close()
         committing.join()
-        try await group.shutdownGracefully()
+        // The journal has what archive and exports have not read in that time; the next start continues there.
         feed.close()
+        let patience = group.next().scheduleTask(in: .nanoseconds(self.configuration.stopPatience.nanoseconds)) {
+            feed.abandon()
+        }
         for worker in workers { worker.join() }
+        patience.cancel()
+        try await group.shutdownGracefully()
         self.telemetry.audit?.close()
         auditing.join()
         self.telemetry.stopped()
@@ -261,7 +268,6 @@ package final class Receiver: Service {
         _ shared: ReceiverShared, _ group: MultiThreadedEventLoopGroup, _ recovery: JournalRecovery
     ) async throws {
         let address = "\(self.configuration.host):\(self.configuration.port)"
-        let quiescing = OpenConnections()
         let server: any Channel
         do {
             server = try await ServerBootstrap(group: group)
@@ -271,15 +277,14 @@ package final class Receiver: Service {
                 .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
                 .childChannelOption(
                     .recvAllocator,
-                    value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: 262_144)
+                    value: AdaptiveRecvByteBufferAllocator(
+                        minimum: 1024, initial: 4096, maximum: AdmissionBudget.pieceByteCount)
                 )
                 .childChannelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
                         let tls = self.tls.withLock { $0 }
-                        guard quiescing.add(channel, countMax: shared.connectionCountMax) else {
-                            let handler = ConnectionLimitHandler(hasTLS: tls != nil)
-                            return try channel.pipeline.syncOperations.addHandler(handler)
-                        }
+                        let arrival = ArrivalHandler(shared.connections, hasTLS: tls != nil)
+                        try channel.pipeline.syncOperations.addHandler(arrival)
                         try tls?.addHandlers(to: channel, linger: shared.timeouts.linger) { refusal, causes, peer in
                             shared.telemetry.tlsRefused(refusal, detail: causes, peer: peer)
                         }
@@ -301,21 +306,22 @@ package final class Receiver: Service {
         }
         let isLost = self.door.withLock { $0.loss != nil }
         let text = "the journal of this receiver was deleted or moved while it ran; it stops"
-        await quiescing.closeAll(saying: isLost ? .err(.unavailable, text: text) : .bye)
+        await shared.connections.closeAll(saying: isLost ? .err(.unavailable, text: text) : .bye)
     }
 
     // MARK: Projections
 
     private func startProjections(
-        _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed, _ conditions: HostConditions
+        _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed, _ conditions: HostConditions,
+        _ budget: AdmissionBudget
     ) throws(Failure) -> [Worker] {
         let histories = try self.exportHistories(data)
         var workers: [Worker] = []
         do throws(FileSystemError) {
             let archive = try ArchiveProjection(
                 data: data, zone: self.configuration.archiveZone,
-                cutOffSecond: self.configuration.archiveCutOffSecond)
-            var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data, conditions)
+                cutOffSecond: self.configuration.archiveCutOffSecond, quotas: self.configuration.partitionQuotas)
+            var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data, conditions, budget)
             archives.add(archive)
             workers.append(Self.follow("waybill-archive", archives, feed))
             let exports = Array(zip(self.configuration.exports, histories))
@@ -365,12 +371,13 @@ package final class Receiver: Service {
     }
 
     private func group<Output: Projection & ~Copyable>(
-        of output: Output.Type, _ data: DataDirectory<POSIXFileSystem>, _ conditions: HostConditions
+        of output: Output.Type, _ data: DataDirectory<POSIXFileSystem>, _ conditions: HostConditions,
+        _ budget: AdmissionBudget? = nil
     ) -> ProjectionGroup<POSIXFileSystem, Output> {
         ProjectionGroup(
             journalDirectory: data.journal, files: data.files, retirement: self.retirement,
             configuration: self.configuration, settings: self.settings, conditions: conditions, clock: POSIXClock(),
-            telemetry: self.telemetry)
+            telemetry: self.telemetry, budget: budget)
     }
 
     private static func follow<Output: Projection & ~Copyable>(
@@ -400,60 +407,5 @@ private final class Handover<Value: ~Copyable>: @unchecked Sendable {
 
     func take(_ body: (consuming Value) -> Void) {
         if let value = self.value.take() { body(value) }
-    }
-}
-
-/// Tells an agent that exceeds the connection limit to come back later; with TLS that would take a handshake, so it
-/// only closes.
-private final class ConnectionLimitHandler: ChannelInboundHandler {
-    typealias InboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
-
-    private let hasTLS: Bool
-
-    init(hasTLS: Bool) {
-        self.hasTLS = hasTLS
-    }
-
-    func channelActive(context: ChannelHandlerContext) {
-        guard !self.hasTLS else { return context.close(promise: nil) }
-        let message = Message.err(
-            .unavailable, text: "this receiver has as many connections as it may; come back later")
-        context.writeAndFlush(self.wrapOutboundOut(ByteBuffer(bytes: message.encoded)), promise: nil)
-        context.close(promise: nil)
-    }
-}
-
-/// The open connections, so that a stop can close them.
-private final class OpenConnections: Sendable {
-    private let channels = Mutex<[ObjectIdentifier: any Channel]>([:])
-
-    /// - Returns: whether there is room for one more.
-    func add(_ channel: any Channel, countMax: Int) -> Bool {
-        let key = ObjectIdentifier(channel)
-        let isAdmitted = self.channels.withLock { channels in
-            guard channels.count < countMax else { return false }
-            channels[key] = channel
-            return true
-        }
-        if isAdmitted {
-            channel.closeFuture.whenComplete { _ in
-                self.channels.withLock { $0[key] = nil }
-            }
-        }
-        return isAdmitted
-    }
-
-    /// Sends a last message to all and waits until they are gone.
-    func closeAll(saying message: Message) async {
-        let channels = self.channels.withLock { Array($0.values) }
-        for channel in channels {
-            channel.writeAndFlush(ByteBuffer(bytes: message.encoded), promise: nil)
-            channel.close(promise: nil)
-        }
-        for channel in channels {
-            // A connection that ended with an error is gone as well.
-            _ = try? await channel.closeFuture.get()
-        }
     }
 }

@@ -38,6 +38,14 @@ package struct ReceiverConfiguration: Sendable {
     package var limits = ProtocolLimits()
     /// Bytes of payloads, compressed and inflated, that may wait for the disk.
     package var admissionByteCount = 16 << 20
+    /// Bytes of the descriptions of open streams.
+    package var descriptionByteCount = 112 << 20
+    /// What one account may take.
+    package var quotas = AccountQuotas()
+    /// What one account may create in the archive.
+    package var partitionQuotas = PartitionQuotas()
+    /// How long a stop waits for archive and exports to read what was received.
+    package var stopPatience = Duration.seconds(3)
     /// Bytes of inflated batches kept for projections that keep up.
     package var feedByteCount = 8 << 20
     /// How long the journal is kept after every projection has passed it.

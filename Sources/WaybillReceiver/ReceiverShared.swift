@@ -13,9 +13,11 @@ package final class ReceiverShared: Sendable {
         var payload = TimeAmount.seconds(60)
         var idle: TimeAmount
         /// How often an arriving payload is checked.
-        var payloadCheck = TimeAmount.seconds(2)
+        var payloadCheck = TimeAmount.milliseconds(500)
         /// The minimum bytes per second of a payload while others wait for the memory it holds.
-        var payloadByteRateMin = 64 << 10
+        var payloadByteRateMin = 256 << 10
+        /// How long a payload may stand still meanwhile.
+        var payloadGrace = TimeAmount.milliseconds(500)
         /// How long a peer may read the reason before its connection is closed for good.
         var linger = TimeAmount.seconds(1)
         /// After this long without an answer the receiver sends `PING`, so that agents see it is alive.
@@ -38,14 +40,9 @@ package final class ReceiverShared: Sendable {
     let conditions: HostConditions
     let clock: any SystemClock
     package let telemetry: ReceiverTelemetry
-    let connectionCountMax: Int
-    /// For the open streams of one connection; enough for the maximum number of streams with paths of usual length.
-    let connectionDescriptionByteCountMax = 96 << 20
-    /// For the open streams of all connections.
-    let descriptionByteCountMax = 112 << 20
-    /// How much of ``descriptionByteCountMax`` is in use.
-    let descriptionByteCount = Atomic(0)
-    let connectionCount = Atomic(0)
+    /// The descriptions of open streams.
+    let streams: StreamLedger
+    let connections: OpenConnections
 
     /// Which receiver this is, and how far its journal is durable now.
     var identity: ReceiverIdentity {
@@ -78,7 +75,11 @@ package final class ReceiverShared: Sendable {
         self.conditions = conditions
         self.clock = clock
         self.telemetry = telemetry
-        self.connectionCountMax = configuration.connectionCountMax
+        self.streams = StreamLedger(
+            byteCountMax: configuration.descriptionByteCount, streamCountMax: configuration.quotas.streamCountMax)
+        self.connections = OpenConnections(
+            countMax: configuration.connectionCountMax,
+            silentPerAddressMax: configuration.quotas.silentConnectionCountMax, telemetry: telemetry)
     }
 }
 

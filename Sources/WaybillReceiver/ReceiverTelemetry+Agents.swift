@@ -6,19 +6,20 @@ internal import WaybillSystem
 
 /// Who is let in and what they do, for the log, the metrics and the audit log.
 extension ReceiverTelemetry {
-    func connected(_ connection: ConnectionHandle) {
-        self.logger.info(
-            "agent connected", metadata: ["agent": "\(connection.admitted.fullName)", "peer": "\(connection.peer)"])
+    func connected(_ connection: ConnectionHandle, address: String) {
+        self.log(
+            .info, "agent connected", .connected, of: address,
+            ["agent": "\(connection.admitted.fullName)", "peer": "\(connection.peer)"])
         self.audit?.add(.connected, connection.auditMembers)
     }
 
     /// - Parameter connection: `nil` when the peer was not let in.
-    func disconnected(_ connection: ConnectionHandle?, peer: String, reason: String) {
-        self.logger.info(
-            "connection closed",
-            metadata: [
-                "agent": "\(connection?.admitted.fullName ?? "none")", "peer": "\(peer)", "reason": "\(reason)",
-            ])
+    func disconnected(_ connection: ConnectionHandle?, peer: String, address: String, reason: String) {
+        // The code, without the text after it.
+        let code = String(reason.prefix { $0 != ":" }.prefix(64))
+        self.log(
+            .info, "connection closed", .disconnected(code), of: address,
+            ["agent": "\(connection?.admitted.fullName ?? "none")", "peer": "\(peer)", "reason": "\(reason)"])
         if let connection { self.audit?.add(.disconnected, connection.auditMembers + [("reason", reason)]) }
     }
 

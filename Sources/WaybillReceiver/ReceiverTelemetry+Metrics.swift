@@ -16,6 +16,7 @@ extension ReceiverTelemetry {
         // One copy, so that a projection's lines and its position come from the same checkpoint.
         let projections = self.projections.withLock { $0 }.sorted { $0.key < $1.key }
         Self.addConservation(of: projections, journalEnd, to: &page)
+        Self.addOverflow(of: projections, to: &page)
         Self.addWork(of: projections, to: &page)
         page.addProcess()
         return page
@@ -75,11 +76,33 @@ extension ReceiverTelemetry {
         page.add(
             "waybill_admission_bytes", .gauge, "Bytes of messages that wait for the disk.",
             shared.admissionByteCount - shared.budget.freeByteCount)
+        self.addLimits(shared, to: &page)
         page.add("waybill_reloads_total", .counter, "Configurations reloaded on SIGHUP.") { family in
             family.sample(self.reloads.load(ordering: .relaxed), [("outcome", "taken")])
             family.sample(self.partialReloads.load(ordering: .relaxed), [("outcome", "partial")])
             family.sample(self.refusedReloads.load(ordering: .relaxed), [("outcome", "refused")])
         }
+    }
+
+    private func addLimits(_ shared: ReceiverShared, to page: inout MetricsPage) {
+        page.add("waybill_connections", .gauge, "Open connections.", shared.connections.count)
+        page.add(
+            "waybill_description_bytes", .gauge, "Bytes of the descriptions of open streams.", shared.streams.byteCount)
+        let limits = self.limits.withLock { $0 }
+        page.add("waybill_limited_total", .counter, "Times that an agent or an address reached a limit.") { family in
+            for limit in Limit.allCases { family.sample(limits[limit] ?? 0, [("limit", limit.rawValue)]) }
+        }
+        page.add("waybill_admission_waits_total", .counter, "Times that a message waited for room.") { family in
+            for room in AdmissionCharge.Room.allCases {
+                family.sample(shared.budget.waitCount(room), [("room", room.rawValue)])
+            }
+        }
+        page.add("waybill_archive_backlog_seconds", .gauge, "Work that waits for the archive, as estimated.") {
+            $0.sample(Double(shared.budget.archiveBacklogNanoseconds) / 1e9)
+        }
+        page.add(
+            "waybill_suppressed_log_lines_total", .counter, "Lines about connections that were not logged.",
+            self.suppressedLines.load(ordering: .relaxed))
     }
 
     private func addTLS(to page: inout MetricsPage) {
@@ -147,6 +170,15 @@ extension ReceiverTelemetry {
             "waybill_projection_pending_bytes", .gauge, "Bytes of the journal after a projection's last checkpoint.",
             for: projections
         ) { max(0, end.rawValue - $0.position.rawValue) }
+    }
+
+    private static func addOverflow(
+        of projections: [(key: String, value: ProjectionStanding)], to page: inout MetricsPage
+    ) {
+        page.add(
+            "waybill_archive_overflowed_lines_total", .counter,
+            "Lines archived in _overflow, because of too many new apps or days.",
+            projections.first { $0.key == "archive" }?.value.tally.overflowed ?? 0)
     }
 
     private static func addOutcomes(_ tally: ProjectionTally, of name: String, to family: inout MetricsPage.Family) {

@@ -26,12 +26,34 @@ package final class ReceiverTelemetry: Sendable {
         var pace = LogPace()
     }
 
+    /// A limit that an account or an address has reached.
+    enum Limit: String, CaseIterable, Sendable {
+        case connections
+        case silentConnections = "silent-connections"
+        case silentConnectionsOfAddress = "silent-connections-of-address"
+        case descriptions
+        case streams
+        case slowPayload = "slow-payload"
+    }
+
+    /// What an address can cause often: lines that say so are limited.
+    enum Cause: Hashable {
+        case connected
+        case disconnected(String)
+        case tlsRefused(TLSRefusal)
+        case batchRefused(ErrorCode)
+    }
+
     let logger: Logger
+    private let clock: any SystemClock
     let audit: AuditLog?
     /// Agents that were not let in, by reason.
     let refusals = Mutex(Refusals())
     /// Messages that an agent may not send.
     let denials = Atomic(0)
+    private let limiter = Mutex(LogLimiter<Cause>())
+    let limits = Mutex<[Limit: Int]>([:])
+    let suppressedLines = Atomic(0)
     let batches = Atomic(0)
     let lines = Atomic(0)
     let rawBytes = Atomic(0)
@@ -50,9 +72,31 @@ package final class ReceiverTelemetry: Sendable {
     let certificateExpiry = Atomic(0)
     let projections = Mutex<[String: ProjectionStanding]>([:])
 
-    package init(logger: Logger, audit: AuditLog? = nil) {
+    package init(logger: Logger, clock: any SystemClock = POSIXClock(), audit: AuditLog? = nil) {
         self.logger = logger
+        self.clock = clock
         self.audit = audit
+    }
+
+    /// Logs what an address caused, at most once a second for each cause and address.
+    func log(
+        _ level: Logger.Level, _ message: Logger.Message, _ cause: Cause, of address: String,
+        _ metadata: @autoclosure () -> Logger.Metadata
+    ) {
+        guard self.logger.logLevel <= level else { return }
+        let now = self.clock.monotonicTime()
+        guard let count = self.limiter.withLock({ $0.take(cause, address, now) }) else {
+            self.suppressedLines.wrappingAdd(1, ordering: .relaxed)
+            return
+        }
+        var metadata = metadata()
+        if count > 0 { metadata["suppressed"] = "\(count)" }
+        self.logger.log(level: level, message, metadata: metadata)
+    }
+
+    /// Somebody has reached a limit.
+    func limited(_ limit: Limit, count: Int = 1) {
+        self.limits.withLock { $0[limit, default: 0] += count }
     }
 
     /// Metrics include these from now on, even before they have started.
@@ -120,6 +164,12 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func stopped() {
+        let suppressed = self.limiter.withLock { $0.takeSuppressed() }.values.reduce(0, +)
+        if suppressed > 0 {
+            self.logger.notice(
+                "lines about connections were left out, because there were more than one a second",
+                metadata: ["lines": "\(suppressed)"])
+        }
         self.logger.info(
             "receiver stopped",
             metadata: [
@@ -201,9 +251,10 @@ package final class ReceiverTelemetry: Sendable {
     func tlsRefused(_ refusal: TLSRefusal, detail: String, peer: String) {
         self.tlsRefusals.withLock { $0[refusal, default: 0] += 1 }
         // Port checks do this all day.
-        self.logger.log(
-            level: refusal == .closed ? .debug : .warning, "a connection without valid TLS is closed",
-            metadata: [
+        self.log(
+            refusal == .closed ? .debug : .warning, "a connection without valid TLS is closed", .tlsRefused(refusal),
+            of: String(peer[..<(peer.lastIndex(of: ":") ?? peer.endIndex)]),
+            [
                 "peer": "\(peer)", "code": "\(refusal.rawValue)", "cause": "\(refusal.description)",
                 "detail": "\(detail)",
             ])
@@ -304,11 +355,13 @@ package final class ReceiverTelemetry: Sendable {
             metadata: ["agent": "\(agent)", "skips": "\(count)", "bytes": "\(byteCount)"])
     }
 
-    func batchRefused(_ id: StreamID, _ header: BatchHeader, _ refusal: BatchRefusal, peer: String) {
+    func batchRefused(
+        _ id: StreamID, _ header: BatchHeader, _ refusal: BatchRefusal, peer: String, address: String
+    ) {
         self.refusedBatches.wrappingAdd(1, ordering: .relaxed)
-        self.logger.warning(
-            "a batch was refused; its agent will send it again",
-            metadata: [
+        self.log(
+            .warning, "a batch was refused; its agent will send it again", .batchRefused(refusal.code), of: address,
+            [
                 "stream": "\(id)", "offset": "\(header.offset.rawValue)", "code": "\(refusal.code.rawValue)",
                 "reason": "\(refusal.text)", "peer": "\(peer)",
             ])
@@ -384,6 +437,13 @@ package final class ReceiverTelemetry: Sendable {
 
     func clockTrusted(_ time: WallTime) {
         self.logger.notice("the clock is trusted again", metadata: ["time": "\(time.text)"])
+    }
+
+    /// A stop did not wait for it.
+    func projectionAbandoned(_ name: String) {
+        self.logger.notice(
+            "projection stopped at its last checkpoint; the next start continues there",
+            metadata: ["projection": "\(name)"])
     }
 
     func projectionStopped(_ name: String, _ report: String) {

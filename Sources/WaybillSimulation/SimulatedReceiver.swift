@@ -352,7 +352,7 @@ final class ReceiverProcess: @unchecked Sendable {
         for side in self.sides { side.close(isSaid: isSaid) }
         self.sides = []
         // Who still waits for room holds its connection: there is room for everyone now.
-        self.budget.release(1 << 40)
+        self.budget.open()
         // What is still to be done on the loop finds its connection gone.
         self.loop.advanceTime(to: .distantFuture)
         // What was handed over and never committed holds the connections that wait for it.

@@ -27,7 +27,12 @@ enum ConfigurationTable {
             example: "127.0.0.1:4391",
             "Serve GET /metrics (Prometheus) at this address, e.g. 127.0.0.1:4391.")
         ConfigurationKey(
-            "connections", .integer(1...1_000_000), \.connectionCountMax, "Connections that may be open at once.")
+            "connections", .integer(1...1_000_000), \.connectionCountMax,
+            "Connections that may be open at once; a quarter of them may be silent.")
+        ConfigurationKey(
+            "stop_seconds", .duration(0...3600, unit: .seconds(1)), \.stopPatience, unit: "seconds",
+            option: "--stop-seconds",
+            "How long a stop waits for archive and exports; the next start reads the rest from the journal.")
         ConfigurationKey(
             "reserve_mib", .integer(0...1_000_000, factor: 1 << 20), \.reserveByteCount, unit: "MiB",
             """
@@ -90,8 +95,24 @@ enum ConfigurationTable {
             "admission_mib", in: "memory", .integer(4...4096, factor: 1 << 20), \.admissionByteCount, unit: "MiB",
             "Memory for batches that wait for the disk.")
         ConfigurationKey(
+            "descriptions_mib", in: "memory", .integer(1...65_536, factor: 1 << 20), \.descriptionByteCount,
+            unit: "MiB", "Memory for the descriptions of open streams; the agent that has most loses its connection.")
+        ConfigurationKey(
             "feed_mib", in: "memory", .integer(1...4096, factor: 1 << 20), \.feedByteCount, unit: "MiB",
             "Memory for stored batches that archive and exports have not read yet; they read the rest from the disk.")
+        ConfigurationKey(
+            "silent_connections", in: "limits", .integer(1...1_000_000), \.quotas.silentConnectionCountMax,
+            "Connections of one address that have not said `HELLO`; for one more, the oldest of them ends.")
+        ConfigurationKey(
+            "streams", in: "limits", .integer(1...10_000_000), \.quotas.streamCountMax,
+            "Streams that one agent may have open, and may begin on a day without sealing them.")
+        ConfigurationKey(
+            "apps", in: "limits", .integer(1...1000), \.partitionQuotas.appCountMax,
+            "New apps of one agent on a day that get a folder of their own; further ones share `_overflow`.")
+        ConfigurationKey(
+            "days", in: "limits", .integer(1...1_000_000), \.partitionQuotas.dayCountMax,
+            "Days of apps, but for the last ones, that one agent may begin on a day; lines of others go to `_overflow`."
+        )
         ConfigurationKey(
             "exports", type: "list of sections", option: "--exports",
             default: "none; without a file \(ReceiverCommand.usualExports)", "The exports to write; see below.")

@@ -52,6 +52,9 @@ struct ReceiverCommand: AsyncParsableCommand {
     @Option(help: .key("receiver.metrics"))
     var metrics: NetworkAddress?
 
+    @Option(help: .key("receiver.stop_seconds"))
+    var stopSeconds: Int?
+
     @OptionGroup var tls: ReceiverTLSOptions
 
     @Flag(help: .key("receiver.insecure"))
@@ -132,6 +135,10 @@ struct ReceiverCommand: AsyncParsableCommand {
             configuration.port = listen.port
         }
         if let metrics { configuration.metrics = metrics }
+        if let stopSeconds {
+            guard (0...3600).contains(stopSeconds) else { throw ValidationError("--stop-seconds is 0 to 3600") }
+            configuration.stopPatience = .seconds(stopSeconds)
+        }
         if self.config == nil || self.exports != nil {
             configuration.exports = try OptionReader.providers(self.exports ?? Self.usualExports).map {
                 ExportOptions(provider: $0)

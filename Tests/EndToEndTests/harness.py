@@ -191,7 +191,9 @@ class Site:
     def receiver(self, *arguments, exports="csv", data=None, env=None):
         """Starts a receiver and returns once it listens."""
         process = self.start(
-            "receiver", "--data", data or self.data, "--listen", self.address, "--exports", exports, *arguments,
+            "receiver", "--data", data or self.data, "--listen", self.address, "--exports", exports,
+            # Tests compare what is archived and exported when it has ended.
+            *([] if "--stop-seconds" in arguments else ["--stop-seconds", "60"]), *arguments,
             log="receiver.log", env=env)
         until(lambda: self.is_listening() or not process.is_running, 30, "the receiver listens")
         if not process.is_running:

@@ -175,7 +175,11 @@ def quarantined(data):
     lines = collections.defaultdict(list)
     for path in sorted((data / "quarantine").rglob("*.ndjson")):
         lines[path.stem].extend(lines_of(path))
-    return dict(lines)
+    # An empty line is counted in the run that it belongs to, and not stored.
+    for path in (data / "quarantine").rglob("empty.sources"):
+        runs = (line.split() for line in lines_of(path) if line.startswith(b"FROM "))
+        lines["empty"].extend([b"\n"] * sum(int(run[7]) for run in runs if len(run) == 8))
+    return {reason: found for reason, found in lines.items() if found}
 
 
 def stored(data):

@@ -373,7 +373,8 @@ class CrowdTests(LoadTest):
         await asyncio.sleep(1)
         if THOROUGH:
             ended = await asyncio.gather(*peers)
-            self.assertTrue(5 < min(ended) and max(ended) < patience(20), (min(ended), max(ended)))
+            # Beyond so many silent ones of an address, the oldest end at once.
+            self.assertLess(max(ended), patience(20))
         for task in [good, *peers]:
             task.cancel()
 

@@ -62,6 +62,47 @@ import WaybillTestSupport
         #expect(totals["csv_events"] == 100)
     }
 
+    /// A directory with empty lines, and with more apps and days than an account may create.
+    private static func crowdedBench() throws -> ProjectionBench {
+        let bench = try ProjectionBench()
+        var contents: [(description: StreamDescription, raw: [UInt8])] = []
+        for round in 0..<12 {
+            let lines = (0..<10).map { number in
+                Self.line(round * 10 + number, day: 10 + number)
+                    .replacing("com.example.shop", with: "app\(round * 7 % 40 + number)")
+            }
+            contents.append((ProjectionBench.description(round % 3), Array(lines.joined(separator: "\n").utf8)))
+        }
+        try bench.write(contents)
+        var quotas = PartitionQuotas()
+        quotas.appCountMax = 1
+        quotas.dayCountMax = 2
+        try Self.project(bench, try ArchiveProjection(data: bench.data, zone: .utc, quotas: quotas))
+        return bench
+    }
+
+    @Test func `empty lines and overflowed apps and days are whole`() throws {
+        let bench = try Self.crowdedBench()
+        let report = Self.verify(bench)
+        #expect(report.problems == [])
+        #expect(report.totals.first { $0.name == "archive_lines" }?.count == 12 * 19)
+        let tree = bench.tree("archive", "quarantine")
+        let folders = Set(tree.keys.filter { $0.contains("app=_overflow") }.map(Path.parent(of:)))
+        #expect(folders.contains("archive/env=prod/app=_overflow/date=2026-11-20"))
+        #expect(folders.count > 1)
+        #expect(tree["quarantine/date=2026-11-20/empty.ndjson"]?.isEmpty == true)
+        // A folder of the overflow that is cut is made again from the journal, with the same lines.
+        for path in tree.keys.sorted() where path.hasSuffix(".ndjson") && path.contains("app=_overflow") {
+            let file = try bench.disk.open("/data/\(path)", .append)
+            try bench.disk.truncate(file, to: 100)
+            bench.disk.close(file)
+            var projection = try ArchiveProjection(data: bench.data, zone: .utc)
+            _ = try projection.recover()
+            #expect(bench.tree("archive")[path] == tree[path])
+            #expect(Self.verify(bench).problems == [])
+        }
+    }
+
     @Test func `every byte of the archive that changes is found where it is`() throws {
         let bench = try Self.bench()
         for suffix in [".ndjson", ".sources"] {

@@ -139,7 +139,7 @@ private struct GroupBench: ~Copyable {
             raw: SharedBytes(capacity: line.count) { bytes in
                 bytes.copyBytes(from: line)
                 return line.count
-            })
+            }, account: Account(principal: "", device: "a"))
         self.feed.publish([entry], end: end)
         return position
     }
@@ -336,6 +336,17 @@ private struct GroupBench: ~Copyable {
         bench.group.giveUp()
         #expect(bench.group.need == .finished)
         #expect(bad.checkpoint == JournalPosition(0))
+    }
+
+    @Test func `a stop that does not wait leaves all at their last checkpoints`() throws {
+        let notes = Notes("one")
+        var bench = try GroupBench(notes)
+        bench.step(3)
+        bench.feed.abandon()
+        bench.step()
+        #expect(bench.group.need == .finished)
+        #expect(notes.batches.count < 12)
+        #expect(notes.checkpoint == JournalPosition(0))
     }
 
     @Test func `a checkpoint is written in time although another one is behind`() throws {

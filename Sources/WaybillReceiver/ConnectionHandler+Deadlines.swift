@@ -1,0 +1,35 @@
+internal import NIOCore
+internal import WaybillProtocol
+
+/// When a connection must have said something.
+extension ConnectionHandler {
+    /// Moves the deadline; the single running timer checks it when it fires.
+    func setDeadline(after amount: TimeAmount, _ context: ChannelHandlerContext) {
+        self.deadline = context.eventLoop.now + amount
+        self.scheduleDeadline(context)
+    }
+
+    func scheduleDeadline(_ context: ChannelHandlerContext) {
+        guard !self.isDeadlineScheduled else { return }
+        self.isDeadlineScheduled = true
+        let wake = min(self.deadline, context.eventLoop.now + self.shared.timeouts.keepalive)
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        context.eventLoop.scheduleTask(deadline: wake) { bound.value.deadlineTimerFired() }
+    }
+
+    func deadlineTimerFired() {
+        self.isDeadlineScheduled = false
+        guard let context else { return }
+        let now = context.eventLoop.now
+        if now >= self.deadline {
+            let text = "nothing whole arrived in time; send PING when there is nothing to send"
+            return self.perform(self.session.refuse(.timeout, text: text), context)
+        }
+        if case .awaitingAdmission = self.mode, let text = self.shared.conditions.withheld { return self.refuse(text) }
+        if self.session.isReady, now - self.lastSent >= self.shared.timeouts.keepalive {
+            self.write(.ping(0), context)
+            context.flush()
+        }
+        self.scheduleDeadline(context)
+    }
+}

@@ -1,0 +1,482 @@
+"""A greedy agent next to an honest one: what it takes delays itself, and not the other.
+
+Every test prints what the honest agent saw. The bounds are generous, because other tests may run at the same time;
+the printed figures of a quiet machine are the ones that count.
+"""
+
+import json
+import random
+import resource
+import selectors
+import socket
+import threading
+import time
+import unittest
+import urllib.request
+import zlib
+
+from harness import SiteTest, free_port, patience, run, until
+from ledger import archived, quarantined, timestamp, utc_now
+from wire import Peer, batch
+
+LINES_MAX, RAW_MAX = 65_536, 2 << 20
+
+
+def delayed(seconds):
+    return f"{max(seconds):.2f} s at most, {sorted(seconds)[len(seconds) // 2]:.3f} s usually" if seconds else "nothing"
+
+
+class Honest(threading.Thread):
+    """An agent that ships 100 lines a second, and notes when each batch is acknowledged and when it is archived."""
+
+    APP = "com.example.web"
+
+    def __init__(self, site, lines_a_second=100):
+        super().__init__(daemon=True)
+        self.site, self.pause, self.count = site, 10 / lines_a_second, 10
+        self.acknowledged, self.archived, self.problem = [], [], None
+        self.offset, self.lines, self.waiting = 0, [], []
+        self.is_ending = threading.Event()
+
+    def __enter__(self):
+        self.peer = Peer(self.site.port)
+        assert self.peer.hello("honest").startswith("READY ")
+        begun = time.monotonic()
+        assert self.peer.open("honest-1", form="ndjson").split()[:3] == ["AT", "1", "0"]
+        self.opened = time.monotonic() - begun
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_ending.set()
+        self.join()
+        self.peer.close()
+        if self.problem:
+            raise self.problem
+
+    def run(self):
+        watcher = threading.Thread(target=self.watch, daemon=True)
+        watcher.start()
+        try:
+            while not self.is_ending.is_set():
+                self.ship()
+                self.is_ending.wait(self.pause)
+        except (AssertionError, OSError) as problem:
+            self.problem = problem
+        watcher.join()
+
+    def ship(self):
+        lines = [json.dumps({"ts": timestamp(utc_now()), "name": "honest", "n": len(self.lines) + n})
+                 .encode() + b"\n" for n in range(self.count)]
+        raw, begun = b"".join(lines), time.monotonic()
+        self.peer.batch("honest-1", raw, offset=self.offset)
+        self.offset += len(raw)
+        self.waiting.append((self.offset, begun))
+        answer = self.peer.line(30).split()
+        assert answer[0] == "ACK" and int(answer[2]) == self.offset, answer
+        self.acknowledged.append(time.monotonic() - begun)
+        self.lines += lines
+
+    def watch(self):
+        """Until everything is archived: a line is when its file is as long as all lines up to it."""
+        deadline = None
+        while True:
+            size = sum(path.stat().st_size for path in (self.site.data / "archive").glob(f"env=*/app={self.APP}/*/*.ndjson"))
+            while self.waiting and self.waiting[0][0] <= size:
+                self.archived.append(time.monotonic() - self.waiting.pop(0)[1])
+            if self.is_ending.is_set():
+                deadline = deadline or time.monotonic() + patience(20)
+                if not self.waiting or time.monotonic() > deadline:
+                    return
+            time.sleep(0.01)
+
+    def report(self, what):
+        print(f"fair: {what}: acknowledged after {delayed(self.acknowledged)}; archived after {delayed(self.archived)}")
+
+
+class Flood(threading.Thread):
+    """A peer that sends batches as fast as the receiver takes them."""
+
+    def __init__(self, port, agent, batches):
+        super().__init__(daemon=True)
+        self.port, self.agent, self.batches, self.sent = port, agent, batches, 0
+
+    def run(self):
+        try:
+            with Peer(self.port, timeout=60) as peer:
+                peer.hello(self.agent)
+                peer.open(self.agent)
+                offset, flying = 0, 0
+                for raw, payload in self.batches:
+                    peer.batch(self.agent, raw, offset=offset, payload=payload)
+                    offset += len(raw)
+                    flying += 1
+                    self.sent += 1
+                    while flying > 3:
+                        answer = peer.line(60)
+                        if answer is None:
+                            return
+                        flying -= 1
+                while flying and peer.line(60):
+                    flying -= 1
+        except (OSError, AssertionError):
+            pass  # The receiver has ended.
+
+
+def repeated(line, count):
+    """One batch of as many equal lines as fit, so many times, compressed once."""
+    lines = min(LINES_MAX, RAW_MAX // len(line))
+    raw = line * lines
+    payload = zlib.compress(raw, 9)
+    for _ in range(count):
+        yield raw, payload
+
+
+def spread(chance, count, lines=10_000):
+    """Batches of events of random days and apps."""
+    for _ in range(count):
+        raw = b"".join(
+            b'{"ts":"20%02d-%02d-%02dT00:00:00.000Z","v":1,"kind":"event","env":"prod","bundle":"app%d","name":"n"}\n' % (
+                chance.randrange(0, 26), chance.randrange(1, 13), chance.randrange(1, 29), chance.randrange(10_000))
+            for _ in range(lines))
+        yield raw, zlib.compress(raw, 1)
+
+
+class FairTest(SiteTest):
+    def configured(self, exports="csv", **sections):
+        """Starts a receiver with a file of limits."""
+        text = f"receiver:\n  data: {self.site.data}\n  listen: {self.site.address}\n"
+        for name, value in sections.items():
+            text += f"  {name}: {json.dumps(value)}\n"
+        text += "  exports:\n    - {provider: csv}\n" if exports == "csv" else "  exports: []\n"
+        path = self.site.root / "limits.yaml"
+        path.write_text(text)
+        receiver = self.site.start("receiver", "--config", path, log="receiver.log")
+        until(lambda: self.site.is_listening() or not receiver.is_running, 30, "the receiver listens")
+        self.assertTrue(receiver.is_running, receiver.log()[-800:])
+        return receiver
+
+    def peer(self, agent, **members):
+        peer = Peer(self.site.port)
+        self.addCleanup(peer.close)
+        self.assertTrue(peer.hello(agent, **members).startswith("READY "))
+        return peer
+
+    def assert_prompt(self, honest, what, seconds=3):
+        honest.report(what)
+        self.assertGreater(len(honest.archived), 0)
+        self.assertEqual(honest.waiting, [])
+        self.assertLess(max(honest.archived), patience(seconds))
+        self.assertLess(max(honest.acknowledged), patience(seconds))
+
+    def verify(self):
+        result = run("inspect", "--verify", self.site.data)
+        self.assertEqual(result.returncode, 0, result.stdout.decode()[-800:])
+
+    def open_files(self, count):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft < count:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
+            self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+
+
+class ArchiveTimeTests(FairTest):
+    """Batches that are small on the wire and take long to archive."""
+
+    def test_d1_more_lines_than_a_batch_may_have_end_the_connection(self):
+        receiver = self.configured()
+        peer = self.peer("greedy")
+        peer.open("s")
+        peer.batch("s", b"\n" * RAW_MAX)
+        self.assertRegex(peer.line(), "^ERR limit a batch has at most 65536 lines")
+        peer = self.peer("liar")
+        peer.open("l")
+        peer.batch("l", b"\n" * RAW_MAX, lines=LINES_MAX)
+        self.assertRegex(peer.line(), "^NAK 1 0 corrupt ")
+        self.assertEqual(receiver.stop(), 0)
+
+    def flood(self, what, batches):
+        """An honest agent, 3 floods for as long as it takes, then SIGTERM into them."""
+        receiver = self.configured(stop_seconds=3)
+        floods = [Flood(self.site.port, f"greedy-{number}", batches(number)) for number in range(3)]
+        with Honest(self.site) as honest:
+            time.sleep(0.5)
+            for flood in floods:
+                flood.start()
+            deadline = time.monotonic() + 4
+            while time.monotonic() < deadline and any(flood.is_alive() for flood in floods):
+                time.sleep(0.05)
+        sent = sum(flood.sent for flood in floods)
+        self.assert_prompt(honest, f"next to {sent} batches of {what}")
+        begun = time.monotonic()
+        self.assertEqual(receiver.stop(), 0, receiver.log()[-800:])
+        took = time.monotonic() - begun
+        print(f"fair: SIGTERM among {what}: ended after {took:.2f} s")
+        self.assertLess(took, patience(8))
+        for flood in floods:
+            flood.join()
+        return honest, sent
+
+    def test_d1_d2_line_feeds(self):
+        self.flood("line feeds", lambda _: repeated(b"\n", 20))
+        # Once more, so that everything is archived: each line feed is counted, and none is stored.
+        receiver = self.site.receiver(exports="csv")
+        self.assertEqual(receiver.stop(), 0)
+        empties = len(quarantined(self.site.data)["empty"])
+        self.assertGreater(empties, 0)
+        self.assertEqual(empties % LINES_MAX, 0)
+        self.assertEqual(sum(path.stat().st_size for path in self.site.data.rglob("empty.ndjson")), 0)
+        self.verify()
+
+    def test_d1_d2_empty_objects(self):
+        self.flood("{}", lambda _: repeated(b"{}\n", 20))
+
+    def test_d1_d2_numbers(self):
+        self.flood("1", lambda _: repeated(b"1\n", 20))
+
+    def test_d1_d2_d7_random_days_and_apps(self):
+        chance = random.Random(7)
+        made = [list(spread(chance, 7)) for _ in range(3)]
+        honest, _ = self.flood("random days and apps", lambda number: made[number])
+        # What was created is bounded, and everything is there once.
+        receiver = self.site.receiver(exports="csv")
+        self.assertEqual(receiver.stop(), 0)
+        folders = len(list((self.site.data / "archive").glob("env=*/app=*/date=*")))
+        print(f"fair: random days and apps created {folders} folders")
+        self.assertLess(folders, 1300)
+        own = set(honest.lines)
+        self.assertEqual(sum(line in own for line in archived(self.site.data)), len(own))
+        self.verify()
+
+
+class QuotaTests(FairTest):
+    def test_d3_the_agent_with_the_most_descriptions_ends(self):
+        receiver = self.configured(memory={"descriptions_mib": 4})
+        greedy = self.peer("greedy")
+        with Honest(self.site) as honest:
+            for number in range(1, 8000):
+                greedy.send(f"OPEN {number} " + json.dumps({
+                    "stream": f"s-{number}", "source": "x" * 3800, "env": "prod", "bundle": "b", "format": "ndjson"}))
+                if number % 500 == 0:
+                    answers = [greedy.line() for _ in range(500)]
+                    if answers[-1] is None or not answers[-1].startswith("AT "):
+                        break
+        self.assertLess(number, 7999)
+        text = next(answer for answer in answers if not answer or not answer.startswith("AT "))
+        self.assertRegex(text, "^ERR limit the streams of all connections have more than ")
+        self.assert_prompt(honest, f"next to {number} descriptions")
+        # Another one that has few is not the one that ends.
+        crowd = [self.peer(f"many-{index}") for index in range(3)]
+        for peer in crowd:
+            for start in range(0, 2000, 500):
+                peer.send(b"".join(b"OPEN %d " % (start + n + 1) + json.dumps({
+                    "stream": f"m-{id(peer)}-{start + n}", "source": "x" * 600, "env": "prod", "bundle": "b",
+                    "format": "ndjson"}).encode() + b"\n" for n in range(500)))
+                if [peer.line() for _ in range(500)][-1] is None:
+                    break
+        late = self.peer("late")
+        self.assertTrue(late.open("late-1").startswith("AT 1 0"))
+        self.assertEqual(receiver.stop(), 0)
+        self.assertLess(receiver.log().count('"agent connected"'), 10)
+
+    def test_d3_a_long_source_is_cut_where_it_is_kept(self):
+        receiver = self.configured()
+        peer = self.peer("long")
+        peer.send('OPEN 1 {"stream":"s","source":"' + "\\u00e4" * 600 + '","env":"prod","bundle":"b","format":"ndjson"}')
+        self.assertTrue(peer.line().startswith("AT 1 0"))
+        line = b'{"ts":"2026-11-20T09:14:15.926Z","name":"n"}\n'
+        peer.batch("s", line)
+        self.assertTrue(peer.line().startswith("ACK 1 "))
+        self.assertEqual(receiver.stop(), 0)
+        sources = next(self.site.data.rglob("part-00001.sources")).read_bytes()
+        description = json.loads(sources.split(b"\n")[0].split(b" ", 2)[2])
+        self.assertEqual(description["source"], "ä" * 256)
+
+    def test_d4_streams_are_bounded_for_each_agent(self):
+        receiver = self.configured(limits={"streams": 2000})
+        greedy, refused, number = self.peer("greedy"), [], 0
+        with Honest(self.site) as honest:
+            while number < 2500:
+                numbers = range(number + 1, number + 251)
+                greedy.send(b"".join(
+                    b'OPEN %d {"stream":"s-%d","source":"x","env":"prod","bundle":"b","format":"ndjson"}\n' % (n, n)
+                    for n in numbers))
+                answers = [greedy.line() for _ in numbers]
+                refused += [answer for answer in answers if not answer.startswith("AT ")]
+                number += 250
+            time.sleep(1)
+        self.assertEqual(len(refused), 500)
+        self.assertRegex(refused[0], "^NAK 2001 0 retry-after ")
+        self.assert_prompt(honest, "next to 2,000 open streams and 500 that were refused")
+        greedy.close()
+        # Streams that are begun and left count for the day, those that are sealed do not.
+        first = self.peer("leaver")
+        for start in range(0, 2000, 250):
+            numbers = range(start + 1, start + 251)
+            first.send(b"".join(
+                b'OPEN %d {"stream":"l-%d","source":"x","env":"prod","bundle":"b","format":"ndjson"}\n' % (n, n)
+                for n in numbers))
+            [first.line() for _ in numbers]
+            for n in numbers:
+                first.batch(f"l-{n}", b"\n", number=n)
+            for _ in numbers:
+                self.assertTrue(first.line().startswith("ACK "))
+        first.close()
+        again = self.peer("leaver")
+        self.assertRegex(again.open("one-more"), "^NAK 1 0 retry-after ")
+        self.assertTrue(again.open("l-1", number=2).startswith("AT 2 1"))
+        print(f"fair: 2,000 streams: {receiver.resident_mebibytes():.0f} MiB")
+        self.assertEqual(receiver.stop(), 0)
+
+    def test_d7_an_honest_new_app_gets_its_folder(self):
+        receiver = self.configured()
+        greedy = self.peer("greedy")
+        greedy.open("g")
+        raw = b"".join(
+            b'{"ts":"2026-11-20T09:00:00.000Z","v":1,"kind":"event","env":"prod","bundle":"app%d","name":"n"}\n' % n
+            for n in range(1500))
+        greedy.batch("g", raw)
+        self.assertTrue(greedy.line().startswith("ACK "))
+        with Honest(self.site) as honest:
+            time.sleep(1)
+        self.assert_prompt(honest, "next to 1,500 new apps")
+        new = self.peer("new")
+        new.open("n")
+        new.batch("n", b'{"ts":"2026-11-20T09:00:00.000Z","v":1,"kind":"event","env":"prod","bundle":"quite.new","name":"n"}\n')
+        self.assertTrue(new.line().startswith("ACK "))
+        self.assertEqual(receiver.stop(), 0)
+        folders = {path.name for path in (self.site.data / "archive" / "env=prod").iterdir()}
+        print(f"fair: 1,500 new apps: {len(folders)} folders")
+        self.assertLessEqual({"app=quite.new", "app=_overflow", "app=com.example.web"}, folders)
+        self.assertLess(len(folders), 110)
+        self.assertEqual(sum(1 for line in archived(self.site.data) if b'"app' in line), 1500)
+        self.verify()
+
+
+class ConnectionTests(FairTest):
+    def silent(self):
+        connection = socket.create_connection(("127.0.0.1", self.site.port), patience(20))
+        self.addCleanup(connection.close)
+        return connection
+
+    def test_d5_silent_connections_leave_room(self):
+        self.open_files(4096)
+        receiver = self.configured(limits={"silent_connections": 200})
+        with Honest(self.site) as honest:
+            crowd = [self.silent() for _ in range(1500)]
+            late = self.peer("late")
+            self.assertTrue(late.open("late").startswith("AT 1 0"))
+
+            def ended():
+                gone = 0
+                for connection in crowd:
+                    connection.setblocking(False)
+                    try:
+                        gone += connection.recv(1) == b""
+                    except BlockingIOError:
+                        pass
+                    except ConnectionResetError:
+                        gone += 1
+                return gone >= 1200
+
+            until(ended, 20, "the oldest silent connections end")
+            time.sleep(1)
+        self.assert_prompt(honest, "next to 1,500 silent connections")
+        self.assertEqual(receiver.stop(), 0)
+
+    def test_d5_agents_that_never_deliver_make_room(self):
+        self.open_files(1024)
+        receiver = self.configured(connections=60)
+        with Honest(self.site) as honest:
+            until(lambda: honest.acknowledged, 20, "the honest agent is known")
+            crowd = [self.peer(f"idle-{number}") for number in range(100)]
+            late = self.peer("late")
+            self.assertTrue(late.open("late").startswith("AT 1 0"))
+            self.assertEqual(len(crowd), 100)
+            time.sleep(1)
+        self.assert_prompt(honest, "next to 100 agents that say HELLO, of 60 connections")
+        self.assertEqual(receiver.stop(), 0)
+
+    def test_d6_slow_payloads_do_not_hold_the_memory(self):
+        self.open_files(1024)
+        receiver = self.configured()
+        before = receiver.resident_mebibytes()
+        crowd, selector = [], selectors.DefaultSelector()
+        line, payload = batch("", b"", payload=bytes(RAW_MAX), raw_count=RAW_MAX, lines=1)
+        for number in range(250):
+            peer = self.peer(f"slow-{number}")
+            self.assertTrue(peer.open(f"slow-{number}").startswith("AT 1 0"))
+            peer.send(line)
+            peer.socket.setblocking(False)
+            crowd.append(peer)
+        peak = 0
+        with Honest(self.site) as honest:
+            deadline = time.monotonic() + 6
+            while time.monotonic() < deadline:
+                tick = time.monotonic()
+                for peer in crowd:
+                    try:
+                        peer.socket.send(payload[:16 << 10])
+                    except BlockingIOError:
+                        pass
+                    except (ConnectionResetError, BrokenPipeError):
+                        pass
+                peak = max(peak, receiver.resident_mebibytes())
+                time.sleep(max(0, tick + 0.25 - time.monotonic()))
+            begun = time.monotonic()
+            large = self.peer("large")
+            large.open("large", form="ndjson")
+            opened = time.monotonic() - begun
+            raw = random.Random(6).randbytes(600_000).hex().encode()
+            raw = b"".join(b'{"x":"%s"}\n' % raw[start:start + 30_000] for start in range(0, len(raw), 30_000))
+            large.batch("large", raw)
+            answer = large.line(60)
+            took = time.monotonic() - begun
+        selector.close()
+        print(f"fair: slow payloads: OPEN {opened:.2f} s, a large batch {took:.2f} s ({answer.split()[0]}), "
+              f"{peak - before:.0f} MiB more")
+        self.assertTrue(answer.startswith("ACK "), answer)
+        self.assert_prompt(honest, "next to 250 slow payloads")
+        self.assertLess(peak - before, 100)
+        self.assertEqual(receiver.stop(), 0)
+
+    def test_d8_refusals_and_bare_connections_are_logged_once_a_second(self):
+        receiver = self.configured()
+        begun = time.monotonic()
+        peer = self.peer("noisy")
+        peer.open("s")
+        for _ in range(300):
+            peer.batch("s", b"{}\n", crc=1)
+            self.assertRegex(peer.line(), "^NAK 1 0 corrupt ")
+            self.assertTrue(peer.open("s").startswith("AT 1 0"))
+        for _ in range(300):
+            socket.create_connection(("127.0.0.1", self.site.port)).close()
+        took = time.monotonic() - begun
+        self.assertEqual(receiver.stop(), 0)
+        log = receiver.log().splitlines()
+        refused = sum("a batch was refused" in line for line in log)
+        closed = sum("connection closed" in line for line in log)
+        print(f"fair: 300 refused batches and 300 bare connections in {took:.1f} s: {refused} and {closed} lines")
+        self.assertLessEqual(refused, 6 + took)
+        self.assertLessEqual(closed, 3 * (6 + took))
+        self.assertTrue(any("were left out" in line or '"suppressed"' in line for line in log))
+
+    def test_d11_idle_scrapers_do_not_shut_out_another(self):
+        port = free_port()
+        receiver = self.site.receiver("--metrics", f"127.0.0.1:{port}", exports="none")
+        idle = []
+        for _ in range(40):
+            connection = socket.create_connection(("127.0.0.1", port))
+            self.addCleanup(connection.close)
+            idle.append(connection)
+        begun = time.monotonic()
+        page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=patience(10)).read().decode()
+        print(f"fair: a scrape next to 40 idle ones took {time.monotonic() - begun:.3f} s")
+        self.assertRegex(page, 'waybill_limited_total\\{limit="streams"\\} 0')
+        self.assertRegex(page, 'waybill_admission_waits_total\\{room="turn"\\} 0')
+        self.assertRegex(page, "waybill_archive_backlog_seconds ")
+        self.assertEqual(receiver.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
