@@ -190,8 +190,8 @@ let package = Package(
             name: "waybill-cli",
             dependencies: [
                 "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillEvent", "WaybillExport",
-                "WaybillInspect", "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillReceiver",
-                "WaybillReplay", "WaybillSystem", "WaybillTail", "WaybillTLS", arguments,
+                "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillProjection", "WaybillProtocol",
+                "WaybillReceiver", "WaybillReplay", "WaybillSystem", "WaybillTail", "WaybillTLS", arguments,
                 lifecycle, logging, signals, "WaybillYAML",
             ],
             swiftSettings: settings),
@@ -256,7 +256,7 @@ let package = Package(
             "WaybillDispatchTests",
             [
                 "WaybillDispatch", "Waybill", "WaybillAgent", "WaybillProtocol", "WaybillServerTestSupport",
-                "WaybillSystem", logging,
+                "WaybillSystem", "WaybillTail", logging,
             ]),
         tests(
             "MigrationTests",
@@ -270,8 +270,7 @@ let package = Package(
             [
                 "WaybillReceiver", "WaybillArchive", "WaybillJournal", "WaybillProjection", "WaybillProtocol",
                 "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport", "WaybillTesting", "WaybillTLS",
-                logging,
-                nio,
+                logging, nio,
             ]),
         tests(
             "WaybillInspectTests",

@@ -60,6 +60,16 @@ package enum AgentMode: Hashable, Sendable {
     }
 }
 
+/// When an agent ships a segment under another id by itself, because receivers hold other bytes under its own.
+package enum ReshipRule: Hashable, Sendable {
+    /// Never: an operator decides, with `waybill reship`.
+    case never
+    /// As soon as a receiver disagrees.
+    case atOnce
+    /// When every configured receiver has disagreed for so long.
+    case after(Duration)
+}
+
 /// What a round ships.
 package enum RoundExtent: Hashable, Sendable {
     /// What its first scan found; whatever arrives meanwhile waits for the next round.
@@ -82,7 +92,10 @@ package struct AgentConfiguration: Sendable {
     package var receivers: [NetworkAddress]
     package var sources: [AgentSource]
     package var mode = AgentMode.continuous
+    /// The token to show; ``tokenFile`` takes precedence.
     package var token: Secret?
+    /// The file of the token, read at each connection.
+    package var tokenFile: String?
     /// The TLS settings for receivers; `nil` without TLS.
     package var tls: TLSClientConfiguration?
     /// zlib's level, 0–9.
@@ -98,6 +111,7 @@ package struct AgentConfiguration: Sendable {
     /// How long a stop may take to ship what is left.
     package var drainPatience = Duration.seconds(10)
     package var tailLimits = TailLimits()
+    package var reshipRule = ReshipRule.never
     /// The address that serves `GET /metrics`; `nil` for none.
     package var metrics: NetworkAddress?
     /// Whether a run counts the lines that became durable, and those in its spools that are not; this reads what is
@@ -147,7 +161,12 @@ package struct AgentSummary: Hashable, Sendable {
     /// Streams of which a receiver held other bytes, less than it had acknowledged, or more than is left of a segment.
     package var differingStreamCount = 0
     package var forgottenStreamCount = 0
+    /// Segments of which a receiver held other bytes when the run ended, and those shipped under another id.
+    package var disputedStreamCount = 0
+    package var reshippedSegmentCount = 0
     package var shortenedStreamCount = 0
+    /// Segments that were delivered and deleted, and that a receiver of the same address does not hold.
+    package var missingSegmentCount = 0
     package var duration = Duration.zero
     /// Why the last attempt to ship failed; `nil` while a receiver accepts what it is sent.
     package var lastFailure: String?
@@ -167,6 +186,7 @@ package struct AgentSummary: Hashable, Sendable {
         case .receiverDiffers, .segmentDisputed: self.differingStreamCount += 1
         case .receiverForgot: self.forgottenStreamCount += 1
         case .segmentShortened: self.shortenedStreamCount += 1
+        case .segmentsMissing(let missing): self.missingSegmentCount += missing.count
         default: break
         }
     }
@@ -212,4 +232,12 @@ package enum AgentOutcome: Hashable, Sendable {
     case unsecurable(TLSSetupError)
     /// The address for metrics cannot be used.
     case unmeasurable(MetricsServer.Failure)
+
+    /// What the run did; `nil` for one that did nothing.
+    package var summary: AgentSummary? {
+        switch self {
+        case .drained(let summary), .stopped(let summary), .unreachable(_, let summary): summary
+        case .failed, .unsecurable, .unmeasurable: nil
+        }
+    }
 }

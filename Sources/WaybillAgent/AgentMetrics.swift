@@ -59,6 +59,14 @@ extension AgentStanding {
         page.add(
             "waybill_agent_shortened_segments_total", .counter,
             "Segments of which the receiver holds more than this machine still has.", self.summary.shortenedStreamCount)
+        page.add(
+            "waybill_agent_reshipped_segments_total", .counter,
+            "Segments that were shipped under another id, because a receiver held other bytes under theirs.",
+            self.summary.reshippedSegmentCount)
+        page.add(
+            "waybill_agent_missing_segments_total", .counter,
+            "Segments that were delivered and deleted, and that a receiver at the same address does not hold.",
+            self.summary.missingSegmentCount)
     }
 
     private func addBytes(to page: inout MetricsPage) {

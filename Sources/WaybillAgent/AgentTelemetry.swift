@@ -138,6 +138,18 @@ package struct AgentTelemetry: Sendable {
             metadata: ["unwatched_folders": "\(unwatchedCount)"])
     }
 
+    func reshipped(_ path: String, as newPath: String) {
+        self.logger.notice(
+            "a segment is shipped under another id, because a receiver holds other bytes under its own",
+            metadata: ["path": "\(newPath)", "from": "\(path)"])
+    }
+
+    func notReshipped(_ path: String, _ error: Reshipment.Failure) {
+        self.logger.warning(
+            "a disputed segment cannot be shipped under another id yet",
+            metadata: ["path": "\(path)", "cause": "\(error)"])
+    }
+
     /// Where a stream ended too early; `lost_bytes` counts the bytes that had been seen.
     private static func loss(
         _ stream: StreamID?, _ path: String, _ offset: Int, _ lostByteCount: Int
@@ -154,6 +166,23 @@ package struct AgentTelemetry: Sendable {
         [
             "stream": "\(stream)", "path": "\(path)", "receiver_bytes": "\(offset)", "file_bytes": "\(byteCount)",
         ]
+    }
+
+    /// Logs what no file holds any more, as far as it is known.
+    private func segmentsMissing(_ missing: MissingSegments) {
+        let knownSince = missing.knownSince.map { WallTime(milliseconds: $0).text } ?? "nothing is known"
+        guard missing.count > 0 else {
+            self.logger.notice(
+                "no segment of the last week is missing at this receiver; what was delivered earlier is unknown",
+                metadata: ["known_since": "\(knownSince)"])
+            return
+        }
+        self.logger.error(
+            "segments that were delivered and deleted are missing at this receiver; what was delivered earlier is unknown",
+            metadata: [
+                "segments": "\(missing.count)", "bytes": "\(missing.byteCount)",
+                "first": "\(missing.ids.joined(separator: " "))", "known_since": "\(knownSince)",
+            ])
     }
 
     func noticed(_ notice: TailNotice) {
@@ -179,6 +208,7 @@ package struct AgentTelemetry: Sendable {
             self.logger.warning(
                 "the receiver holds more of this segment than the file has; this machine lost the file's end",
                 metadata: Self.difference(id, path, offset, byteCount))
+        case .segmentsMissing(let missing): self.segmentsMissing(missing)
         case .receiverForgot(let id, let path, let offset, let acked):
             self.logger.warning(
                 "the receiver holds less than it acknowledged; the rest is sent again",

@@ -40,7 +40,7 @@ package enum ConfigurationProbe {
             }
             let hello = Hello(
                 versions: LineProtocol.versions, agent: "\(agent.name)~probe",
-                instance: self.instance, token: agent.token?.revealed,
+                instance: self.instance, token: try agent.presentToken(on: POSIXFileSystem())?.revealed,
                 encodings: ["zlib"])
             return try Self.converse(hello, link, inbox)
         } catch let failure as Failure {

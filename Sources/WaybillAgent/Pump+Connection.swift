@@ -39,11 +39,7 @@ extension Pump where Hints: ~Copyable {
             switch event {
             case .connected:
                 mayRead = true
-                let hello = Hello(
-                    versions: LineProtocol.versions, agent: self.configuration.name.description,
-                    instance: self.instance, token: self.configuration.token?.revealed,
-                    key: self.configuration.deviceKey?.text, encodings: ["zlib"])
-                self.perform(self.session.start(hello))
+                self.greet()
             case .received(let bytes):
                 self.lastReceived = self.clock.monotonicTime()
                 self.received.append(contentsOf: bytes)
@@ -56,6 +52,18 @@ extension Pump where Hints: ~Copyable {
             }
         }
         if mayRead { self.link?.read() }
+    }
+
+    private mutating func greet() {
+        do throws(TokenFile.Failure) {
+            let hello = Hello(
+                versions: LineProtocol.versions, agent: self.configuration.name.description, instance: self.instance,
+                token: try self.configuration.presentToken(on: self.files)?.revealed,
+                key: self.configuration.deviceKey?.text, encodings: ["zlib"])
+            self.perform(self.session.start(hello))
+        } catch {
+            self.disconnect("\(error)")
+        }
     }
 
     mutating func takeMessages() {
@@ -161,6 +169,9 @@ extension Pump where Hints: ~Copyable {
         case .disputed:
             self.leave(number)
             self.dispute(stream)
+        case .shortened:
+            self.leave(number)
+            self.askLater(stream)
         }
     }
 
@@ -174,6 +185,7 @@ extension Pump where Hints: ~Copyable {
             self.summary.sealedStreamCount += 1
         case .openAgain, .postponed: self.tail.readingPostponed(stream)
         case .disputed: self.dispute(stream)
+        case .shortened: self.askLater(stream)
         }
         if let waiting = self.streams.nextWaiting() { self.tail.readingPostponed(waiting) }
     }
@@ -185,10 +197,40 @@ extension Pump where Hints: ~Copyable {
     }
 
     private mutating func dispute(_ stream: StreamKey) {
+        guard self.tail.contains(stream) else { return }
+        self.tail.disputed(stream, self.now)
+        guard !self.reship(stream) else { return self.disputes.settle(stream) }
+        self.askLater(stream)
+    }
+
+    private mutating func askLater(_ stream: StreamKey) {
         guard let receiver, self.tail.contains(stream) else { return }
         let now = self.clock.monotonicTime()
         self.lastFailure = "the receiver holds other bytes of a file"
         self.postpone(stream, until: self.disputes.add(stream, by: receiver, now))
+    }
+
+    /// Ships a disputed segment under another id, if this agent may do so by itself.
+    private mutating func reship(_ stream: StreamKey) -> Bool {
+        switch self.configuration.reshipRule {
+        case .never: return false
+        case .atOnce: break
+        case .after(let duration):
+            let addresses = self.configuration.receivers.map(\.description)
+            guard self.tail.isDisputed(stream, at: addresses, for: duration, self.now) else { return false }
+        }
+        let path = self.tail.position(of: stream).path
+        do throws(Reshipment.Failure) {
+            guard case .renamed(let newPath) = try Reshipment.reship(path, on: self.files) else { return false }
+            self.telemetry.reshipped(path, as: newPath)
+            self.summary.reshippedSegmentCount += 1
+            // It is found under its new name.
+            self.nextScan = self.clock.monotonicTime()
+            return true
+        } catch {
+            self.telemetry.notReshipped(path, error)
+            return false
+        }
     }
 
     /// Whether a disputed stream may not be asked for yet; it becomes ready again later.
@@ -224,7 +266,8 @@ extension Pump where Hints: ~Copyable {
         self.telemetry.streamRefused(self.tail.id(of: stream).description, code, text, attempt: attempt)
         if code == .prove { self.openClaims[stream] = self.tail.claim(of: stream, at: Int(offset.rawValue)) }
         let isLongest = code == .notAllowed || (code == .prove && attempt > 1)
-        let growing: Duration = attempt == 1 && code != .inUse ? .zero : .seconds(min(60, 5 << min(attempt, 4)))
+        let growing: Duration =
+            attempt == 1 && code != .inUse && code != .retryAfter ? .zero : .seconds(min(60, 5 << min(attempt, 4)))
         self.retries.append((at: self.clock.monotonicTime() + (isLongest ? .seconds(60) : growing), stream: stream))
         self.retries.sort { $0.at < $1.at }
     }

@@ -14,8 +14,12 @@ extension Pump where Hints: ~Copyable {
         guard let patience = self.configuration.mode.patience else { return nil }
         if self.isSettled(now) { return .drained(self.summary) }
         let isRefused = !self.retries.isEmpty && self.session.isSettled && now - self.lastAdvance > patience
+        // Only disputed files are left, and this run ends before they are asked for again.
+        let isHopeless =
+            self.hasShippedAll && self.session.isSettled && !self.retries.isEmpty
+            && self.retries.allSatisfy { $0.at - now > patience }
         let isUnready = self.unreadySince.map { now - $0 > patience } ?? false
-        return isRefused || isUnready ? .unreachable(self.lastFailure ?? Self.silence, self.summary) : nil
+        return isRefused || isHopeless || isUnready ? .unreachable(self.lastFailure ?? Self.silence, self.summary) : nil
     }
 
     /// The failure to report when not even an attempt has failed.
@@ -66,6 +70,7 @@ extension Pump where Hints: ~Copyable {
         if self.phase == .ready { self.send(.bye) }
         self.link?.close()
         self.summary.lostByteCount = self.tail.loss.byteCount
+        self.summary.disputedStreamCount = self.disputes.count
         self.summary.wireByteCount = self.buffers.wireByteCount
         self.summary.duration = self.clock.monotonicTime() - self.started
         self.summary.lastFailure = self.lastFailure ?? (self.phase == .ready ? nil : Self.silence)

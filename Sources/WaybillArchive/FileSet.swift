@@ -273,7 +273,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
             return new
         }
         for root in roots {
-            try self.walk(root) { (path, byteCount) throws(FileSystemError) in
+            try Self.walk(root, below: self.root, self.files) { (path, byteCount) throws(FileSystemError) in
                 guard let byteCount else { return recovery.keptPaths.append(try aside.move(path)) }
                 guard let length = expected[path] else {
                     if try isKept(path) { return }
@@ -315,14 +315,31 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
     }
 
     /// - Parameter visit: called with each file and its length, and with each link and `nil`: none of them is the set's.
-    private func walk(
-        _ path: String, _ visit: (_ path: String, _ byteCount: Int?) throws(FileSystemError) -> Void
+    private static func walk(
+        _ path: String, below root: String, _ files: Files,
+        _ visit: (_ path: String, _ byteCount: Int?) throws(FileSystemError) -> Void
     ) throws(FileSystemError) {
-        let absolute = Path.join(self.root, path)
-        guard let status = try self.files.status(at: absolute) else { return }
+        let absolute = Path.join(root, path)
+        guard let status = try files.status(at: absolute) else { return }
         guard status.kind == .directory else {
             return try visit(path, status.kind == .link ? nil : status.byteCount)
         }
-        for name in try self.files.list(absolute) { try self.walk(Path.join(path, name), visit) }
+        for name in try files.list(absolute) { try self.walk(Path.join(path, name), below: root, files, visit) }
+    }
+
+    /// Moves every link below these folders out of the way.
+    ///
+    /// - Returns: the new paths below the root.
+    package static func setLinksAside(
+        in folders: [String], root: String, files: Files
+    ) throws(FileSystemError) -> [String] {
+        let aside = SetAside(root: root, files: files)
+        var paths: [String] = []
+        for folder in folders {
+            try self.walk(folder, below: root, files) { (path, byteCount) throws(FileSystemError) in
+                if byteCount == nil { paths.append(try aside.move(path)) }
+            }
+        }
+        return paths
     }
 }

@@ -33,6 +33,7 @@ public final class Dispatcher: Sendable {
     private let agent: AgentConfiguration
     private let patience: Duration
     private let rounds = Rounds()
+    private let turn = ReceiverTurn()
     private let loop = Mutex<Task<Void, Never>?>(nil)
 
     /// Creates a dispatcher; in ``Mode/every(_:)`` mode it starts dispatching.
@@ -102,6 +103,20 @@ public final class Dispatcher: Sendable {
         }
     }
 
+    /// Delivers like ``dispatch()``, and ships disputed events under another id.
+    ///
+    /// Events are disputed when a receiver holds others under their id: a phone was cloned, or somebody else used the
+    /// app's token. They stay in the spool, and a round that meets them fails with code "unreachable". After 7 days of
+    /// disagreement at every receiver a round does this by itself. Events that a receiver did accept are stored there
+    /// twice.
+    @discardableResult
+    public func reship() async -> DispatchResult {
+        await self.round(.reship(patience: self.patience), .whileAwake) ?? Self.suspended
+    }
+
+    /// How long every receiver must have disagreed before a round ships events under another id.
+    static let disputePatience = Duration.seconds(7 * 86_400)
+
     /// Ends the current round; until ``resume()``, only rounds of a later ``drain(until:)`` begin.
     ///
     /// When it returns, no file of the spool is locked. Call it when the app leaves the foreground: iOS kills a process
@@ -127,10 +142,13 @@ public final class Dispatcher: Sendable {
     private enum Occasion: Sendable {
         case dispatch(patience: Duration)
         case drain(until: ContinuousClock.Instant)
+        case reship(patience: Duration)
 
         var mode: AgentMode {
             switch self {
             case .dispatch(let patience): .round(.whatWasThere, patience: patience)
+            // What is renamed is found by a later scan.
+            case .reship(let patience): .round(.untilNothingIsLeft, patience: patience)
             // More than fits before the deadline, which then ends the round and is reported.
             case .drain(let deadline): .round(.untilNothingIsLeft, patience: deadline - .now + .seconds(60))
             }
@@ -138,7 +156,7 @@ public final class Dispatcher: Sendable {
 
         var isLate: Bool {
             switch self {
-            case .dispatch: false
+            case .dispatch, .reship: false
             case .drain(let deadline): deadline <= .now
             }
         }
@@ -151,14 +169,18 @@ public final class Dispatcher: Sendable {
     }
 
     private func round(_ occasion: Occasion, _ permit: Rounds.Permit) async -> DispatchResult? {
-        await self.rounds.run(permit) { [agent] in
+        await self.rounds.run(permit) { [agent, turn] in
             var configuration = agent
             configuration.mode = occasion.mode
-            return await Self.run(configuration, occasion)
+            if case .reship = occasion { configuration.reshipRule = .atOnce }
+            configuration.receivers = turn.order(configuration.receivers)
+            return await Self.run(configuration, occasion, turn)
         }
     }
 
-    private static func run(_ configuration: AgentConfiguration, _ occasion: Occasion) async -> DispatchResult {
+    private static func run(
+        _ configuration: AgentConfiguration, _ occasion: Occasion, _ turn: ReceiverTurn
+    ) async -> DispatchResult {
         guard !Task.isCancelled else { return self.stopped(AgentSummary(), occasion) }
         // The result contains everything; an app's log might write to the spool again.
         let logger = Logger(label: "waybill.dispatch", factory: { _ in SwiftLogNoOpLogHandler() })
@@ -168,6 +190,7 @@ public final class Dispatcher: Sendable {
         } catch {
             return .failed(DispatchFailure(code: .system, message: "\(error)"))
         }
+        if let summary = agent.outcome?.summary, summary.disputedStreamCount > 0 { turn.end() }
         switch agent.outcome {
         case .drained(let summary): return self.delivered(summary)
         case .stopped(let summary): return self.stopped(summary, occasion)
@@ -216,6 +239,20 @@ public final class Dispatcher: Sendable {
         } catch {
             throw DispatchFailure(error)
         }
+    }
+}
+
+/// Which receiver is tried first: after a round with disputed events, the next one.
+private final class ReceiverTurn: Sendable {
+    private let turn = Mutex(0)
+
+    func order(_ receivers: [NetworkAddress]) -> [NetworkAddress] {
+        let first = self.turn.withLock { $0 % receivers.count }
+        return Array(receivers[first...] + receivers[..<first])
+    }
+
+    func end() {
+        self.turn.withLock { $0 += 1 }
     }
 }
 

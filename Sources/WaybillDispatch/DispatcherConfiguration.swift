@@ -98,6 +98,7 @@ extension Dispatcher {
                 ])
             agent.token = self.token
             agent.usesDeviceKey = true
+            agent.reshipRule = .after(Dispatcher.disputePatience)
             agent.countsLines = true
             agent.drainPatience = .zero
             switch self.security.kind {

@@ -25,6 +25,10 @@ package protocol Projection: ~Copyable, SendableMetatype {
     var name: String { get }
     /// Cuts the output to the last checkpoint and returns the position from which to read the journal again.
     mutating func recover() throws(FileSystemError) -> ProjectionRecovery
+    /// Moves the links among its files into `set-aside`, after a call that failed because of one.
+    ///
+    /// - Returns: their new paths in the data directory.
+    func setLinksAside() throws(FileSystemError) -> [String]
     mutating func project(_ batch: ProjectedBatch) throws(FileSystemError)
     /// Makes everything projected so far durable, and records that the journal was read up to `position`.
     ///

@@ -72,7 +72,8 @@ package struct SHA256 {
             for index in 0..<64 {
                 let choice = (e & f) ^ (~e & g)
                 let majority = (a & b) ^ (a & c) ^ (b & c)
-                let upper = h &+ (e.rotated(6) ^ e.rotated(11) ^ e.rotated(25)) &+ choice &+ constants[index]
+                let upper =
+                    h &+ (e.rotated(6) ^ e.rotated(11) ^ e.rotated(25)) &+ choice &+ constants[index]
                     &+ schedule[index]
                 let lower = (a.rotated(2) ^ a.rotated(13) ^ a.rotated(22)) &+ majority
                 (h, g, f, e) = (g, f, e, d &+ upper)

@@ -32,7 +32,7 @@ package final class ConnectionHandle: Sendable {
 
     /// Closes the connection because the receiver can acknowledge nothing.
     func refuse(_ text: String) {
-        self.eventLoop.execute { self.handler.value.refuse(text) }
+        self.eventLoop.execute { self.handler.value.end(.unavailable, text: text) }
     }
 
     /// Closes the connection because its agent has reconnected.

@@ -26,6 +26,8 @@ extension ConnectionHandler {
             return self.perform(self.session.refuse(.agentInUse, text: text), context)
         }
         self.connection = connection
+        self.account = connection.account
+        self.shared.connections.identified(context.channel)
         self.credentials = credentials
         self.account = admitted.account
         self.shared.connections.identified(context.channel)
@@ -38,7 +40,7 @@ extension ConnectionHandler {
     }
 
     /// Answers an agent that is not let in; later, the more often its address has failed.
-    private func refuse(_ refusal: AgentRefusal, agent: String, _ context: ChannelHandlerContext) {
+    func refuse(_ refusal: AgentRefusal, agent: String, _ context: ChannelHandlerContext) {
         let now = self.shared.clock.monotonicTime()
         let delay = self.shared.failures.withLock { $0.failed(from: self.address, at: now) }
         self.shared.telemetry.refused(refusal, agent: agent, peer: self.peer, at: now)

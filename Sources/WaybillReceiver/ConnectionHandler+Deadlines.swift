@@ -25,7 +25,7 @@ extension ConnectionHandler {
             let text = "nothing whole arrived in time; send PING when there is nothing to send"
             return self.perform(self.session.refuse(.timeout, text: text), context)
         }
-        if case .awaitingAdmission = self.mode, let text = self.shared.conditions.withheld { return self.refuse(text) }
+        if let text = self.shared.conditions.withheld { return self.refuse(text) }
         if self.session.isReady, now - self.lastSent >= self.shared.timeouts.keepalive {
             self.write(.ping(0), context)
             context.flush()

@@ -297,12 +297,11 @@ package final class ConnectionHandler: ChannelInboundHandler {
 
     /// Ends the session: the disk refuses what it sends.
     func refuse(_ text: String) {
-        guard let context, !self.session.isClosed else { return }
-        self.perform(self.session.refuse(.unavailable, text: text), context)
+        self.end(.unavailable, text: text)
     }
 
     func end(_ code: ErrorCode, text: String) {
-        guard let context else { return }
+        guard let context, !self.session.isClosed else { return }
         self.perform(self.session.refuse(code, text: text), context)
     }
 

@@ -12,9 +12,15 @@ package final class HostConditions: Sendable {
     let reserve: DiskReserve
     private let refusal = Mutex<String?>(nil)
 
-    package init(clock: ClockTrust, reserve: DiskReserve) {
-        self.clock = clock
-        self.reserve = reserve
+    /// - Parameter lastMark: the last time in the journal.
+    package init(
+        lastMark: WallTime, configuration: ReceiverConfiguration, data: DataDirectory<some FileSystem>,
+        telemetry: ReceiverTelemetry
+    ) {
+        self.clock = ClockTrust(
+            lastMark: lastMark, programDate: configuration.programDate, acceptance: ClockAcceptance(in: data),
+            telemetry: telemetry)
+        self.reserve = DiskReserve(byteCount: configuration.reserveByteCount, in: data)
     }
 
     /// Why nothing is acknowledged, as agents are told; `nil` while the disk takes what comes.

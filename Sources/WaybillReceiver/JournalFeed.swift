@@ -79,13 +79,17 @@ package final class JournalFeed: Sendable {
         self.monitor.update { $0.isClosed = true }
     }
 
-    /// Hands out nothing more.
+    /// Hands out nothing more, and lets readers write nothing more: a stop does not wait for them, or the data directory
+    /// at their paths is not theirs any more.
     package func abandon() {
         self.monitor.update {
             $0.isClosed = true
             $0.isAbandoned = true
         }
     }
+
+    /// Whether readers must not write anything more.
+    var isAbandoned: Bool { self.monitor.withLock { $0.isAbandoned } }
 
     /// The position up to which the journal is durable.
     var end: JournalPosition {

@@ -1,5 +1,5 @@
 internal import WaybillExport
-internal import WaybillProjection
+package import WaybillProjection
 package import WaybillProtocol
 internal import WaybillTLS
 
@@ -151,7 +151,7 @@ package struct AdmittedAgent: Hashable, Sendable {
     }
 
     /// Who is charged for what it brings.
-    var account: Account {
+    package var account: Account {
         Account(principal: self.principal.name, device: self.agent, share: self.principal.share)
     }
 

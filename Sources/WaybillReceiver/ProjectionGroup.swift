@@ -223,7 +223,10 @@ extension ProjectionGroup where Output: ~Copyable {
     mutating func run(on feed: JournalFeed) {
         while true {
             switch self.need {
-            case .next(let place, let deadline): self.take(feed.next(after: place, until: deadline))
+            case .next(let place, let deadline):
+                let next = feed.next(after: place, until: deadline)
+                if feed.isAbandoned { return }
+                self.take(next)
             case .recover(let at):
                 if self.hasFailed, feed.waitForClose(until: at) { self.giveUp() } else { self.recover(dueBy: at) }
             case .finished: return

@@ -226,6 +226,16 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
+    /// Someone put a link among the files; the next attempt creates what it stood for.
+    private func setLinksAside() {
+        do throws(FileSystemError) {
+            let paths = try self.projection.setLinksAside()
+            self.telemetry.linksSetAside(self.projection.name, paths)
+        } catch {
+            self.telemetry.linksNotSetAside(self.projection.name, error)
+        }
+    }
+
     /// Goes back to the checkpoint after a pause: the disk has refused something that the projection needs.
     mutating func failed(_ error: FileSystemError) {
         self.failureCount += 1
@@ -233,6 +243,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         let pause = DiskRetry.pause(afterFailures: self.failureCount)
         self.telemetry.projectionFailed(
             self.projection.name, error, attempt: self.failureCount, retryingIn: pause)
+        if error.errno == Errno.link { self.setLinksAside() }
         self.need = .recover(at: self.clock.monotonicTime() + pause)
     }
 

@@ -124,10 +124,7 @@ package final class Receiver: Service {
         let recovery = journal.recovery
         let identity = journal.identity(name: self.configuration.name)
         let conditions = HostConditions(
-            clock: ClockTrust(
-                lastMark: journal.lastMark, programDate: self.configuration.programDate,
-                acceptance: ClockAcceptance(in: data), telemetry: self.telemetry),
-            reserve: DiskReserve(byteCount: self.configuration.reserveByteCount, in: data))
+            lastMark: journal.lastMark, configuration: self.configuration, data: data, telemetry: self.telemetry)
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount)
         self.telemetry.willProject(self.retirement.names)
         let budget = AdmissionBudget(
@@ -143,7 +140,10 @@ package final class Receiver: Service {
                 clock: clock, telemetry: self.telemetry, quotas: self.configuration.quotas))
         let committing = Worker(name: "waybill-commit") {
             handover.take { loop in
-                if let loss = committer.run(loop) { self.close(after: loss) }
+                guard let loss = committer.run(loop) else { return }
+                // Projections open files by their paths, where there may be another data directory now.
+                if loss.isFolder { feed.abandon() }
+                self.close(after: loss)
             }
         }
         let pool = NIOThreadPool(numberOfThreads: System.coreCount)
@@ -189,6 +189,8 @@ package final class Receiver: Service {
         try await group.shutdownGracefully()
         self.telemetry.audit?.close()
         auditing.join()
+        patience.cancel()
+        try await group.shutdownGracefully()
         self.telemetry.stopped()
         if let loss = self.door.withLock({ $0.loss }) {
             throw Failure.lost(loss, archived: self.telemetry.archivePosition)

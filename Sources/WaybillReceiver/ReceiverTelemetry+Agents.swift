@@ -15,7 +15,7 @@ extension ReceiverTelemetry {
 
     /// - Parameter connection: `nil` when the peer was not let in.
     func disconnected(_ connection: ConnectionHandle?, peer: String, address: String, reason: String) {
-        // The code, without the text after it.
+        // The code, without its text.
         let code = String(reason.prefix { $0 != ":" }.prefix(64))
         self.log(
             .info, "connection closed", .disconnected(code), of: address,

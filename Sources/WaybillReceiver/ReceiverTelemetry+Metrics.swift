@@ -27,10 +27,7 @@ extension ReceiverTelemetry {
         let withheld = shared.conditions.withheld
         var problems = [withheld, shared.conditions.clock.problem(shared.clock)].compactMap { $0 }
         let held = self.projections.withLock { $0.filter(\.value.isHeld).keys.sorted() }
-        if !held.isEmpty {
-            problems.append(
-                "the disk is nearly full: \(held.joined(separator: ", ")) wait so that the journal has space")
-        }
+        if !held.isEmpty { problems.append("the disk is nearly full; these wait: \(held.joined(separator: ", "))") }
         return Readiness(isReady: withheld == nil, problems: problems)
     }
 
@@ -205,7 +202,7 @@ extension ReceiverTelemetry {
             $0.sealedDayCount
         }
         page.add(
-            "waybill_projection_held", .gauge, "1 while a projection leaves the disk's space to the journal.",
+            "waybill_projection_waiting", .gauge, "1 while a projection leaves the disk's space to the journal.",
             for: projections
         ) { $0.isHeld ? 1 : 0 }
         page.add("waybill_deleted_days_total", .counter, "Sealed days deleted by retention.", for: projections) {

@@ -45,15 +45,15 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     let logger: Logger
-    private let clock: any SystemClock
     let audit: AuditLog?
+    private let clock: any SystemClock
+    private let limiter = Mutex(LogLimiter<Cause>())
+    let limits = Mutex<[Limit: Int]>([:])
+    let suppressedLines = Atomic(0)
     /// Agents that were not let in, by reason.
     let refusals = Mutex(Refusals())
     /// Messages that an agent may not send.
     let denials = Atomic(0)
-    private let limiter = Mutex(LogLimiter<Cause>())
-    let limits = Mutex<[Limit: Int]>([:])
-    let suppressedLines = Atomic(0)
     let batches = Atomic(0)
     let lines = Atomic(0)
     let rawBytes = Atomic(0)
@@ -72,10 +72,10 @@ package final class ReceiverTelemetry: Sendable {
     let certificateExpiry = Atomic(0)
     let projections = Mutex<[String: ProjectionStanding]>([:])
 
-    package init(logger: Logger, clock: any SystemClock = POSIXClock(), audit: AuditLog? = nil) {
+    package init(logger: Logger, audit: AuditLog? = nil, clock: any SystemClock = POSIXClock()) {
         self.logger = logger
-        self.clock = clock
         self.audit = audit
+        self.clock = clock
     }
 
     /// Logs what an address caused, at most once a second for each cause and address.
@@ -444,6 +444,18 @@ package final class ReceiverTelemetry: Sendable {
         self.logger.notice(
             "projection stopped at its last checkpoint; the next start continues there",
             metadata: ["projection": "\(name)"])
+    }
+
+    func linksNotSetAside(_ name: String, _ error: FileSystemError) {
+        self.logger.error(
+            "a link among the files could not be set aside; remove it",
+            metadata: ["projection": "\(name)", "cause": "\(error)"])
+    }
+
+    func linksSetAside(_ name: String, _ paths: [String]) {
+        self.logger.warning(
+            "links among the files were set aside; nothing was written through them",
+            metadata: ["projection": "\(name)", "kept": "\(paths.joined(separator: ", "))"])
     }
 
     func projectionStopped(_ name: String, _ report: String) {

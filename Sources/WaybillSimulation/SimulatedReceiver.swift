@@ -199,10 +199,7 @@ final class ReceiverProcess: @unchecked Sendable {
         self.budgetByteCount = configuration.admissionByteCount
         self.budget = AdmissionBudget(byteCount: configuration.admissionByteCount)
         let conditions = HostConditions(
-            clock: ClockTrust(
-                lastMark: journal.lastMark, programDate: configuration.programDate,
-                acceptance: ClockAcceptance(in: data), telemetry: telemetry),
-            reserve: DiskReserve(byteCount: configuration.reserveByteCount, in: data))
+            lastMark: journal.lastMark, configuration: configuration, data: data, telemetry: telemetry)
         self.commit = CommitLoop(
             journal: journal, feed: self.feed, budget: self.budget, retirement: retirement, conditions: conditions,
             clock: receiver.clock, telemetry: telemetry)
@@ -294,7 +291,8 @@ final class ReceiverProcess: @unchecked Sendable {
             self.receiver.took(description.id, end: taken.end, raw: raw)
         }
         let retryAt = self.commit.step(requests)
-        if self.files.isStopped { return self.receiver.kill() }
+        // A receiver without its journal ends by itself.
+        if self.files.isStopped || self.commit.loss != nil { return self.receiver.kill() }
         if let retryAt {
             let wait = (retryAt - self.receiver.clock.monotonicTime()).nanoseconds
             self.site.schedule.after(max(wait, 1_000)) { [weak self] in self?.finishCommit([]) }

@@ -19,7 +19,7 @@ package struct StateLog<Files: FileSystem>: ~Copyable {
     /// Whether the disk may hold a state other than the last committed one.
     package private(set) var isUncertain = false
 
-    private let path: String
+    package let path: String
     private let files: Files
     private var found: [String: String]
     private var log: FileID?

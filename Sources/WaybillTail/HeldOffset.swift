@@ -37,6 +37,29 @@ struct HeldOffset: Hashable, Sendable {
     }
 }
 
+/// Since when a receiver has disagreed with a segment's bytes.
+struct SegmentDispute: Hashable, Sendable {
+    /// The receiver's ordinal (``KnownReceivers``).
+    let receiver: Int
+    let since: WallTime
+
+    var text: String { "\(self.receiver):\(self.since.milliseconds)" }
+
+    init(receiver: Int, since: WallTime) {
+        self.receiver = receiver
+        self.since = since
+    }
+
+    /// Parses one; `nil` for any other text.
+    init?(_ text: Substring) {
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count == 2, let receiver = parts[0].asCount, receiver > 0, let since = parts[1].asCount else {
+            return nil
+        }
+        self.init(receiver: receiver, since: WallTime(milliseconds: Int64(since)))
+    }
+}
+
 /// The proof for the bytes before a batch's end, as they were sent: shows that the file was not rewritten since.
 struct Anchor: Hashable, Sendable {
     /// The number of batch ends remembered per file; for older ones, only the presence of a line end is checked.

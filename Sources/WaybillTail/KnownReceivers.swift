@@ -43,6 +43,11 @@ struct KnownReceivers {
         self.entries.contains { $0.ordinal == ordinal }
     }
 
+    /// The receivers that were met at an address.
+    func ordinals(at address: String) -> Set<Int> {
+        Set(self.entries.filter { $0.address == address }.map(\.ordinal))
+    }
+
     subscript(ordinal: Int) -> Entry? {
         self.entries.first { $0.ordinal == ordinal }
     }

@@ -40,6 +40,8 @@ struct RegistryEntry: Hashable {
     var incarnation: Int
     /// What each receiver holds of the file.
     var held: [HeldOffset]
+    /// Which receivers disagree with a segment's bytes.
+    var disputes: [SegmentDispute]
     var byteCount: Int
     var modified: Int64
     var pastHeads: [PastHead]
@@ -62,6 +64,7 @@ struct RegistryEntry: Hashable {
         self.fingerprint = file.fingerprint
         self.incarnation = file.incarnation
         self.held = (file.held.map { [$0] } ?? []) + file.others
+        self.disputes = file.disputes
         self.byteCount = file.byteCount
         self.modified = file.modified
         self.pastHeads = file.pastHeads
@@ -87,6 +90,7 @@ struct RegistryEntry: Hashable {
         text += " modified=\(self.modified) state=\(self.state.rawValue)"
         if self.ending != .told { text += " ending=\(self.ending.rawValue)" }
         if !self.held.isEmpty { text += " held=\(self.held.map(\.text).joined(separator: ","))" }
+        if !self.disputes.isEmpty { text += " disputed=\(self.disputes.map(\.text).joined(separator: ","))" }
         if !self.pastHeads.isEmpty {
             let heads = self.pastHeads.map { "\(Hexadecimal.text($0.hash, digitCount: 16)):\($0.nextIncarnation)" }
             text += " past=\(heads.joined(separator: ","))"
@@ -116,7 +120,7 @@ struct RegistryEntry: Hashable {
             self.fingerprint = Fingerprint(hash: hash, byteCount: count)
         case (.segment, _, _), (.foreign, _, _): return nil
         }
-        guard let pastHeads = Self.pastHeads(of: fields["past"]),
+        guard let pastHeads = Self.pastHeads(of: fields["past"]), let disputes = Self.disputes(of: fields["disputed"]),
             let ending = TailedFile.Ending(rawValue: String(fields["ending", default: "told"]))
         else { return nil }
         self.id = id
@@ -128,6 +132,7 @@ struct RegistryEntry: Hashable {
         self.birth = Int64(bitPattern: birth)
         self.incarnation = incarnation
         self.held = held
+        self.disputes = disputes
         self.byteCount = byteCount
         self.modified = modified
         self.pastHeads = pastHeads
@@ -156,6 +161,17 @@ struct RegistryEntry: Hashable {
             held.append(offset)
         }
         return held.count <= KnownReceivers.countMax ? held : nil
+    }
+
+    private static func disputes(of text: Substring?) -> [SegmentDispute]? {
+        guard let text else { return [] }
+        var disputes: [SegmentDispute] = []
+        for item in text.split(separator: ",", omittingEmptySubsequences: false) {
+            guard let dispute = SegmentDispute(item), !disputes.contains(where: { $0.receiver == dispute.receiver })
+            else { return nil }
+            disputes.append(dispute)
+        }
+        return disputes.count <= KnownReceivers.countMax ? disputes : nil
     }
 
     private static func pastHeads(of text: Substring?) -> [PastHead]? {

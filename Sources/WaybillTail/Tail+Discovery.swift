@@ -72,13 +72,25 @@ extension Tail {
             return
         }
         if let key = self.table.key(of: status.identity) {
-            guard self.isAnother(key, at: path, in: source) else { return self.observeKnown(key, path, status, now) }
-            self.vanished(key)
+            if !self.isReshipped(key, at: path, in: source) {
+                guard self.isAnother(key, at: path, in: source) else {
+                    return self.observeKnown(key, path, status, now)
+                }
+                self.vanished(key)
+            }
         }
         switch self.sources[source].kind {
         case .spool: self.observeSegment(path, source: source, status, now)
         case .files: self.observeForeign(path, source: source, status, now)
         }
+    }
+
+    /// Whether a segment has been renamed in order to be shipped under another id.
+    private func isReshipped(_ key: StreamKey, at path: String, in source: Int) -> Bool {
+        guard case .spool = self.sources[source].kind, case .segment(let id) = self.table[key].origin,
+            let name = SegmentName(parsing: Path.name(of: path))
+        else { return false }
+        return name.id != id && name.original.id == id
     }
 
     /// Whether an inode is found at a path that its file cannot have: a segment keeps its name and stays in its spool.

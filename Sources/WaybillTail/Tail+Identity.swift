@@ -14,7 +14,7 @@ extension Tail {
 
     mutating func observeSegment(_ path: String, source: Int, _ status: FileStatus, _ now: TailTime) {
         let name = Path.name(of: path)
-        guard SegmentName(parsing: name) != nil else {
+        guard let segment = SegmentName(parsing: name) else {
             self.complain(path, .notSegment(path: path))
             return
         }
@@ -24,7 +24,8 @@ extension Tail {
             self.complain(path, .unreadable(path: path, error))
             return
         }
-        let id = String(name.dropLast(SegmentName.suffix.count))
+        let id = segment.id
+        if !segment.contentDigest.isEmpty { self.reshipped(segment.original.id, status) }
         guard status.byteCount > 0 else {
             self.deleteEmptySegment(path, status, now)
             return
@@ -49,6 +50,15 @@ extension Tail {
         self.changed.insert(key)
         if self.table[key].isDrained { self.enqueueProbe(key) } else { self.hold(key) }
         self.enqueue(key)
+    }
+
+    /// Forgets a segment that was renamed in order to be shipped under another id: its bytes are not lost.
+    private mutating func reshipped(_ id: String, _ status: FileStatus) {
+        if let key = self.bySegment[id], self.table[key].identity == status.identity { self.forget(key) }
+        if let entry = self.rememberedSegments[id], entry.identity == status.identity {
+            self.rememberedSegments[id] = nil
+            self.removedIDs.insert(id)
+        }
     }
 
     mutating func observeForeign(_ path: String, source: Int, _ status: FileStatus, _ now: TailTime) {
@@ -221,6 +231,8 @@ extension Tail {
         successor.fingerprint = nil
         successor.incarnation = 0
         successor.resume(nil)
+        // Other receivers are asked which of their streams agrees with the new content.
+        successor.others = []
         successor.pastHeads = file.pastHeadsOfSuccessor
         successor.examined = 0
         successor.overlong = nil

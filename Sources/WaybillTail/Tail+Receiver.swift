@@ -3,14 +3,18 @@ package import WaybillSystem
 
 /// Handles the receiver's answers for a stream.
 extension Tail {
-    /// Handles the receiver's greeting: every file of which this receiver is not known to hold anything asks for its
-    /// position, and no other. Offsets of a receiver that came back older are forgotten first, durably.
+    /// Handles the receiver's greeting.
+    ///
+    /// Every file of which this receiver is not known to hold anything asks for its position, and no other. Offsets of a
+    /// receiver that came back older are forgotten first, durably.
     package mutating func receiverMet(
         _ identity: ReceiverIdentity, at address: String, _ now: TailTime
     ) throws(FileSystemError) -> ReceiverMeeting {
         self.connectionLost()
         let before = self.receivers.current
+        let formerOrdinals = self.receivers.ordinals(at: address)
         let meeting = self.receivers.meet(identity, at: address)
+        if meeting != .known { self.tellMissing(at: identity, formerOrdinals, now) }
         let ordinal = self.receivers.current
         for key in self.table.keys {
             if ordinal != before { self.switchReceiver(key) }
@@ -26,6 +30,22 @@ extension Tail {
         }
         if meeting != .known { try self.checkpoint(now) }
         return meeting
+    }
+
+    /// Names the segments that were delivered to this address and deleted, and that its receiver does not hold.
+    private mutating func tellMissing(at identity: ReceiverIdentity, _ formerOrdinals: Set<Int>, _ now: TailTime) {
+        // Of an address where nothing was delivered nothing is missing.
+        guard !formerOrdinals.isEmpty else { return }
+        var missing = MissingSegments()
+        do throws(FileSystemError) {
+            missing.knownSince = try self.deleted.read(now.wall) { segment in
+                guard formerOrdinals.contains(segment.receiver), !segment.isHeld(by: identity) else { return }
+                missing.add(segment)
+            }
+        } catch {
+            self.complain(error.path, .unreadable(path: error.path, error))
+        }
+        self.notices.append(.segmentsMissing(missing))
     }
 
     /// How a receiver compares with what is remembered of it.
@@ -58,6 +78,7 @@ extension Tail {
         let known = ((file.held.map { [$0] } ?? []) + file.others).filter { self.receivers.contains($0.receiver) }
         self.table[key].resume(known.first { $0.receiver == self.receivers.current })
         self.table[key].others = known.filter { $0.receiver != self.receivers.current }
+        self.table[key].disputes.removeAll { !self.receivers.contains($0.receiver) }
         self.table[key].rest()
         self.changed.insert(key)
         self.enqueue(key)
@@ -148,6 +169,7 @@ extension Tail {
             self.complain(
                 file.path,
                 .segmentShortened(id, path: file.path, receiverOffset: offset, byteCount: file.byteCount))
+            return .shortened
         } else {
             self.complain(
                 file.path, .segmentDisputed(id, path: file.path, receiverOffset: offset, byteCount: file.byteCount))
@@ -167,6 +189,7 @@ extension Tail {
             self.table[stream].receiver = ordinal
         }
         self.table[stream].walk = nil
+        self.table[stream].disputes = []
         self.table[stream].replaceAnchors(proof.digest.map { [Anchor(end: offset, digest: $0)] } ?? [])
         self.table[stream].cursor = offset
         self.table[stream].acked = offset
@@ -181,6 +204,30 @@ extension Tail {
         self.changed.insert(stream)
         self.enqueue(stream)
         if self.table[stream].isDrained { self.enqueueProbe(stream) }
+    }
+
+    // MARK: Disputes
+
+    /// Remembers, durably, when the present receiver began to disagree with a segment's bytes.
+    package mutating func disputed(_ stream: StreamKey, _ now: TailTime) {
+        guard self.table.contains(stream), self.table[stream].isSegment, let receiver = self.receivers.current,
+            !self.table[stream].disputes.contains(where: { $0.receiver == receiver })
+        else { return }
+        self.table[stream].disputes.append(SegmentDispute(receiver: receiver, since: now.wall))
+        self.changed.insert(stream)
+    }
+
+    /// Whether the receivers of all these addresses have disagreed with a segment's bytes for so long.
+    package func isDisputed(
+        _ stream: StreamKey, at addresses: [String], for duration: Duration, _ now: TailTime
+    ) -> Bool {
+        guard self.table.contains(stream), !addresses.isEmpty else { return false }
+        let disputes = self.table[stream].disputes.filter {
+            now.wall.milliseconds.saturatingSum(-$0.since.milliseconds) >= duration.nanoseconds / 1_000_000
+        }
+        return addresses.allSatisfy { address in
+            disputes.contains { self.receivers[$0.receiver]?.address == address }
+        }
     }
 
     // MARK: The walk over incarnations
@@ -412,6 +459,7 @@ extension Tail {
                 }
                 try self.files.unlink(name, in: folder)
                 self.notices.append(.segmentDeleted(id))
+                self.rememberDeleted(id, byteCount: sealedByteCount)
             }
             self.forget(key)
         } catch  where error.errno == Errno.noEntry || error.errno == Errno.notADirectory {
@@ -422,6 +470,14 @@ extension Tail {
             self.complain(file.path, .segmentUndeletable(id, path: file.path, error))
         }
         return false
+    }
+
+    private mutating func rememberDeleted(_ id: StreamID, byteCount: Int) {
+        guard let receiver = self.receivers.current.flatMap({ self.receivers[$0] }) else { return }
+        self.deleted.add(
+            DeletedSegment(
+                id: id.description, byteCount: byteCount, receiver: receiver.ordinal, start: receiver.start,
+                end: receiver.end))
     }
 
     /// Removes all state of a file, and its registry entry with the next checkpoint.

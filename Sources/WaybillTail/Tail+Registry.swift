@@ -5,7 +5,7 @@ package import WaybillSystem
 extension Tail {
     /// Whether the registry has pending changes.
     package var hasUnwrittenChanges: Bool {
-        !self.changed.isEmpty || !self.removedIDs.isEmpty || !self.receivers.changed.isEmpty
+        !self.changed.isEmpty || !self.removedIDs.isEmpty || !self.receivers.changed.isEmpty || self.deleted.hasPending
     }
 
     /// Whether changes have been pending for ``TailLimits/checkpointInterval``.
@@ -19,6 +19,9 @@ extension Tail {
     ///
     /// After an error the changes wait for the next checkpoint, which rewrites everything.
     package mutating func checkpoint(_ now: TailTime) throws(FileSystemError) {
+        // First: a crash in between leaves the entry of a deleted segment, which the receiver is then asked for.
+        var failure: FileSystemError?
+        do throws(FileSystemError) { try self.deleted.write(now.wall) } catch { failure = error }
         if !self.registry.isAppended {
             if self.hasWritableChanges { try self.rewriteRegistry() }
         } else {
@@ -39,6 +42,7 @@ extension Tail {
         self.removedIDs.removeAll()
         self.receivers.written()
         self.checkpointedAt = now.monotonic
+        if let failure { throw failure }
     }
 
     private var hasWritableChanges: Bool {

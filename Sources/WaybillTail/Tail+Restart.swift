@@ -128,6 +128,7 @@ extension TailedFile {
         self.pastHeads = entry.pastHeads
         self.resume(entry.held.first { $0.receiver == receiver })
         self.others = entry.held.filter { $0.receiver != receiver }
+        self.disputes = entry.disputes
         self.registration = .found
         self.rest()
     }

@@ -47,6 +47,8 @@ package struct Tail<Files: FileSystem>: ~Copyable {
 
     var registry: StateLog<Files>
     var receivers = KnownReceivers()
+    /// What was deleted lately, next to the registry.
+    var deleted: DeletedSegments<Files>
     /// The total size of the registry's entries, in bytes.
     var registeredByteCount = 0
     var table = FileTable()
@@ -132,6 +134,8 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         self.receivers.restore(receivers, usedOrdinals: usedOrdinals)
         recovery.unreadableKeys.sort()
         self.recovery = recovery
+        self.deleted = DeletedSegments(
+            path: Path.join(Path.parent(of: registry.path), "deleted.log"), files: fileSystem)
         self.registry = registry
         self.removedIDs = Set(recovery.unreadableKeys)
     }

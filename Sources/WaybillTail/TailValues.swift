@@ -119,6 +119,8 @@ package enum AnswerOutcome: Hashable, Sendable {
     case openAgain
     /// The receiver holds other bytes: leave it, and open it again later.
     case disputed
+    /// The receiver holds all of the segment, and more of it than this machine still has: leave it.
+    case shortened
     /// The file cannot be read now: leave its stream; it becomes ready again after a scan.
     case postponed
     /// The file is shipped and sealed, and is followed no more, or only until it can be deleted.
@@ -143,6 +145,9 @@ package enum TailNotice: Hashable, Sendable {
     /// The receiver holds more of a segment than the file has, and proves the bytes that were sent: the agent's host
     /// lost the end of the file in a power failure.
     case segmentShortened(StreamID, path: String, receiverOffset: Int, byteCount: Int)
+    /// A receiver that is unknown or came back older does not hold these segments, which were delivered at its address
+    /// and deleted: no file has them.
+    case segmentsMissing(MissingSegments)
     /// The receiver holds less than it acknowledged.
     case receiverForgot(StreamID, path: String, receiverOffset: Int, ackedOffset: Int)
     /// The file is gone: its content from `offset` on is lost, of which `lostByteCount` bytes had been seen.

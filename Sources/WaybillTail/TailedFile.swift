@@ -238,6 +238,12 @@ struct TailedFile {
         set { if newValue != self.others { self.own.others = newValue } }
     }
 
+    /// Which receivers disagree with this segment's bytes.
+    var disputes: [SegmentDispute] {
+        get { self.parts?.disputes ?? [] }
+        set { if newValue != self.disputes { self.own.disputes = newValue } }
+    }
+
     /// What the present receiver holds; `nil` while that is not known, or while it holds part of it in another stream.
     var held: HeldOffset? {
         guard self.receiver > 0, self.heldBelow == 0 else { return nil }
@@ -333,7 +339,7 @@ struct TailedFile {
     mutating func rest() {
         guard let parts, parts.descriptor == nil, parts.segmentID == nil, parts.overlong == nil,
             parts.examined <= self.cursor, parts.incarnation == 0, parts.streamIncarnation == 0, parts.walk == nil,
-            parts.heldBelow == 0, parts.others.isEmpty, parts.pastHeads.isEmpty,
+            parts.heldBelow == 0, parts.others.isEmpty, parts.disputes.isEmpty, parts.pastHeads.isEmpty,
             parts.idDevice == self.identity.device, parts.anchors.count <= 1,
             parts.anchors.allSatisfy({ $0.end == self.acked })
         else { return }
@@ -401,6 +407,7 @@ private final class TailedFileParts {
     var walkCount = 0
     var heldBelow = 0
     var others: [HeldOffset] = []
+    var disputes: [SegmentDispute] = []
     var pastHeads: [PastHead] = []
     var anchors: [Anchor] = []
     var examined = 0
@@ -421,6 +428,7 @@ private final class TailedFileParts {
         self.walkCount = other.walkCount
         self.heldBelow = other.heldBelow
         self.others = other.others
+        self.disputes = other.disputes
         self.pastHeads = other.pastHeads
         self.anchors = other.anchors
         self.examined = other.examined

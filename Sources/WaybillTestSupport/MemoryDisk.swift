@@ -40,6 +40,7 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
     private var lookup: [String: Node] = [:]
     private var descriptors: [Int32: Descriptor] = [:]
     private var nextDescriptor: Int32 = 3
+    private var openedFileCount = 0
     private var ticks: Int64
     private var device: UInt64 = 0xFE01
     private var freeByteCount = 1 << 40
@@ -79,8 +80,8 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
     /// The number of open files.
     package var openDescriptorCount: Int { self.mutex.withLock { _ in self.descriptors.count } }
 
-    /// How often a file was opened.
-    package var openedCount: Int { self.mutex.withLock { _ in Int(self.nextDescriptor) - 3 } }
+    /// How often a file was opened, without folders.
+    package var openedCount: Int { self.mutex.withLock { _ in self.openedFileCount } }
 
     /// Whether some file holds bytes that can be read and that no sync will save.
     package var hasDroppedPages: Bool {
@@ -294,10 +295,15 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
                 node = Node(.regular, self.numbers, time: self.stamp(), hasBirth: self.hasBirths)
                 self.change(folder, of: path, [(Path.name(of: path), node)])
             }
-            defer { self.nextDescriptor += 1 }
-            self.descriptors[self.nextDescriptor] = Descriptor(node: node, path: path)
-            return FileID(rawValue: self.nextDescriptor)
+            return self.opened(node, path)
         }
+    }
+
+    private func opened(_ node: Node, _ path: String) -> FileID {
+        defer { self.nextDescriptor += 1 }
+        if node.kind == .regular { self.openedFileCount += 1 }
+        self.descriptors[self.nextDescriptor] = Descriptor(node: node, path: path)
+        return FileID(rawValue: self.nextDescriptor)
     }
 
     /// Does nothing when the file's process has died before.
@@ -461,9 +467,7 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
             let node = try self.entry(path, in: folder, "open")
             let whole = Path.join(self.descriptor(folder, "open").path, path)
             if node.kind == .link { throw FileSystemError("open", path: whole, errno: Errno.link) }
-            defer { self.nextDescriptor += 1 }
-            self.descriptors[self.nextDescriptor] = Descriptor(node: node, path: whole)
-            return FileID(rawValue: self.nextDescriptor)
+            return self.opened(node, whole)
         }
     }
 

@@ -58,6 +58,9 @@ struct AgentCommand: AsyncParsableCommand {
 
     @OptionGroup var tls: AgentTLSOptions
 
+    @Option(help: .key("agent.token_file"))
+    var tokenFile: String?
+
     @Option(help: .key("agent.name"))
     var name: String?
 
@@ -169,6 +172,7 @@ struct AgentCommand: AsyncParsableCommand {
         if let metrics { configuration.metrics = metrics }
         if self.once { configuration.mode = .once(patience: .seconds(self.patience)) }
         try self.tls.apply(to: &configuration.tls)
+        if let tokenFile { configuration.tokenFile = tokenFile }
         configuration.token = OptionReader.token
         guard !configuration.stateDirectory.isEmpty else {
             throw ValidationError("name the state directory: --state DIR")

@@ -249,6 +249,11 @@ enum ConfigurationTable {
             example: "web-1",
             "This agent's name, which must not change.")
         ConfigurationKey(
+            "token_file", .file, optional: \.tokenFile, option: "--token-file",
+            default: "the token in `WAYBILL_TOKEN`, or none",
+            example: "shop.token",
+            "The file with the token that receivers require, read at each connection.")
+        ConfigurationKey(
             "metrics", .address, optional: \.metrics, option: "--metrics",
             example: "127.0.0.1:4392",
             "Serve GET /metrics (Prometheus) at this address, e.g. 127.0.0.1:4392.")

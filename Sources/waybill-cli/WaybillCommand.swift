@@ -6,6 +6,8 @@ import WaybillConsole
 ///     waybill receiver … ◀── TCP ── waybill agent …        long-running services
 ///     waybill replay, transform                             regenerates exports, or maps events as a filter
 ///     waybill requeue                                       set-aside lines, for an agent to ship again
+///     waybill reship                                        disputed segments, to be shipped under another id
+///     waybill token                                         a token for agents, and its digest for the receiver
 ///     waybill deliver ── HTTPS ──▶ providers                closed parts of exports: `waybill-deliver`
 ///     waybill check, configuration                          a configuration's problems; every key with its default
 ///     waybill clock                                         whether a receiver can trust this host's clock
@@ -29,8 +31,8 @@ struct WaybillCommand: AsyncParsableCommand {
         version: packageVersion,
         subcommands: [
             ReceiverCommand.self, AgentCommand.self, SealCommand.self, ReplayCommand.self, RequeueCommand.self,
-            DeliverCommand.self, ClockCommand.self, InspectCommand.self, TransformCommand.self, CheckCommand.self,
-            ConfigurationCommand.self, DemoCommand.self, DemoAppCommand.self,
+            ReshipCommand.self, DeliverCommand.self, ClockCommand.self, InspectCommand.self, TransformCommand.self,
+            CheckCommand.self, ConfigurationCommand.self, TokenCommand.self, DemoCommand.self, DemoAppCommand.self,
         ])
 
     /// Without a command there is nothing to do: a service whose command line was lost must not look finished.

@@ -17,6 +17,7 @@ sys.path[:0] = [str(REPOSITORY / "Tools"), str(REPOSITORY / "Tests" / "EndToEndT
 
 from harness import SiteTest, until  # noqa: E402
 from ledger import EventMaker, Ledger, archived, quarantined  # noqa: E402
+from test_hostile import Liar, lies  # noqa: E402
 from waybill_peer import wire  # noqa: E402
 
 PEER = REPOSITORY / "Tools" / "waybill.py"
@@ -267,6 +268,26 @@ class SendTests(PeerTest):
         output, _ = inspect.communicate(timeout=20)
         self.assertEqual((inspect.returncode, output.count("DAMAGED")), (1, 1), output)
         self.assertEqual(sum(" BATCH " in line for line in output.splitlines()), batches - 1)
+
+
+class LieTests(PeerTest):
+    """The Python client and receivers that hold nothing of what they say (protocol.md, 8 and 9)."""
+
+    def test_the_client_believes_no_lie(self):
+        """A proof of too few bytes, of other bytes, of another id, or none: it gives up, and the file stays as it was."""
+        path = self.site.root / "8f14e45fceea167a-00000000000000000001.ndjson"
+        content = b"".join(foreign_lines(200))
+        path.write_bytes(content)
+        for name, lie in lies(path).items():
+            with self.subTest(name):
+                liar = Liar(lie)
+                self.addCleanup(liar.close)
+                child = self.peer(
+                    "send", "--to", liar.address, "--stream", path.stem, "--env", "prod", "--bundle", "com.example.web",
+                    path)
+                output, _ = child.communicate(timeout=50)
+                self.assertEqual((child.returncode, path.read_bytes() == content), (65, True), output)
+                self.assertIn("other bytes", json.loads(output)["error"])
 
 
 class SealedTests(PeerTest):

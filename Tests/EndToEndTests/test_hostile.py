@@ -40,6 +40,51 @@ class Liar(Listener):
             session.send(*self.lie(session, words))
 
 
+def lies(path):
+    """Name → how a receiver that was not sent the file answers, so that it would be deleted or moved on."""
+    content, stream = path.read_bytes(), path.stem
+    size = len(content)
+
+    def opened(at, sealed=None, offset=size):
+        """Answers each `OPEN` with this proof for this offset, and with `SEALED` at once."""
+        def lie(_session, words):
+            if words[0] != "OPEN":
+                return []
+            return [f"AT {words[1]} {offset} {at} 0", *([f"SEALED {words[1]} {sealed} 0"] if sealed else [])]
+        return lie
+
+    def taken(sealed):
+        """Takes and acknowledges everything like an honest one, and seals with this proof."""
+        streams = Streams()
+
+        def lie(session, words):
+            if words[0] not in ("OPEN", "BATCH", "SKIP", "SEAL"):
+                return []
+            answers = streams.answers(session, words)
+            return [f"SEALED {words[1]} {sealed} 0"] if words[0] == "SEAL" else answers
+        return lie
+
+    digest, line_ends = "5eed" * 8, b"\n" * 512
+    whole = proof(stream, size, content[-512:])
+    return {
+        "beyond its end": opened(f"512 {digest}", f"512 {digest}", 99_999_999),
+        "at its end, with a proof of nothing": opened("0 -", "0 -"),
+        "at its end, with a digest at random": opened(f"512 {digest}", f"512 {digest}"),
+        "at its end, with a proof of its last byte": opened(
+            proof(stream, size, b"\n"), proof(stream, size, b"\n")),
+        "at its end, with a proof of line ends": opened(
+            proof(stream, size, line_ends), proof(stream, size, line_ends)),
+        "at its end, with a proof of another id": opened(
+            proof("b", size, content[-512:]), proof("b", size, content[-512:])),
+        "at its beginning, sealed": opened("0 -", "0 -", 0),
+        "at its beginning, sealed with a digest": opened("0 -", f"512 {digest}", 0),
+        "in its middle, with the proof of its end": opened(whole, whole, size // 2),
+        "acknowledged, and sealed with a proof of nothing": taken("0 -"),
+        "acknowledged, and sealed with a digest at random": taken(f"512 {digest}"),
+        "acknowledged, and sealed with a proof of its last byte": taken(proof(stream, size, b"\n")),
+    }
+
+
 class HostileTest(SiteTest):
     def setUp(self):
         super().setUp()
@@ -275,60 +320,16 @@ class OtherPrincipalTests(HostileTest):
 class FalseReceiverTests(HostileTest):
     """What a receiver can do that holds nothing of what it says."""
 
-    def lies(self, path):
-        """Name → how a receiver that was not sent the file answers, so that it would be deleted or moved on."""
-        content, stream = path.read_bytes(), path.stem
-        size = len(content)
-
-        def opened(at, sealed=None, offset=size):
-            """Answers each `OPEN` with this proof for this offset, and with `SEALED` at once."""
-            def lie(_session, words):
-                if words[0] != "OPEN":
-                    return []
-                return [f"AT {words[1]} {offset} {at} 0", *([f"SEALED {words[1]} {sealed} 0"] if sealed else [])]
-            return lie
-
-        def taken(sealed):
-            """Takes and acknowledges everything like an honest one, and seals with this proof."""
-            streams = Streams()
-
-            def lie(session, words):
-                if words[0] not in ("OPEN", "BATCH", "SKIP", "SEAL"):
-                    return []
-                answers = streams.answers(session, words)
-                return [f"SEALED {words[1]} {sealed} 0"] if words[0] == "SEAL" else answers
-            return lie
-
-        digest, line_ends = "5eed" * 8, b"\n" * 512
-        whole = proof(stream, size, content[-512:])
-        return {
-            "beyond its end": opened(f"512 {digest}", f"512 {digest}", 99_999_999),
-            "at its end, with a proof of nothing": opened("0 -", "0 -"),
-            "at its end, with a digest at random": opened(f"512 {digest}", f"512 {digest}"),
-            "at its end, with a proof of its last byte": opened(
-                proof(stream, size, b"\n"), proof(stream, size, b"\n")),
-            "at its end, with a proof of line ends": opened(
-                proof(stream, size, line_ends), proof(stream, size, line_ends)),
-            "at its end, with a proof of another id": opened(
-                proof("b", size, content[-512:]), proof("b", size, content[-512:])),
-            "at its beginning, sealed": opened("0 -", "0 -", 0),
-            "at its beginning, sealed with a digest": opened("0 -", f"512 {digest}", 0),
-            "in its middle, with the proof of its end": opened(whole, whole, size // 2),
-            "acknowledged, and sealed with a proof of nothing": taken("0 -"),
-            "acknowledged, and sealed with a digest at random": taken(f"512 {digest}"),
-            "acknowledged, and sealed with a proof of its last byte": taken(proof(stream, size, b"\n")),
-        }
-
     def test_b2_no_segment_is_deleted_on_a_false_receivers_word(self):
         """Twelve ways to say that a segment is held: all stay, unchanged and under their names, until the honest receiver
         has them."""
         cases = {}
         example = self.segment(20)
-        for index in range(len(self.lies(example))):
+        for index in range(len(lies(example))):
             spool = self.site.root / f"spool-{index}"
             spool.mkdir()
             path = self.segment(60, spool)
-            name, lie = list(self.lies(path).items())[index]
+            name, lie = list(lies(path).items())[index]
             liar = self.liar(lie)
             agent = self.start_agent(f"case-{index}", "--spool", spool, to=[liar.address])
             cases[name] = path, path.read_bytes(), liar, agent

@@ -212,7 +212,7 @@ class LinkedLogTests(HostileTest):
             ("{spool: '/var/spool/*', group: staff}", "name it without wildcards"),
         ]:
             path.write_text(f"agent: {{state: s, to: ['127.0.0.1:1'], sources: [{source}]}}\n")
-            result = run("check", "--config", path)
+            result = run("check", path)
             said = (result.stdout + result.stderr).decode()
             self.assertEqual(result.returncode == 0, complaint is None, said)
             self.assertIn(complaint or "", said)

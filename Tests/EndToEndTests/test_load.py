@@ -476,7 +476,7 @@ class CrowdTests(LoadTest):
         while line := await reader.readline():
             if line.startswith(start):
                 return line
-            if not line.startswith(b"PING"):
+            if not line.startswith((b"PING", b"NOTE")):
                 break
         raise ConnectionError(line)
 

@@ -18,7 +18,7 @@ class Peer:
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.reader = self.socket.makefile("rb")
-        self.ready, self.proofs, self.end = None, {}, 0
+        self.ready, self.proofs, self.end, self.notes = None, {}, 0, []
 
     def __enter__(self):
         return self
@@ -35,7 +35,7 @@ class Peer:
             self.socket.sendall(piece if isinstance(piece, bytes) else piece.encode() + b"\n")
 
     def line(self, seconds=20):
-        """The next message that is no `PING`; `AT`, `ACK` and `SEALED` without proof and end, which are kept aside."""
+        """The next message that is no `PING` or `NOTE`; `AT`, `ACK` and `SEALED` without proof and end, which are kept aside."""
         deadline = time.monotonic() + patience(seconds)
         while True:
             self.socket.settimeout(max(0.01, deadline - time.monotonic()))
@@ -48,7 +48,9 @@ class Peer:
             if not line:
                 return None
             text = line.decode().rstrip("\n")
-            if not text.startswith("PING "):
+            if text.startswith("NOTE "):
+                self.notes += json.loads(text.removeprefix("NOTE "))["quarantined"]
+            elif not text.startswith("PING "):
                 return self.set_aside(text)
 
     def set_aside(self, text):

@@ -221,6 +221,7 @@ import WaybillTail
             case "retention.gib": new.retention.byteCountMax = 1 << 30
             case "retention.free_gib": new.retention.freeByteCountMin = 1 << 30
             case "journal.retention_hours": new.journalRetention += .seconds(3600)
+            case "reserve_mib": new.reserveByteCount += 1 << 20
             case "memory.admission_mib": new.admissionByteCount += 1 << 20
             case "memory.feed_mib": new.feedByteCount += 1 << 20
             default: Issue.record("\(key.facts.key) has no case here")

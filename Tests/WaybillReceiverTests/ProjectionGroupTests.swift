@@ -18,6 +18,8 @@ private final class Notes {
     var parsedCount = 0
     /// Which attempts at projecting a batch fail, counted from 0.
     var failures: Set<Int> = []
+    var errno = Errno.inputOutput
+    var linkSearchCount = 0
     var isCheckpointRefused = false
     var attemptCount = 0
     var recoveryCount = 0
@@ -51,10 +53,15 @@ private struct NotingProjection: ~Copyable, Projection {
         return ProjectionRecovery(position: self.notes.checkpoint)
     }
 
+    func setLinksAside() throws(FileSystemError) -> [String] {
+        self.notes.linkSearchCount += 1
+        return ["set-aside/link.1"]
+    }
+
     mutating func project(_ batch: ProjectedBatch) throws(FileSystemError) {
         defer { self.notes.attemptCount += 1 }
         guard !self.notes.failures.contains(self.notes.attemptCount) else {
-            throw FileSystemError("write", path: "part", errno: 5)
+            throw FileSystemError("write", path: "part", errno: self.notes.errno)
         }
         self.notes.batches.append(batch.position)
         if batch.parse != nil { self.notes.parsedCount += 1 }
@@ -100,10 +107,7 @@ private struct GroupBench: ~Copyable {
         let configuration = ReceiverConfiguration(dataDirectory: "/data")
         let telemetry = ReceiverTelemetry(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         self.conditions = HostConditions(
-            clock: ClockTrust(
-                lastMark: lastMark, programDate: .unknown, acceptance: ClockAcceptance(in: bench.data),
-                telemetry: telemetry),
-            reserve: DiskReserve(byteCount: configuration.reserveByteCount, in: bench.data))
+            lastMark: lastMark, configuration: configuration, data: bench.data, telemetry: telemetry)
         self.group = ProjectionGroup(
             journalDirectory: bench.data.journal, files: bench.disk, retirement: self.retirement,
             configuration: configuration, settings: self.settings, conditions: self.conditions, clock: self.clock,
@@ -192,6 +196,20 @@ private struct GroupBench: ~Copyable {
         bench.step()
         #expect(bad.recoveryCount == 3)
         #expect(bad.batches == bench.positions + new)
+    }
+
+    @Test func `links are set aside after a call that failed because of one, and after no other`() throws {
+        for (errno, count) in [(Errno.link, 1), (Errno.inputOutput, 0)] {
+            let notes = Notes("a")
+            (notes.failures, notes.errno) = ([3], errno)
+            var bench = try GroupBench(notes)
+            bench.step()
+            #expect(notes.linkSearchCount == count)
+            bench.clock.advance(milliseconds: 1000)
+            bench.step()
+            #expect(notes.batches == bench.positions)
+            #expect(notes.linkSearchCount == count)
+        }
     }
 
     @Test func `a reloaded retention and cut-off apply within a minute, also when nothing arrives`() throws {

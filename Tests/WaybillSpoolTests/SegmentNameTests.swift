@@ -11,6 +11,14 @@ private let writerID = "0195505e-aaaa-7000-8000-0000000000aa"
     #expect(SegmentName(parsing: name.description) == name)
     let last = SegmentName(writer: writerID, firstSequence: .max)
     #expect(SegmentName(parsing: last.description) == last)
+    let reshipped = SegmentName(reshipping: name, contentDigest: "c0ffee0123456789")
+    #expect(
+        reshipped.description == "0195505e-aaaa-7000-8000-0000000000aa-00000000000000000042:c0ffee0123456789.ndjson")
+    #expect(SegmentName(parsing: reshipped.description) == reshipped)
+    #expect(reshipped.original == name && reshipped != name && name < reshipped)
+    for name in [name, last, reshipped] {
+        for suffix in ["", ".new", ".evicted"] { #expect(SegmentName.begins(name.description + suffix)) }
+    }
 }
 
 @Test(arguments: [
@@ -27,6 +35,7 @@ private let writerID = "0195505e-aaaa-7000-8000-0000000000aa"
 ])
 func `any other name is none`(name: String) {
     #expect(SegmentName(parsing: name) == nil)
+    #expect(!SegmentName.begins(name) || name.hasSuffix(".new"))
 }
 
 @Test func `the segments of a folder come sorted and alone`() throws {

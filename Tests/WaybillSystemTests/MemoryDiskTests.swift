@@ -96,4 +96,56 @@ import WaybillTestSupport
         disk.close(file)
         #expect(try disk.status(next).byteCount == 2)
     }
+
+    // MARK: Owners, permissions and links
+
+    @Test func `names are counted, also after a power cut that brings some back`() throws {
+        for seed in UInt64(0)..<20 {
+            let disk = FaultyFiles()
+            disk.place("/a", [1])
+            disk.memory.hardLink("/b", to: "/a")
+            #expect(try disk.status(at: "/a")?.linkCount == 2)
+            try disk.rename("/b", to: "/c")
+            #expect(try disk.status(at: "/c")?.linkCount == 2)
+            try disk.unlink("/a")
+            #expect(try disk.status(at: "/c")?.linkCount == 1)
+            disk.crash(seed: seed)
+            let names = disk.names(in: "/")
+            for name in names { #expect(try disk.status(at: "/\(name)")?.linkCount == names.count) }
+        }
+    }
+
+    @Test func `calls in an open folder follow no link, and calls by a path do`() throws {
+        let disk = FaultyFiles()
+        disk.place("/real/file", [1, 2])
+        disk.memory.link("/linked", to: "/real")
+        disk.memory.link("/real/link", to: "/real/file")
+        disk.memory.own("/real", by: 7, 8, permissions: 0o2770)
+        #expect(try disk.status(at: "/linked/link")?.byteCount == 2)
+        #expect(try disk.status(ofEntry: "/real/link")?.kind == .link)
+        #expect(try disk.status(ofEntry: "/linked")?.kind == .link)
+        #expect(throws: FileSystemError("open", path: "/linked", errno: Errno.link)) {
+            try disk.open("/linked", .folder)
+        }
+        let folder = try disk.open("/real", .folder)
+        let status = try disk.status(folder)
+        #expect((status.owner, status.group, status.permissions) == (7, 8, 0o2770))
+        try disk.setPermissions(0o750, of: folder)
+        #expect(try disk.status(at: "/real")?.permissions == 0o750)
+        #expect(throws: FileSystemError("open", path: "/real/link", errno: Errno.link)) {
+            try disk.open("link", in: folder)
+        }
+        #expect(try disk.status(of: "link", in: folder)?.kind == .link)
+        disk.close(try disk.open("file", in: folder))
+        try disk.rename("file", to: "other", in: folder)
+        try disk.unlink("link", in: folder)
+        #expect(disk.names(in: "/real") == ["other"])
+        #expect(disk.unlinkedPaths == ["/real/link"])
+        disk.fail(.unlink, of: "/real/other", .error(Errno.inputOutput))
+        #expect(throws: FileSystemError("unlink", path: "/real/other", errno: Errno.inputOutput)) {
+            try disk.unlink("other", in: folder)
+        }
+        disk.close(folder)
+        #expect(disk.memory.openDescriptorCount == 0)
+    }
 }

@@ -30,12 +30,16 @@ final class TailBench<Files: FileSystem> {
     var liesAbout: Set<String> = []
     /// Streams of which the receiver's proof did not agree.
     var disputed: [String] = []
+    /// Streams that are not asked for again before a minute has passed, or another connection begins.
+    private var waiting: Set<StreamKey> = []
     private var hasMet = false
     /// Seals that were handed out and not answered.
     var heldSeals: [String] = []
     private var inFlight: [(key: StreamKey, id: String, offset: Int, bytes: [UInt8])] = []
     /// In the order in which they were first opened.
     var order: [String] = []
+    /// How often a receiver was asked for a stream's position.
+    var questionCount = 0
     var notices: [TailNotice] = []
     var finalUnterminatedCount = 0
 
@@ -86,6 +90,7 @@ final class TailBench<Files: FileSystem> {
     /// Stops without a last checkpoint, as SIGKILL does.
     func kill() {
         self.tail = nil
+        self.waiting = []
         self.inFlight = []
         self.hasMet = false
     }
@@ -110,6 +115,9 @@ final class TailBench<Files: FileSystem> {
 
     func advance(_ milliseconds: Int64) {
         self.milliseconds += milliseconds
+        guard milliseconds >= 60_000 else { return }
+        for key in self.waiting { self.withTail { $0.readingPostponed(key) } }
+        self.waiting = []
     }
 
     func scan() {
@@ -142,6 +150,16 @@ final class TailBench<Files: FileSystem> {
         self.receiver.restart()
     }
 
+    /// Another receiver answers from now on; `store` gets what the present one has.
+    func exchange(with store: inout BenchStore) {
+        self.loseConnection()
+        let present = BenchStore(
+            receiver: self.receiver, received: self.received, sealed: self.sealed, order: self.order)
+        (self.receiver, self.received, self.sealed, self.order) =
+            (store.receiver, store.received, store.sealed, store.order)
+        store = present
+    }
+
     /// Ships what is ready; returns the number of reads.
     @discardableResult
     func ship(readCountMax: Int = .max, byteCountMax: Int = 1 << 16) -> Int {
@@ -150,6 +168,7 @@ final class TailBench<Files: FileSystem> {
         do { try self.meet() } catch {}
         while count < readCountMax, let key = self.withTail({ $0.nextReady() }) {
             count += 1
+            if self.waiting.contains(key) { continue }
             precondition(count < 1_000_000, "the ready queue does not run dry")
             self.step(key, byteCountMax: byteCountMax)
         }
@@ -196,6 +215,7 @@ final class TailBench<Files: FileSystem> {
     /// What is in flight is lost.
     func loseConnection() {
         self.inFlight = []
+        self.waiting = []
         self.hasMet = false
         self.withTail { $0.connectionLost() }
     }
@@ -246,13 +266,15 @@ final class TailBench<Files: FileSystem> {
     }
 
     private func answerOpen(_ key: StreamKey, _ id: String) {
+        self.questionCount += 1
         let offset = self.received[id]?.count ?? 0
         let proof = self.proof(of: id)
         switch self.withTail({ $0.positionLearned(key, at: offset, proof) }) {
         case .goOn, .done: if self.sealed.contains(id) { self.answerSeal(key, id) }
         case .openAgain: self.withTail { $0.readingPostponed(key) }
         case .postponed: break
-        case .disputed: self.disputed.append(id)
+        case .disputed: self.dispute(key, id)
+        case .shortened: self.waiting.insert(key)
         }
     }
 
@@ -262,8 +284,16 @@ final class TailBench<Files: FileSystem> {
         case .goOn, .done: break
         case .openAgain: self.withTail { $0.readingPostponed(key) }
         case .postponed: break
-        case .disputed: self.disputed.append(id)
+        case .disputed: self.dispute(key, id)
+        case .shortened: self.waiting.insert(key)
         }
+    }
+
+    private func dispute(_ key: StreamKey, _ id: String) {
+        let now = self.now
+        self.withTail { $0.disputed(key, now) }
+        self.disputed.append(id)
+        self.waiting.insert(key)
     }
 
     private func proof(of id: String) -> StreamProof {
@@ -304,6 +334,14 @@ final class TailBench<Files: FileSystem> {
     var texts: [String] {
         self.order.compactMap { self.received[$0] }.map { String(decoding: $0, as: UTF8.self) }
     }
+}
+
+/// A receiver that is not connected, and what it has.
+struct BenchStore {
+    var receiver: BenchReceiver
+    var received: [String: [UInt8]] = [:]
+    var sealed: Set<String> = []
+    var order: [String] = []
 }
 
 /// A receiver as an agent sees it: its name, its data directory, its starts, and the end of its journal.

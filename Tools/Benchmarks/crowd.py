@@ -82,6 +82,7 @@ class Connection:
         text = line.decode()
         if text.startswith("PING "):
             self.socket.sendall(b"PONG" + line[4:] + b"\n")
+        if text.startswith(("PING ", "NOTE ")):
             return self.line(word)
         if not text.startswith(word + " "):
             raise SystemExit(f"{self.name}: {word} was expected, not {text[:200]}")
@@ -126,7 +127,7 @@ class Connection:
             elif words[0] == b"PING":
                 # Between two frames, or after the one being sent.
                 self.out = memoryview(bytes(self.out) + b"PONG " + words[1] + b"\n")
-            elif words[0] != b"PONG":
+            elif words[0] not in (b"PONG", b"NOTE"):
                 raise SystemExit(f"{self.name}: {line.decode()[:200]}")
 
 

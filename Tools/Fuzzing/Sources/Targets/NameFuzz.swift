@@ -54,7 +54,8 @@ enum NameFuzz {
         let again = RegistryEntry(entry.text)
         try require(again == entry, "a registry entry is read again as \(String(describing: again)): \(entry)")
         try require(entry.text.utf8.allSatisfy { $0 != 0x0A }, "a registry entry of two lines: \(entry)")
-        try require(entry.offset >= 0 && entry.byteCount >= 0 && entry.incarnation >= 0, "\(entry)")
+        try require(entry.byteCount >= 0 && entry.incarnation >= 0, "\(entry)")
+        try require(entry.held.allSatisfy { $0.receiver > 0 && $0.incarnation >= 0 && $0.offset >= 0 }, "\(entry)")
     }
 
     private static func checkParts(_ text: String) throws {

@@ -1,0 +1,14 @@
+internal import WaybillArchive
+package import WaybillSystem
+
+extension ArchiveProjection {
+    package func setLinksAside() throws(FileSystemError) -> [String] {
+        try FileSet.setLinksAside(in: Self.roots, root: self.root, files: self.files)
+    }
+}
+
+extension ExportProjection {
+    package func setLinksAside() throws(FileSystemError) -> [String] {
+        try FileSet.setLinksAside(in: [self.directory], root: self.root, files: self.files)
+    }
+}

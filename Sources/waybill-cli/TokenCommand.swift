@@ -1,0 +1,84 @@
+import ArgumentParser
+import WaybillAgent
+import WaybillConsole
+import WaybillProtocol
+import WaybillSystem
+
+struct TokenCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "token",
+        abstract: "Make a token for agents, and its digest for the receiver.",
+        discussion: """
+            Examples:
+              (umask 077; waybill token > shop.token)       for the agent: token_file, or WAYBILL_TOKEN
+              waybill token --digest shop.token             for the receiver's agents: sha256:…
+              printf %s "$TOKEN" | waybill token --digest   the same, from standard input
+
+            Without --digest it prints a new token of 256 random bits to standard output, and its digest to standard
+            error. The receiver keeps digests alone; nobody can make a token from one.
+            """)
+
+    @Flag(help: "Print the digest of a token that exists, from a file or from standard input.")
+    var digest = false
+
+    @Argument(help: "With --digest: the file with the token; without it, standard input is read.")
+    var file: String?
+
+    func validate() throws {
+        if self.file != nil, !self.digest { throw ValidationError("a file is read with --digest alone") }
+    }
+
+    func run() throws {
+        guard self.digest else {
+            let token = try Self.made()
+            print(token.revealed)
+            Console.printError(Self.digest(of: token))
+            return
+        }
+        let token: Secret
+        do throws(TokenFile.Failure) {
+            if let file {
+                token = try TokenFile(path: file).read(on: POSIXFileSystem())
+            } else {
+                token = try Self.fromStandardInput()
+            }
+        } catch {
+            Console.printError("\(error)")
+            throw ExitCode.badInput
+        }
+        print(Self.digest(of: token))
+    }
+
+    private static func made() throws -> Secret {
+        do throws(FileSystemError) {
+            let bytes = try SystemRandom.secretBytes(count: 32)
+            guard let token = Secret(Self.urlText(bytes)) else { preconditionFailure("43 characters are a token") }
+            return token
+        } catch {
+            Console.printError("\(error)")
+            throw ExitCode.files
+        }
+    }
+
+    /// Base64 with the alphabet for addresses and file names, unpadded (RFC 4648, section 5).
+    private static func urlText(_ bytes: [UInt8]) -> String {
+        let text = Base64.text(bytes).utf8.filter { $0 != UInt8(ascii: "=") }.map { byte in
+            switch byte {
+            case UInt8(ascii: "+"): UInt8(ascii: "-")
+            case UInt8(ascii: "/"): UInt8(ascii: "_")
+            default: byte
+            }
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static func digest(of token: Secret) -> String {
+        var hash = SHA256()
+        hash.update(token.revealed.utf8)
+        return "sha256:" + hash.finish().map { Hexadecimal.text($0, digitCount: 2) }.joined()
+    }
+
+    private static func fromStandardInput() throws(TokenFile.Failure) -> Secret {
+        try TokenFile.token(in: Array((readLine(strippingNewline: true) ?? "").utf8), of: "standard input")
+    }
+}

@@ -1,0 +1,380 @@
+"""The ground that a receiver stands on gives way: its files are taken away, its clock is wrong, its disk is full, its
+command line is lost.
+
+The names of the tests are those of the findings.
+"""
+
+import json
+import shutil
+import socket
+import struct
+import subprocess
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+from harness import SiteTest, binary, free_port, patience, run, until
+from ledger import EventMaker, Ledger, archived, quarantined, stored
+from test_load import CLOCK
+from wire import Peer
+
+STREAM = "ground-stream"
+DAY = 86_400
+# A library that changes the environment before the program begins, as those that fake a clock do.
+LOST = r"""
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((constructor)) static void begin(void) {
+    char name[32];
+    for (int number = 0; number < 64; number++) {
+        snprintf(name, sizeof name, "ADDED_%d", number);
+        setenv(name, "1", 1);
+    }
+}
+"""
+
+
+class GroundTest(SiteTest):
+    def setUp(self):
+        super().setUp()
+        self.maker, self.ledger = EventMaker(81), Ledger()
+        self.metrics = f"127.0.0.1:{free_port()}"
+
+    def compiled(self, name, source):
+        """A library for LD_PRELOAD."""
+        compiler = shutil.which("cc") or shutil.which("clang")
+        if not compiler:
+            self.skipTest("there is no C compiler")
+        path, library = self.site.root / f"{name}.c", self.site.root / f"{name}.so"
+        path.write_text(source)
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, path, "-ldl"], check=True)
+        return library
+
+    def readiness(self):
+        """The status of `GET /readyz`, and its text."""
+        try:
+            with urllib.request.urlopen(f"http://{self.metrics}/readyz", timeout=patience(10)) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as answer:
+            return answer.code, answer.read().decode()
+
+    def metric(self, name):
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=patience(10)) as answer:
+            lines = answer.read().decode().splitlines()
+        return [float(line.split()[-1]) for line in lines if line.replace("{", " ").split()[:1] == [name]]
+
+    def until_stored(self, count):
+        until(lambda: sum(1 for _ in stored(self.site.data)) >= count, 30, f"{count} lines are stored")
+
+
+class LossTests(GroundTest):
+    """Files of the data directory are taken away while the receiver runs."""
+
+    def begin(self):
+        """A receiver that has acknowledged lines, and a peer connected to it."""
+        self.receiver = self.site.receiver("--metrics", self.metrics, exports="csv")
+        self.peer = Peer(self.site.port)
+        self.addCleanup(self.peer.close)
+        self.assertTrue(self.peer.hello().startswith("READY "))
+        self.assertTrue(self.peer.open(STREAM).startswith("AT 1 0"))
+        self.offset = 0
+        for _ in range(3):
+            self.assertEqual(self.ship(), "ACK")
+        self.until_stored(self.ledger.line_count)
+
+    def until_checkpointed(self):
+        """Until no projection has anything left to write."""
+        until(lambda: self.metric("waybill_projection_pending_bytes") == [0, 0], 20, "all is in a checkpoint")
+
+    def ship(self):
+        """Sends a batch; returns the first word of the answer, `None` at the end of the connection."""
+        lines = self.maker.lines(40)
+        raw = b"".join(lines)
+        self.peer.batch(STREAM, raw, offset=self.offset)
+        answer = self.peer.line()
+        if answer and answer.startswith("ACK "):
+            self.offset += len(raw)
+            self.ledger.add(lines)
+        return answer and answer.split()[0]
+
+    def assert_it_ends(self, *texts):
+        """Nothing more is acknowledged; the program ends and says why."""
+        self.assertIn(self.ship(), ("ERR", None))
+        self.assertEqual(self.receiver.wait(), 74)
+        for text in ("its files are gone", *texts):
+            self.assertIn(text, self.receiver.log())
+
+    def assert_nothing_is_lost(self):
+        receiver = self.site.receiver(exports="csv")
+        self.until_stored(self.ledger.line_count)
+        comparison = self.ledger.compare(stored(self.site.data))
+        self.assertTrue(comparison.is_clean, str(comparison))
+        self.assertEqual(receiver.stop(), 0)
+
+    def test_b3_a_journal_that_is_deleted_acknowledges_nothing(self):
+        """What was acknowledged before is in the archive, which the message says."""
+        self.begin()
+        for segment in (self.site.data / "journal").iterdir():
+            segment.unlink()
+        self.assert_it_ends("open segment", "was deleted or moved", "The archive has read everything")
+        self.assert_nothing_is_lost()
+
+    def test_b3_a_segment_that_is_replaced_acknowledges_nothing(self):
+        """A copy under the same name is not the file that is being written."""
+        self.begin()
+        segment = max((self.site.data / "journal").glob("*.journal"))
+        copy = segment.with_suffix(".copy")
+        shutil.copyfile(segment, copy)
+        copy.replace(segment)
+        self.assert_it_ends("was replaced by another one")
+        self.assert_nothing_is_lost()
+
+    def test_b3_a_data_directory_that_is_moved_keeps_what_was_acknowledged(self):
+        """Put back, it has every acknowledged line."""
+        self.begin()
+        moved = self.site.root / "moved"
+        self.site.data.rename(moved)
+        self.assert_it_ends("the journal's folder", "put it back")
+        self.assertFalse(self.site.data.exists())
+        moved.rename(self.site.data)
+        self.assert_nothing_is_lost()
+
+    def test_b3_a_data_directory_that_is_deleted_ends_the_receiver(self):
+        self.begin()
+        self.until_checkpointed()
+        shutil.rmtree(self.site.data)
+        self.assert_it_ends("the journal's folder", "restore a backup")
+
+    def test_b3_a_data_directory_that_is_replaced_is_left_alone(self):
+        """A restored copy gets no byte of what the process still has in hand."""
+        self.begin()
+        self.until_checkpointed()
+        copy, moved = self.site.root / "copy", self.site.root / "moved"
+        shutil.copytree(self.site.data, copy)
+        before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+        self.site.data.rename(moved)
+        copy.rename(self.site.data)
+        self.assert_it_ends("the journal's folder", "was replaced by another one")
+        after = {path: path.read_bytes() for path in self.site.data.rglob("*") if path.is_file()}
+        before = {str(path.relative_to(copy)): content for path, content in before.items()}
+        after = {str(path.relative_to(self.site.data)): content for path, content in after.items()}
+        self.assertEqual(before.keys(), after.keys())
+        self.assertEqual([path for path in before if before[path] != after[path]], [])
+
+
+class ClockTests(GroundTest):
+    """The receiver's clock is wrong."""
+
+    def setUp(self):
+        super().setUp()
+        self.clock = self.site.root / "clock"
+        library = self.compiled("clock", CLOCK)
+        self.set_clock(0)
+        self.env = {"LD_PRELOAD": str(library), "CLOCK_OFFSET": str(self.clock)}
+
+    def set_clock(self, days):
+        with open(self.clock, "r+b" if self.clock.exists() else "wb", buffering=0) as file:
+            file.write(struct.pack("q", days * DAY))
+
+    def ship(self):
+        self.maker.spool(self.site.spool, self.ledger, 60_000)
+        self.site.once()
+
+    def received(self):
+        """The times of receipt in the archive."""
+        return {
+            int(line.split()[3]) for path in self.site.data.rglob("*.sources")
+            for line in path.read_text().splitlines() if line.startswith("FROM ")}
+
+    def receiver(self):
+        return self.site.receiver("--metrics", self.metrics, exports="csv,ga4", env=self.env)
+
+    def doubted(self, receiver):
+        until(lambda: self.readiness()[1].count("the clock shows"), 20, "the clock is doubted")
+        self.assertEqual(self.readiness()[0], 200)
+        self.assertEqual(self.metric("waybill_clock_doubted"), [1])
+        receiver.until_logged("the clock cannot be trusted")
+
+    def trusted(self, receiver):
+        until(lambda: self.readiness() == (200, "ready\n"), 20, "the clock is trusted")
+        receiver.until_logged("the clock is trusted again")
+        self.assertEqual(self.metric("waybill_clock_doubted"), [0])
+
+    def assert_whole(self, receiver):
+        self.assertEqual(receiver.stop(), 0)
+        comparison = self.ledger.compare(stored(self.site.data))
+        self.assertTrue(comparison.is_clean, str(comparison))
+        self.assertEqual(quarantined(self.site.data), {})
+        verified = run("inspect", "--verify", self.site.data)
+        self.assertEqual(verified.returncode, 0, verified.stdout)
+
+    def test_w3_a_clock_before_1970_judges_nothing(self):
+        """Every event is archived, no time of receipt is negative, no age is judged, and readyz says so until it is right."""
+        self.set_clock(-60 * 365)
+        receiver = self.receiver()
+        self.ship()
+        self.doubted(receiver)
+        self.until_stored(self.ledger.line_count)
+        self.assertEqual(self.received(), {0})
+        self.set_clock(0)
+        self.trusted(receiver)
+        self.ship()
+        self.until_stored(self.ledger.line_count)
+        self.assertGreater(max(self.received()), time.time() * 1000 - DAY * 1000)
+        self.assertEqual(receiver.log().count("the clock cannot be trusted"), 1)
+        self.assert_whole(receiver)
+
+    def test_w3_a_clock_that_was_ahead_waits_for_an_operator(self):
+        """Ten years ahead, nothing is wrong to be seen; set back, the clock is doubted until it is accepted, also by a
+        receiver that starts again."""
+        self.set_clock(3650)
+        receiver = self.receiver()
+        self.ship()
+        self.until_stored(self.ledger.line_count)
+        self.set_clock(0)
+        self.doubted(receiver)
+        self.ship()
+        self.assertEqual(receiver.stop(), 0)
+        receiver = self.receiver()
+        self.doubted(receiver)
+        shown = json.loads(run("clock", "--data", self.site.data).stdout)
+        self.assertEqual(shown["state"], "doubted")
+        self.assertGreater(shown["journal"], shown["clock"])
+        accepted = run("clock", "--data", self.site.data, "--accept")
+        self.assertEqual((accepted.returncode, json.loads(accepted.stdout)["state"]), (0, "accepted"))
+        self.trusted(receiver)
+        receiver.until_logged("an operator accepted the clock")
+        self.ship()
+        self.until_stored(self.ledger.line_count)
+        self.assertFalse((self.site.data / "state" / "clock.accepted").exists())
+        self.assertEqual(json.loads(run("clock", "--data", self.site.data).stdout)["state"], "trusted")
+        self.assertEqual(receiver.stop(), 0)
+        receiver = self.receiver()
+        until(lambda: self.readiness() == (200, "ready\n"), 20, "the start trusts the clock")
+        self.assert_whole(receiver)
+
+    def test_w3_a_clock_that_is_ahead_puts_nothing_into_the_quarantine(self):
+        self.set_clock(270 * 365)
+        receiver = self.receiver()
+        self.ship()
+        self.until_stored(self.ledger.line_count)
+        self.assertEqual(sum(1 for _ in archived(self.site.data)), self.ledger.line_count)
+        self.assert_whole(receiver)
+
+
+class FullDiskTests(GroundTest):
+    """The disk of the data directory is full."""
+
+    def fill_up(self, disk):
+        ballast = disk / "ballast"
+        with open(ballast, "ab", buffering=0) as file:
+            for size in (1 << 20, 4096, 1):
+                try:
+                    while file.write(bytes(size)) == size:
+                        pass
+                except OSError:
+                    pass
+        return ballast
+
+    def test_w4_agents_are_told_that_the_disk_is_full(self):
+        """The agent's log has the cause, readyz and a metric too; a new connection is refused; nothing is cut and written
+        over and over; all goes on by itself."""
+        disk = self.site.mount("disk", "24m")
+        data = disk / "data"
+        receiver = self.site.receiver("--metrics", self.metrics, exports="csv,ga4,mixpanel", data=data)
+        agent = self.site.agent()
+        self.maker.spool(self.site.spool, self.ledger, 100_000)
+        until(lambda: not any(self.site.spool.iterdir()), 30, "the agent ships while there is room")
+        self.assertEqual(self.metric("waybill_acks_withheld"), [0])
+        ballast = self.fill_up(disk)
+        self.maker.spool(self.site.spool, self.ledger, 300_000)
+        agent.until_logged("the disk of this receiver is full")
+        until(lambda: self.metric("waybill_acks_withheld") == [1], 20, "the metric says so")
+        status, text = self.readiness()
+        self.assertEqual(status, 503)
+        self.assertIn("is full", text)
+        with Peer(self.site.port) as peer:
+            answer = peer.hello("late")
+        self.assertRegex(answer, "^ERR unavailable .*disk of this receiver is full")
+        time.sleep(5)
+        starts = receiver.log().count("projection started")
+        self.assertLessEqual(starts, 3 * 4, "the projections start again and again")
+        self.assertLess(receiver.log().count("disk-full"), 12)
+        ballast.unlink()
+        until(lambda: not any(self.site.spool.iterdir()), 60, "the agent goes on by itself")
+        until(lambda: self.readiness() == (200, "ready\n"), 60, "nothing waits any more")
+        self.assertEqual((agent.stop(), receiver.stop()), (0, 0))
+        comparison = self.ledger.compare(stored(data))
+        self.assertTrue(comparison.is_clean, str(comparison))
+
+    def test_w4_the_last_space_is_the_journals(self):
+        """With a little space left the exports and the archive wait where they stand, and agents are acknowledged."""
+        disk = self.site.mount("disk", "64m")
+        data = disk / "data"
+        config = self.site.root / "waybill.yaml"
+        config.write_text(
+            f"receiver:\n  data: {data}\n  listen: {self.site.address}\n  metrics: {self.metrics}\n"
+            "  reserve_mib: 3\n  exports: [{provider: csv}]\n")
+        receiver = self.site.start("receiver", "--config", config, log="receiver.log")
+        until(self.site.is_listening, 30, "the receiver listens")
+        self.maker.spool(self.site.spool, self.ledger, 100_000)
+        self.site.once()
+        until(lambda: sum(1 for _ in stored(data)) >= self.ledger.line_count, 30, "the lines are archived")
+        free = shutil.disk_usage(disk).free
+        with open(disk / "ballast", "wb") as ballast:
+            ballast.write(bytes(free - (2 << 20)))
+        before = sum(1 for _ in stored(data))
+        self.maker.spool(self.site.spool, self.ledger, 100_000)
+        self.site.once()
+        until(lambda: self.metric("waybill_projection_waiting") == [1, 1], 20, "archive and export wait")
+        status, text = self.readiness()
+        self.assertEqual((status, "these wait: archive, csv" in text), (200, True), text)
+        self.assertEqual(sum(1 for _ in stored(data)), before)
+        self.assertEqual(receiver.log().count("projection started"), 2)
+        (disk / "ballast").unlink()
+        until(lambda: sum(1 for _ in stored(data)) >= self.ledger.line_count, 40, "the archive goes on")
+        until(lambda: self.readiness() == (200, "ready\n"), 40, "the export goes on")
+        self.assertEqual(receiver.log().count("projection started"), 2, "something was cut and written again")
+        self.assertEqual(receiver.stop(), 0)
+        comparison = self.ledger.compare(stored(data))
+        self.assertTrue(comparison.is_clean, str(comparison))
+        verified = run("inspect", "--verify", data, "--config", config)
+        self.assertEqual(verified.returncode, 0, verified.stdout)
+
+
+class CommandLineTests(GroundTest):
+    """A service without its command line."""
+
+    def test_w7_no_command_is_a_mistake(self):
+        result = run()
+        self.assertEqual(result.returncode, 64)
+        self.assertEqual(result.stdout, b"")
+        for text in (b"no command was given", b"waybill receiver --data", b"SUBCOMMANDS:"):
+            self.assertIn(text, result.stderr)
+
+    def test_w7_a_service_whose_command_line_was_lost_does_not_look_finished(self):
+        """The runtime loses it when a library changes the environment at the start; either it is found, or 64 says so."""
+        library = self.compiled("lost", LOST)
+        process = subprocess.Popen(
+            [binary(), "receiver", "--data", str(self.site.data), "--listen", self.site.address],
+            env={"LD_PRELOAD": str(library), "PATH": "/usr/bin"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            until(lambda: process.poll() is not None or self.is_listening(), 20, "it starts or ends")
+            if process.poll() is not None:
+                self.assertEqual(process.returncode, 64, process.stderr.read())
+        finally:
+            process.kill()
+            process.communicate()
+
+    def is_listening(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.site.port), 1).close()
+            return True
+        except OSError:
+            return False
+
+
+if __name__ == "__main__":
+    unittest.main()
