@@ -105,7 +105,6 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 self.group.reply(to: connection, .sealed(number, self.journal.proof(of: description.name)))
                 if let tenant = self.owners.tenant(of: description.name) { self.streams.ended(by: tenant.account) }
                 self.owners.sealed(description.name)
-                self.streams.ended(by: connection.account)
                 self.telemetry.sealed(description, length: length, by: connection)
             case .gap(let position):
                 self.group.reply(
