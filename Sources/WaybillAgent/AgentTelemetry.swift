@@ -168,6 +168,14 @@ package struct AgentTelemetry: Sendable {
         ]
     }
 
+    private func receiverForgot(_ id: StreamID, _ path: String, _ offset: Int, _ acked: Int) {
+        self.logger.warning(
+            "the receiver holds less than it acknowledged; the rest is sent again",
+            metadata: [
+                "stream": "\(id)", "path": "\(path)", "receiver_bytes": "\(offset)", "acked_bytes": "\(acked)",
+            ])
+    }
+
     /// Logs what no file holds any more, as far as it is known.
     private func segmentsMissing(_ missing: MissingSegments) {
         let knownSince = missing.knownSince.map { WallTime(milliseconds: $0).text } ?? "nothing is known"
@@ -183,6 +191,12 @@ package struct AgentTelemetry: Sendable {
                 "segments": "\(missing.count)", "bytes": "\(missing.byteCount)",
                 "first": "\(missing.ids.joined(separator: " "))", "known_since": "\(knownSince)",
             ])
+    }
+
+    private func refused(_ path: String, _ refusal: FileRefusal) {
+        self.logger.warning(
+            "another user may have put this here, so it is not followed",
+            metadata: ["path": "\(path)", "reason": "\(refusal.rawValue)", "remedy": "\(refusal.remedy)"])
     }
 
     func noticed(_ notice: TailNotice) {
@@ -209,12 +223,7 @@ package struct AgentTelemetry: Sendable {
                 "the receiver holds more of this segment than the file has; this machine lost the file's end",
                 metadata: Self.difference(id, path, offset, byteCount))
         case .segmentsMissing(let missing): self.segmentsMissing(missing)
-        case .receiverForgot(let id, let path, let offset, let acked):
-            self.logger.warning(
-                "the receiver holds less than it acknowledged; the rest is sent again",
-                metadata: [
-                    "stream": "\(id)", "path": "\(path)", "receiver_bytes": "\(offset)", "acked_bytes": "\(acked)",
-                ])
+        case .receiverForgot(let id, let path, let offset, let acked): self.receiverForgot(id, path, offset, acked)
         case .vanished(let id, let path, let offset, let lostByteCount):
             self.logger.log(
                 level: lostByteCount > 0 ? .error : .info,
@@ -222,10 +231,7 @@ package struct AgentTelemetry: Sendable {
                 metadata: Self.loss(id, path, offset, lostByteCount))
         case .unreadable(let path, let error):
             self.logger.warning("a file cannot be read", metadata: ["path": "\(path)", "cause": "\(error)"])
-        case .refused(let path, let refusal):
-            self.logger.warning(
-                "another user may have put this here, so it is not followed",
-                metadata: ["path": "\(path)", "reason": "\(refusal.rawValue)", "remedy": "\(refusal.remedy)"])
+        case .refused(let path, let refusal): self.refused(path, refusal)
         case .notRegular(let path):
             self.logger.warning("this is not a regular file and is not followed", metadata: ["path": "\(path)"])
         case .notSegment(let path):

@@ -11,16 +11,31 @@ extension Pump where Hints: ~Copyable {
     }
 
     mutating func connectIfDue() {
-        guard case .disconnected(let retryAt) = self.phase, retryAt <= self.clock.monotonicTime() else { return }
-        let address = self.configuration.receivers[self.receiverIndex % self.configuration.receivers.count]
-        self.receiverIndex += 1
+        let now = self.clock.monotonicTime()
+        guard case .disconnected(let retryAt) = self.phase, retryAt <= now else { return }
+        guard let address = self.nextAddress(now) else {
+            self.phase = .disconnected(retryAt: self.barredUntil.values.min() ?? now + .seconds(1))
+            return
+        }
         self.generation += 1
         self.session = SenderSession()
         self.received.removeAll()
         self.phase = .connecting
-        self.lastReceived = self.clock.monotonicTime()
+        self.lastReceived = now
         self.address = address.description
         self.link = self.connect(address, self.generation)
+    }
+
+    /// The next receiver in turn; `nil` while none may be tried.
+    private mutating func nextAddress(_ now: MonotonicTime) -> NetworkAddress? {
+        let receivers = self.configuration.receivers
+        for _ in receivers {
+            let address = receivers[self.receiverIndex % receivers.count]
+            self.receiverIndex += 1
+            if let time = self.barredUntil[address.description], time > now { continue }
+            return address
+        }
+        return nil
     }
 
     mutating func take(_ events: [(generation: Int, event: LinkEvent)]) {
@@ -131,8 +146,8 @@ extension Pump where Hints: ~Copyable {
         let address = self.address
         if self.tail.recognizes(ready.receiver, at: address) != .known {
             if let last = self.unfamiliarAt[address], now.monotonic - last < Self.unfamiliarPause {
-                return self.disconnect(
-                    "another unknown receiver answers at \(address) within a minute", isHopeless: true)
+                self.barredUntil[address] = last + Self.unfamiliarPause
+                return self.disconnect("another unknown receiver answers at \(address) within a minute")
             }
             self.unfamiliarAt[address] = now.monotonic
         }

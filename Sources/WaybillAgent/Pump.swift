@@ -51,6 +51,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var receiver: ReceiverTag?
     /// When a receiver was last met of which nothing was known, or that came back older, by address.
     var unfamiliarAt: [String: MonotonicTime] = [:]
+    /// Addresses that are not tried for a while.
+    var barredUntil: [String: MonotonicTime] = [:]
     var disputes = Disputes()
     /// What the next `OPEN` of a stream claims, once.
     var openClaims: [StreamKey: OpenClaim] = [:]

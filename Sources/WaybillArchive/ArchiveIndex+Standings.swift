@@ -40,10 +40,12 @@ extension ArchiveIndex {
             // A batch is spread over the files of its lines: the lengths add up to its own.
             let before = known.map { $0.offset == run.offset ? $0.byteCount : 0 } ?? 0
             extents[run.description.name] = StreamExtent(
-                description: run.description, offset: run.offset, byteCount: before + run.range.count)
+                description: run.description, offset: run.offset, byteCount: before + run.streamByteCount)
         }
         var pieces: [StreamName: [TailPiece]] = [:]
+        // Empty lines are only counted, so the bytes of their batch are not at hand.
         try self.visitRuns(lengths) { path, run in
+            guard run.emptyLineCount == 0 else { return }
             let piece = TailPiece(path: path, offset: run.offset, range: run.range)
             guard let end = extents[run.description.name]?.end, piece.end <= end,
                 end.rawValue - piece.end.rawValue < UInt64(StreamProof.byteCountMax)

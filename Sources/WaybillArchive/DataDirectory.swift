@@ -82,7 +82,9 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
     /// Opens the journal, which never continues before a projection's checkpoint.
     ///
     /// If part of it is damaged or missing, each stream's position is at least its end in the archive.
-    package func openJournal(segmentByteCountMax: Int = 256 << 20) throws(FileSystemError) -> Journal<Files> {
+    package func openJournal(
+        segmentByteCountMax: Int = 256 << 20, awakeSealedCountMax: Int = 10_000
+    ) throws(FileSystemError) -> Journal<Files> {
         var endMin = 0
         // Any of a checkpoint's files may be the one in use.
         for name in try self.files.list(self.state)
@@ -94,7 +96,7 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         }
         var journal = try Journal(
             directory: self.journal, files: self.files, endMin: JournalPosition(endMin),
-            segmentByteCountMax: segmentByteCountMax)
+            segmentByteCountMax: segmentByteCountMax, awakeSealedCountMax: awakeSealedCountMax)
         if !journal.recovery.damages.isEmpty { try journal.advance(to: try ArchiveIndex(data: self).standings()) }
         return journal
     }

@@ -43,6 +43,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     var seals: [String: Seal] = [:]
     var work: SealWork<Files>?
     var sealed: [SealedDay] = []
+    private var quarantined = QuarantineCounts()
     package private(set) var tally = ProjectionTally()
     /// ``tally`` at the last checkpoint, which recovery restores.
     private var checkpointedTally = ProjectionTally()
@@ -178,7 +179,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         self.tally.lineCount += batch.lineCount
         self.tally.archived += counts.archived
         self.tally.quarantined += counts.quarantined
-        self.countNotAllowed(of: batch.description.owner)
+        self.countQuarantined(of: batch)
         while self.partitions.count < self.router.routes.count { self.partitions.append(nil) }
         for index in self.router.touched {
             if self.router.routes[index].isOverflow { self.tally.overflowed += self.router.routes[index].lineCount }
@@ -200,14 +201,23 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         if self.router.finishBatch() { self.partitions.removeAll() }
     }
 
-    /// Counts the lines of the current batch that their owner may not write.
-    private mutating func countNotAllowed(of owner: StreamOwner) {
+    /// Counts the lines of the current batch that are no events, or that their owner may not write.
+    private mutating func countQuarantined(of batch: ProjectedBatch) {
         for index in self.router.touched where !self.router.routes[index].isDay {
-            guard Path.name(of: self.router.routes[index].place) == QuarantineReason.notAllowed.rawValue else {
-                continue
+            let reason = Path.name(of: self.router.routes[index].place)
+            let count = self.router.routes[index].lineCount
+            if reason == QuarantineReason.notAllowed.rawValue {
+                self.tally.notAllowed[batch.description.owner.principalName, default: 0] += count
             }
-            self.tally.notAllowed[owner.principalName, default: 0] += self.router.routes[index].lineCount
+            guard let account = batch.account else { continue }
+            self.quarantined.add(
+                count, for: QuarantineKey(account: account, stream: batch.description.id, reason: reason))
         }
+    }
+
+    package mutating func takeQuarantined() -> QuarantineCounts {
+        defer { self.quarantined = QuarantineCounts() }
+        return self.quarantined
     }
 
     private mutating func openDay(_ folder: String, receivedAt: WallTime) {

@@ -48,6 +48,8 @@ package protocol Projection: ~Copyable, SendableMetatype {
     mutating func retire(_ policy: RetentionPolicy, now: WallTime) throws(FileSystemError) -> [DeletedDay]
     /// Returns the days that were sealed since the last call.
     mutating func takeSealed() -> [SealedDay]
+    /// Returns what was put into the quarantine since the last call.
+    mutating func takeQuarantined() -> QuarantineCounts
     /// How many lines had each outcome since the start; ``recover()`` resets it to the last checkpoint.
     var tally: ProjectionTally { get }
     /// The tally as text, for logs.
@@ -55,6 +57,9 @@ package protocol Projection: ~Copyable, SendableMetatype {
 }
 
 extension Projection where Self: ~Copyable {
+    /// Only the archive has a quarantine.
+    package mutating func takeQuarantined() -> QuarantineCounts { QuarantineCounts() }
+
     /// Makes everything projected so far durable, and records that the journal was read up to `position`.
     package mutating func checkpoint(at position: JournalPosition) throws(FileSystemError) {
         try self.checkpoint(at: position, sealing: nil)

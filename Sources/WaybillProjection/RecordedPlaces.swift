@@ -6,7 +6,7 @@ internal import WaybillSystem
 /// Which days' folders have lines of a batch, from their `.sources`; each folder is read once, when it is asked for.
 final class RecordedPlaces<Files: FileSystem> {
     private struct Batch: Hashable {
-        let id: StreamID
+        let name: StreamName
         let offset: StreamOffset
     }
 
@@ -37,7 +37,7 @@ final class RecordedPlaces<Files: FileSystem> {
         guard self.hasOverflow, self.failure == nil else { return false }
         do throws(FileSystemError) {
             if self.batches[place] == nil { self.batches[place] = try self.read(place) }
-            let key = Batch(id: batch.description.id, offset: batch.offset)
+            let key = Batch(name: batch.description.name, offset: batch.offset)
             return self.batches[place]?.contains(key) ?? false
         } catch {
             self.failure = error
@@ -54,7 +54,7 @@ final class RecordedPlaces<Files: FileSystem> {
             let byteCount = try self.files.status(at: path)?.byteCount ?? 0
             let runs = try SourceRuns.runs(
                 of: path, byteCount: byteCount, linesByteCount: 1 << 53, files: self.files)
-            for run in runs { batches.insert(Batch(id: run.description.id, offset: run.offset)) }
+            for run in runs { batches.insert(Batch(name: run.description.name, offset: run.offset)) }
         }
         return batches
     }

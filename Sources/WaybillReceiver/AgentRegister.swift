@@ -155,16 +155,8 @@ package struct AgentCredentials: Hashable, Sendable {
     package init(_ hello: Hello, certificate: PeerCertificate?) {
         self.agent = hello.agent
         self.token = hello.token.map { TokenDigest(of: $0) }
-        self.deviceName = hello.key.flatMap(Self.deviceName)
+        self.deviceName = hello.key.flatMap { DeviceKey(text: $0.utf8)?.agentName }
         self.certificate = certificate
-    }
-
-    /// The first 32 hexadecimal digits of the SHA-256 of a key's bytes.
-    package static func deviceName(ofKey key: String) -> String? {
-        guard let bytes = Base64.bytes(key.utf8), bytes.count == 16 else { return nil }
-        var hash = SHA256()
-        hash.update(bytes)
-        return Hexadecimal.text(hash.finish().prefix(16))
     }
 
     /// Whether a forwarder may name an agent so; `/` would make it another owner.

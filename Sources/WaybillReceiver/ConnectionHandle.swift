@@ -30,6 +30,11 @@ package final class ConnectionHandle: Sendable {
         self.eventLoop.execute { self.handler.value.receive(replies, end: end) }
     }
 
+    /// Tells the agent what of its lines was put into the quarantine.
+    func tell(_ counts: [QuarantineCount]) {
+        self.eventLoop.execute { self.handler.value.tell(counts) }
+    }
+
     /// Closes the connection because the receiver can acknowledge nothing.
     func refuse(_ text: String) {
         self.eventLoop.execute { self.handler.value.end(.unavailable, text: text) }

@@ -29,8 +29,6 @@ extension ConnectionHandler {
         self.account = connection.account
         self.shared.connections.identified(context.channel)
         self.credentials = credentials
-        self.account = admitted.account
-        self.shared.connections.identified(context.channel)
         let ready = Ready(
             version: 1, receiver: self.shared.identity, limits: self.shared.limits,
             milliseconds: max(0, self.shared.clock.wallTime().milliseconds))

@@ -17,6 +17,16 @@ extension ConnectionHandler {
         context.eventLoop.scheduleTask(deadline: wake) { bound.value.deadlineTimerFired() }
     }
 
+    /// How many counts fit into one line, whatever the ids are.
+    private static var toldCountMax: Int { 16 }
+
+    /// Sends what of the agent's lines was put into the quarantine, the greatest counts.
+    func tell(_ counts: [QuarantineCount]) {
+        guard let context, self.session.isReady else { return }
+        self.write(.note(Array(counts.prefix(Self.toldCountMax))), context)
+        context.flush()
+    }
+
     func deadlineTimerFired() {
         self.isDeadlineScheduled = false
         guard let context else { return }

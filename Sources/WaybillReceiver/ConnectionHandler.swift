@@ -285,6 +285,11 @@ package final class ConnectionHandler: ChannelInboundHandler {
         context.flush()
     }
 
+    /// Ends the session: the disk refuses what it sends.
+    func refuse(_ text: String) {
+        self.end(.unavailable, text: text)
+    }
+
     private func durable(
         _ number: StreamNumber, upTo offset: StreamOffset, end: UInt64, _ context: ChannelHandlerContext
     ) -> [Message] {
@@ -293,11 +298,6 @@ package final class ConnectionHandler: ChannelInboundHandler {
             self.shared.connections.known(context.channel)
         }
         return self.session.durable(number, upTo: offset, end: end)
-    }
-
-    /// Ends the session: the disk refuses what it sends.
-    func refuse(_ text: String) {
-        self.end(.unavailable, text: text)
     }
 
     func end(_ code: ErrorCode, text: String) {

@@ -129,10 +129,6 @@ enum Hexadecimal {
         }
         return bytes
     }
-
-    static func text(_ bytes: some Sequence<UInt8>) -> String {
-        bytes.map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
-    }
 }
 
 /// An agent that was let in, and the principal that it belongs to.

@@ -87,6 +87,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         guard self.conditions.reserve.hasRoom(for: self.projection.name) else { return self.hold() }
         self.attempt { (loop) throws(FileSystemError) in
             try loop.projection.project(batch)
+            loop.telemetry.quarantined(loop.projection.takeQuarantined())
             loop.position = end
             loop.sealing.lastReceivedAt = batch.receivedAt
             loop.checkpoint.add(batch.raw.count, now: loop.clock.monotonicTime())

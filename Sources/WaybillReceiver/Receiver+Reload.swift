@@ -69,6 +69,7 @@ extension Receiver {
         var stamps = self.taken.withLock { $0 }.trustFiles.map { FileStamp($0, on: files) }
         while isStopping.wait(until: clock.monotonicTime() + .seconds(2), { $0 ? true : nil }) == nil {
             shared.agents.recheck(isChanged: false)
+            shared.agents.tell(self.telemetry.takeQuarantined())
             let found = self.taken.withLock { $0 }.trustFiles.map { FileStamp($0, on: files) }
             if found != stamps { self.onTrustChange?(self) }
             stamps = found

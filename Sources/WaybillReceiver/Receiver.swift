@@ -189,8 +189,6 @@ package final class Receiver: Service {
         try await group.shutdownGracefully()
         self.telemetry.audit?.close()
         auditing.join()
-        patience.cancel()
-        try await group.shutdownGracefully()
         self.telemetry.stopped()
         if let loss = self.door.withLock({ $0.loss }) {
             throw Failure.lost(loss, archived: self.telemetry.archivePosition)

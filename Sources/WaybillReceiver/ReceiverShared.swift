@@ -1,6 +1,7 @@
 internal import NIOCore
 internal import Synchronization
 internal import WaybillJournal
+internal import WaybillProjection
 package import WaybillProtocol
 package import WaybillSystem
 package import WaybillTLS
@@ -113,6 +114,16 @@ final class ConnectedAgents: Sendable {
     func recheck(isChanged: Bool) {
         for connection in self.entries.withLock({ $0.values.map(\.connection) }) {
             connection.recheck(isChanged: isChanged)
+        }
+    }
+
+    /// Tells each agent that is connected what of its lines was put into the quarantine.
+    func tell(_ counts: QuarantineCounts) {
+        guard !counts.isEmpty else { return }
+        let connections = self.entries.withLock { $0.values.map(\.connection) }
+        let byAccount = counts.byAccount
+        for connection in connections {
+            if let counts = byAccount[connection.account] { connection.tell(counts) }
         }
     }
 

@@ -49,6 +49,7 @@ package final class ReceiverTelemetry: Sendable {
     private let clock: any SystemClock
     private let limiter = Mutex(LogLimiter<Cause>())
     let limits = Mutex<[Limit: Int]>([:])
+    private let quarantined = Mutex(QuarantineCounts())
     let suppressedLines = Atomic(0)
     /// Agents that were not let in, by reason.
     let refusals = Mutex(Refusals())
@@ -437,6 +438,20 @@ package final class ReceiverTelemetry: Sendable {
 
     func clockTrusted(_ time: WallTime) {
         self.logger.notice("the clock is trusted again", metadata: ["time": "\(time.text)"])
+    }
+
+    /// Lines were put into the quarantine; their agents are told now and then.
+    func quarantined(_ counts: QuarantineCounts) {
+        guard !counts.isEmpty else { return }
+        self.quarantined.withLock { $0.add(counts) }
+    }
+
+    /// What was put into the quarantine since the last call.
+    func takeQuarantined() -> QuarantineCounts {
+        self.quarantined.withLock { counts in
+            defer { counts = QuarantineCounts() }
+            return counts
+        }
     }
 
     /// A stop did not wait for it.

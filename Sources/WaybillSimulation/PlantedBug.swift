@@ -21,6 +21,38 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     /// That a day was sealed is forgotten: its lines go to the file that the next seal replaces.
     case forgetSeals
 
+    // What agents believe of receivers.
+    /// An agent goes on from any offset, whatever its proof.
+    case believeWithoutProof
+    /// An agent goes on from the offset that its registry has, whatever the proof.
+    case registryOverProof
+    /// A proof may cover as many bytes as its maker likes.
+    case proverChoosesCount
+    /// A segment is deleted when the receiver calls it sealed, whatever was sent.
+    case sealOnWord
+    /// A file that was disputed once is never asked for again.
+    case setAside
+    /// What a receiver held counts for the one that has taken its place.
+    case keepOffsets
+    /// A receiver that came back older is told by its end alone: others may have made it grow again.
+    case compareEndsAlone
+    /// The same, by its end and its last start alone.
+    case compareLastStartAlone
+    /// The ends that come with answers are not remembered.
+    case ignoreAnswerEnds
+    /// A receiver is known by its incarnation, whatever the address: a false one can take the place of another.
+    case ignoreAddress
+
+    // What receivers remember.
+    /// Only the last start is remembered.
+    case forgetStarts
+    /// A journal that lost records goes on under its incarnation.
+    case keepIncarnation
+    /// The journal's open file is not compared with its path: what is acknowledged after it was deleted is gone.
+    case trustUnlinkedJournal
+    /// That a stream was sealed is forgotten with the segment of the journal in which it was.
+    case forgetSealedStreams
+
     // Where the shipped code meets the network and the other files.
     /// Batches are acknowledged when they arrive, before they are durable.
     case ackBeforeCommit

@@ -4,8 +4,11 @@ final class PromiseLedger {
         let bytes: ArraySlice<UInt8>
         /// Whether it must arrive; otherwise it may, once.
         var isPromised: Bool
-        /// Whether a receiver has acknowledged it.
-        var isAcknowledged = false
+        /// Whether it was written for good at its source.
+        let isWritten: Bool
+        /// The honest receivers that have acknowledged it and still hold it.
+        var holders: Set<Int> = []
+        var isAcknowledged: Bool { !self.holders.isEmpty }
         /// Whether it was in a file that was cut or deleted, known to the agent, before the line was acknowledged.
         var isCutAway = false
     }
@@ -14,6 +17,8 @@ final class PromiseLedger {
     private var indices: [ArraySlice<UInt8>: Int] = [:]
     /// Lines that a power cut left at a source instead of others; they may arrive.
     private var strays: Set<ArraySlice<UInt8>> = []
+    /// Lines that many files have.
+    private var ignored: Set<ArraySlice<UInt8>> = []
     private var found: Set<Int> = []
     /// Whether anything was cut away before it was acknowledged.
     private(set) var hasCutAway = false
@@ -32,17 +37,52 @@ final class PromiseLedger {
         self.add(bytes, isPromised: false)
     }
 
+    /// The line may be stored as often as it comes.
+    func ignore(_ bytes: ArraySlice<UInt8>) {
+        self.ignored.insert(bytes)
+    }
+
     private func add(_ bytes: ArraySlice<UInt8>, isPromised: Bool) {
         guard self.indices[bytes] == nil else { return }
         self.indices[bytes] = self.lines.count
-        self.lines.append(Line(bytes: bytes, isPromised: isPromised))
+        self.lines.append(Line(bytes: bytes, isPromised: isPromised, isWritten: isPromised))
         if isPromised { self.openCount += 1 }
     }
 
-    func acknowledge(_ bytes: ArraySlice<UInt8>) {
-        guard let index = self.indices[bytes], !self.lines[index].isAcknowledged else { return }
-        self.lines[index].isAcknowledged = true
+    /// - Parameter holder: the receiver's number.
+    func acknowledge(_ bytes: ArraySlice<UInt8>, by holder: Int) {
+        guard let index = self.indices[bytes] else { return }
+        let wasAcknowledged = self.lines[index].isAcknowledged
+        self.lines[index].holders.insert(holder)
+        guard !wasAcknowledged else { return }
         if self.lines[index].isPromised { self.openCount -= 1 } else { self.lines[index].isPromised = true }
+    }
+
+    /// A receiver lost data, and holds these lines now.
+    ///
+    /// - Parameter sources: the lines that files at the sources still have: these must arrive again.
+    func recount(_ held: Set<ArraySlice<UInt8>>, by holder: Int, sources: Set<ArraySlice<UInt8>>) {
+        for index in self.lines.indices {
+            if held.contains(self.lines[index].bytes) {
+                self.acknowledge(self.lines[index].bytes, by: holder)
+            } else if self.lines[index].holders.remove(holder) != nil, !self.lines[index].isAcknowledged {
+                self.lines[index].isPromised =
+                    self.lines[index].isWritten && sources.contains(self.lines[index].bytes)
+                if self.lines[index].isPromised { self.openCount += 1 }
+            }
+        }
+    }
+
+    /// Whether a line must be stored, and this receiver has not acknowledged it.
+    func isOwed(_ bytes: ArraySlice<UInt8>, by holder: Int) -> Bool {
+        guard let index = self.indices[bytes] else { return false }
+        return self.lines[index].isPromised && !self.lines[index].holders.contains(holder)
+    }
+
+    /// Lines that no file holds any more, or that wait for their owner: they are not promised unless a receiver has
+    /// them.
+    func excuse(_ lines: some Sequence<ArraySlice<UInt8>>) {
+        for bytes in lines { if let index = self.indices[bytes] { self.release(index) } }
     }
 
     /// The power of the sources' machine failed; a file of it holds these lines now, and a last one without LF.
@@ -85,21 +125,27 @@ final class PromiseLedger {
 
     /// Compares with what the receivers stored.
     ///
-    /// - Parameter stored: for each receiver every line of archive and quarantine, with how often it is there.
+    /// - Parameters:
+    ///   - stored: for each receiver every line of archive and quarantine, with how often it is there.
+    ///   - repeating: the receivers that may have a line several times.
+    ///   - mayMiss: whether lines may be missing.
     /// - Returns: what is wrong; `nil` when all is well.
-    func problem(stored: [[ArraySlice<UInt8>: Int]], mayMiss: Bool) -> String? {
+    func problem(
+        stored: [[ArraySlice<UInt8>: Int]], repeating: Set<Int> = [], mayMiss: Bool
+    ) -> String? {
         for line in self.lines {
             let counts = stored.map { $0[line.bytes] ?? 0 }
-            if let count = counts.first(where: { $0 > 1 }) {
-                return "stored \(count) times: \(Self.text(line.bytes))"
+            let repeated = counts.indices.first { counts[$0] > 1 && !repeating.contains($0) }
+            if let repeated {
+                return "stored \(counts[repeated]) times: \(Self.text(line.bytes))"
             }
-            if line.isPromised, !mayMiss, !counts.contains(1) {
+            if line.isPromised, !mayMiss, counts.allSatisfy({ $0 == 0 }) {
                 let how = line.isAcknowledged ? "acknowledged" : "written"
                 return "\(how), but stored nowhere: \(Self.text(line.bytes))"
             }
         }
         for lines in stored {
-            let unknown = lines.keys.filter { self.indices[$0] == nil && !self.strays.contains($0) }
+            let unknown = lines.keys.filter { self.indices[$0] == nil && !self.strays.union(self.ignored).contains($0) }
             if let line = unknown.min(by: { $0.lexicographicallyPrecedes($1) }) {
                 return "stored, but never written: \(Self.text(line))"
             }

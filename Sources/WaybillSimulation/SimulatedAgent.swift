@@ -21,6 +21,12 @@ final class SimulatedAgent: @unchecked Sendable {
     private var hintsAreScheduled = false
     /// What a receiver has acknowledged, as the registry may know it; for planted bugs.
     private var acknowledged: [StreamID: UInt64] = [:]
+    /// For planted bugs.
+    var credulity = Credulity()
+    /// How many streams it has opened.
+    var openCount = 0
+    /// Every stream that it has opened.
+    var opened: Set<StreamID> = []
     private var stepCount = 0
     private var encoder: BatchEncoder
 
@@ -57,7 +63,7 @@ final class SimulatedAgent: @unchecked Sendable {
     private func configuration() -> AgentConfiguration {
         guard let name = AgentName("a") else { preconditionFailure("a is a name") }
         var configuration = AgentConfiguration(
-            name: name, stateDirectory: Self.state, receivers: [NetworkAddress(host: "receiver", port: 4390)],
+            name: name, stateDirectory: Self.state, receivers: self.receivers,
             sources: [
                 AgentSource(files: .spool(directory: Self.spool), environment: "prod", bundle: "com.example.shop"),
                 AgentSource(
@@ -76,7 +82,9 @@ final class SimulatedAgent: @unchecked Sendable {
     func start() {
         guard self.process == nil, self.isPowered else { return }
         let mayDie = !self.site.isCalm && self.site.knows(.agentDeaths) && self.site.dice.chance(300)
-        let files = self.disk.files(bugs: self.site.bugs, dyingIn: mayDie ? self.site.dice.int(1...60) : nil)
+        let files = self.disk.files(bugs: self.site.bugs, dyingIn: mayDie ? self.site.dice.int(1...60) : nil) {
+            [unowned self] in self.willDelete($0)
+        }
         do throws(FileSystemError) {
             let configuration = self.configuration()
             try files.createDirectories(configuration.stateDirectory)
@@ -97,10 +105,13 @@ final class SimulatedAgent: @unchecked Sendable {
                 buffers: buffers, clock: self.clock,
                 telemetry: AgentTelemetry(logger: Logger(label: "agent") { _ in self.tally }),
                 seed: self.site.dice.bits()
-            ) { [unowned process, site] _, generation in
+            ) { [unowned process, site] address, generation in
                 let connection = Connection(site, agent: self, generation: generation)
                 process.connection = connection
-                site.connect(connection)
+                process.attemptCount += 1
+                // The planted bug: both addresses have one name.
+                let isSecond = site.has(.ignoreAddress) && process.attemptCount.isMultiple(of: 2)
+                site.connect(connection, isFalse: address == Self.falseReceiver || isSecond)
                 return connection
             }
             process.pump = Box(pump)
@@ -218,6 +229,77 @@ final class SimulatedAgent: @unchecked Sendable {
         }
     }
 
+    /// Where it connects to, in turn.
+    private var receivers: [NetworkAddress] {
+        let honest = NetworkAddress(host: "receiver", port: 4390)
+        guard self.site.knows(.falseReceiver) else { return [honest] }
+        return [honest, self.site.has(.ignoreAddress) ? honest : Self.falseReceiver]
+    }
+
+    private static let falseReceiver = NetworkAddress(host: "false", port: 4390)
+
+    // MARK: Its files
+
+    /// The segments in the spool that have lines.
+    var segments: [(id: StreamID, path: String, bytes: [UInt8])] {
+        self.disk.memory.files(below: Self.spool).compactMap { path, bytes in
+            guard path.hasSuffix(".ndjson"), let id = StreamID(Self.stem(of: path)) else { return nil }
+            return (id, path, bytes)
+        }
+    }
+
+    /// A stream that a stranger may have heard of.
+    var anyStream: StreamDescription? {
+        let segments = Set(self.segments.map(\.id))
+        let ids = segments.union(self.opened).sorted { $0.text < $1.text }
+        guard !ids.isEmpty else { return nil }
+        let id = self.site.dice.pick(ids)
+        if segments.contains(id) || self.disk.memory.node(at: Path.join(Self.spool, "\(id).ndjson")) != nil {
+            return StreamDescription(
+                id: id, source: "/elsewhere", environment: "prod", bundle: "com.example.shop", format: .waybill)
+        }
+        return StreamDescription(
+            id: id, source: "/elsewhere", environment: "prod", bundle: "com.example.web", format: .ndjson,
+            timeMember: "time", nameMember: "name")
+    }
+
+    /// The lines of every file at the sources.
+    var sourceLines: Set<ArraySlice<UInt8>> {
+        var lines: Set<ArraySlice<UInt8>> = []
+        for folder in [Self.spool, Self.logs] {
+            for (_, bytes) in self.disk.memory.files(below: folder) {
+                lines.formUnion(bytes.split(separator: 0x0A))
+            }
+        }
+        return lines
+    }
+
+    /// An honest receiver has sealed a stream.
+    func sealed(_ id: StreamID, by receiver: SimulatedReceiver) {
+        let bytes = self.disk.memory.bytes(of: Path.join(Self.spool, "\(id).ndjson")) ?? []
+        if self.site.holds(receiver, bytes) { self.process?.seals.insert(id) }
+    }
+
+    /// A segment may go when an honest receiver has its lines, or when a false one was sent every byte of it.
+    private func willDelete(_ path: String) {
+        guard path.hasPrefix(Self.spool), path.hasSuffix(".ndjson"), let id = StreamID(Self.stem(of: path)) else {
+            return
+        }
+        let bytes = self.disk.memory.bytes(of: path) ?? []
+        let isRight =
+            self.process?.seals.contains(id) ?? false || self.site.isHeldAnywhere(bytes)
+            || self.site.falseReceiver.wasSent(id, bytes)
+        guard isRight else { return self.site.violate("\(path) is deleted, and no honest receiver has its lines") }
+        self.site.schedule.after(1) {
+            guard self.disk.memory.node(at: path) == nil else { return }
+            self.site.ledger.excuse(bytes.split(separator: 0x0A))
+        }
+    }
+
+    private static func stem(of path: String) -> String {
+        String(Path.name(of: path).dropLast(".ndjson".utf8.count))
+    }
+
     // MARK: For planted bugs
 
     func acknowledged(_ id: StreamID, _ offset: StreamOffset) {
@@ -240,6 +322,9 @@ final class AgentProcess {
     var pump: Box?
     /// Its present connection.
     var connection: Connection?
+    var attemptCount = 0
+    /// Streams that an honest receiver has sealed and held then.
+    var seals: Set<StreamID> = []
 
     init(_ files: FaultyFiles, _ buffers: SimulatedBuffers) {
         self.files = files

@@ -35,7 +35,10 @@ final class SimulatedDisk {
     /// - Parameters:
     ///   - bugs: what is planted where it meets the disk.
     ///   - callCount: it dies in so many changing calls from now.
-    func files(bugs: Set<PlantedBug> = [], dyingIn callCount: Int? = nil) -> FaultyFiles {
+    ///   - unlinks: hears of each path before it is unlinked.
+    func files(
+        bugs: Set<PlantedBug> = [], dyingIn callCount: Int? = nil, unlinks: ((String) -> Void)? = nil
+    ) -> FaultyFiles {
         let files = FaultyFiles(self.memory)
         var rest = callCount
         files.setFaults { call in
@@ -47,6 +50,7 @@ final class SimulatedDisk {
                 return self.part(of: call.byteCount, 1...call.byteCount)
             }
             rest = rest.map { $0 - 1 }
+            if call.verb == .unlink { unlinks?(call.path) }
             var fault = rest == 0 ? self.death(in: call) : self.chance(in: call)
             if !bugs.isEmpty { Self.plant(bugs, in: &fault, call) }
             return fault

@@ -77,19 +77,45 @@ final class Pipe {
     }
 }
 
+/// What answers a connection: a receiver, or something that only pretends to be one.
+protocol AnsweringSide: AnyObject {
+    var isOpen: Bool { get }
+    func arrived(_ bytes: [UInt8])
+    func peerEnded()
+}
+
+/// What makes a connection: an agent, or something that only pretends to be one.
+protocol CallingSide: AnyObject {
+    var site: SiteLife { get }
+    var toAgent: Pipe { get }
+    /// What it has opened.
+    var ids: [StreamNumber: StreamID] { get }
+    /// What it takes an answer for.
+    func heard(_ message: Message, before next: Message?) -> Message
+    /// An honest receiver has sealed a stream.
+    func sealed(_ id: StreamID, by receiver: SimulatedReceiver)
+    func loseReceiver()
+}
+
 /// A connection between an agent and a receiver, with what both sides know of it.
 ///
 /// `@unchecked Sendable`: a life runs on one thread.
-final class Connection: AgentLink, @unchecked Sendable {
+final class Connection: AgentLink, CallingSide, @unchecked Sendable {
     unowned let site: SiteLife
-    private let agent: SimulatedAgent
+    let agent: SimulatedAgent
     private let generation: Int
     private let toReceiver: Pipe
     let toAgent: Pipe
-    private(set) var server: ServerSide?
+    private(set) var server: (any AnsweringSide)?
     /// What the agent has opened on it.
     private(set) var ids: [StreamNumber: StreamID] = [:]
+    /// The file of each stream, for planted bugs.
+    private(set) var paths: [StreamNumber: String] = [:]
+    /// How far each stream reaches as far as the agent knows, for planted bugs.
+    var offsets: [StreamNumber: StreamOffset] = [:]
     private(set) var isOver = false
+    /// Whether it leads to the false receiver.
+    var isFalse = false
 
     init(_ site: SiteLife, agent: SimulatedAgent, generation: Int) {
         self.site = site
@@ -108,8 +134,8 @@ final class Connection: AgentLink, @unchecked Sendable {
     // MARK: The agent's side
 
     /// The receiver has accepted.
-    func connected(to receiver: SimulatedReceiver) {
-        guard !self.isOver, let server = receiver.accept(self) else { return self.refused() }
+    func connected(to accept: (Connection) -> (any AnsweringSide)?) {
+        guard !self.isOver, let server = accept(self) else { return self.refused() }
         self.server = server
         self.agent.post(.connected, self.generation)
     }
@@ -133,7 +159,15 @@ final class Connection: AgentLink, @unchecked Sendable {
 
     func send(_ message: Message) {
         guard !self.isOver, self.agent.isAlive else { return }
-        if case .open(let number, let description, _) = message { self.ids[number] = description.id }
+        if case .open(let number, let description, _) = message {
+            self.ids[number] = description.id
+            self.paths[number] = description.source
+            self.agent.openCount += 1
+            self.agent.opened.insert(description.id)
+            // The planted bug: what was disputed once is asked for never again.
+            if self.agent.credulity.setAside.contains(description.id) { return }
+        }
+        if case .seal(let number, let length) = message { self.offsets[number] = length }
         self.toReceiver.send(message.encoded)
     }
 
@@ -159,9 +193,24 @@ final class Connection: AgentLink, @unchecked Sendable {
         server.arrived(bytes)
     }
 
+    /// What the agent takes an answer for: what it is, unless a bug is planted.
+    func heard(_ message: Message, before next: Message?) -> Message {
+        if case .ack(let number, let offset, _) = message, let id = self.ids[number] {
+            self.offsets[number] = offset
+            self.agent.acknowledged(id, offset)
+        }
+        let bent = self.agent.believed(message, before: next, on: self)
+        if case .at(let number, let offset, _, _) = bent { self.offsets[number] = offset }
+        return bent
+    }
+
+    func sealed(_ id: StreamID, by receiver: SimulatedReceiver) {
+        if self.agent.holds(self) { self.agent.sealed(id, by: receiver) }
+    }
+
     // MARK: Trouble
 
-    private func breakOff() {
+    func breakOff() {
         self.toAgent.end()
         self.toReceiver.end()
     }
@@ -203,8 +252,8 @@ final class Connection: AgentLink, @unchecked Sendable {
 }
 
 /// The receiver's end of a connection: the shipped handler in an embedded channel, which reads only what it asked for.
-final class ServerSide {
-    private let connection: Connection
+final class ServerSide: AnsweringSide {
+    private let connection: any CallingSide
     private let process: ReceiverProcess
     private let channel: EmbeddedChannel
     private let gate = ReadGate()
@@ -216,7 +265,7 @@ final class ServerSide {
     /// Answers that are not whole messages yet.
     private var unparsed: [UInt8] = []
 
-    init(_ connection: Connection, _ process: ReceiverProcess, handler: some ChannelHandler) {
+    init(_ connection: any CallingSide, _ process: ReceiverProcess, handler: some ChannelHandler) {
         self.connection = connection
         self.process = process
         self.channel = EmbeddedChannel(handlers: [self.gate, handler], loop: process.loop)
@@ -282,20 +331,19 @@ final class ServerSide {
         var sent: [UInt8] = []
         var start = 0
         while let (message, byteCount) = Message.first(in: self.unparsed[start...]) {
-            var heard = message
+            let next = Message.first(in: self.unparsed[(start + byteCount)...])?.message
+            let receiver = self.process.receiver
             switch message {
-            case .at(let number, let offset, let proof, let end):
-                if let id = self.connection.ids[number] {
-                    self.process.receiver.stands(id, at: offset, isAnswer: true)
-                    heard = .at(number, self.connection.site.believed(offset, of: id), proof, end: end)
-                }
+            case .ready(let ready): receiver.identity = ready.receiver
+            case .at(let number, let offset, _, _):
+                if let id = self.connection.ids[number] { receiver.stands(id, at: offset, isAnswer: true) }
             case .ack(let number, let offset, _):
-                if let id = self.connection.ids[number] {
-                    self.process.receiver.stands(id, at: offset, isAnswer: false)
-                    self.connection.site.acknowledged(id, offset)
-                }
+                if let id = self.connection.ids[number] { receiver.stands(id, at: offset, isAnswer: false) }
+            case .sealed(let number, _, _):
+                if let id = self.connection.ids[number] { self.connection.sealed(id, by: receiver) }
             default: break
             }
+            let heard = self.connection.heard(message, before: next)
             sent += heard == message ? Array(self.unparsed[start..<(start + byteCount)]) : heard.encoded
             start += byteCount
         }

@@ -16,6 +16,8 @@ internal import WaybillTestSupport
 final class SimulatedReceiver {
     unowned let site: SiteLife
     let name: String
+    /// Tells it from others.
+    let number: Int
     let disk: SimulatedDisk
     let clock: SimulatedClock
     let tally: Tally
@@ -23,14 +25,22 @@ final class SimulatedReceiver {
     private(set) var isPowered = true
     let exports: [Destination]
     /// How far the receiver has said that it holds each stream.
-    private var promised: [StreamID: StreamOffset] = [:]
+    var promised: [StreamID: StreamOffset] = [:]
     /// Inflated batches by stream, until they are acknowledged.
-    private var unacknowledged: [StreamID: [(end: StreamOffset, raw: SharedBytes)]] = [:]
+    var unacknowledged: [StreamID: [(end: StreamOffset, raw: SharedBytes)]] = [:]
+    /// What it last told an agent of itself.
+    var identity: ReceiverIdentity?
+    var loss = DataLoss()
+    /// Streams that were sealed; for the planted bug `forgetSealedStreams`.
+    var sealedNow: Set<StreamID> = []
+    var sealedBefore: Set<StreamID> = []
     /// What the planted bug `resendWithoutAsking` takes for the end of each stream.
     var blindEnds: [StreamID: UInt64] = [:]
 
-    init(_ site: SiteLife, name: String) {
+    init(_ site: SiteLife, number: Int) {
         self.site = site
+        self.number = number
+        let name = "receiver-\(number)"
         self.name = name
         let dice = site.dice
         self.clock = SimulatedClock(site.schedule, drift: site.knows(.drift) ? dice.int(-300...300) : 0)
@@ -63,6 +73,7 @@ final class SimulatedReceiver {
 
     func start() {
         guard self.process == nil, self.isPowered else { return }
+        self.forgetUnlinked()
         let mayDie = !self.site.isCalm && self.site.knows(.receiverDeaths) && self.site.dice.chance(300)
         let files = self.disk.files(bugs: self.site.bugs, dyingIn: mayDie ? self.site.dice.int(1...400) : nil)
         do throws(FileSystemError) {
@@ -109,7 +120,7 @@ final class SimulatedReceiver {
         }
     }
 
-    func accept(_ connection: Connection) -> ServerSide? {
+    func accept(_ connection: any CallingSide) -> (any AnsweringSide)? {
         self.process?.accept(connection)
     }
 
@@ -118,28 +129,6 @@ final class SimulatedReceiver {
         self.process?.end(isSaid: false)
         self.process = nil
         self.isPowered = false
-    }
-
-    // MARK: Judgement
-
-    /// The receiver said to an agent that it holds the stream durably up to `offset`.
-    func stands(_ id: StreamID, at offset: StreamOffset, isAnswer: Bool) {
-        let before = self.promised[id] ?? StreamOffset(0)
-        if isAnswer, offset < before, !self.site.mayForget {
-            self.site.violate(
-                "\(self.name) had acknowledged \(id) to \(before.rawValue), now it says \(offset.rawValue)")
-        }
-        self.promised[id] = isAnswer ? offset : max(before, offset)
-        guard var batches = self.unacknowledged[id] else { return }
-        for batch in batches where batch.end <= offset {
-            batch.raw.bytes.forEachLine { self.site.ledger.acknowledge(Array($0)[...]) }
-        }
-        batches.removeAll { $0.end <= offset }
-        self.unacknowledged[id] = batches
-    }
-
-    func took(_ id: StreamID, end: StreamOffset, raw: SharedBytes) {
-        self.unacknowledged[id, default: []].append((end, raw))
     }
 }
 
@@ -182,15 +171,25 @@ final class ReceiverProcess: @unchecked Sendable {
             }
             throw cause
         }
-        var journal = try data.openJournal(segmentByteCountMax: site.journalSegmentByteCount)
-        if let damage = journal.recovery.damages.first, !site.mayForget {
-            site.violate("nothing was damaged, but \(receiver.name)'s journal reports \(damage)")
+        var journal = try data.openJournal(
+            segmentByteCountMax: site.journalSegmentByteCount,
+            awakeSealedCountMax: site.awakeSealedCountMax)
+        receiver.sealedBefore.formUnion(receiver.sealedNow)
+        if let damage = journal.recovery.damages.first {
+            if !site.mayForget, !receiver.loss.mayDamage {
+                site.violate("nothing was damaged, but \(receiver.name)'s journal reports \(damage)")
+            }
+            receiver.loss.isDamage = true
         }
-        let seed = StartSeed(
+        var seed = StartSeed(
             id: site.dice.next(), incarnation: Incarnation(site.dice.next(), site.dice.next()))
+        if site.has(.keepIncarnation), let old = receiver.loss.incarnation {
+            seed = StartSeed(id: seed.id, incarnation: old)
+        }
         try journal.begin(
             seed, in: data, name: receiver.name, at: receiver.clock.wallTime(), telemetry: telemetry)
         let identity = journal.identity(name: receiver.name)
+        receiver.loss.incarnation = identity.incarnation
         telemetry.started(journal.recovery, data: data.root, listening: "simulated")
         self.feed = JournalFeed(end: journal.end, byteCountMax: configuration.feedByteCount)
         var names = Set(["archive"] + configuration.exports.map(\.provider.rawValue))
@@ -242,7 +241,7 @@ final class ReceiverProcess: @unchecked Sendable {
         self.site.schedule.after(.milliseconds(1_000)) { [weak self] in self?.tick() }
     }
 
-    func accept(_ connection: Connection) -> ServerSide {
+    func accept(_ connection: any CallingSide) -> ServerSide {
         let side = ServerSide(connection, self, handler: ConnectionHandler(shared: self.shared))
         self.sides.append(side)
         return side
@@ -282,6 +281,7 @@ final class ReceiverProcess: @unchecked Sendable {
         guard self.isAlive else { return }
         var requests = requests
         for index in requests.indices {
+            requests[index] = self.forgetting(requests[index])
             guard
                 case .batch(let connection, let number, let description, let header, let wire, let raw) = requests[
                     index]
@@ -301,6 +301,29 @@ final class ReceiverProcess: @unchecked Sendable {
         self.isCommitting = false
         self.turn()
         for index in self.projections.indices { self.follow(index) }
+    }
+
+    /// The planted bug: a stream that was sealed before this start is a new one.
+    private func forgetting(_ request: CommitRequest) -> CommitRequest {
+        if case .seal(_, _, let description, _) = request { self.receiver.sealedNow.insert(description.id) }
+        guard self.site.has(.forgetSealedStreams) else { return request }
+        func forgotten(_ description: StreamDescription) -> StreamDescription {
+            guard self.receiver.sealedBefore.contains(description.id) else { return description }
+            var description = description
+            description.owner.principal = "forgotten"
+            return description
+        }
+        switch request {
+        case .open(let connection, let number, let description, let tenancy):
+            return .open(connection, number, forgotten(description), tenancy)
+        case .batch(let connection, let number, let description, let header, let wire, let raw):
+            return .batch(connection, number, forgotten(description), header, wire: wire, raw: raw)
+        case .skip(let connection, let number, let description, let range):
+            return .skip(connection, number, forgotten(description), range)
+        case .seal(let connection, let number, let description, let length):
+            return .seal(connection, number, forgotten(description), length: length)
+        case .closed: return request
+        }
     }
 
     /// The planted bug: what comes is appended, wherever its agent says that it begins.
@@ -336,6 +359,7 @@ final class ReceiverProcess: @unchecked Sendable {
             self.projections[index].scheduled = nil
             self.projections[index].act(self.feed, self.receiver.clock.monotonicTime())
             if self.files.isStopped { return self.receiver.kill() }
+            if self.projections.allSatisfy({ !$0.isRecovering }) { self.receiver.recountIfLost() }
             self.follow(index)
         }
     }
@@ -430,6 +454,7 @@ protocol ProjectionDriver: AnyObject {
     func need(_ feed: JournalFeed, _ now: MonotonicTime) -> ProjectionWish
     func act(_ feed: JournalFeed, _ now: MonotonicTime)
     func isIdle(_ feed: JournalFeed) -> Bool
+    var isRecovering: Bool { get }
     var state: String { get }
     func finish(_ feed: JournalFeed)
 }
@@ -469,6 +494,10 @@ private final class GroupDriver<Output: Projection & ~Copyable>: ProjectionDrive
         }
     }
 
+    var isRecovering: Bool {
+        if case .recover = self.group.need { true } else { false }
+    }
+
     var state: String { "\(self.group.need), scheduled for \(String(describing: self.scheduled))" }
 
     func isIdle(_ feed: JournalFeed) -> Bool {
@@ -492,12 +521,5 @@ private final class GroupDriver<Output: Projection & ~Copyable>: ProjectionDrive
             case .finished: return
             }
         }
-    }
-}
-
-extension UnsafeRawBufferPointer {
-    /// Each line without its LF; empty ones are left out.
-    func forEachLine(_ body: (Slice<UnsafeRawBufferPointer>) -> Void) {
-        for line in self.split(separator: 0x0A) { body(line) }
     }
 }

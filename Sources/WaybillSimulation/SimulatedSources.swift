@@ -129,6 +129,7 @@ final class SimulatedLogger {
                 self.partial = Self.tail(of: self.agent.disk.memory.bytes(of: self.path) ?? [])
             }
             guard let file = self.file else { return }
+            try self.head(file)
             let day = self.site.dice.int(18...21)
             let isLong = self.site.knows(.longLines) && self.site.dice.chance(60)
             let filler = String(
@@ -156,6 +157,15 @@ final class SimulatedLogger {
     }
 
     private var isTearing = false
+
+    /// Where files are rewritten, all of them begin alike.
+    private func head(_ file: FileID) throws(FileSystemError) {
+        guard self.site.knows(.rewrites), self.openNode?.bytes.isEmpty ?? false else { return }
+        self.site.ledger.ignore(Self.firstLine)
+        try self.files.writeAll(file, Self.firstLine + [0x0A])
+    }
+
+    private static let firstLine = Array("# every file begins so".utf8)[...]
 
     /// What it writes into, under whatever name.
     private var openNode: MemoryDisk.Node? {
@@ -231,6 +241,28 @@ final class SimulatedLogger {
         for line in bytes.split(separator: 0x0A) { self.site.ledger.cutAway(line, isKnown: isKnown) }
         self.partial = []
         self.agent.changed(self.path)
+    }
+
+    /// Another content takes the place of the file's, in the same inode, often of the same length.
+    func rewrite() {
+        guard self.agent.isPowered, self.file != nil, !self.isTearing, let node = self.openNode else { return }
+        let byteCount = node.bytes.count
+        self.copyTruncate()
+        guard node.bytes.isEmpty else { return }
+        for _ in 0..<self.site.dice.pick([0, 1, 3, 6]) { self.write() }
+        let (line, missing) = (self.closingLine, byteCount - node.bytes.count)
+        guard !self.isTearing, self.partial.isEmpty, missing > line.count, let file, self.site.dice.chance(700) else {
+            return
+        }
+        let filler = [UInt8](repeating: UInt8(ascii: "w"), count: min(missing - line.count, 1_500))
+        do throws(FileSystemError) { try self.append(file, line.dropLast(3) + filler + line.suffix(3)) } catch {}
+        self.agent.changed(self.path)
+    }
+
+    private var closingLine: [UInt8] {
+        Array(
+            "{\"time\":\"2026-11-20T09:00:00.000Z\",\"name\":\"x\",\"n\":\"\(self.site.nextToken())\",\"f\":\"\"}\n"
+                .utf8)
     }
 
     /// Deletes an old file, read or not.

@@ -38,7 +38,7 @@ package final class SiteLife {
     let ledger = PromiseLedger()
     let bugs: Set<PlantedBug>
     let trace: ((String) -> Void)?
-    private let troubles: Set<Trouble>
+    let troubles: Set<Trouble>
     private var violation: String?
     /// Faults have stopped.
     private(set) var isCalm = false
@@ -49,28 +49,32 @@ package final class SiteLife {
     private(set) var mayForget = false
     private var tokenCount = 0
     private var longLines: [ArraySlice<UInt8>] = []
-    private var isPartitioned = false
+    var isPartitioned = false
     private var oldRegistry: [UInt8]?
 
     let idleMilliseconds: Int
     let checkpointMilliseconds: Int
     let projectionDelays: [ClosedRange<Int>]
     let journalSegmentByteCount: Int
+    /// How many sealed streams a receiver keeps in memory.
+    let awakeSealedCountMax: Int
     let spoolSegmentByteCount: Int
     let batchByteCountMax: Int
     let openFileCountMax: Int
 
-    private lazy var agent = SimulatedAgent(self)
-    private lazy var receivers = (0..<(self.knows(.twoReceivers) ? 2 : 1)).map {
-        SimulatedReceiver(self, name: "receiver-\($0)")
-    }
+    lazy var agent = SimulatedAgent(self)
+    lazy var receivers = (0..<(self.knows(.twoReceivers) ? 2 : 1)).map { SimulatedReceiver(self, number: $0) }
+    lazy var falseReceiver = FalseReceiver(self)
+    var strangers: [Stranger] = []
+    /// Streams that a stranger has changed.
+    var tainted: Set<StreamID> = []
     private lazy var apps = (0..<self.dice.pick([0, 1, 1, 2])).map { _ in SimulatedApp(self, self.agent) }
-    private lazy var loggers = (0..<self.dice.pick(self.apps.isEmpty ? [1, 1, 2] : [0, 1, 1])).map {
+    lazy var loggers = (0..<self.dice.pick(self.apps.isEmpty ? [1, 1, 2] : [0, 1, 1])).map {
         SimulatedLogger(self, self.agent, name: "web\($0)")
     }
-    private var connections: [Connection] = []
+    var connections: [Connection] = []
     /// Where the proxy leads to.
-    private var target = 0
+    private(set) var target = 0
 
     /// Lives a life.
     package static func run(seed: UInt64, bugs: Set<PlantedBug> = [], trace: ((String) -> Void)? = nil) -> Report {
@@ -101,6 +105,7 @@ package final class SiteLife {
         if !troubles.isDisjoint(with: [.diskErrors, .syncErrors, .receiverPowerCuts]) {
             troubles.subtract([.rottenCheckpoint, .rottenJournal])
         }
+        if dice.chance(30) { troubles.formIntersection(Self.quiet) }
         self.troubles = troubles
         self.idleMilliseconds = dice.pick([4_000, 20_000, 90_000])
         self.checkpointMilliseconds = dice.pick([200, 1_000, 5_000])
@@ -111,6 +116,7 @@ package final class SiteLife {
         self.spoolSegmentByteCount = dice.pick([1, 1_500, 5_000, 20_000])
         self.batchByteCountMax = dice.pick([400, 2_500, 32_768])
         self.openFileCountMax = dice.pick([1, 3, 512])
+        self.awakeSealedCountMax = dice.pick([0, 2, 10_000])
     }
 
     // MARK: What others ask
@@ -146,13 +152,20 @@ package final class SiteLife {
         }
     }
 
-    func connect(_ connection: Connection) {
+    func connect(_ connection: Connection, isFalse: Bool) {
         for connection in self.connections where connection.isFinished { connection.release() }
         self.connections.removeAll { $0.isFinished }
         self.connections.append(connection)
         if self.isPartitioned {
             // The agent's own time-out.
             return self.schedule.after(.seconds(10)) { connection.refused() }
+        }
+        if isFalse {
+            connection.isFalse = true
+            return self.schedule.after(self.dice.milliseconds(0...50)) { [weak self] in
+                guard let self, !self.isCalm else { return connection.refused() }
+                connection.connected { self.falseReceiver.accept($0) }
+            }
         }
         if self.knows(.twoReceivers), !self.isCalm { self.target = self.dice.int(0..<self.receivers.count) }
         let receiver = self.receivers[self.target]
@@ -161,21 +174,11 @@ package final class SiteLife {
             if !receiver.isPowered {
                 self.schedule.after(.seconds(10)) { connection.refused() }
             } else if receiver.isRunning {
-                connection.connected(to: receiver)
+                connection.connected { receiver.accept($0) }
             } else {
                 connection.refused()
             }
         }
-    }
-
-    /// What an agent with a planted bug takes a receiver's answer for.
-    func believed(_ offset: StreamOffset, of id: StreamID) -> StreamOffset {
-        if self.has(.registryOverReceiver) || self.has(.resendWithoutAsking) { return self.agent.registered(id) }
-        return offset
-    }
-
-    func acknowledged(_ id: StreamID, _ offset: StreamOffset) {
-        self.agent.acknowledged(id, offset)
     }
 
     // MARK: A life
@@ -198,6 +201,7 @@ package final class SiteLife {
         if self.violation == nil { self.settle() }
         if self.violation == nil { self.end() }
         for connection in self.connections { connection.release() }
+        for stranger in self.strangers { stranger.leave() }
         for receiver in self.receivers { receiver.release() }
         self.agent.release()
         self.schedule.clear()
@@ -222,11 +226,16 @@ package final class SiteLife {
         }
         for app in self.apps { app.end() }
         for logger in self.loggers { logger.end() }
+        for connection in self.connections where connection.isFalse { connection.breakOff() }
         if !self.agent.isPowered { self.agent.powerReturns() }
         self.waitUntilSettled()
-        self.schedule.run(until: self.schedule.now + .seconds(1200)) { self.violation != nil || self.isSettled }
+        // A file that was disputed is asked for again within an hour.
+        let patience = self.troubles.isDisjoint(with: [.falseReceiver, .lyingAgent]) ? 20 : 80
+        self.schedule.run(until: self.schedule.now + .seconds(patience * 60)) {
+            self.violation != nil || self.isSettled
+        }
         if self.violation == nil, !self.isSettled {
-            self.violate("faults stopped 20 minutes ago, and \(self.openWork)")
+            self.violate("faults stopped \(patience) minutes ago, and \(self.openWork)")
         }
     }
 
@@ -238,12 +247,17 @@ package final class SiteLife {
     }
 
     private var openWork: String {
+        self.excuseTainted()
+        if let receiver = self.receivers.first(where: \.loss.isUncounted) {
+            return "\(receiver.name) was not started again"
+        }
         if self.ledger.openCount > 0, !self.mayForget {
             return "\(self.ledger.openCount) lines are not acknowledged: \(self.ledger.firstOpen ?? "")"
         }
-        let segments = self.agent.disk.memory.files(below: SimulatedAgent.spool).filter { $0.path.hasSuffix(".ndjson") }
+        let segments = self.agent.segments.filter { !self.tainted.contains($0.id) }
         // A segment that a power cut brings back is kept where another receiver knows nothing of it.
-        let mayStay = self.mayForget || (self.knows(.sourcePowerCuts) && self.knows(.twoReceivers))
+        let isDamaged = self.receivers.contains { $0.loss.isDamage }
+        let mayStay = self.mayForget || isDamaged || (self.knows(.sourcePowerCuts) && self.knows(.twoReceivers))
         if let path = segments.first?.path, !mayStay {
             return "the spool holds \(path)"
         }
@@ -251,6 +265,7 @@ package final class SiteLife {
             return "\(receiver.name) has not projected everything: \(receiver.process?.openProjections ?? [])"
         }
         if let line = self.lostLongLine { return "a line of \(line.count) bytes is in no quarantine" }
+        if let line = self.undelivered { return "\(self.receivers[self.target].name) was never sent \(line)" }
         if self.ledger.hasCutAway, self.schedule.now < self.calmSince + .seconds(120) {
             return "what was cut away may not be noticed yet"
         }
@@ -258,6 +273,7 @@ package final class SiteLife {
     }
 
     private func end() {
+        if self.troubles.isSubset(of: Self.quiet) { self.comeBack() }
         self.isOver = true
         self.agent.stop()
         self.schedule.run(until: self.schedule.now + .seconds(15)) { !self.agent.isRunning }
@@ -282,10 +298,14 @@ package final class SiteLife {
 
     private func judge() {
         let stored = self.receivers.map { $0.storedLines() }
-        if let problem = self.ledger.problem(stored: stored, mayMiss: self.mayForget) { return self.violate(problem) }
+        let repeating = Set(self.receivers.filter(\.loss.isDamage).map(\.number))
+        if let problem = self.ledger.problem(stored: stored, repeating: repeating, mayMiss: self.mayForget) {
+            return self.violate(problem)
+        }
         self.lostLineCount = self.ledger.lostCount(stored: stored)
         let hidden: Set<Trouble> = [
-            .sourcePowerCuts, .agentDeaths, .agentStops, .lostRegistry, .oldRegistry, .rottenRegistry,
+            .sourcePowerCuts, .agentDeaths, .agentStops, .lostRegistry, .oldRegistry, .rottenRegistry, .restoredData,
+            .lostData, .lostTail, .lostBoth, .unlinkedJournal, .rewrites, .falseReceiver,
         ]
         if self.lostLineCount > 0, self.troubles.isDisjoint(with: hidden) {
             let told = ["a file was cut", "a file is gone"].reduce(0) { $0 + self.agent.tally.count(containing: $1) }
@@ -295,17 +315,18 @@ package final class SiteLife {
             return self.violate("a line of \(line.count) bytes is in no quarantine: \(PromiseLedger.text(line))")
         }
         // What a rotten batch gave to one projection before it rotted, the next one does not get.
-        for receiver in self.receivers where self.violation == nil && !self.mayForget {
+        let whole = self.mayForget ? [] : self.receivers.filter { !$0.loss.isDamage }
+        for receiver in whole where self.violation == nil {
             if let problem = receiver.exportProblem() { self.violate("\(receiver.name): \(problem)") }
         }
-        for receiver in self.receivers where self.violation == nil && !self.mayForget && self.dice.chance(100) {
+        for receiver in whole where self.violation == nil && self.dice.chance(100) {
             if let problem = receiver.verifyProblem() { self.violate("\(receiver.name): \(problem)") }
         }
     }
 
     /// A line that no receiver takes and that the agent has not put aside.
     private var lostLongLine: ArraySlice<UInt8>? {
-        guard self.troubles.isDisjoint(with: [.copyTruncate, .deletion, .sourcePowerCuts]), !self.mayForget,
+        guard self.troubles.isDisjoint(with: [.copyTruncate, .deletion, .sourcePowerCuts, .rewrites]), !self.mayForget,
             !self.longLines.isEmpty
         else { return nil }
         let kept = Set(self.agent.disk.memory.files(below: SimulatedAgent.state + "/quarantine").map { $0.bytes[...] })
@@ -351,6 +372,8 @@ package final class SiteLife {
         case .deletion: if !self.loggers.isEmpty { self.dice.pick(self.loggers).deleteOld() }
         case .lostRegistry, .oldRegistry, .rottenRegistry: self.spoilRegistry(kind)
         case .rottenCheckpoint, .rottenJournal: self.rot(receiver, kind)
+        case .restoredData, .lostData, .lostTail, .lostBoth, .unlinkedJournal, .rewrites, .falseReceiver, .lyingAgent:
+            self.betray(kind, receiver)
         case .cutConnections, .slowSyncs, .twoReceivers, .drift, .lateWrites, .longLines, .tornLines, .missedHints,
             .noHints, .smallWindow, .smallFeed, .shortRetention:
             break
@@ -381,7 +404,7 @@ package final class SiteLife {
         self.schedule.after(self.dice.milliseconds(500...10_000)) { self.agent.powerReturns() }
     }
 
-    private func spoilRegistry(_ kind: Trouble) {
+    func spoilRegistry(_ kind: Trouble) {
         let path = SimulatedAgent.state + "/registry.state"
         guard let bytes = self.agent.disk.memory.bytes(of: path) else { return }
         switch kind {
@@ -423,7 +446,8 @@ extension Trouble {
         case .appDeaths, .agentDeaths, .receiverDeaths, .agentStops, .receiverStops, .sourcePowerCuts,
             .receiverPowerCuts, .diskErrors, .syncErrors, .shortWrites, .fullDisks, .halfOpenConnections, .stalls,
             .partitions, .clockJumps, .passingDays, .rotation, .copyTruncate, .deletion, .lostRegistry, .oldRegistry,
-            .rottenRegistry, .rottenCheckpoint, .rottenJournal:
+            .rottenRegistry, .rottenCheckpoint, .rottenJournal, .restoredData, .lostData, .lostTail, .lostBoth,
+            .unlinkedJournal, .rewrites, .falseReceiver, .lyingAgent:
             true
         case .cutConnections, .slowSyncs, .twoReceivers, .drift, .lateWrites, .longLines, .tornLines, .missedHints,
             .noHints, .smallWindow, .smallFeed, .shortRetention:

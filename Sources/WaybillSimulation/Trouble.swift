@@ -14,6 +14,10 @@ enum Trouble: CaseIterable, Hashable, Sendable {
     case rotation, lateWrites, copyTruncate, deletion, longLines, tornLines, missedHints, noHints
     // State that is lost, old, or rotten.
     case lostRegistry, oldRegistry, rottenRegistry, rottenCheckpoint, rottenJournal
+    // Receivers that lost data or were given back older data; what a source's owner does meanwhile.
+    case restoredData, lostData, lostTail, lostBoth, unlinkedJournal, rewrites
+    // Peers that lie.
+    case falseReceiver, lyingAgent
     // Small limits.
     case smallWindow, smallFeed, shortRetention
 }

@@ -260,6 +260,10 @@ extension Tail {
                 if self.source(of: path) == nil { self.left(key, now) }
                 continue
             }
+            if self.isRenamedForReshipment(file) {
+                self.forget(key)
+                continue
+            }
             self.table.removePath(of: key)
             // A segment whose name is gone was evicted or purged by its app and must not be shipped.
             if file.descriptor != nil, !file.isSegment || !self.isDirectoryPresent(file) {
@@ -273,6 +277,18 @@ extension Tail {
             }
         }
         lost.removeAll()
+    }
+
+    /// Whether a missing segment has another name now, under which a scan finds it.
+    private func isRenamedForReshipment(_ file: TailedFile) -> Bool {
+        guard case .segment(let id) = file.origin else { return false }
+        do throws(FileSystemError) {
+            return try self.files.list(Path.parent(of: file.path)).contains { name in
+                name.hasPrefix(id) && SegmentName(parsing: name)?.contentDigest.isEmpty == false
+            }
+        } catch {
+            return false
+        }
     }
 
     private mutating func left(_ key: StreamKey, _ now: TailTime) {

@@ -32,22 +32,6 @@ extension Tail {
         return meeting
     }
 
-    /// Names the segments that were delivered to this address and deleted, and that its receiver does not hold.
-    private mutating func tellMissing(at identity: ReceiverIdentity, _ formerOrdinals: Set<Int>, _ now: TailTime) {
-        // Of an address where nothing was delivered nothing is missing.
-        guard !formerOrdinals.isEmpty else { return }
-        var missing = MissingSegments()
-        do throws(FileSystemError) {
-            missing.knownSince = try self.deleted.read(now.wall) { segment in
-                guard formerOrdinals.contains(segment.receiver), !segment.isHeld(by: identity) else { return }
-                missing.add(segment)
-            }
-        } catch {
-            self.complain(error.path, .unreadable(path: error.path, error))
-        }
-        self.notices.append(.segmentsMissing(missing))
-    }
-
     /// How a receiver compares with what is remembered of it.
     package func recognizes(_ identity: ReceiverIdentity, at address: String) -> ReceiverMeeting {
         var receivers = self.receivers
@@ -204,30 +188,6 @@ extension Tail {
         self.changed.insert(stream)
         self.enqueue(stream)
         if self.table[stream].isDrained { self.enqueueProbe(stream) }
-    }
-
-    // MARK: Disputes
-
-    /// Remembers, durably, when the present receiver began to disagree with a segment's bytes.
-    package mutating func disputed(_ stream: StreamKey, _ now: TailTime) {
-        guard self.table.contains(stream), self.table[stream].isSegment, let receiver = self.receivers.current,
-            !self.table[stream].disputes.contains(where: { $0.receiver == receiver })
-        else { return }
-        self.table[stream].disputes.append(SegmentDispute(receiver: receiver, since: now.wall))
-        self.changed.insert(stream)
-    }
-
-    /// Whether the receivers of all these addresses have disagreed with a segment's bytes for so long.
-    package func isDisputed(
-        _ stream: StreamKey, at addresses: [String], for duration: Duration, _ now: TailTime
-    ) -> Bool {
-        guard self.table.contains(stream), !addresses.isEmpty else { return false }
-        let disputes = self.table[stream].disputes.filter {
-            now.wall.milliseconds.saturatingSum(-$0.since.milliseconds) >= duration.nanoseconds / 1_000_000
-        }
-        return addresses.allSatisfy { address in
-            disputes.contains { self.receivers[$0.receiver]?.address == address }
-        }
     }
 
     // MARK: The walk over incarnations
@@ -470,14 +430,6 @@ extension Tail {
             self.complain(file.path, .segmentUndeletable(id, path: file.path, error))
         }
         return false
-    }
-
-    private mutating func rememberDeleted(_ id: StreamID, byteCount: Int) {
-        guard let receiver = self.receivers.current.flatMap({ self.receivers[$0] }) else { return }
-        self.deleted.add(
-            DeletedSegment(
-                id: id.description, byteCount: byteCount, receiver: receiver.ordinal, start: receiver.start,
-                end: receiver.end))
     }
 
     /// Removes all state of a file, and its registry entry with the next checkpoint.

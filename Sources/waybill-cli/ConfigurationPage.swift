@@ -16,11 +16,11 @@ enum ConfigurationPage {
         - `${NAME}` in a value is the environment variable of that name; a variable that is not set is an error. It is
           replaced after the file is parsed, so its value is always one text. `$${` stands for the text `${`. Mapping
           files are read as they are.
-        - Paths in `tls`, `token_file`, `mapping` and `file` are relative to the folder of the file; `data`, `state`, `spool` and
-          `files` are relative to the working directory.
-        - An agent reads the token that it shows from `token_file`, or from the environment variable `WAYBILL_TOKEN`. A
-          receiver without `agents` compares it with its own `WAYBILL_TOKEN`; with `agents` it does not read the variable.
-          A token has at least 16 bytes.
+        - Paths in `tls`, `token_file`, `mapping` and `file` are relative to the folder of the file; `data`, `state`, `spool`
+          and `files` are relative to the working directory.
+        - An agent reads the token that it shows from the file `token_file`, or from the environment variable
+          `WAYBILL_TOKEN`. A receiver without `agents` compares it with its own `WAYBILL_TOKEN`; with `agents` it does not
+          read the variable. A token has at least 16 bytes.
         - SIGHUP makes a receiver reload the file. The column *applies* says whether a changed key applies at once
           (`reload`) or has to wait (`restart`). The log names every changed key with its old and new value. If the file
           has a problem, or a new certificate cannot be used, or an export cannot continue with its new options, nothing
@@ -100,7 +100,7 @@ enum ConfigurationPage {
         lines += ["", "agent:"]
         lines += Self.lines(ConfigurationTable.agent.map(\.facts).filter { $0.key != "sources" }, indent: "  ")
         lines += ["", "  # What to ship: spools of apps, and other files.", "  sources:"]
-        // The first key is an entry of its own; the others form a second entry.
+        // The keys before `files` form an entry of their own, the others a second one.
         let starts = ["spool": "- ", "files": "#- "]
         for key in ConfigurationTable.source.map(\.facts) {
             lines.append("    # \(key.help)")

@@ -309,6 +309,9 @@ enum ConfigurationTable {
             example: "/var/spool/app",
             "A folder that an app's client library writes into.")
         ConfigurationKey(
+            "group", .text, optional: \.group, option: "--group", example: "waybill",
+            "The group of users that shares the spool; a missing folder is created for it with the mode 2770.")
+        ConfigurationKey(
             "files", .texts, optional: \.files, option: "--glob", default: "required, or `spool`",
             example: "['/var/log/app/*.json']",
             "Patterns of other NDJSON files, e.g. '/var/log/app/*.json'.")
@@ -331,9 +334,6 @@ enum ConfigurationTable {
         ConfigurationKey(
             "follow_links", .flag, \.followsLinks, option: "--follow-links",
             "Follow links to other NDJSON files, and links to folders that a wildcard matches.")
-        ConfigurationKey(
-            "group", .text, optional: \.group, option: "--group", example: "waybill",
-            "The group of users that shares the spool; a missing folder is created for it with the mode 2770.")
     }
 
     /// The facts of a key by its path, such as `receiver.archive.cut_off` or `agent.sources.env`.

@@ -34,6 +34,18 @@ struct TailReshipTests {
         #expect(try StateStore(path: "/state/registry", files: files).entries.keys.filter { !$0.hasPrefix("@") } == [])
     }
 
+    @Test func `a hint that the old name is gone does not make a loss of it`() throws {
+        let bench = try TailBench(files)
+        bench.liesAbout = [Self.id]
+        files.append(path, "one\n")
+        bench.settle()
+        _ = try Reshipment.reship(path, on: files)
+        bench.hint(path)
+        bench.settle()
+        #expect(bench.losses == [])
+        #expect(bench.received == [newID: Array("one\n".utf8)])
+    }
+
     @Test func `a second call changes nothing`() throws {
         let bench = try TailBench(files)
         files.append(path, "one\n")
