@@ -89,8 +89,10 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             let result = self.journal.stage(.batch(header, payload: wire, raw: raw), of: description)
             if result == .staged, raw.bytes.last != 0x0A { self.owners.end(description.name) }
             if result == .staged {
-                self.group.add(description: description, header: header, raw: raw, from: connection.account)
-                if header.offset == StreamOffset(0) { self.streams.begun(by: connection.account) }
+                self.group.add(
+                    description: description, header: header, raw: raw,
+                    from: self.owners.tenant(of: description.name)?.account ?? connection.account)
+                self.countBegun(description, at: header.offset)
             }
             self.group.settle(connection, number, result, end: header.end)
         case .skip(let connection, let number, let description, let range):
@@ -101,8 +103,8 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             case .staged, .alreadyHeld, .alreadySealed:
                 self.group.staged(description.name)
                 self.group.reply(to: connection, .sealed(number, self.journal.proof(of: description.name)))
+                if let tenant = self.owners.tenant(of: description.name) { self.streams.ended(by: tenant.account) }
                 self.owners.sealed(description.name)
-                self.streams.ended(by: connection.account)
                 self.telemetry.sealed(description, length: length, by: connection)
             case .gap(let position):
                 self.group.reply(
@@ -159,18 +161,14 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         }
         let isSealed = self.journal.isSealed(name)
         if self.journal.position(of: name) == StreamOffset(0), !isSealed,
-            !self.streams.mayBegin(connection.account, self.clock.wallTime())
+            !self.streams.mayBegin(tenancy.tenant.account, self.clock.wallTime())
         {
             let text = "this agent has begun as many streams today as it may; see limits.streams"
             self.telemetry.limited(.streams)
             self.group.reply(to: connection, .openRefused(number, at: StreamOffset(0), .retryAfter, text: text))
             return
         }
-        if isSealed {
-            self.owners.release(name)
-        } else {
-            self.owners.set(connection, tenancy.tenant.principal, of: name)
-        }
+        if isSealed { self.owners.release(name) } else { self.owners.set(connection, tenancy.tenant, of: name) }
         self.telemetry.opened(description, at: self.journal.position(of: name), by: connection)
         self.group.reply(
             to: connection,
@@ -188,7 +186,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             self.group.reply(to: connection, .refused(number, at: position, .sealed, text: Self.endedText))
             return
         }
-        if range.offset == position, let principal = self.owners.principal(of: name),
+        if range.offset == position, let principal = self.owners.tenant(of: name)?.principal,
             !self.skipBudget.take(range.byteCount, of: principal, at: self.clock.wallTime())
         {
             self.deny("SKIP", of: description, .retryAfter, connection)
@@ -200,11 +198,17 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         if result == .staged {
             self.group.staged(name)
             if range.reason == .tornTail { self.owners.end(name) }
-            if range.offset == StreamOffset(0) { self.streams.begun(by: connection.account) }
+            self.countBegun(description, at: range.offset)
             self.telemetry.skipped(
                 description, range, by: connection, isLogged: self.skips.note(connection, byteCount: range.byteCount))
         }
         self.group.settle(connection, number, result, end: range.end)
+    }
+
+    /// Counts a stream that has got its first bytes.
+    private mutating func countBegun(_ description: StreamDescription, at offset: StreamOffset) {
+        guard offset == StreamOffset(0), let tenant = self.owners.tenant(of: description.name) else { return }
+        self.streams.begun(by: tenant.account)
     }
 
     /// - Parameter what: the message, if its refusal is recorded.
@@ -406,8 +410,8 @@ private struct Group {
 private struct Owners {
     private struct Owner {
         let connection: ConnectionHandle
-        /// The connection's, or that of the agent that it speaks for.
-        let principal: Principal
+        /// The connection's agent, or the one that it speaks for.
+        let tenant: AdmittedAgent
     }
 
     private var owners: [StreamName: Owner] = [:]
@@ -432,13 +436,13 @@ private struct Owners {
         self.owners[name]?.connection
     }
 
-    func principal(of name: StreamName) -> Principal? {
-        self.owners[name]?.principal
+    func tenant(of name: StreamName) -> AdmittedAgent? {
+        self.owners[name]?.tenant
     }
 
-    mutating func set(_ connection: ConnectionHandle, _ principal: Principal, of name: StreamName) {
+    mutating func set(_ connection: ConnectionHandle, _ tenant: AdmittedAgent, of name: StreamName) {
         self.release(name)
-        self.owners[name] = Owner(connection: connection, principal: principal)
+        self.owners[name] = Owner(connection: connection, tenant: tenant)
         self.streams[ObjectIdentifier(connection), default: []].insert(name)
     }
 

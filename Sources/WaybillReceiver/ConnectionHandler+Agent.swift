@@ -40,8 +40,7 @@ extension ConnectionHandler {
     /// Answers an agent that is not let in; later, the more often its address has failed.
     func refuse(_ refusal: AgentRefusal, agent: String, _ context: ChannelHandlerContext) {
         let now = self.shared.clock.monotonicTime()
-        let address = context.remoteAddress?.ipAddress ?? ""
-        let delay = self.shared.failures.withLock { $0.failed(from: address, at: now) }
+        let delay = self.shared.failures.withLock { $0.failed(from: self.address, at: now) }
         self.shared.telemetry.refused(refusal, agent: agent, peer: self.peer, at: now)
         guard delay > .zero else {
             return self.perform(self.session.refuse(.token, text: refusal.text), context)

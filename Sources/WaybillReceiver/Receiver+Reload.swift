@@ -58,7 +58,8 @@ extension Receiver {
             self.tls.withLock { $0 = server }
             self.telemetry.certificateUsed(until: server.expiry)
         }
-        self.serving.withLock { $0 }?.replace(configuration.register(revocations: server?.revocations ?? .empty))
+        let revocations = self.tls.withLock { $0?.revocations ?? .empty }
+        self.serving.withLock { $0 }?.replace(configuration.register(revocations: revocations))
     }
 
     /// Judges open connections again every few seconds, as certificates expire, and watches the files of trust.

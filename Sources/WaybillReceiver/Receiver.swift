@@ -172,9 +172,9 @@ package final class Receiver: Service {
         committer.close()
         committing.join()
         self.finishReading(feed, workers, group)
+        try await group.shutdownGracefully()
         self.telemetry.audit?.close()
         auditing.join()
-        try await group.shutdownGracefully()
         self.telemetry.stopped()
         if let loss = self.door.withLock({ $0.loss }) {
             throw Failure.lost(loss, archived: self.telemetry.archivePosition)
