@@ -91,8 +91,12 @@ enum ExportFilesFuzz {
             stream: StreamNumber(1), offset: StreamOffset(UInt64(offset)), rawByteCount: raw.count,
             lineCount: raw.count { $0 == 0x0A }, wireByteCount: payload.count, checksum: 0)
         header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: description.id), payload.bytes)
+        let copy = SharedBytes(capacity: raw.count) { buffer in
+            buffer.copyBytes(from: raw)
+            return raw.count
+        }
         try require(
-            journal.stage(.batch(description.id, header, payload: payload), of: description) == .staged, "not staged")
+            journal.stage(.batch(header, payload: payload, raw: copy), of: description) == .staged, "not staged")
         _ = try journal.commit(at: WallTime(milliseconds: 1_795_176_000_000))
     }
 

@@ -92,6 +92,7 @@ enum JournalFuzz {
             case .seal:
                 written.sealed.insert(name)
                 written.durable[name, default: 0] += 0
+            case .standing: throw Violation("nothing here adopts streams")
             }
         }
     }

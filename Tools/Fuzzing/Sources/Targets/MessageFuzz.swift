@@ -47,16 +47,18 @@ enum MessageFuzz {
         let encoded = message.encoded
         let isCanonical: Bool =
             switch message {
-            case .hello, .ready, .open, .move: true
+            case .hello, .ready, .open, .move, .note: true
             case .nak(_, _, _, let text), .err(_, let text):
                 text.utf8.count > 512 || encoded == line || encoded == line.dropLast() + [0x20, 0x0A]
-            case .at, .batch, .ack, .skip, .seal, .sealed, .ping, .pong, .wait, .bye, .mark: encoded == line
+            case .at, .batch, .ack, .skip, .seal, .sealed, .stored, .ping, .pong, .wait, .bye, .mark, .start, .resting,
+                .tail:
+                encoded == line
             }
         try require(isCanonical, "\(shown(line)) was read as what is written \(shown(encoded))")
         let isBounded: Bool =
             switch message {
             // These may be read with escapes shorter than those that are written.
-            case .hello, .ready, .move: encoded.count <= ProtocolLimits.messageByteCountMax
+            case .hello, .ready, .move, .note: encoded.count <= ProtocolLimits.messageByteCountMax
             default: true
             }
         guard isBounded else { return }
@@ -69,13 +71,13 @@ enum MessageFuzz {
             try require(
                 again == .message(message, byteCount: encoded.count), "\(shown(line)) is read again as \(again)")
         }
-        if case .open(_, let description) = message {
+        if case .open(_, let description, _) = message {
             // The journal writes it behind a number of its own.
-            let line = Message.open(StreamNumber(LineProtocol.integerMax), description).encoded
+            let line = Message.open(StreamNumber(LineProtocol.integerMax), description, .none).encoded
             try require(
                 Self.decode(line)
                     == .message(
-                        .open(StreamNumber(LineProtocol.integerMax), description), byteCount: line.count),
+                        .open(StreamNumber(LineProtocol.integerMax), description, .none), byteCount: line.count),
                 "a description that the journal cannot hold: \(shown(line))")
         }
     }
@@ -104,7 +106,9 @@ enum HandshakeFuzz {
         switch word {
         case "HELLO ": return Self.hello(json).map { .hello($0) }
         case "READY ": return Self.ready(json).map { .ready($0) }
-        case "OPEN 7 ": return Self.description(json).map { .open(StreamNumber(7), $0) }
+        case "OPEN 7 ":
+            guard let description = Self.description(json), let claim = Self.claim(json) else { return nil }
+            return .open(StreamNumber(7), description, claim)
         default: return Self.all(json["receivers"]?.elements, \.text).map { .move($0) }
         }
     }
@@ -117,28 +121,106 @@ enum HandshakeFuzz {
 
     private static func hello(_ json: ReferenceJSON) -> Hello? {
         guard let versions = Self.all(json["protocol"]?.elements, \.integer),
-            let agent = json["agent"]?.text, 1...128 ~= agent.utf8.count,
-            let instance = json["instance"]?.text, 1...64 ~= instance.utf8.count,
-            let token = Self.optional(json["token"]), let encodings = Self.all(json["accept"]?.elements, \.text)
+            let agent = Self.name(json["agent"]), 1...128 ~= agent.utf8.count,
+            let instance = Self.name(json["instance"]), 1...64 ~= instance.utf8.count,
+            let token = Self.optional(json["token"]), let key = Self.optional(json["key"]),
+            let encodings = Self.all(json["accept"]?.elements, \.text)
         else { return nil }
-        return Hello(versions: versions, agent: agent, instance: instance, token: token, encodings: encodings)
+        if let key {
+            let digits = key.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-" || $0 == "_") }
+            guard digits, key.utf8.count == 22, let last = key.last, "AQgw".contains(last) else { return nil }
+        }
+        return Hello(
+            versions: versions, agent: agent, instance: instance, token: token, key: key, encodings: encodings)
+    }
+
+    /// A text without control characters and without what stands for a lone surrogate.
+    private static func name(_ json: ReferenceJSON?) -> String? {
+        guard let text = json?.text else { return nil }
+        let isName = text.unicodeScalars.allSatisfy { scalar in
+            scalar.value >= 0x20 && !(0x7F...0x9F ~= scalar.value) && scalar.value != 0xFFFD
+        }
+        return isName ? text : nil
+    }
+
+    private static func hexadecimal(_ json: ReferenceJSON?, digitCount: Int) -> String? {
+        guard let text = json?.text, text.utf8.count == digitCount,
+            text.utf8.allSatisfy({ 0x30...0x39 ~= $0 || 0x61...0x66 ~= $0 })
+        else { return nil }
+        return text
+    }
+
+    private static func identity(_ json: ReferenceJSON) -> ReceiverIdentity? {
+        guard let name = Self.name(json["receiver"]), let end = json["end"]?.integer,
+            let incarnation = Self.hexadecimal(json["incarnation"], digitCount: 32),
+            let start = Self.hexadecimal(json["start"], digitCount: 16),
+            let starts = Self.all(
+                json["starts"]?.elements,
+                { pair -> ReceiverStart? in
+                    guard let parts = pair.elements, parts.count == 2,
+                        let id = Self.hexadecimal(parts[0], digitCount: 16), let position = parts[1].integer
+                    else { return nil }
+                    return ReceiverStart(id: UInt64(id, radix: 16) ?? 0, position: position)
+                }), let last = starts.last, last.idText == start
+        else { return nil }
+        return Incarnation(incarnation.utf8).flatMap {
+            ReceiverIdentity(name: name, incarnation: $0, starts: starts, end: end)
+        }
     }
 
     private static func ready(_ json: ReferenceJSON) -> Ready? {
         guard let bounds = json["limits"], let version = json["protocol"]?.integer, let time = json["time"]?.integer,
-            let receiver = json["receiver"]?.text
+            let receiver = Self.identity(json), let level = Self.optional(json["level"]),
+            let durability = DurabilityLevel(rawValue: level ?? "durable"), let fleet = Self.optional(json["fleet"]),
+            fleet == nil || Self.name(json["fleet"]) != nil
         else { return nil }
-        let names = ["line", "raw", "wire", "streams", "idle_ms"]
+        let names = ["line", "raw", "wire", "streams", "idle_ms", "lines"]
         let counts = (names.map { bounds[$0] } + [json["window"]]).compactMap { $0?.integer }.filter { $0 > 0 }
-        guard counts.count == 6 else { return nil }
+        guard counts.count == 7 else { return nil }
         var limits = ProtocolLimits()
         limits.lineByteCountMax = Int(counts[0])
         limits.rawByteCountMax = Int(counts[1])
         limits.wireByteCountMax = Int(counts[2])
         limits.streamCountMax = Int(counts[3])
         limits.idleMilliseconds = Int(counts[4])
-        limits.windowByteCount = Int(counts[5])
-        return Ready(version: version, receiver: receiver, limits: limits, milliseconds: Int64(time))
+        limits.lineCountMax = Int(counts[5])
+        limits.windowByteCount = Int(counts[6])
+        return Ready(
+            version: version, receiver: receiver, fleet: fleet, level: durability, limits: limits,
+            milliseconds: Int64(time))
+    }
+
+    private static func claim(_ json: ReferenceJSON) -> OpenClaim? {
+        var claim = OpenClaim()
+        switch json["from"] {
+        case nil, .null: break
+        case .some(let from):
+            guard let offset = from.integer else { return nil }
+            claim.from = StreamOffset(offset)
+        }
+        guard let by = Self.optional(json["by"]), let proof = Self.optional(json["proof"]) else { return nil }
+        claim.by = by
+        if proof != nil {
+            guard let text = Self.hexadecimal(json["proof"], digitCount: 32) else { return nil }
+            claim.proof = ProofDigest(text.utf8)
+        }
+        switch json["client"] {
+        case nil, .null: break
+        case .some(let client):
+            guard case .object = client, let principal = Self.name(client["principal"]),
+                let agent = Self.name(client["agent"]), let address = Self.name(client["address"])
+            else { return nil }
+            claim.client = ForwardedClient(principal: principal, agent: agent, address: address)
+        }
+        return claim
+    }
+
+    /// An array of texts that may be absent or null; `nil` when it is something else.
+    private static func texts(_ json: ReferenceJSON?) -> [String]? {
+        switch json {
+        case nil, .null: []
+        case .some(let json): Self.all(json.elements, \.text)
+        }
     }
 
     /// The text of a member that may be absent or null; `nil` when it is something else.
@@ -155,12 +237,15 @@ enum HandshakeFuzz {
             let format = json["format"]?.text.flatMap(StreamFormat.init(rawValue:)),
             let source = json["source"]?.text, let environment = json["env"]?.text,
             ["dev", "internal", "prod"].contains(environment),
-            let bundle = json["bundle"]?.text, 1...255 ~= bundle.utf8.count,
-            let time = Self.optional(json["time"]), let name = Self.optional(json["name"])
+            let bundle = Self.name(json["bundle"]), 1...255 ~= bundle.utf8.count,
+            let time = Self.optional(json["time"]), let name = Self.optional(json["name"]),
+            let principal = Self.optional(json["principal"]), let environments = Self.texts(json["envs"]),
+            let bundles = Self.texts(json["bundles"])
         else { return nil }
         let description = StreamDescription(
             id: id, source: source, environment: environment, bundle: bundle, format: format, timeMember: time,
-            nameMember: name)
+            nameMember: name,
+            owner: StreamOwner(principal: principal ?? "", environments: environments, bundles: bundles))
         return description.json.utf8.count <= StreamDescription.jsonByteCountMax ? description : nil
     }
 }

@@ -28,7 +28,11 @@ enum SmallMessages {
     }
 
     static func ready(version: UInt64 = 1) -> Ready {
-        Ready(version: version, receiver: "r", limits: Self.limits(), milliseconds: 0)
+        let start = ReceiverStart(id: 1, position: 0)
+        guard
+            let receiver = ReceiverIdentity(name: "r", incarnation: Incarnation(1, 2), starts: [start], end: 0)
+        else { preconditionFailure("one start is enough") }
+        return Ready(version: version, receiver: receiver, limits: Self.limits(), milliseconds: 0)
     }
 
     static func number(_ input: inout FuzzInput) -> StreamNumber {
@@ -42,29 +46,37 @@ enum SmallMessages {
             checksum: 0)
     }
 
+    static func skipped(_ offset: UInt64, _ byteCount: UInt64) -> SkippedRange {
+        let range = SkippedRange(
+            offset: StreamOffset(offset), byteCount: byteCount, reason: .truncated, tail: nil)
+        guard let range else { preconditionFailure("small numbers are a range") }
+        return range
+    }
+
     /// Any message.
     static func message(_ input: inout FuzzInput) -> Message {
-        let kind = input.number(below: 17)
+        let kind = input.number(below: 19)
         switch kind {
         case 0: return .hello(Self.hello(versions: input.bool() ? [1] : [2, 0]))
         case 1: return .ready(Self.ready(version: input.bool() ? 1 : 2))
-        case 2: return .open(Self.number(&input), Self.description(input.number(below: 5)))
-        case 3: return .at(Self.number(&input), StreamOffset(UInt64(input.byte())))
+        case 2: return .open(Self.number(&input), Self.description(input.number(below: 5)), .none)
+        case 3:
+            return .at(Self.number(&input), StreamOffset(UInt64(input.byte())), .empty, end: UInt64(input.byte()))
         case 4: return .batch(Self.header(&input))
-        case 5: return .ack(Self.number(&input), StreamOffset(UInt64(input.byte())))
+        case 5: return .ack(Self.number(&input), StreamOffset(UInt64(input.byte())), end: UInt64(input.byte()))
         case 6: return .nak(Self.number(&input), StreamOffset(UInt64(input.byte())), .gap, text: "")
         case 7:
-            return .skip(
-                Self.number(&input), StreamOffset(UInt64(input.byte())), byteCount: 1 + UInt64(input.byte()),
-                .truncated)
+            return .skip(Self.number(&input), Self.skipped(UInt64(input.byte()), 1 + UInt64(input.byte())))
         case 8: return .seal(Self.number(&input), length: StreamOffset(UInt64(input.byte())))
-        case 9: return .sealed(Self.number(&input))
+        case 9: return .sealed(Self.number(&input), .empty, end: UInt64(input.byte()))
         case 10: return .ping(UInt64(input.byte()))
         case 11: return .pong(UInt64(input.byte()))
         case 12: return .wait(milliseconds: UInt64(input.byte()))
         case 13: return .move(["a:1"])
         case 14: return .err(.limit, text: "")
         case 15: return .mark(position: 0, milliseconds: 0, checksum: 0)
+        case 16: return .stored(Self.number(&input), StreamOffset(UInt64(input.byte())))
+        case 17: return .note([])
         default: return .bye
         }
     }
@@ -94,7 +106,7 @@ enum ReceiverSessionFuzz {
                 guard case .ping(let number) = message else { throw Violation("a reply to \(message)") }
                 try require(reply == .pong(number), "\(reply) answers \(message)")
             case .admit: try require(self.streams.isEmpty && !self.session.isReady, "a second admission")
-            case .open(let number, let description):
+            case .open(let number, let description, _):
                 try require(self.session.isReady, "a stream before the handshake")
                 if let known = self.streams[number] {
                     try require(known.id == description.id && !known.isOpening, "\(number) names another stream")
@@ -110,7 +122,7 @@ enum ReceiverSessionFuzz {
                 let stream = self.streams[header.stream]
                 try require(stream.map { !$0.isOpen && !$0.isOpening } == true, "a batch is thrown away")
                 try require(header.wireByteCount <= 120, "a payload beyond the limit is read")
-            case .skip(let number, let id, _, _, _), .seal(let number, let id, _):
+            case .skip(let number, let id, _), .seal(let number, let id, _):
                 let stream = self.streams[number]
                 try require(stream?.isOpen == true && stream?.id == id, "a message of a stream that is not open")
             case .close(let message):
@@ -127,7 +139,7 @@ enum ReceiverSessionFuzz {
         private func mayPassOver(_ message: Message) -> Bool {
             switch message {
             case .pong: return true
-            case .seal(let number, _), .skip(let number, _, _, _):
+            case .seal(let number, _), .skip(let number, _):
                 return self.streams[number].map { !$0.isOpen && !$0.isOpening } ?? false
             default: return false
             }
@@ -143,19 +155,19 @@ enum ReceiverSessionFuzz {
             let expected: [Message]
             switch input.number(below: 6) {
             case 0:
-                answers = self.session.opened(number, at: offset, isSealed: false)
-                expected = isOpening ? [.at(number, offset)] : []
+                answers = self.session.opened(number, at: offset, .empty, isSealed: false, end: 9)
+                expected = isOpening ? [.at(number, offset, .empty, end: 9)] : []
                 if isOpening { self.streams[number] = stream.map { Stream(id: $0.id, isOpen: true) } }
             case 1:
-                answers = self.session.opened(number, at: offset, isSealed: true)
-                expected = isOpening ? [.at(number, offset), .sealed(number)] : []
+                answers = self.session.opened(number, at: offset, .empty, isSealed: true, end: 9)
+                expected = isOpening ? [.at(number, offset, .empty, end: 9), .sealed(number, .empty, end: 9)] : []
                 if isOpening { self.streams[number] = stream.map { Stream(id: $0.id) } }
             case 2:
-                answers = self.session.durable(number, upTo: offset)
-                expected = isOpen ? [.ack(number, offset)] : []
+                answers = self.session.durable(number, upTo: offset, end: 9)
+                expected = isOpen ? [.ack(number, offset, end: 9)] : []
             case 3:
-                answers = self.session.sealed(number)
-                expected = isOpen ? [.sealed(number)] : []
+                answers = self.session.sealed(number, .empty, end: 9)
+                expected = isOpen ? [.sealed(number, .empty, end: 9)] : []
                 if isOpen { self.streams[number] = nil }
             case 4:
                 answers = self.session.refused(number, at: offset, .corrupt, text: "t")
@@ -218,19 +230,19 @@ enum SenderSessionFuzz {
                 return try require(action == nil, "an action after the end: \(String(describing: action))")
             }
             switch action {
-            case .seek(let number, let offset):
-                try require(message == .at(number, offset), "\(message) seeks")
+            case .seek(let number, let offset, let proof, let end):
+                try require(message == .at(number, offset, proof, end: end), "\(message) seeks")
                 try require(self.standings[number] == .opening, "AT for a stream that is not being opened")
                 self.standings[number] = .open(sent: offset.rawValue, acked: offset.rawValue)
-            case .advance(let number, let offset):
-                try require(message == .ack(number, offset), "\(message) advances")
+            case .advance(let number, let offset, let end):
+                try require(message == .ack(number, offset, end: end), "\(message) advances")
                 try self.advance(number, offset.rawValue)
-            case .finish(let number):
+            case .finish(let number, _, _):
                 switch self.standings[number] {
                 case .open, .sealing: self.forget(number)
                 case .opening, .refused, nil: throw Violation("a stream is finished that was not open")
                 }
-            case .reopen(let number, _, _):
+            case .reopen(let number, _, _, _):
                 try require(self.standings[number] != nil, "an unknown stream is refused")
                 self.flights[number] = nil
                 self.standings[number] = .refused
@@ -243,9 +255,20 @@ enum SenderSessionFuzz {
             case .send(let reply):
                 guard case .ping(let number) = message else { throw Violation("\(message) sends") }
                 try require(reply == .pong(number), "\(reply) answers \(message)")
-            case .pause, nil: break
+            case .stored(let number, let offset):
+                try self.checkStored(number, offset.rawValue)
+            case .pause, .note, nil: break
             }
-            if case .ack(let number, let offset) = message { try self.checkAck(number, offset.rawValue, action) }
+            if case .ack(let number, let offset, _) = message { try self.checkAck(number, offset.rawValue, action) }
+        }
+
+        /// What is stored was acknowledged before.
+        private func checkStored(_ number: StreamNumber, _ offset: UInt64) throws {
+            switch self.standings[number] {
+            case .open(_, let acked), .sealing(_, let acked):
+                try require(offset <= acked, "stored \(offset) beyond \(acked)")
+            case .opening, .refused, nil: throw Violation("a stream is stored that is not open")
+            }
         }
 
         private mutating func forget(_ number: StreamNumber) {
@@ -288,8 +311,7 @@ enum SenderSessionFuzz {
                 let byteCount = 1 + input.number(below: 100)
                 switch input.number(below: 4) {
                 case 0:
-                    let offset = StreamOffset(sent)
-                    _ = self.session.skip(number, at: offset, byteCount: UInt64(byteCount), .truncated)
+                    _ = self.session.skip(number, SmallMessages.skipped(sent, UInt64(byteCount)))
                     self.standings[number] = .open(sent: sent + UInt64(byteCount), acked: acked)
                 case 1:
                     _ = self.session.seal(number, length: StreamOffset(sent))
@@ -350,10 +372,11 @@ enum SenderSessionFuzz {
     private static func plausible(_ input: inout FuzzInput, _ standings: [StreamNumber: Standing]) -> Message {
         let number = SmallMessages.number(&input)
         switch standings[number] {
-        case .opening: return .at(number, StreamOffset(UInt64(input.byte())))
+        case .opening: return .at(number, StreamOffset(UInt64(input.byte())), .empty, end: 0)
         case .open(let sent, let acked):
-            return .ack(number, StreamOffset(acked + UInt64(input.number(below: Int(sent - acked) + 1))))
-        case .sealing(let sent, _): return input.bool() ? .sealed(number) : .ack(number, StreamOffset(sent))
+            return .ack(number, StreamOffset(acked + UInt64(input.number(below: Int(sent - acked) + 1))), end: 0)
+        case .sealing(let sent, _):
+            return input.bool() ? .sealed(number, .empty, end: 0) : .ack(number, StreamOffset(sent), end: 0)
         case .refused, nil: return .pong(0)
         }
     }

@@ -112,7 +112,7 @@ private struct SessionPair: ~Copyable {
         case .idle:
             let description = SmallMessages.description(file)
             _ = self.sender.open(number, description)
-            self.up.append(Packet(message: .open(number, description)))
+            self.up.append(Packet(message: .open(number, description, .none)))
             self.standings[file] = .opening
         case .open(let cursor) where cursor >= Self.files[file].count:
             _ = self.sender.seal(number, length: StreamOffset(UInt64(cursor)))
@@ -135,7 +135,7 @@ private struct SessionPair: ~Copyable {
         switch action {
         case .reply(let message): self.down.append(Packet(message: message))
         case .admit: self.down.append(Packet(message: self.receiver.admit(SmallMessages.ready())))
-        case .open(let number, let description): self.works.append(.open(number, description.id))
+        case .open(let number, let description, _): self.works.append(.open(number, description.id))
         case .readBatch(let header, let id):
             self.works.append(.batch(header.stream, id, header, packet.payload))
         case .discardBatch, .skip: break
@@ -154,14 +154,15 @@ private struct SessionPair: ~Copyable {
         case .open(let number, let id):
             let held = self.held[id, default: Held()]
             self.answer(
-                self.receiver.opened(number, at: StreamOffset(UInt64(held.bytes.count)), isSealed: held.isSealed))
+                self.receiver.opened(
+                    number, at: StreamOffset(UInt64(held.bytes.count)), .empty, isSealed: held.isSealed, end: 0))
         case .batch(let number, let id, let header, let payload):
             let count = UInt64(self.held[id, default: Held()].bytes.count)
             if header.end.rawValue <= count {
-                self.answer(self.receiver.durable(number, upTo: StreamOffset(count)))
+                self.answer(self.receiver.durable(number, upTo: StreamOffset(count), end: 0))
             } else if header.offset.rawValue == count, self.held[id]?.isSealed != true {
                 self.held[id, default: Held()].bytes += payload
-                self.answer(self.receiver.durable(number, upTo: header.end))
+                self.answer(self.receiver.durable(number, upTo: header.end, end: 0))
             } else {
                 self.answer(self.receiver.refused(number, at: StreamOffset(count), .gap, text: ""))
             }
@@ -169,7 +170,7 @@ private struct SessionPair: ~Copyable {
             let count = UInt64(self.held[id, default: Held()].bytes.count)
             if length == count {
                 self.held[id, default: Held()].isSealed = true
-                self.answer(self.receiver.sealed(number))
+                self.answer(self.receiver.sealed(number, .empty, end: 0))
             } else {
                 self.answer(self.receiver.refused(number, at: StreamOffset(count), .gap, text: ""))
             }
@@ -179,19 +180,19 @@ private struct SessionPair: ~Copyable {
     private mutating func agentReads(_ packet: Packet) throws {
         guard let action = self.sender.receive(packet.message) else { return }
         switch action {
-        case .seek(let number, let offset): try self.seek(Int(number.rawValue) - 1, offset.rawValue)
-        case .advance(let number, let offset):
+        case .seek(let number, let offset, _, _): try self.seek(Int(number.rawValue) - 1, offset.rawValue)
+        case .advance(let number, let offset, _):
             try self.checkHeld(Int(number.rawValue) - 1, offset.rawValue, "acknowledged")
-        case .finish(let number):
+        case .finish(let number, _, _):
             let file = Int(number.rawValue) - 1
             let held = self.held[SmallMessages.id(file), default: Held()]
             try require(held.isSealed, "finished without being sealed")
             try self.checkHeld(file, UInt64(Self.files[file].count), "finished")
             self.standings[file] = .finished
-        case .reopen(let number, _, _): self.standings[Int(number.rawValue) - 1] = .idle
+        case .reopen(let number, _, _, _): self.standings[Int(number.rawValue) - 1] = .idle
         case .send(let message): self.up.append(Packet(message: message))
         case .close: self.isClosed = true
-        case .start, .pause, .move: break
+        case .start, .pause, .move, .stored, .note: break
         }
     }
 
