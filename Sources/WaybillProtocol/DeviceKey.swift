@@ -15,12 +15,30 @@ package struct DeviceKey: Hashable, Sendable, CustomStringConvertible, CustomDeb
 
     /// Reads what ``text`` returns; `nil` for anything else.
     package init?(text: some Collection<UInt8>) {
-        guard let bytes = Base64.bytes(text) else { return nil }
+        let plain = text.map { byte in
+            switch byte {
+            case UInt8(ascii: "-"): UInt8(ascii: "+")
+            case UInt8(ascii: "_"): UInt8(ascii: "/")
+            // What this alphabet has in place of the two.
+            case UInt8(ascii: "+"), UInt8(ascii: "/"): UInt8(ascii: "=")
+            default: byte
+            }
+        }
+        guard let bytes = Base64.bytes(plain + "==".utf8) else { return nil }
         self.init(bytes)
     }
 
-    /// The member `key` of `HELLO`: 24 characters of base64.
-    package var text: String { Base64.text(self.bytes) }
+    /// The member `key` of `HELLO`: 22 characters of base64url (RFC 4648, section 5) without padding.
+    package var text: String {
+        let characters = Base64.text(self.bytes).utf8.prefix(22).map { byte in
+            switch byte {
+            case UInt8(ascii: "+"): UInt8(ascii: "-")
+            case UInt8(ascii: "/"): UInt8(ascii: "_")
+            default: byte
+            }
+        }
+        return String(decoding: characters, as: UTF8.self)
+    }
 
     /// The first 32 hexadecimal digits of the key's SHA-256.
     package var agentName: String {

@@ -245,20 +245,7 @@ extension Hello {
             key: try object.optionalString("key"), encodings: try object.strings("accept"))
         guard (1...128).contains(self.agent.utf8.count) else { throw .badMember("agent") }
         guard (1...64).contains(self.instance.utf8.count) else { throw .badMember("instance") }
-        if let key { guard Self.isKey(key) else { throw .badMember("key") } }
-    }
-
-    /// 16 bytes in base64url without padding: 22 characters, of which the last has four bits to spare.
-    private static func isKey(_ text: String) -> Bool {
-        let isURLSafe = text.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
-                true
-            default: false
-            }
-        }
-        return text.utf8.count == 22 && isURLSafe && "AQgw".contains(text.suffix(1))
+        if let key { guard DeviceKey(text: key.utf8) != nil else { throw .badMember("key") } }
     }
 }
 

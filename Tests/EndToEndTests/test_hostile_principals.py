@@ -304,7 +304,7 @@ class CredentialTests(PrincipalsTest):
         receiver = self.receiver(self.entry("phones", "devices: true"))
         keys = [os.urandom(16) for _ in range(2)]
         names = [hashlib.sha256(key).hexdigest()[:32] for key in keys]
-        texts = [base64.b64encode(key).decode() for key in keys]
+        texts = [base64.urlsafe_b64encode(key).decode().rstrip("=") for key in keys]
         for agent, members in ((names[0], {}), (names[0], {"key": texts[1]}), ("app", {"key": texts[0]})):
             answer = self.refusal(agent, token=self.TOKENS["phones"], **members)
             self.assertRegex(answer, "^ERR token the agent's name does not follow from its key")
