@@ -185,6 +185,9 @@ extension SimulatedReceiver {
     }
 
     func took(_ id: StreamID, end: StreamOffset, raw: SharedBytes) {
+        // Of two batches for one place only one can have been taken.
+        let offset = end.rawValue - UInt64(raw.count)
+        self.unacknowledged[id, default: []].removeAll { $0.end.rawValue > offset }
         self.unacknowledged[id, default: []].append((end, raw))
     }
 }

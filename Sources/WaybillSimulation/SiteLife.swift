@@ -103,6 +103,8 @@ package final class SiteLife {
         if !troubles.isDisjoint(with: [.diskErrors, .syncErrors, .receiverPowerCuts]) {
             troubles.subtract([.rottenCheckpoint, .rottenJournal])
         }
+        // A journal that has no open file, because its disk refused one, does not notice that others were deleted.
+        if !troubles.isDisjoint(with: [.diskErrors, .syncErrors, .fullDisks]) { troubles.remove(.unlinkedJournal) }
         if dice.chance(30) { troubles.formIntersection(Self.quiet) }
         self.troubles = troubles
         self.idleMilliseconds = dice.pick([4_000, 20_000, 90_000])
