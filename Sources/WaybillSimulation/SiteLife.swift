@@ -226,6 +226,8 @@ package final class SiteLife {
         for app in self.apps { app.end() }
         for logger in self.loggers { logger.end() }
         for connection in self.connections where connection.isFalse { connection.breakOff() }
+        // Their operators notice at last.
+        for receiver in self.receivers where !receiver.loss.unlinked.isEmpty { receiver.kill() }
         if !self.agent.isPowered { self.agent.powerReturns() }
         self.waitUntilSettled()
         // A file that was disputed is asked for again within an hour.

@@ -221,6 +221,8 @@ extension Tail {
         successor.fingerprint = nil
         successor.incarnation = 0
         successor.resume(nil)
+        // What other receivers hold is the content before.
+        successor.others = []
         successor.pastHeads = file.pastHeadsOfSuccessor
         successor.examined = 0
         successor.overlong = nil
