@@ -22,8 +22,6 @@ struct DataLoss {
     var isDamage = false
     /// The journal's files, which were deleted while the process runs; it must not answer any more.
     var unlinked: [String] = []
-    /// Its present incarnation.
-    var incarnation: Incarnation?
 }
 
 /// Data that is copied, lost and put back.
