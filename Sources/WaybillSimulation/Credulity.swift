@@ -7,7 +7,7 @@ struct Credulity {
     var setAside: Set<StreamID> = []
     /// The first receiver that answered.
     var first: ReceiverIdentity?
-    /// The start of each incarnation from which the last answer came.
+    /// The start of each incarnation that the agent remembers.
     var starts: [Incarnation: ReceiverStart] = [:]
     /// The receiver of the present connection.
     var present: ReceiverIdentity?
@@ -50,7 +50,10 @@ extension SimulatedAgent {
     }
 
     private func heardAnswer() {
-        if let present = self.credulity.present { self.credulity.starts[present.incarnation] = present.starts.last }
+        guard let present = self.credulity.present else { return }
+        // Of ends alone it remembers the first start, which every later greeting names for it.
+        if self.site.has(.compareEndsAlone), self.credulity.starts[present.incarnation] != nil { return }
+        self.credulity.starts[present.incarnation] = present.starts.last
     }
 
     private func believed(_ end: UInt64) -> UInt64 {

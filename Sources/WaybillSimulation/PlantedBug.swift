@@ -46,8 +46,6 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     // What receivers remember.
     /// Only the last start is remembered.
     case forgetStarts
-    /// A journal that lost records goes on under its incarnation.
-    case keepIncarnation
     /// The journal's open file is not compared with its path: what is acknowledged after it was deleted is gone.
     case trustUnlinkedJournal
     /// That a stream was sealed is forgotten with the segment of the journal in which it was.

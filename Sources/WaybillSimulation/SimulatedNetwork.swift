@@ -163,6 +163,7 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
             self.ids[number] = description.id
             self.paths[number] = description.source
             self.agent.openCount += 1
+            self.site.note("agent opens \(description.id) as \(number.rawValue)")
             self.agent.opened.insert(description.id)
             // The planted bug: what was disputed once is asked for never again.
             if self.agent.credulity.setAside.contains(description.id) { return }
@@ -198,6 +199,10 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
         if case .ack(let number, let offset, _) = message, let id = self.ids[number] {
             self.offsets[number] = offset
             self.agent.acknowledged(id, offset)
+        }
+        switch message {
+        case .at, .sealed, .nak: self.site.note("agent hears \(message)")
+        default: break
         }
         let bent = self.agent.believed(message, before: next, on: self)
         if case .at(let number, let offset, _, _) = bent { self.offsets[number] = offset }

@@ -22,8 +22,6 @@ struct DataLoss {
     var isDamage = false
     /// The journal's files, which were deleted while the process runs; it must not answer any more.
     var unlinked: [String] = []
-    /// Its present incarnation.
-    var incarnation: Incarnation?
 }
 
 /// Data that is copied, lost and put back.
@@ -185,6 +183,9 @@ extension SimulatedReceiver {
     }
 
     func took(_ id: StreamID, end: StreamOffset, raw: SharedBytes) {
+        // Of two batches for one place only one can have been taken.
+        let offset = end.rawValue - UInt64(raw.count)
+        self.unacknowledged[id, default: []].removeAll { $0.end.rawValue > offset }
         self.unacknowledged[id, default: []].append((end, raw))
     }
 }

@@ -173,7 +173,6 @@ final class ReceiverProcess: @unchecked Sendable {
         }
         let journal = try Self.openJournal(data, of: receiver, telemetry)
         let identity = journal.identity(name: receiver.name)
-        receiver.loss.incarnation = identity.incarnation
         telemetry.started(journal.recovery, data: data.root, listening: "simulated")
         self.feed = JournalFeed(end: journal.end, byteCountMax: configuration.feedByteCount)
         var names = Set(["archive"] + configuration.exports.map(\.provider.rawValue))
@@ -227,11 +226,8 @@ final class ReceiverProcess: @unchecked Sendable {
             }
             receiver.loss.isDamage = true
         }
-        var seed = StartSeed(
+        let seed = StartSeed(
             id: site.dice.next(), incarnation: Incarnation(site.dice.next(), site.dice.next()))
-        if site.has(.keepIncarnation), let old = receiver.loss.incarnation {
-            seed = StartSeed(id: seed.id, incarnation: old)
-        }
         try journal.begin(
             seed, in: data, name: receiver.name, at: receiver.clock.wallTime(), telemetry: telemetry)
         return journal

@@ -162,6 +162,12 @@ final class SimulatedLogger {
     private func head(_ file: FileID) throws(FileSystemError) {
         guard self.site.knows(.rewrites), self.openNode?.bytes.isEmpty ?? false else { return }
         self.site.ledger.ignore(Self.firstLine)
+        self.files.record()
+        defer {
+            // A disk without room may take a part of it: it becomes the beginning of the next line.
+            self.partial += self.files.recorded().flatMap(\.bytes)
+            if self.partial.last == 0x0A { self.partial = [] }
+        }
         try self.files.writeAll(file, Self.firstLine + [0x0A])
     }
 

@@ -105,6 +105,8 @@ package final class SiteLife {
         if !troubles.isDisjoint(with: [.diskErrors, .syncErrors, .receiverPowerCuts]) {
             troubles.subtract([.rottenCheckpoint, .rottenJournal])
         }
+        // A journal that has no open file, because its disk refused one, does not notice that others were deleted.
+        if !troubles.isDisjoint(with: [.diskErrors, .syncErrors, .fullDisks]) { troubles.remove(.unlinkedJournal) }
         if dice.chance(30) { troubles.formIntersection(Self.quiet) }
         self.troubles = troubles
         self.idleMilliseconds = dice.pick([4_000, 20_000, 90_000])
@@ -227,6 +229,8 @@ package final class SiteLife {
         for app in self.apps { app.end() }
         for logger in self.loggers { logger.end() }
         for connection in self.connections where connection.isFalse { connection.breakOff() }
+        // Their operators notice at last.
+        for receiver in self.receivers where !receiver.loss.unlinked.isEmpty { receiver.kill() }
         if !self.agent.isPowered { self.agent.powerReturns() }
         self.waitUntilSettled()
         // A file that was disputed is asked for again within an hour.

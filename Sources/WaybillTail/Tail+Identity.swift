@@ -191,9 +191,10 @@ extension Tail {
         while let id = self.registryKey(of: self.table[key]), self.goneIDs.contains(id.description) {
             self.table[key].incarnation += 1
         }
-        // Earlier contents with this head are in earlier streams, at least at the receiver that they were shipped to.
-        let first = self.table[key].incarnation
-        self.table[key].walk = first > 0 ? IncarnationWalk(next: first) : nil
+        // The content before, if it had the same head, has the stream before at the present receiver. The numbers there
+        // have no gap: an agent without a registry asks up to the first unknown one.
+        let hasSameHead = file.pastHeads.last?.hash == fingerprint.hash
+        self.table[key].walk = hasSameHead ? file.walk : nil
         self.notices.append(.discovered(self.id(of: key), path: file.path))
     }
 
@@ -231,6 +232,10 @@ extension Tail {
         successor.fingerprint = nil
         successor.incarnation = 0
         successor.resume(nil)
+        if file.receiver > 0 {
+            let wasSent = max(file.cursor, file.acked) > 0
+            successor.walk = IncarnationWalk(next: file.streamIncarnation + (wasSent ? 1 : 0))
+        }
         // Other receivers are asked which of their streams agrees with the new content.
         successor.others = []
         successor.pastHeads = file.pastHeadsOfSuccessor
@@ -301,7 +306,9 @@ extension Tail {
     /// Forgets a stream that can no longer be read and of which no receiver holds anything.
     mutating func forgetUnheld(_ key: StreamKey) {
         let file = self.table[key]
-        guard file.reach == .gone, !file.isIdentified || file.receiver == 0 && file.others.isEmpty else { return }
+        // A stream of which nothing was sent is left to the content that follows.
+        let isUnheld = file.receiver == 0 || max(file.cursor, file.acked) == 0
+        guard file.reach == .gone, !file.isIdentified || isUnheld && file.others.isEmpty else { return }
         self.tellEnding(key, at: file.cursor)
         self.forget(key)
     }

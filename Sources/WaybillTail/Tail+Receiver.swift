@@ -66,6 +66,8 @@ extension Tail {
         self.table[key].rest()
         self.changed.insert(key)
         self.enqueue(key)
+        // The last receiver may have held less: then it was not checked for a departed writer.
+        if self.table[key].isDrained { self.enqueueProbe(key) }
     }
 
     /// Takes the end of the receiver's journal from an answer.

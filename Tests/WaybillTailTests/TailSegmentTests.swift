@@ -40,6 +40,25 @@ struct TailSegmentTests {
     }
 
     @Test
+    func `a segment of which another receiver held less is still checked for a departed writer`() throws {
+        let bench = try TailBench(files)
+        files.append(path(1), "one\n")
+        let writer = try lockAsWriter(path(1))
+        bench.run()
+        let first = bench.receiver
+        bench.loseConnection()
+        bench.receiver = BenchReceiver(name: "other")
+        try bench.meet()
+        bench.scan()
+        bench.loseConnection()
+        bench.receiver = first
+        files.close(writer)
+        bench.settle()
+        #expect(files.unlinkedPaths == [path(1)])
+        #expect(bench.texts == ["one\n"])
+    }
+
+    @Test
     func `a segment that was evicted while it was open is not shipped`() throws {
         let bench = try TailBench(files)
         files.append(path(1), "one\n")
