@@ -401,7 +401,8 @@ extension ArchiveProjection {
         var pair = pair
         let keys = Set(pair.items.map(\.key))
         var slots = pair.runs
-        if pair.runs.last?.range.upperBound ?? 0 < pair.lines {
+        // A file of empty lines alone has no bytes, and its runs are in the journal or nowhere.
+        if pair.runs.last?.range.upperBound ?? 0 < pair.lines || pair.lines == 0 {
             slots = try self.alignedRuns(of: pair, places) ?? slots
         }
         let path = Path.join(self.root, pair.stem + ".ndjson")

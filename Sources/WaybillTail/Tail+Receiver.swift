@@ -354,8 +354,11 @@ extension Tail {
         _ stream: StreamKey, at offset: Int, _ proof: StreamProof, _ doesAgree: Bool
     ) -> AnswerOutcome {
         let file = self.table[stream]
-        if file.phase == .sealOffered { self.table[stream].phase = .complete }
-        guard doesAgree else { return self.segmentPositioned(stream, at: offset, proof, false) }
+        let wasOffered = file.phase == .sealOffered
+        if wasOffered { self.table[stream].phase = .complete }
+        guard doesAgree, wasOffered || file.byteCount <= offset else {
+            return self.segmentPositioned(stream, at: offset, proof, false)
+        }
         // A writer that is still there would go on in a file without a name.
         guard !file.mayGrow else {
             self.table[stream].isPositioned = false
