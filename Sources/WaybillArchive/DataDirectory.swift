@@ -101,20 +101,31 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         return journal
     }
 
-    /// Whether a file of the archive is missing or shorter than its checkpoint says.
+    /// Whether a file of the archive is missing, a link or shorter than its checkpoint says.
     ///
     /// A file that a seal has replaced does not count.
     package func isArchiveShort() throws(FileSystemError) -> Bool {
         let entries = try StateImage.read(self.statePath("archive"), files: self.files)?.entries ?? [:]
         for (path, byteCount) in FileSet<Files>.lengths(in: entries) {
             let absolute = Path.join(self.root, path)
-            if let status = try self.files.status(at: absolute) {
-                if status.byteCount < byteCount { return true }
-            } else if byteCount > 0, try self.files.status(at: absolute + ".gz") == nil {
+            if let found = try self.fileLength(absolute) {
+                if found < byteCount { return true }
+            } else if byteCount > 0, try self.fileLength(absolute + ".gz") == nil {
                 return true
             }
         }
         return false
+    }
+
+    /// A file's length in bytes; `nil` if no file is there, or a link leads to it.
+    private func fileLength(_ path: String) throws(FileSystemError) -> Int? {
+        do throws(FileSystemError) {
+            guard let status = try self.files.status(at: path), status.kind != .link else { return nil }
+            return status.byteCount
+        } catch {
+            guard error.errno == Errno.link else { throw error }
+            return nil
+        }
     }
 
     /// Takes the lock and writes this process's id to it.

@@ -357,6 +357,8 @@ extension Tail {
         let wasOffered = file.phase == .sealOffered
         if wasOffered { self.table[stream].phase = .complete }
         guard doesAgree, wasOffered || file.byteCount <= offset else {
+            self.table[stream].isPositioned = false
+            self.table[stream].isAsking = true
             return self.segmentPositioned(stream, at: offset, proof, false)
         }
         // A writer that is still there would go on in a file without a name.

@@ -76,7 +76,7 @@ import WaybillTestSupport
         try bench.write(contents)
         var quotas = PartitionQuotas()
         quotas.appCountMax = 1
-        quotas.dayCountMax = 2
+        quotas.dayCountMax = 1
         try Self.project(bench, try ArchiveProjection(data: bench.data, zone: .utc, quotas: quotas))
         return bench
     }

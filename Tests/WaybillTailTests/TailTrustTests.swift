@@ -39,7 +39,7 @@ struct TailTrustTests {
         files.append(segment, "one\n")
         bench.settle()
         #expect(Set(bench.disputed) == [Self.segmentID])
-        #expect(disputes(bench) == (held == "o" ? 0 : 1))
+        #expect(disputes(bench) == 1)
         #expect(files.bytes(of: segment) == bytes("one\n"))
         #expect(bench.received[Self.segmentID] == bytes(held))
         var other = store("other")
