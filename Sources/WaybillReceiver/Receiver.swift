@@ -176,10 +176,14 @@ package final class Receiver: Service {
         self.telemetry.audit?.close()
         auditing.join()
         self.telemetry.stopped()
-        if let loss = self.door.withLock({ $0.loss }) {
-            throw Failure.lost(loss, archived: self.telemetry.archivePosition)
-        }
+        try self.checkLoss()
         try result.get()
+    }
+
+    /// Throws if the journal or the data directory was lost while the receiver ran.
+    private func checkLoss() throws {
+        guard let loss = self.door.withLock({ $0.loss }) else { return }
+        throw Failure.lost(loss, archived: self.telemetry.archivePosition)
     }
 
     private func startCommitting(

@@ -100,7 +100,11 @@ extension SiteLife {
         }
         guard self.dice.chance(500), !self.isPartitioned else { return }
         self.isPartitioned = true
-        self.schedule.after(self.dice.milliseconds(1_000...8_000)) { self.isPartitioned = false }
+        let length = self.dice.milliseconds(1_000...12_000)
+        self.schedule.after(length) { self.isPartitioned = false }
+        // It starts once more before the agent is back: only the start before the last tells that it came back older.
+        guard self.dice.chance(500) else { return }
+        self.schedule.after(length * 3 / 4) { receiver.kill() }
     }
 
     private func meddle(_ receiver: SimulatedReceiver) {

@@ -11,7 +11,10 @@ import WaybillYAML
 
 /// Every key of the configuration file.
 enum ConfigurationTable {
-    @KeyList<ReceiverConfiguration> static var receiver: [ConfigurationKey<ReceiverConfiguration>] {
+    static var receiver: [ConfigurationKey<ReceiverConfiguration>] { Self.service + Self.storage }
+
+    /// Whom the receiver serves, and where.
+    @KeyList<ReceiverConfiguration> private static var service: [ConfigurationKey<ReceiverConfiguration>] {
         ConfigurationKey(
             "data", .text, \.dataDirectory, option: "--data", required: "the data directory",
             example: "/var/lib/waybill",
@@ -69,6 +72,10 @@ enum ConfigurationTable {
             "crl", in: "tls", .file, optional: \.revocations, applies: .reload,
             example: "agents.crl",
             "Refuse agents whose certificate is in these revocation lists (PEM, X509 CRL).")
+    }
+
+    /// What it writes, how long it keeps that, and what it needs meanwhile.
+    @KeyList<ReceiverConfiguration> private static var storage: [ConfigurationKey<ReceiverConfiguration>] {
         ConfigurationKey("zone", in: "archive", .zone, \.archiveZone, "The time zone of the archive's days.")
         ConfigurationKey(
             "cut_off", in: "archive", .timeOfDay, \.archiveCutOffSecond, applies: .reload,

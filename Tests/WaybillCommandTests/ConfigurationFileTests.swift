@@ -228,6 +228,11 @@ import WaybillTail
             case "journal.retention_hours": new.journalRetention += .seconds(3600)
             case "reserve_mib": new.reserveByteCount += 1 << 20
             case "memory.admission_mib": new.admissionByteCount += 1 << 20
+            case "memory.descriptions_mib": new.descriptionByteCount += 1 << 20
+            case "limits.silent_connections": new.quotas.silentConnectionCountMax += 1
+            case "limits.streams": new.quotas.streamCountMax += 1
+            case "limits.apps": new.partitionQuotas.appCountMax += 1
+            case "limits.days": new.partitionQuotas.dayCountMax += 1
             case "memory.feed_mib": new.feedByteCount += 1 << 20
             default: Issue.record("\(key.facts.key) has no case here")
             }
