@@ -132,9 +132,7 @@ private struct MessageFields {
 
     mutating func checksum() throws(WireError) -> UInt32 {
         let digits = try self.next()
-        guard digits.count == 8 else { throw .badChecksum }
-        let padded = [UInt8](repeating: UInt8(ascii: "0"), count: 8) + digits
-        guard let value = FreeText.bits(padded) else { throw .badChecksum }
+        guard let value = FreeText.bits(digits, digitCount: 8) else { throw .badChecksum }
         return UInt32(value)
     }
 

@@ -170,9 +170,9 @@ package enum FreeText {
         return String(repeating: "0", count: value.bitWidth / 4 - digits.utf8.count) + digits
     }
 
-    /// The value of 16 lower-case hexadecimal digits; `nil` for any other text.
-    static func bits(_ digits: some Collection<UInt8>) -> UInt64? {
-        guard digits.count == 16 else { return nil }
+    /// The value of so many lower-case hexadecimal digits; `nil` for any other text.
+    static func bits(_ digits: some Collection<UInt8>, digitCount: Int = 16) -> UInt64? {
+        guard digits.count == digitCount else { return nil }
         var value: UInt64 = 0
         for digit in digits {
             switch digit {

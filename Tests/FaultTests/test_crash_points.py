@@ -32,7 +32,8 @@ RECEIVER_KINDS = (
     "*/data/quarantine*", "*/data/exports*", "*/data/state", "*/data", "*/waybill-test-????????")
 APP_KINDS = ("*/spool/install.json*", "*/spool/install.lock", "*/spool/*.ndjson*", "*/spool")
 AGENT_KINDS = (
-    "*/agent*/lock", "*/agent*/registry.state*", "*/agent*/quarantine/*", "*/agent*/quarantine", "*/spool*/*.ndjson",
+    "*/agent*/lock", "*/agent*/registry.state*", "*/agent*/deleted.log",
+    "*/agent*/quarantine/*", "*/agent*/quarantine", "*/spool*/*.ndjson",
     "*/agent-*[0-9]", "*/waybill-test-????????")
 REPLAY_KINDS = (
     "*/.generation*", "*/.standing*", "*/unit.state*", "*/exports/.replay-*/dead/*.ndjson", "*/exports/.replay-*.ids",
