@@ -14,8 +14,9 @@ struct CommittedTurn {
 
 /// Bounds what unanswered messages hold in memory, and the work that waits in front of the archive.
 ///
-///     message, OPEN, short batch ──▶ short ───────────────────────────────────────────────▶ committer
-///     long batch ──▶ turn (the archive's time) ──▶ wire, piece by piece as it arrives ──▶ raw ──▶ committer
+///     message, OPEN ──▶ short ──▶ committer
+///     short batch ──▶ short ──▶ turn (the archive's time) ──▶ committer
+///     long batch ──▶ wire, piece by piece as it arrives ──▶ turn ──▶ raw ──▶ committer
 ///
 /// A connection takes room before it reads; without room it stops reading, and is called back. Each room has a queue in
 /// which accounts take turns (``FairQueue``), so an account that sends little never waits for one that sends much.

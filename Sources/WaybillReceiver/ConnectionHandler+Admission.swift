@@ -49,11 +49,14 @@ extension ConnectionHandler {
         self.reserve(request.charge[.short], in: .short, for: .message(request), context)
     }
 
-    /// Begins a batch: when it is the agent's turn to give the archive work, and there is room for its first bytes.
+    /// Begins a batch when there is room for its first bytes, which are all of a short one.
     func readBatch(_ header: BatchHeader, _ id: StreamID, _ context: ChannelHandlerContext) {
-        let turn = header.turn
-        let room: AdmissionBudget.Room = turn[.turn] > 0 ? .turn : .shortTurn
-        self.reserve(turn[room], in: room, for: .turn(header, id), context)
+        guard !header.isShort else {
+            return self.reserve(header.charge[.short], in: .short, for: .payload(header, id, number: 0), context)
+        }
+        self.reserve(
+            min(header.wireByteCount, AdmissionBudget.pieceByteCount), in: .wire,
+            for: .payload(header, id, number: self.shared.budget.nextPayloadNumber()), context)
     }
 
     /// Takes room, now or later, and then continues with what waited for it.
@@ -110,14 +113,6 @@ extension ConnectionHandler {
 
     private func admitted(_ admission: Admission, _ context: ChannelHandlerContext) {
         switch admission {
-        case .turn(let header, let id):
-            guard !header.isShort else {
-                return self.reserve(
-                    header.charge[.short], in: .short, for: .payload(header, id, number: 0), context)
-            }
-            self.reserve(
-                min(header.wireByteCount, AdmissionBudget.pieceByteCount), in: .wire,
-                for: .payload(header, id, number: self.shared.budget.nextPayloadNumber()), context)
         case .payload(let header, let id, let number):
             self.setDeadline(after: self.shared.timeouts.payload, context)
             self.isPayloadArriving = !header.isShort
@@ -125,6 +120,12 @@ extension ConnectionHandler {
             self.watch(context)
         case .more(let payload):
             self.read(payload, context)
+        case .turn(let header, let id, let wire):
+            guard !header.isShort else {
+                self.mode = .lines
+                return self.check(header, id, wire, context)
+            }
+            self.reserve(header.rawByteCount, in: .raw, for: .inflation(header, id, wire), context)
         case .inflation(let header, let id, let wire):
             self.mode = .lines
             self.check(header, id, wire, context)
@@ -150,13 +151,10 @@ extension ConnectionHandler {
         }
         self.setDeadline(after: self.shared.timeouts.idle, context)
         self.endPayload(payload)
-        let wire = payload.builder.finish()
-        guard !payload.header.isShort else {
-            self.mode = .lines
-            return self.check(payload.header, payload.id, wire, context)
-        }
-        self.reserve(
-            payload.header.rawByteCount, in: .raw, for: .inflation(payload.header, payload.id, wire), context)
+        // A payload that comes slowly takes no turn of those that are here.
+        let turn = payload.header.turn
+        let room: AdmissionBudget.Room = turn[.turn] > 0 ? .turn : .shortTurn
+        self.reserve(turn[room], in: room, for: .turn(payload.header, payload.id, payload.builder.finish()), context)
     }
 
     private func endPayload(_ payload: Payload) {

@@ -25,13 +25,13 @@ package final class ConnectionHandler: ChannelInboundHandler {
 
     /// What waits for room in the budget.
     enum Admission {
-        /// A batch, for its share of the archive's time.
-        case turn(BatchHeader, StreamID)
         /// A payload, for its first bytes; a long one has a number in the budget.
         case payload(BatchHeader, StreamID, number: Int)
         /// A payload, for its next bytes.
         case more(Payload)
-        /// A payload that has arrived, for its inflated bytes.
+        /// A payload that has arrived, for its share of the archive's time.
+        case turn(BatchHeader, StreamID, SharedBytes)
+        /// The same, for its inflated bytes.
         case inflation(BatchHeader, StreamID, SharedBytes)
         indirect case message(CommitRequest)
     }

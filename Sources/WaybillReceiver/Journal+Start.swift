@@ -7,12 +7,13 @@ extension Journal {
     ///
     /// A disk that refuses to record it does not prevent the start.
     package mutating func begin(
-        _ seed: StartSeed, in data: DataDirectory<Files>, name: String, at time: WallTime, telemetry: ReceiverTelemetry
+        _ seed: StartSeed, in data: DataDirectory<Files>, name: String, _ conditions: HostConditions,
+        _ clock: any SystemClock, telemetry: ReceiverTelemetry
     ) throws(FileSystemError) {
         let isArchiveShort = try data.isArchiveShort()
         let isLossy = self.recovery.isLossy || isArchiveShort
         do throws(FileSystemError) {
-            try self.begin(seed, isLossy: isLossy, at: time)
+            try self.begin(seed, isLossy: isLossy, at: conditions.clock.receiptTime(clock))
         } catch {
             telemetry.startDelayed(error)
         }

@@ -120,11 +120,13 @@ package final class Receiver: Service {
             root: self.configuration.dataDirectory, files: files, openFileCountMax: fileCount)
         let lock = try self.openData(data)
         defer { files.close(lock) }
-        let journal = try self.openJournal(data)
+        var journal = try self.openJournal(data)
         let recovery = journal.recovery
-        let identity = journal.identity(name: self.configuration.name)
+        let clock = POSIXClock()
         let conditions = HostConditions(
             lastMark: journal.lastMark, configuration: self.configuration, data: data, telemetry: self.telemetry)
+        try self.begin(&journal, in: data, conditions, clock)
+        let identity = journal.identity(name: self.configuration.name)
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount)
         self.telemetry.willProject(self.retirement.names)
         let budget = AdmissionBudget(
@@ -132,7 +134,6 @@ package final class Receiver: Service {
             journalEnd: journal.end)
         let workers = try self.startProjections(data, feed, conditions, budget)
 
-        let clock = POSIXClock()
         let committer = Committer()
         let loop = CommitLoop(
             journal: journal, feed: feed, budget: budget, retirement: self.retirement, conditions: conditions,
@@ -249,11 +250,19 @@ package final class Receiver: Service {
 
     private func openJournal(_ data: DataDirectory<POSIXFileSystem>) throws(Failure) -> Journal<POSIXFileSystem> {
         do throws(FileSystemError) {
-            var journal = try data.openJournal()
+            return try data.openJournal()
+        } catch {
+            throw .disk(error)
+        }
+    }
+
+    private func begin(
+        _ journal: inout Journal<POSIXFileSystem>, in data: DataDirectory<POSIXFileSystem>,
+        _ conditions: HostConditions, _ clock: any SystemClock
+    ) throws(Failure) {
+        do throws(FileSystemError) {
             try journal.begin(
-                .random(), in: data, name: self.configuration.name, at: POSIXClock().wallTime(),
-                telemetry: self.telemetry)
-            return journal
+                .random(), in: data, name: self.configuration.name, conditions, clock, telemetry: self.telemetry)
         } catch {
             throw .disk(error)
         }

@@ -171,7 +171,11 @@ final class ReceiverProcess: @unchecked Sendable {
             }
             throw cause
         }
-        let journal = try Self.openJournal(data, of: receiver, telemetry)
+        var journal = try Self.openJournal(data, of: receiver)
+        let conditions = HostConditions(
+            lastMark: journal.lastMark, configuration: configuration, data: data, telemetry: telemetry)
+        let seed = StartSeed(id: site.dice.next(), incarnation: Incarnation(site.dice.next(), site.dice.next()))
+        try journal.begin(seed, in: data, name: receiver.name, conditions, receiver.clock, telemetry: telemetry)
         let identity = journal.identity(name: receiver.name)
         telemetry.started(journal.recovery, data: data.root, listening: "simulated")
         self.feed = JournalFeed(end: journal.end, byteCountMax: configuration.feedByteCount)
@@ -180,8 +184,6 @@ final class ReceiverProcess: @unchecked Sendable {
         let retirement = JournalRetirement(names: names, retention: configuration.journalRetention)
         self.budgetByteCount = configuration.admissionByteCount
         self.budget = AdmissionBudget(byteCount: configuration.admissionByteCount)
-        let conditions = HostConditions(
-            lastMark: journal.lastMark, configuration: configuration, data: data, telemetry: telemetry)
         self.commit = CommitLoop(
             journal: journal, feed: self.feed, budget: self.budget, retirement: retirement, conditions: conditions,
             clock: receiver.clock, telemetry: telemetry)
@@ -213,10 +215,10 @@ final class ReceiverProcess: @unchecked Sendable {
     }
 
     private static func openJournal(
-        _ data: DataDirectory<FaultyFiles>, of receiver: SimulatedReceiver, _ telemetry: ReceiverTelemetry
+        _ data: DataDirectory<FaultyFiles>, of receiver: SimulatedReceiver
     ) throws(FileSystemError) -> Journal<FaultyFiles> {
         let site = receiver.site
-        var journal = try data.openJournal(
+        let journal = try data.openJournal(
             segmentByteCountMax: site.journalSegmentByteCount,
             awakeSealedCountMax: site.awakeSealedCountMax)
         receiver.sealedBefore.formUnion(receiver.sealedNow)
@@ -226,10 +228,6 @@ final class ReceiverProcess: @unchecked Sendable {
             }
             receiver.loss.isDamage = true
         }
-        let seed = StartSeed(
-            id: site.dice.next(), incarnation: Incarnation(site.dice.next(), site.dice.next()))
-        try journal.begin(
-            seed, in: data, name: receiver.name, at: receiver.clock.wallTime(), telemetry: telemetry)
         return journal
     }
 
