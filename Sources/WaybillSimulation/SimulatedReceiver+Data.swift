@@ -174,12 +174,21 @@ extension SimulatedReceiver {
                 "\(self.name) had acknowledged \(name) to \(before.rawValue), now it says \(offset.rawValue)")
         }
         self.promised[name] = isAnswer ? offset : max(before, offset)
+        if isAnswer, before == StreamOffset(0), offset > before { self.settleFormer(name) }
         guard var batches = self.unacknowledged[name] else { return }
         for batch in batches where batch.end <= offset {
             batch.raw.bytes.forEachLine { self.site.ledger.acknowledge(Array($0)[...], by: self.number) }
         }
         batches.removeAll { $0.end <= offset }
         self.unacknowledged[name] = batches
+    }
+
+    /// A stream has got an owner: what was shipped before is held.
+    private func settleFormer(_ name: StreamName) {
+        guard !name.principal.isEmpty,
+            let batches = self.unacknowledged.removeValue(forKey: StreamName(principal: "", id: name.id))
+        else { return }
+        self.unacknowledged[name, default: []] += batches
     }
 
     func took(_ name: StreamName, end: StreamOffset, raw: SharedBytes) {

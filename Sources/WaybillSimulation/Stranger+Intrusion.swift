@@ -19,6 +19,8 @@ extension Stranger {
     func claimed(_ description: StreamDescription, _ intrusion: Intrusion) -> StreamDescription {
         var description = description
         if intrusion != .trespass { description.bundle = Ownership.othersBundle }
+        // Other NDJSON has the stream's bundle, whatever it says.
+        if intrusion == .forge { description.format = .waybill }
         return description
     }
 
@@ -38,7 +40,7 @@ extension Stranger {
             self.moved(description.id, to: end)
         case .skip: self.moved(description.id, to: self.skip(from: end, self.site.dice.pick([.truncated, .tooLong])))
         case .seal: self.seal(end)
-        case .forge, .trespass: self.moved(description.id, to: self.forge(description, from: offset))
+        case .forge, .trespass: self.moved(description.id, to: self.forge(from: offset))
         }
         self.leaveSoon()
     }
@@ -54,7 +56,7 @@ extension Stranger {
             return self.open(self.claimed(description, intrusion), claim)
         }
         switch self.site.dice.int(0..<3) {
-        case 0: _ = self.forge(description, from: offset)
+        case 0: _ = self.forge(from: offset)
         case 1: _ = self.skip(from: offset, .truncated)
         default: self.seal(offset)
         }
@@ -66,12 +68,10 @@ extension Stranger {
     }
 
     /// Ships an event that is not its own to write.
-    private func forge(_ description: StreamDescription, from offset: StreamOffset) -> StreamOffset {
-        let token = self.site.nextToken()
-        let bundle = description.format == .waybill ? "com.example.shop" : description.bundle
-        let head = "{\"v\":1,\"ts\":\"2026-11-20T09:00:00.000Z\",\"env\":\"prod\",\"bundle\":\"\(bundle)\""
-        let line = Array("\(head),\"name\":\"x\",\"n\":\"\(token)\"}".utf8)[...]
-        if bundle != Ownership.othersBundle { self.site.ownership.forged.insert(line) }
-        return self.ship(Array(line), from: offset)
+    private func forge(from offset: StreamOffset) -> StreamOffset {
+        let head = "{\"v\":1,\"ts\":\"2026-11-20T09:00:00.000Z\",\"env\":\"prod\",\"bundle\":\"com.example.shop\""
+        let line = Array("\(head),\"name\":\"x\",\"n\":\"\(self.site.nextToken())\"}".utf8)
+        self.site.ownership.forged.insert(line[...])
+        return self.ship(line, from: offset)
     }
 }
