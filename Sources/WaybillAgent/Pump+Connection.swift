@@ -175,18 +175,23 @@ extension Pump where Hints: ~Copyable {
     ) {
         self.tail.answered(end: end)
         guard let stream = self.streams.stream(number) else { return }
-        switch self.tail.positionLearned(stream, at: Int(offset.rawValue), proof) {
+        self.openClaims[stream] = nil
+        let outcome = self.tail.positionLearned(stream, at: Int(offset.rawValue), proof)
+        switch outcome {
         case .goOn, .done:
             _ = self.streams.positioned(number)
             self.disputes.settle(stream)
             self.lines.resumed(stream, at: Int(offset.rawValue))
-        case .openAgain, .postponed: self.leave(number)
-        case .disputed:
-            self.leave(number)
-            self.dispute(stream)
-        case .shortened:
-            self.leave(number)
-            self.askLater(stream)
+        case .openAgain, .postponed, .disputed, .shortened: self.leave(number, stream, after: outcome)
+        }
+    }
+
+    private mutating func leave(_ number: StreamNumber, _ stream: StreamKey, after outcome: AnswerOutcome) {
+        self.leave(number)
+        switch outcome {
+        case .goOn, .done, .openAgain, .postponed: break
+        case .disputed: self.dispute(stream)
+        case .shortened: self.askLater(stream)
         }
     }
 
@@ -279,12 +284,29 @@ extension Pump where Hints: ~Copyable {
         let attempt = self.streams.failed(stream)
         self.lastFailure = text
         self.telemetry.streamRefused(self.tail.id(of: stream).description, code, text, attempt: attempt)
-        if code == .prove { self.openClaims[stream] = self.tail.claim(of: stream, at: Int(offset.rawValue)) }
-        let isLongest = code == .notAllowed || (code == .prove && attempt > 1)
-        let growing: Duration =
-            attempt == 1 && code != .inUse && code != .retryAfter ? .zero : .seconds(min(60, 5 << min(attempt, 4)))
+        if code == .prove, !self.claim(number, stream, offset) { return }
+        // A proof, and then a stream of its own: a third demand makes no sense.
+        let isLongest = code == .notAllowed || (code == .prove && attempt > 2)
+        let isAtOnce = code == .prove || (attempt == 1 && code != .inUse && code != .retryAfter)
+        let growing: Duration = isAtOnce ? .zero : .seconds(min(60, 5 << min(attempt, 4)))
         self.retries.append((at: self.clock.monotonicTime() + (isLongest ? .seconds(60) : growing), stream: stream))
         self.retries.sort { $0.at < $1.at }
+    }
+
+    /// Answers the demand for a proof.
+    ///
+    /// - Returns: whether the stream is opened again under its number.
+    private mutating func claim(_ number: StreamNumber, _ stream: StreamKey, _ offset: StreamOffset) -> Bool {
+        let last = self.openClaims.removeValue(forKey: stream)
+        let isRefused = last?.from == offset && last?.proof != nil
+        switch self.tail.proofDemanded(stream, at: Int(offset.rawValue), isRefused: isRefused) {
+        case .claim(let claim):
+            self.openClaims[stream] = claim
+            return true
+        case .outcome(let outcome):
+            self.leave(number, stream, after: outcome)
+            return false
+        }
     }
 
     /// - Parameter isHopeless: whether only a change at one of the two sides helps: the next attempt waits longest.
@@ -300,6 +322,7 @@ extension Pump where Hints: ~Copyable {
         self.received.removeAll()
         self.streams.removeAll()
         self.retries.removeAll()
+        self.openClaims.removeAll()
         self.pausedUntil = nil
         self.receiver = nil
         self.unansweredPing = nil

@@ -54,7 +54,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     /// Addresses that are not tried for a while.
     var barredUntil: [String: MonotonicTime] = [:]
     var disputes = Disputes()
-    /// What the next `OPEN` of a stream claims, once.
+    /// What the `OPEN` of a stream claims, until it is answered with an offset.
     var openClaims: [StreamKey: OpenClaim] = [:]
     /// The last `PING` that is not answered yet.
     var unansweredPing: UInt64?
@@ -340,7 +340,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             bundle: source.bundle, format: format, timeMember: source.timeMember, nameMember: source.nameMember)
         let number = self.streams.open(stream)
         self.openingCount += 1
-        self.perform(self.session.open(number, description, self.openClaims.removeValue(forKey: stream) ?? .none))
+        self.perform(self.session.open(number, description, self.openClaims[stream] ?? .none))
     }
 
     /// The end of a path, short enough for a message with every character escaped.

@@ -25,12 +25,14 @@ private struct StreamExtent {
 extension ArchiveIndex {
     /// The extent of each stream in the archive and the quarantine, up to the last checkpoint, with its last bytes.
     ///
-    /// Without a checkpoint, the files count in full: if the journal is damaged too, the checkpoint is rebuilt from
-    /// them. The lines of a batch that is spread over several files are not in order there: such a batch ends the
+    /// Without a checkpoint, or with one that the journal does not reach back to, the files count in full: the checkpoint
+    /// is rebuilt from them. Otherwise what is behind the checkpoint is cut off, also when the checkpoint has no file yet.
+    /// The lines of a batch that is spread over several files are not in order there: such a batch ends the
     /// known part of a tail.
-    package func standings() throws(FileSystemError) -> [StreamStanding] {
+    /// - Parameter start: where the journal begins.
+    package func standings(ofJournalFrom start: JournalPosition) throws(FileSystemError) -> [StreamStanding] {
         var lengths = self.lengths
-        if !self.isCheckpointed {
+        if self.position.map({ $0 < start }) ?? true {
             for folder in ["archive", "quarantine"] { try self.collect(folder, into: &lengths) }
         }
         var extents: [StreamName: StreamExtent] = [:]

@@ -1,3 +1,4 @@
+internal import WaybillJournal
 package import WaybillSystem
 
 /// A reader's view of the archive: its files, how much of each is committed, and the origin of their lines.
@@ -36,8 +37,8 @@ package struct ArchiveIndex<Files: FileSystem> {
     package let parts: [Part]
     /// The sizes in the checkpoint and the manifests, by path below the data directory; inflated sizes for lines.
     package let lengths: [String: Int]
-    /// Whether there is a checkpoint.
-    let isCheckpointed: Bool
+    /// The checkpoint's position in the journal; `nil` without a checkpoint.
+    let position: JournalPosition?
     let data: DataDirectory<Files>
 
     /// Reads the archive's checkpoint, then the manifests of its sealed days; safe while a receiver runs.
@@ -45,7 +46,7 @@ package struct ArchiveIndex<Files: FileSystem> {
         self.data = data
         let entries = try StateImage.read(data.statePath("archive"), files: data.files)?.entries ?? [:]
         var lengths = FileSet<Files>.lengths(in: entries)
-        self.isCheckpointed = !lengths.isEmpty
+        self.position = entries["position"].flatMap { Int($0) }.map { JournalPosition($0) }
         var sealed: [String: (DayFolder, DayManifest.File)] = [:]
         // A day that is sealed in the meantime is in the checkpoint, among the manifests, or both.
         try data.visitDays { folder throws(FileSystemError) in

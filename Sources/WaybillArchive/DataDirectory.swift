@@ -97,7 +97,11 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         var journal = try Journal(
             directory: self.journal, files: self.files, endMin: JournalPosition(endMin),
             segmentByteCountMax: segmentByteCountMax, awakeSealedCountMax: awakeSealedCountMax)
-        if !journal.recovery.damages.isEmpty { try journal.advance(to: try ArchiveIndex(data: self).standings()) }
+        if !journal.recovery.damages.isEmpty {
+            // Without a segment, the first one begins at the end.
+            let start = journal.segments.first ?? journal.end
+            try journal.advance(to: try ArchiveIndex(data: self).standings(ofJournalFrom: start))
+        }
         return journal
     }
 

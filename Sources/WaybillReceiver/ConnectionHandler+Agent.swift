@@ -1,6 +1,6 @@
 internal import NIOCore
 internal import Synchronization
-internal import WaybillProtocol
+package import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTLS
 
@@ -115,5 +115,5 @@ extension ConnectionHandler {
 package struct StreamTenancy: Hashable, Sendable {
     /// The connection's agent, or the one that a forwarder speaks for.
     let tenant: AdmittedAgent
-    let claim: OpenClaim
+    package var claim: OpenClaim
 }

@@ -51,6 +51,16 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     /// That a stream was sealed is forgotten with the segment of the journal in which it was.
     case forgetSealedStreams
 
+    // How receivers tell owners apart.
+    /// A stream is named by its id alone: whoever opens it, moves it.
+    case nameStreamsByID
+    /// A stream from before there were principals goes to the first principal that asks for it.
+    case adoptWithoutProof
+    /// The patterns of a principal are compared with `OPEN`, and not with every line.
+    case checkPatternsAtOpenAlone
+    /// `SKIP` and `SEAL` are taken from anybody who names the stream.
+    case skipByAnybody
+
     // Where the shipped code meets the network and the other files.
     /// Batches are acknowledged when they arrive, before they are durable.
     case ackBeforeCommit

@@ -19,6 +19,8 @@ final class PromiseLedger {
     private var strays: Set<ArraySlice<UInt8>> = []
     /// Lines that many files have.
     private var ignored: Set<ArraySlice<UInt8>> = []
+    /// Lines that may be stored several times.
+    private var repeatable: Set<ArraySlice<UInt8>> = []
     private var found: Set<Int> = []
     /// Whether anything was cut away before it was acknowledged.
     private(set) var hasCutAway = false
@@ -40,6 +42,11 @@ final class PromiseLedger {
     /// The line may be stored as often as it comes.
     func ignore(_ bytes: ArraySlice<UInt8>) {
         self.ignored.insert(bytes)
+    }
+
+    /// The lines are shipped again on purpose.
+    func allowRepeats(of lines: some Sequence<ArraySlice<UInt8>>) {
+        self.repeatable.formUnion(lines)
     }
 
     private func add(_ bytes: ArraySlice<UInt8>, isPromised: Bool) {
@@ -136,7 +143,7 @@ final class PromiseLedger {
         for line in self.lines {
             let counts = stored.map { $0[line.bytes] ?? 0 }
             let repeated = counts.indices.first { counts[$0] > 1 && !repeating.contains($0) }
-            if let repeated {
+            if let repeated, !self.repeatable.contains(line.bytes) {
                 return "stored \(counts[repeated]) times: \(Self.text(line.bytes))"
             }
             if line.isPromised, !mayMiss, counts.allSatisfy({ $0 == 0 }) {

@@ -70,6 +70,7 @@ final class SimulatedAgent: @unchecked Sendable {
                     files: .files(patterns: [Self.logs + "/*.log*"]), environment: "prod", bundle: "com.example.web",
                     timeMember: "time", nameMember: "name"),
             ])
+        configuration.token = Secret(Ownership.token(of: Ownership.agent))
         configuration.batchByteCountMax = self.site.batchByteCountMax
         configuration.tailLimits.lineByteCountMax = Self.lineByteCountMax
         configuration.tailLimits.openFileCountMax = self.site.openFileCountMax

@@ -90,6 +90,8 @@ protocol CallingSide: AnyObject {
     var toAgent: Pipe { get }
     /// What it has opened.
     var ids: [StreamNumber: StreamID] { get }
+    /// Whose token it shows.
+    var principal: String { get }
     /// What it takes an answer for.
     func heard(_ message: Message, before next: Message?) -> Message
     /// An honest receiver has sealed a stream.
@@ -133,6 +135,8 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
 
     // MARK: The agent's side
 
+    var principal: String { Ownership.agent }
+
     /// The receiver has accepted.
     func connected(to accept: (Connection) -> (any AnsweringSide)?) {
         guard !self.isOver, let server = accept(self) else { return self.refused() }
@@ -159,7 +163,8 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
 
     func send(_ message: Message) {
         guard !self.isOver, self.agent.isAlive else { return }
-        if case .open(let number, let description, _) = message {
+        if case .open(let number, let description, let claim) = message {
+            if claim.from == StreamOffset(0) { self.site.beginsAnew(description) }
             self.ids[number] = description.id
             self.paths[number] = description.source
             self.agent.openCount += 1
@@ -341,9 +346,11 @@ final class ServerSide: AnsweringSide {
             switch message {
             case .ready(let ready): receiver.identity = ready.receiver
             case .at(let number, let offset, _, _):
-                if let id = self.connection.ids[number] { receiver.stands(id, at: offset, isAnswer: true) }
+                self.stands(number, at: offset, isAnswer: true)
             case .ack(let number, let offset, _):
-                if let id = self.connection.ids[number] { receiver.stands(id, at: offset, isAnswer: false) }
+                self.stands(number, at: offset, isAnswer: false)
+            case .nak(let number, let offset, .prove, _):
+                if let id = self.connection.ids[number] { receiver.confusion.unproven[id] = offset }
             case .sealed(let number, _, _):
                 if let id = self.connection.ids[number] { self.connection.sealed(id, by: receiver) }
             default: break
@@ -354,6 +361,11 @@ final class ServerSide: AnsweringSide {
         }
         self.unparsed.removeFirst(start)
         return sent
+    }
+
+    private func stands(_ number: StreamNumber, at offset: StreamOffset, isAnswer: Bool) {
+        guard let id = self.connection.ids[number] else { return }
+        self.process.receiver.stands(self.process.name(id, of: self.connection), at: offset, isAnswer: isAnswer)
     }
 
     /// The process is gone.

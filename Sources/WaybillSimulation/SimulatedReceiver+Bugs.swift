@@ -3,38 +3,118 @@ internal import WaybillProtocol
 internal import WaybillReceiver
 internal import WaybillSystem
 
+/// What a receiver with a planted bug about owners has seen.
+struct OwnerConfusion {
+    /// The last connection of the agent's principal that opened each stream.
+    var openers: [StreamID: (connection: ConnectionHandle, number: StreamNumber, description: StreamDescription)] = [:]
+    /// What was shipped while streams had no owners.
+    var ownerless: [StreamID: [UInt8]] = [:]
+    /// The offset for which a proof was demanded.
+    var unproven: [StreamID: StreamOffset] = [:]
+}
+
 /// Planted bugs that change what the committer is asked.
 extension SimulatedReceiver {
     /// The planted bug: a stream that was sealed before this start is a new one.
     func forgetting(_ request: CommitRequest) -> CommitRequest {
         if case .seal(_, _, let description, _) = request { self.sealedNow.insert(description.id) }
         guard self.site.has(.forgetSealedStreams) else { return request }
-        func forgotten(_ description: StreamDescription) -> StreamDescription {
-            guard self.sealedBefore.contains(description.id) else { return description }
-            var description = description
-            description.owner.principal = "forgotten"
-            return description
-        }
-        switch request {
-        case .open(let connection, let number, let description, let tenancy):
-            return .open(connection, number, forgotten(description), tenancy)
-        case .batch(let connection, let number, let description, let header, let wire, let raw):
-            return .batch(connection, number, forgotten(description), header, wire: wire, raw: raw)
-        case .skip(let connection, let number, let description, let range):
-            return .skip(connection, number, forgotten(description), range)
-        case .seal(let connection, let number, let description, let length):
-            return .seal(connection, number, forgotten(description), length: length)
-        case .closed: return request
+        return request.describing { description in
+            if self.sealedBefore.contains(description.id) { description.owner.principal = "forgotten" }
         }
     }
 
     /// The planted bug: what comes is appended, wherever its agent says that it begins.
-    func blindly(_ header: BatchHeader, _ id: StreamID, _ wire: SharedBytes) -> BatchHeader {
-        var header = header
-        let end = self.blindEnds[id] ?? header.offset.rawValue
+    func blindly(_ request: CommitRequest) -> CommitRequest {
+        guard self.site.has(.resendWithoutAsking),
+            case .batch(let connection, let number, let description, var header, let wire, let raw) = request
+        else { return request }
+        let end = self.blindEnds[description.id] ?? header.offset.rawValue
         header.offset = StreamOffset(max(end, header.offset.rawValue))
-        header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: id), wire.bytes)
-        self.blindEnds[id] = header.end.rawValue
-        return header
+        header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: description.id), wire.bytes)
+        self.blindEnds[description.id] = header.end.rawValue
+        return .batch(connection, number, description, header, wire: wire, raw: raw)
+    }
+
+    /// The planted bugs about owners.
+    func confusing(_ request: CommitRequest) -> CommitRequest {
+        if self.site.has(.nameStreamsByID) {
+            return request.describing { $0.owner.principal = "" }
+        }
+        if self.site.has(.checkPatternsAtOpenAlone) {
+            return request.describing { description in
+                description.owner.environments = []
+                description.owner.bundles = []
+            }
+        }
+        if self.site.has(.adoptWithoutProof) { return self.proving(request) }
+        if self.site.has(.skipByAnybody) { return self.redirecting(request) }
+        return request
+    }
+
+    /// The planted bug: each claim comes with the proof of the stream from before.
+    private func proving(_ request: CommitRequest) -> CommitRequest {
+        switch request {
+        case .batch(_, _, let description, let header, _, let raw):
+            self.tookOwnerless(description, at: header.offset, Array(raw.bytes))
+        case .skip(_, _, let description, let range):
+            let tail = range.tail ?? []
+            let hole = [UInt8](repeating: 0, count: max(0, Int(range.byteCount) - tail.count))
+            self.tookOwnerless(description, at: range.offset, (hole + tail).suffix(Int(range.byteCount)))
+        case .open(let connection, let number, let description, var tenancy):
+            let id = description.id
+            guard !description.owner.principal.isEmpty, let end = self.confusion.unproven[id],
+                let bytes = self.confusion.ownerless[id], bytes.count >= Int(end.rawValue)
+            else { return request }
+            let tail = bytes.prefix(Int(end.rawValue)).suffix(StreamProof.byteCountMax)
+            tenancy.claim = OpenClaim(from: end, proof: StreamProof(of: id, at: end, tail: tail).digest)
+            return .open(connection, number, description, tenancy)
+        case .seal, .closed: break
+        }
+        return request
+    }
+
+    private func tookOwnerless(_ description: StreamDescription, at offset: StreamOffset, _ bytes: [UInt8]) {
+        let known = self.confusion.ownerless[description.id] ?? []
+        guard description.owner.principal.isEmpty, Int(offset.rawValue) <= known.count else { return }
+        self.confusion.ownerless[description.id] = known.prefix(Int(offset.rawValue)) + bytes
+    }
+
+    /// The planted bug: what another principal skips or seals under the agent's id is done to the agent's stream.
+    private func redirecting(_ request: CommitRequest) -> CommitRequest {
+        switch request {
+        case .open(let connection, let number, let description, _) where description.owner.principal == Ownership.agent:
+            self.confusion.openers[description.id] = (connection, number, description)
+        case .skip(_, _, let description, let range) where description.owner.principal == Ownership.others:
+            guard let opener = self.confusion.openers[description.id] else { break }
+            return .skip(opener.connection, opener.number, opener.description, range)
+        case .seal(_, _, let description, let length) where description.owner.principal == Ownership.others:
+            guard let opener = self.confusion.openers[description.id] else { break }
+            return .seal(opener.connection, opener.number, opener.description, length: length)
+        default: break
+        }
+        return request
+    }
+}
+
+extension CommitRequest {
+    /// The same request with another description of its stream.
+    fileprivate func describing(_ change: (inout StreamDescription) -> Void) -> CommitRequest {
+        func changed(_ description: StreamDescription) -> StreamDescription {
+            var description = description
+            change(&description)
+            return description
+        }
+        switch self {
+        case .open(let connection, let number, let description, let tenancy):
+            return .open(connection, number, changed(description), tenancy)
+        case .batch(let connection, let number, let description, let header, let wire, let raw):
+            return .batch(connection, number, changed(description), header, wire: wire, raw: raw)
+        case .skip(let connection, let number, let description, let range):
+            return .skip(connection, number, changed(description), range)
+        case .seal(let connection, let number, let description, let length):
+            return .seal(connection, number, changed(description), length: length)
+        case .closed: return self
+        }
     }
 }

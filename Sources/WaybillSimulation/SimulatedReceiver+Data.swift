@@ -164,29 +164,38 @@ extension SimulatedReceiver {
     // MARK: What it says
 
     /// The receiver said to an agent that it holds the stream durably up to `offset`.
-    func stands(_ id: StreamID, at offset: StreamOffset, isAnswer: Bool) {
+    func stands(_ name: StreamName, at offset: StreamOffset, isAnswer: Bool) {
         if !self.loss.unlinked.isEmpty {
-            self.site.violate("\(self.name) answers for \(id), and its journal was deleted")
+            self.site.violate("\(self.name) answers for \(name), and its journal was deleted")
         }
-        let before = self.promised[id] ?? StreamOffset(0)
+        let before = self.promised[name] ?? StreamOffset(0)
         if isAnswer, offset < before, !self.site.mayForget {
             self.site.violate(
-                "\(self.name) had acknowledged \(id) to \(before.rawValue), now it says \(offset.rawValue)")
+                "\(self.name) had acknowledged \(name) to \(before.rawValue), now it says \(offset.rawValue)")
         }
-        self.promised[id] = isAnswer ? offset : max(before, offset)
-        guard var batches = self.unacknowledged[id] else { return }
+        self.promised[name] = isAnswer ? offset : max(before, offset)
+        if isAnswer, before == StreamOffset(0), offset > before { self.settleFormer(name) }
+        guard var batches = self.unacknowledged[name] else { return }
         for batch in batches where batch.end <= offset {
             batch.raw.bytes.forEachLine { self.site.ledger.acknowledge(Array($0)[...], by: self.number) }
         }
         batches.removeAll { $0.end <= offset }
-        self.unacknowledged[id] = batches
+        self.unacknowledged[name] = batches
     }
 
-    func took(_ id: StreamID, end: StreamOffset, raw: SharedBytes) {
+    /// A stream has got an owner: what was shipped before is held.
+    private func settleFormer(_ name: StreamName) {
+        guard !name.principal.isEmpty,
+            let batches = self.unacknowledged.removeValue(forKey: StreamName(principal: "", id: name.id))
+        else { return }
+        self.unacknowledged[name, default: []] += batches
+    }
+
+    func took(_ name: StreamName, end: StreamOffset, raw: SharedBytes) {
         // Of two batches for one place only one can have been taken.
         let offset = end.rawValue - UInt64(raw.count)
-        self.unacknowledged[id, default: []].removeAll { $0.end.rawValue > offset }
-        self.unacknowledged[id, default: []].append((end, raw))
+        self.unacknowledged[name, default: []].removeAll { $0.end.rawValue > offset }
+        self.unacknowledged[name, default: []].append((end, raw))
     }
 }
 

@@ -29,7 +29,8 @@ extension SimulatedReceiver {
                 bytes.countTokens(&exported)
             }
             for line in self.heldLines(folder, of: provider) { Array(line).countTokens(&exported) }
-            if let token = archived.keys.sorted().first(where: { exported[$0, default: 0] > 1 }) {
+            if let token = archived.keys.sorted().first(where: { exported[$0, default: 0] > archived[$0, default: 0] })
+            {
                 return "\(provider.rawValue) has event k\(token)x \(exported[token] ?? 0) times"
             }
             let missing = archived.keys.filter { exported[$0] == nil }.sorted()

@@ -25,9 +25,11 @@ final class SimulatedReceiver {
     private(set) var isPowered = true
     let exports: [Destination]
     /// How far the receiver has said that it holds each stream.
-    var promised: [StreamID: StreamOffset] = [:]
+    var promised: [StreamName: StreamOffset] = [:]
     /// Inflated batches by stream, until they are acknowledged.
-    var unacknowledged: [StreamID: [(end: StreamOffset, raw: SharedBytes)]] = [:]
+    var unacknowledged: [StreamName: [(end: StreamOffset, raw: SharedBytes)]] = [:]
+    /// How far strangers have shipped into streams of their own under an agent's id.
+    var squatted: [StreamID: StreamOffset] = [:]
     /// What it last told an agent of itself.
     var identity: ReceiverIdentity?
     var loss = DataLoss()
@@ -36,6 +38,8 @@ final class SimulatedReceiver {
     var sealedBefore: Set<StreamID> = []
     /// What the planted bug `resendWithoutAsking` takes for the end of each stream.
     var blindEnds: [StreamID: UInt64] = [:]
+    /// For the planted bugs about owners.
+    var confusion = OwnerConfusion()
 
     init(_ site: SiteLife, number: Int) {
         self.site = site
@@ -55,6 +59,7 @@ final class SimulatedReceiver {
         let site = self.site
         var configuration = ReceiverConfiguration(dataDirectory: "/data")
         configuration.name = self.name
+        configuration.agents = site.principals
         configuration.exports = self.exports.map { ExportOptions(provider: $0) }
         configuration.limits.lineByteCountMax = 64 << 10
         configuration.limits.rawByteCountMax = 64 << 10
@@ -141,6 +146,7 @@ final class ReceiverProcess: @unchecked Sendable {
     private let files: FaultyFiles
     let loop = EmbeddedEventLoop()
     private let born: Int64
+    private let hasPrincipals: Bool
     private let committer = Committer()
     private let budget: AdmissionBudget
     private let feed: JournalFeed
@@ -160,6 +166,7 @@ final class ReceiverProcess: @unchecked Sendable {
         self.files = files
         self.born = site.schedule.now
         let configuration = receiver.configuration()
+        self.hasPrincipals = configuration.agents != nil
         let telemetry = ReceiverTelemetry(logger: Logger(label: "receiver") { _ in receiver.tally })
         let data = DataDirectory(root: configuration.dataDirectory, files: files)
         try data.create()
@@ -249,6 +256,11 @@ final class ReceiverProcess: @unchecked Sendable {
         return side
     }
 
+    /// The name of a stream that a connection has opened.
+    func name(_ id: StreamID, of connection: any CallingSide) -> StreamName {
+        StreamName(principal: self.hasPrincipals ? connection.principal : "", id: id)
+    }
+
     /// Lets the event loop do what is due, sends what it wrote, and begins a commit when something waits for one.
     func turn() {
         guard self.isAlive, !self.isTurning else { return }
@@ -283,15 +295,11 @@ final class ReceiverProcess: @unchecked Sendable {
         guard self.isAlive else { return }
         var requests = requests
         for index in requests.indices {
-            requests[index] = self.receiver.forgetting(requests[index])
-            guard
-                case .batch(let connection, let number, let description, let header, let wire, let raw) = requests[
-                    index]
-            else { continue }
-            let taken =
-                self.site.has(.resendWithoutAsking) ? self.receiver.blindly(header, description.id, wire) : header
-            requests[index] = .batch(connection, number, description, taken, wire: wire, raw: raw)
-            self.receiver.took(description.id, end: taken.end, raw: raw)
+            requests[index] = self.receiver.blindly(requests[index])
+            if case .batch(_, _, let description, let header, _, let raw) = requests[index] {
+                self.receiver.took(description.name, end: header.end, raw: raw)
+            }
+            requests[index] = self.receiver.confusing(self.receiver.forgetting(requests[index]))
         }
         let retryAt = self.commit.step(requests)
         // A receiver without its journal ends by itself.
@@ -404,92 +412,6 @@ private final class CheckQueue: @unchecked Sendable {
             guard let process = self?.process, process.isAlive else { return }
             check()
             process.turn()
-        }
-    }
-}
-
-/// When a projection wants to go on.
-enum ProjectionWish: Comparable {
-    case now
-    case at(MonotonicTime)
-    case later
-}
-
-protocol ProjectionDriver: AnyObject {
-    /// What its next turn was scheduled for.
-    var scheduled: ProjectionWish? { get set }
-    var scheduleCount: Int { get set }
-    /// How many milliseconds it takes for a batch.
-    var delay: ClosedRange<Int> { get }
-    func need(_ feed: JournalFeed, _ now: MonotonicTime) -> ProjectionWish
-    func act(_ feed: JournalFeed, _ now: MonotonicTime)
-    func isIdle(_ feed: JournalFeed) -> Bool
-    var isRecovering: Bool { get }
-    var state: String { get }
-    func finish(_ feed: JournalFeed)
-}
-
-private final class GroupDriver<Output: Projection & ~Copyable>: ProjectionDriver {
-    private var group: ProjectionGroup<FaultyFiles, Output>
-    var scheduled: ProjectionWish?
-    var scheduleCount = 0
-    let delay: ClosedRange<Int>
-
-    /// The feed waits on the real clock; for it this has passed.
-    private static var passed: MonotonicTime { MonotonicTime(nanoseconds: 1) }
-
-    init(_ group: consuming ProjectionGroup<FaultyFiles, Output>, delay: ClosedRange<Int>) {
-        self.group = group
-        self.delay = delay
-    }
-
-    func need(_ feed: JournalFeed, _ now: MonotonicTime) -> ProjectionWish {
-        switch self.group.need {
-        case .next(let position, let deadline):
-            if feed.next(after: position, until: Self.passed) != nil { return .now }
-            return deadline.map { .at($0) } ?? .later
-        case .recover(let at): return at <= now ? .now : .at(at)
-        case .finished: return .later
-        }
-    }
-
-    func act(_ feed: JournalFeed, _ now: MonotonicTime) {
-        switch self.group.need {
-        case .next(let position, let deadline):
-            let next = feed.next(after: position, until: Self.passed)
-            let isDue = deadline.map { $0 <= now } ?? false
-            if next != nil || isDue { self.group.take(next) }
-        case .recover(let at): if at <= now { self.group.recover(dueBy: now) }
-        case .finished: break
-        }
-    }
-
-    var isRecovering: Bool {
-        if case .recover = self.group.need { true } else { false }
-    }
-
-    var state: String { "\(self.group.need), scheduled for \(String(describing: self.scheduled))" }
-
-    func isIdle(_ feed: JournalFeed) -> Bool {
-        switch self.group.need {
-        case .next(let position, _):
-            return self.group.isSettled && feed.next(after: position, until: Self.passed) == nil
-        case .recover: return false
-        case .finished: return true
-        }
-    }
-
-    func finish(_ feed: JournalFeed) {
-        var isRecovered = false
-        while true {
-            switch self.group.need {
-            case .next(let position, _): self.group.take(feed.next(after: position, until: Self.passed))
-            case .recover(let at):
-                // Who stops does not wait for a disk to become good.
-                if isRecovered { self.group.giveUp() } else { self.group.recover(dueBy: at) }
-                isRecovered = true
-            case .finished: return
-            }
         }
     }
 }

@@ -109,10 +109,10 @@ extension SiteLife {
 
     private func meddle(_ receiver: SimulatedReceiver) {
         guard let description = self.agent.anyStream else { return }
-        self.admit(receiver, to: .meddle(description))
+        self.admit(receiver, to: self.ownership.isKept ? .intrude(description, .squat) : .meddle(description))
     }
 
-    private func admit(_ receiver: SimulatedReceiver, to aim: Stranger.Aim) {
+    func admit(_ receiver: SimulatedReceiver, to aim: Stranger.Aim) {
         guard !self.isOver else { return }
         let stranger = Stranger(self, at: receiver, to: aim)
         self.strangers.append(stranger)

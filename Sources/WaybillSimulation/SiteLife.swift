@@ -66,8 +66,9 @@ package final class SiteLife {
     lazy var receivers = (0..<(self.knows(.twoReceivers) ? 2 : 1)).map { SimulatedReceiver(self, number: $0) }
     lazy var falseReceiver = FalseReceiver(self)
     var strangers: [Stranger] = []
-    /// Streams that a stranger has changed.
+    /// Streams that a stranger has changed, while no principals were told apart.
     var tainted: Set<StreamID> = []
+    var ownership = Ownership()
     private lazy var apps = (0..<self.dice.pick([0, 1, 1, 2])).map { _ in SimulatedApp(self, self.agent) }
     lazy var loggers = (0..<self.dice.pick(self.apps.isEmpty ? [1, 1, 2] : [0, 1, 1])).map {
         SimulatedLogger(self, self.agent, name: "web\($0)")
@@ -318,6 +319,7 @@ package final class SiteLife {
         if let line = self.lostLongLine {
             return self.violate("a line of \(line.count) bytes is in no quarantine: \(PromiseLedger.text(line))")
         }
+        if let problem = self.trespass { return self.violate(problem) }
         // What a rotten batch gave to one projection before it rotted, the next one does not get.
         let whole = self.mayForget ? [] : self.receivers.filter { !$0.loss.isDamage }
         for receiver in whole where self.violation == nil {
@@ -378,6 +380,7 @@ package final class SiteLife {
         case .rottenCheckpoint, .rottenJournal: self.rot(receiver, kind)
         case .restoredData, .lostData, .lostTail, .lostBoth, .unlinkedJournal, .rewrites, .falseReceiver, .lyingAgent:
             self.betray(kind, receiver)
+        case .principals: self.tellApart(receiver)
         case .cutConnections, .slowSyncs, .twoReceivers, .drift, .lateWrites, .longLines, .tornLines, .missedHints,
             .noHints, .smallWindow, .smallFeed, .shortRetention:
             break
@@ -451,7 +454,7 @@ extension Trouble {
             .receiverPowerCuts, .diskErrors, .syncErrors, .shortWrites, .fullDisks, .halfOpenConnections, .stalls,
             .partitions, .clockJumps, .passingDays, .rotation, .copyTruncate, .deletion, .lostRegistry, .oldRegistry,
             .rottenRegistry, .rottenCheckpoint, .rottenJournal, .restoredData, .lostData, .lostTail, .lostBoth,
-            .unlinkedJournal, .rewrites, .falseReceiver, .lyingAgent:
+            .unlinkedJournal, .rewrites, .falseReceiver, .lyingAgent, .principals:
             true
         case .cutConnections, .slowSyncs, .twoReceivers, .drift, .lateWrites, .longLines, .tornLines, .missedHints,
             .noHints, .smallWindow, .smallFeed, .shortRetention:

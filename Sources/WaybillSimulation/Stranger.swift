@@ -10,6 +10,8 @@ final class Stranger: CallingSide {
         case grow(batchCount: Int)
         /// Writes, skips or seals in a stream of another agent.
         case meddle(StreamDescription)
+        /// Tries what another principal may not do to an agent's stream.
+        case intrude(StreamDescription, Intrusion)
     }
 
     unowned let site: SiteLife
@@ -17,7 +19,9 @@ final class Stranger: CallingSide {
     private(set) var ids: [StreamNumber: StreamID] = [:]
     private let aim: Aim
     private var server: (any AnsweringSide)?
-    private let receiver: SimulatedReceiver
+    let receiver: SimulatedReceiver
+    /// Whether it has answered a demand for a proof.
+    var hasClaimed = false
     private var unparsed: [UInt8] = []
     private var isOver = false
     private let number = StreamNumber(1)
@@ -37,7 +41,7 @@ final class Stranger: CallingSide {
         self.server = server
         let hello = Hello(
             versions: LineProtocol.versions, agent: "stranger-\(self.site.nextToken())", instance: "0123456789abcdef",
-            token: nil, encodings: ["zlib"])
+            token: Ownership.token(of: self.principal), encodings: ["zlib"])
         self.send(.hello(hello))
         // Whatever comes of it: it does not hold its streams for long.
         self.site.schedule.after(.seconds(5)) { [weak self] in self?.leave() }
@@ -56,6 +60,8 @@ final class Stranger: CallingSide {
         self.server = nil
         self.leave()
     }
+
+    var principal: String { Ownership.others }
 
     func heard(_ message: Message, before next: Message?) -> Message { message }
 
@@ -77,31 +83,41 @@ final class Stranger: CallingSide {
         switch (message, self.aim) {
         case (.ready, .grow):
             let id = StreamID(unchecked: "stranger-\(self.site.nextToken())")
+            let bundle = self.site.ownership.isKept ? Ownership.othersBundle : "com.example.web"
             self.open(
                 StreamDescription(
-                    id: id, source: "/elsewhere", environment: "prod", bundle: "com.example.web", format: .ndjson,
+                    id: id, source: "/elsewhere", environment: "prod", bundle: bundle, format: .ndjson,
                     timeMember: "time", nameMember: "name"))
         case (.ready, .meddle(let description)): self.open(description)
+        case (.ready, .intrude(let description, let intrusion)): self.open(self.claimed(description, intrusion))
         case (.at(_, let offset, _, _), .grow(let batchCount)):
             var offset = offset
             for _ in 0..<batchCount { offset = self.ship(from: offset) }
         case (.at(_, let offset, _, _), .meddle(let description)): self.meddle(description, from: offset)
+        case (.at(_, let offset, _, _), .intrude(let description, let intrusion)):
+            self.intrude(description, intrusion, from: offset)
+        case (.nak(_, let offset, let code, _), .intrude(let description, let intrusion)):
+            self.insist(description, intrusion, at: offset, code)
         case (.nak, _), (.err, _), (.bye, _), (.sealed, _): self.leave()
         default: break
         }
     }
 
-    private func open(_ description: StreamDescription) {
+    func open(_ description: StreamDescription, _ claim: OpenClaim = .none) {
         self.ids[self.number] = description.id
-        self.send(.open(self.number, description, .none))
+        self.send(.open(self.number, description, claim))
     }
 
     /// Ships one line that nobody else has.
-    private func ship(from offset: StreamOffset) -> StreamOffset {
+    func ship(from offset: StreamOffset) -> StreamOffset {
         let token = self.site.nextToken()
         let filler = String(repeating: "s", count: self.site.dice.int(0...200))
         let line = Array(
             "{\"time\":\"2026-11-20T09:00:00.000Z\",\"name\":\"x\",\"n\":\"\(token)\",\"f\":\"\(filler)\"}".utf8)
+        return self.ship(line, from: offset)
+    }
+
+    func ship(_ line: [UInt8], from offset: StreamOffset) -> StreamOffset {
         self.site.ledger.allow(line[...])
         let raw = line + [0x0A]
         guard let id = self.ids[self.number] else { return offset }
@@ -132,12 +148,20 @@ final class Stranger: CallingSide {
             default: break
             }
         }
-        if end == offset || self.site.dice.chance(500) { self.send(.seal(self.number, length: end)) }
+        if end == offset || self.site.dice.chance(500) { self.seal(end) }
         self.site.note("a stranger moves \(description.id) from \(offset.rawValue) to \(end.rawValue)")
+        self.leaveSoon()
+    }
+
+    func leaveSoon() {
         self.site.schedule.after(self.site.dice.milliseconds(50...2_000)) { [weak self] in self?.leave() }
     }
 
-    private func skip(from offset: StreamOffset, _ reason: SkipReason) -> StreamOffset {
+    func seal(_ length: StreamOffset) {
+        self.send(.seal(self.number, length: length))
+    }
+
+    func skip(from offset: StreamOffset, _ reason: SkipReason) -> StreamOffset {
         let byteCount = UInt64(self.site.dice.int(1...3_000))
         let end = StreamOffset(offset.rawValue + byteCount)
         let tail = [UInt8](repeating: 0x0A, count: StreamProof.byteCount(at: end))

@@ -18,6 +18,8 @@ enum Trouble: CaseIterable, Hashable, Sendable {
     case restoredData, lostData, lostTail, lostBoth, unlinkedJournal, rewrites
     // Peers that lie.
     case falseReceiver, lyingAgent
+    // Agents are told apart from some time on, over data from before; strangers try what is not theirs.
+    case principals
     // Small limits.
     case smallWindow, smallFeed, shortRetention
 }

@@ -38,22 +38,45 @@ extension Tail {
         return receivers.meet(identity, at: address)
     }
 
-    /// The claim for a stream from before the receiver knew principals: that the file has the bytes below `offset`.
+    /// Handles the receiver's demand for a proof: it holds a stream of this id up to `offset` from before it knew
+    /// principals.
     ///
-    /// Without them, or when they cannot be read, the claim is to begin at 0.
-    package mutating func claim(of stream: StreamKey, at offset: Int) -> OpenClaim {
-        guard self.table.contains(stream), offset > 0, offset <= self.table[stream].byteCount,
-            case .opened(let descriptor) = self.open(stream)
-        else { return OpenClaim(from: StreamOffset(0)) }
+    /// A file whose bytes are others is opened as if the receiver had shown them: a foreign one under the next
+    /// incarnation, for another one may have its bytes. A segment has one id, and begins at 0.
+    ///
+    /// - Parameter isRefused: whether the receiver has refused the proof for this offset.
+    package mutating func proofDemanded(_ stream: StreamKey, at offset: Int, isRefused: Bool) -> ProofAnswer {
+        guard self.table.contains(stream), self.table[stream].isIdentified else { return .outcome(.postponed) }
+        guard !isRefused else { return self.unproven(stream, at: offset) }
+        self.refresh(stream)
+        guard self.table.contains(stream) else { return .outcome(.postponed) }
+        let file = self.table[stream]
+        let end = StreamOffset(UInt64(offset))
+        guard file.reach != .gone, offset <= file.byteCount else {
+            // The file has these bytes no more, but the digest of what was sent may be remembered.
+            guard let sent = file.anchors.first(where: { $0.end == offset }) else {
+                return self.unproven(stream, at: offset)
+            }
+            return .claim(OpenClaim(from: end, proof: sent.digest))
+        }
+        guard case .opened(let descriptor) = self.open(stream) else { return .outcome(.postponed) }
         do throws(FileSystemError) {
-            let end = StreamOffset(UInt64(offset))
             let proof = StreamProof(
                 of: self.id(of: stream), at: end, tail: try self.lastBytes(descriptor, below: offset))
-            return OpenClaim(from: end, proof: proof.digest)
+            return .claim(OpenClaim(from: end, proof: proof.digest))
         } catch {
             self.readFailed(stream, error)
-            return OpenClaim(from: StreamOffset(0))
+            return .outcome(.postponed)
         }
+    }
+
+    private mutating func unproven(_ stream: StreamKey, at offset: Int) -> ProofAnswer {
+        if !self.table[stream].isSegment, self.table[stream].reach != .gone {
+            // No bytes prove nothing but an empty stream.
+            let outcome = self.positionLearned(stream, at: offset, .empty)
+            if outcome != .goOn { return .outcome(outcome) }
+        }
+        return .claim(OpenClaim(from: StreamOffset(0)))
     }
 
     /// Exchanges what the last receiver holds of a file for what the present one does.

@@ -127,6 +127,14 @@ package enum AnswerOutcome: Hashable, Sendable {
     case done
 }
 
+/// What to do with a stream after the receiver demanded a proof for it.
+package enum ProofAnswer: Hashable, Sendable {
+    /// Open it again with this claim.
+    case claim(OpenClaim)
+    /// The file has other bytes, or cannot be read now.
+    case outcome(AnswerOutcome)
+}
+
 /// A notable event in the life of a file.
 ///
 /// Paths and ids are for logs, cases for metrics.

@@ -98,7 +98,7 @@ import WaybillTestSupport
         #expect(try Self.read(part, data) == Self.runs)
         #expect(try Self.read(part, data, from: 16) == Array(Self.runs[1...]))
         #expect(try Self.read(part, data, from: 17) == Array(Self.runs[2...]))
-        let standing = try #require(try index.standings().first)
+        let standing = try #require(try index.standings(ofJournalFrom: JournalPosition(0)).first)
         #expect(standing.durable.rawValue == UInt64(Self.runs.reduce(0) { $0 + $1.count }))
     }
 

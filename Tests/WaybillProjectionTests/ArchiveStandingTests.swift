@@ -90,6 +90,40 @@ import WaybillTestSupport
         }
     }
 
+    /// The archive counts its files in full only where its checkpoint is rebuilt from them.
+    @Test(arguments: [false, true])
+    func `lines behind a checkpoint without files count when another reader was further, and are cut off otherwise`(
+        isOtherAhead: Bool
+    ) throws {
+        let bench = try ProjectionBench()
+        let line = Self.line(19, 0)
+        try bench.write([(ProjectionBench.description(1), Array(line.utf8))])
+        var projection = try ArchiveProjection(data: bench.data, zone: .utc)
+        var position = try projection.recover().position
+        // In the head of the first segment.
+        let checkpoint = JournalPosition(1)
+        try projection.checkpoint(at: checkpoint, sealing: nil)
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
+        if isOtherAhead {
+            var state = try StateStore(path: bench.data.statePath("export-csv"), files: bench.disk)
+            try state.commit(["position": String(bench.end.rawValue)])
+        }
+        try Self.loseJournal(bench)
+        var journal = try bench.data.openJournal()
+        #expect(journal.recovery.isLossy)
+        let end = isOtherAhead ? bench.end : checkpoint
+        #expect(journal.end == end)
+        let held = isOtherAhead ? line : ""
+        #expect(journal.position(of: ProjectionBench.description(1).name) == StreamOffset(UInt64(held.utf8.count)))
+        let seed = StartSeed(id: 1, incarnation: Incarnation(2, 3))
+        try journal.begin(seed, isLossy: false, at: WallTime(milliseconds: ProjectionBench.noon))
+        var again = try ArchiveProjection(data: bench.data, zone: .utc)
+        _ = try again.recover()
+        let archived = bench.tree("archive").filter { $0.key.hasSuffix(".ndjson") }.map(\.value).joined()
+        #expect(archived == held)
+    }
+
     @Test(arguments: [false, true])
     func `an archive is short when a file of its checkpoint lacks bytes, open or sealed`(isSealed: Bool) throws {
         let source = try Self.archived(

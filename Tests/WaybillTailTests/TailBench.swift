@@ -28,6 +28,8 @@ final class TailBench<Files: FileSystem> {
     var receiver = BenchReceiver(name: "bench")
     /// Ids of streams under which the receiver holds other bytes than it was sent.
     var liesAbout: Set<String> = []
+    /// What the receiver holds from before it knew principals, by stream id.
+    var ownerless: [String: [UInt8]] = [:]
     /// Streams of which the receiver's proof did not agree.
     var disputed: [String] = []
     /// Streams that are not asked for again before a minute has passed, or another connection begins.
@@ -265,12 +267,40 @@ final class TailBench<Files: FileSystem> {
         .value
     }
 
-    private func answerOpen(_ key: StreamKey, _ id: String) {
+    private func answerOpen(_ key: StreamKey, _ id: String, _ claim: OpenClaim = .none) {
         self.questionCount += 1
+        if let held = self.ownerless[id], self.received[id] == nil, claim.from != StreamOffset(0) {
+            guard self.isProved(claim, id, held) else { return self.demandProof(key, id, held, claim) }
+            self.received[id] = held
+            self.order.append(id)
+        }
         let offset = self.received[id]?.count ?? 0
         let proof = self.proof(of: id)
-        switch self.withTail({ $0.positionLearned(key, at: offset, proof) }) {
-        case .goOn, .done: if self.sealed.contains(id) { self.answerSeal(key, id) }
+        let outcome = self.withTail { $0.positionLearned(key, at: offset, proof) }
+        if outcome == .goOn || outcome == .done {
+            if self.sealed.contains(id) { self.answerSeal(key, id) }
+        } else {
+            self.leave(key, id, after: outcome)
+        }
+    }
+
+    private func isProved(_ claim: OpenClaim, _ id: String, _ held: [UInt8]) -> Bool {
+        guard let streamID = StreamID(id) else { preconditionFailure("\(id) is a stream's id") }
+        let end = StreamOffset(UInt64(held.count))
+        let proof = StreamProof(of: streamID, at: end, tail: held.suffix(StreamProof.byteCountMax))
+        return claim.from == end && claim.proof == proof.digest
+    }
+
+    private func demandProof(_ key: StreamKey, _ id: String, _ held: [UInt8], _ claim: OpenClaim) {
+        switch self.withTail({ $0.proofDemanded(key, at: held.count, isRefused: claim.proof != nil) }) {
+        case .claim(let claim): self.answerOpen(key, id, claim)
+        case .outcome(let outcome): self.leave(key, id, after: outcome)
+        }
+    }
+
+    private func leave(_ key: StreamKey, _ id: String, after outcome: AnswerOutcome) {
+        switch outcome {
+        case .goOn, .done: break
         case .openAgain: self.withTail { $0.readingPostponed(key) }
         case .postponed: break
         case .disputed: self.dispute(key, id)

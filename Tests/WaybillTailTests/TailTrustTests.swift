@@ -125,6 +125,68 @@ struct TailTrustTests {
         #expect(bench.received[Self.segmentID] == bytes(text + "two\n"))
     }
 
+    // MARK: Streams from before the receiver knew principals
+
+    @Test func `a file with the bytes of a stream from before goes on there`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        let log = bench.order[0]
+        bench.ownerless = [log: bytes("one\n"), Self.segmentID: bytes("uno\n")]
+        bench.received = [:]
+        bench.receiverCameBackOlder()
+        files.append("/log/a.log", "two\n")
+        files.append(segment, "uno\ndos\n")
+        bench.settle()
+        #expect(bench.received == [log: bytes("one\ntwo\n"), Self.segmentID: bytes("uno\ndos\n")])
+        #expect(!files.exists(segment))
+        #expect(bench.losses == [])
+    }
+
+    @Test(arguments: ["dos\n", "uno\ndos\ntres\n"])
+    func `a segment without the bytes of the stream from before begins one of its own`(held: String) throws {
+        let bench = try TailBench(files)
+        bench.ownerless = [Self.segmentID: bytes(held)]
+        files.append(segment, "uno\ndos\n")
+        bench.settle()
+        #expect(bench.received == [Self.segmentID: bytes("uno\ndos\n")])
+        #expect(!files.exists(segment))
+        #expect(bench.disputed == [])
+    }
+
+    /// It would be stored twice if it began a stream of its own at the first one with other bytes.
+    @Test(arguments: ["dos\n", "uno\ndos\ntres\n"])
+    func `a log without a registry finds its bytes among the streams from before`(first: String) throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        let log = bench.order[0]
+        bench.kill()
+        files.remove("/state/registry")
+        bench.received = [:]
+        bench.ownerless = [log: bytes(first), id(log, 1): bytes("one\n")]
+        files.append("/log/a.log", "two\n")
+        try bench.start()
+        bench.run()
+        #expect(bench.received == [id(log, 1): bytes("one\ntwo\n")])
+    }
+
+    @Test func `a file that cannot be read claims nothing, and proves its bytes later`() throws {
+        for call in 1...40 {
+            let files = FaultyFiles()
+            let bench = try TailBench(files)
+            bench.ownerless = [Self.segmentID: bytes("one\n")]
+            files.append(segment, "one\n")
+            files.append(segment, "two\n")
+            files.fail(call: call, .error(Errno.inputOutput))
+            bench.run()
+            files.clearFaults()
+            bench.settle()
+            #expect(bench.received == [Self.segmentID: bytes("one\ntwo\n")], "call \(call)")
+            #expect(bench.skipped == [:])
+        }
+    }
+
     // MARK: Foreign files
 
     @Test(arguments: ["uno\n", "one\nand more\n", "one\r"], [true, false])
