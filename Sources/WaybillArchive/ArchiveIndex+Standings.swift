@@ -10,6 +10,9 @@ private struct TailPiece {
     var range: Range<Int>
 
     var end: StreamOffset { self.offset.advanced(by: self.range.count) }
+
+    /// The day of its lines; `nil` in the quarantine.
+    var day: CalendarDay? { DayFolder(path: Path.parent(of: self.path))?.day }
 }
 
 /// How far the archive has a stream.
@@ -27,8 +30,9 @@ extension ArchiveIndex {
     ///
     /// Without a checkpoint, or with one that the journal does not reach back to, the files count in full: the checkpoint
     /// is rebuilt from them. Otherwise what is behind the checkpoint is cut off, also when the checkpoint has no file yet.
-    /// The lines of a batch that is spread over several files are not in order there: such a batch ends the
-    /// known part of a tail.
+    /// The lines of the last batch may be spread over several files. Where each file is another day, the lines are
+    /// supposed to be in the order of the days: if they were not, the proof disagrees with the agent's file, as no proof
+    /// does too. Any other spread batch ends the known part of a tail.
     /// - Parameter start: where the journal begins.
     package func standings(ofJournalFrom start: JournalPosition) throws(FileSystemError) -> [StreamStanding] {
         var lengths = self.lengths
@@ -49,12 +53,13 @@ extension ArchiveIndex {
         try self.visitRuns(lengths) { path, run in
             guard run.emptyLineCount == 0 else { return }
             let piece = TailPiece(path: path, offset: run.offset, range: run.range)
-            guard let end = extents[run.description.name]?.end, piece.end <= end,
-                end.rawValue - piece.end.rawValue < UInt64(StreamProof.byteCountMax)
+            guard let extent = extents[run.description.name], piece.end <= extent.end,
+                piece.offset == extent.offset
+                    || extent.end.rawValue - piece.end.rawValue < UInt64(StreamProof.byteCountMax)
             else { return }
             pieces[run.description.name, default: []].append(piece)
         }
-        let chains = extents.mapValues { Self.chain(of: pieces[$0.description.name] ?? [], upTo: $0.end) }
+        let chains = extents.mapValues { Self.chain(of: pieces[$0.description.name] ?? [], upTo: $0) }
         let contents = try self.contents(of: chains)
         return extents.map { name, extent in
             let tail = StreamTail(end: extent.end, bytes: contents[name] ?? [])
@@ -77,17 +82,39 @@ extension ArchiveIndex {
     }
 
     /// The pieces that join up to the stream's end, first to last, cut to the length of a tail.
-    private static func chain(of pieces: [TailPiece], upTo end: StreamOffset) -> [TailPiece] {
+    private static func chain(of pieces: [TailPiece], upTo extent: StreamExtent) -> [TailPiece] {
         var chain: [TailPiece] = []
-        var position = end
-        var missing = StreamProof.byteCount(at: end)
-        while missing > 0, var piece = pieces.first(where: { $0.end == position }) {
-            position = piece.offset
+        var missing = StreamProof.byteCount(at: extent.end)
+        func take(_ piece: TailPiece) {
+            var piece = piece
             piece.range = max(piece.range.lowerBound, piece.range.upperBound - missing)..<piece.range.upperBound
             missing -= piece.range.count
             chain.append(piece)
         }
+        let last = pieces.filter { $0.offset == extent.offset }
+        guard last.reduce(0, { $0 + $1.range.count }) == extent.byteCount else { return [] }
+        let (known, isWhole) = Self.ordered(last)
+        for piece in known.reversed() where missing > 0 { take(piece) }
+        var position = extent.offset
+        while isWhole, missing > 0, let piece = pieces.first(where: { $0.end == position && $0.range.count > 0 }) {
+            position = piece.offset
+            take(piece)
+        }
         return chain.reversed()
+    }
+
+    /// The last pieces of a batch whose order is known, and whether they are all.
+    private static func ordered(_ pieces: [TailPiece]) -> (known: [TailPiece], isWhole: Bool) {
+        guard pieces.count > 1 else { return (pieces, true) }
+        let days = pieces.compactMap(\.day)
+        // Any line of the batch may be in the quarantine, the last one too.
+        guard days.count == pieces.count else { return ([], false) }
+        let sorted = zip(days, pieces).sorted { $0.0 < $1.0 }
+        let shared = sorted.indices.last { index in
+            index + 1 < sorted.endIndex && sorted[index].0 == sorted[index + 1].0
+        }
+        let known = sorted[(shared.map { $0 + 2 } ?? 0)...].map(\.1)
+        return (known, known.count == pieces.count)
     }
 
     /// Reads each file once, from its start on.

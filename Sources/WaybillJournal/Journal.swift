@@ -48,9 +48,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     package private(set) var lastMark: WallTime
 
     private var file: FileID?
-    /// What ``file`` is, and what the folder was at the start.
-    private var fileIdentity: FileIdentity?
-    private let directoryIdentity: FileIdentity?
+    private var watch: JournalWatch<Files>
     private var numbers: [StreamName: StreamNumber] = [:]
     /// The last number assigned in the current segment: a stream with a new description gets another one.
     private var lastNumber = 0
@@ -97,7 +95,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         // Damage from before this incarnation is the reason why it began.
         found.report.isLossy = found.report.damages.contains { !history.began(after: $0.end) }
-        self.directoryIdentity = found.directoryIdentity
+        self.watch = try JournalWatch(
+            directory: directory, folder: found.directoryIdentity, segments: found.segments, files: files)
         self.lastMark = found.lastMark
         self.recovery = found.report
         self.streams = found.table.streams
@@ -191,7 +190,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     package mutating func stage(_ entry: JournalEntry, of description: StreamDescription) -> StagingResult {
         let name = description.name
         let position = self.position(of: name)
-        if self.isSealed(name) { return .alreadySealed(position) }
+        if self.isSealed(name) { return Self.stage(entry, afterSealAt: position) }
         var tail = self.stagedTails[name] ?? self.streams[name]?.tail ?? StreamTail()
         switch entry {
         case .batch(let header, _, let raw):
@@ -218,6 +217,16 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         return .staged
     }
 
+    /// What was held or sealed before is so still; nothing follows a seal.
+    private static func stage(_ entry: JournalEntry, afterSealAt length: StreamOffset) -> StagingResult {
+        switch entry {
+        case .batch(let header, _, _): header.end <= length ? .alreadyHeld(length) : .sealed(length)
+        case .skip(let range): range.end <= length ? .alreadyHeld(length) : .sealed(length)
+        case .seal(let offset): offset == length ? .alreadyHeld(length) : .gap(length)
+        case .standing: preconditionFailure("a standing comes from adopt(_:as:)")
+        }
+    }
+
     /// Replaces a description that damage may have changed; a new segment passes it on to readers.
     private mutating func redescribe(_ name: StreamName, _ description: StreamDescription) {
         guard let own = self.streams[name]?.description, own != description else { return }
@@ -241,20 +250,13 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
     }
 
-    /// Compares the folder and the open segment with what is at their paths; call it before each group is answered.
+    /// Compares the folder and segments with what is at their paths; call it before each group is answered.
     ///
-    /// After a loss nothing may be acknowledged: the segment's bytes vanish with this process, and a new segment would
-    /// hide that.
-    package func findLoss() throws(FileSystemError) -> JournalLoss? {
-        if let known = self.directoryIdentity,
-            let finding = try self.files.finding(at: self.directory, insteadOf: known)
-        {
-            return JournalLoss(path: self.directory, finding: finding, isFolder: true, end: self.end)
-        }
-        guard self.file != nil, let known = self.fileIdentity, let last = self.segments.last else { return nil }
-        let path = JournalPath.segment(last, in: self.directory)
-        guard let finding = try self.files.finding(at: path, insteadOf: known) else { return nil }
-        return JournalLoss(path: path, finding: finding, isFolder: false, end: self.end)
+    /// After a loss nothing may be acknowledged: the lost bytes were, and a new segment would hide that they are gone.
+    ///
+    /// - Parameter unread: the position that every reader has passed; `nil` compares no older segments.
+    package mutating func findLoss(unreadFrom unread: JournalPosition?) throws(FileSystemError) -> JournalLoss? {
+        try self.watch.findLoss(in: self.segments, unread: unread, end: self.end)
     }
 
     /// Makes everything staged durable, in one write and one sync.
@@ -366,7 +368,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         if let old = self.file { self.files.close(old) }
         self.file = file
-        self.fileIdentity = identity
+        self.watch.created(self.end, identity)
         self.sealedTable.commit()
         for name in rested { self.streams[name] = nil }
         self.sealedOrder.removeFirst(rested.count)
@@ -416,7 +418,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
                 try self.files.unlink(path)
                 count += 1
             }
-            self.segments.removeFirst()
+            self.watch.retired(self.segments.removeFirst())
         }
         try self.retireLeftovers(before: position, writtenBefore: time)
         return count
@@ -482,7 +484,8 @@ package enum StagingResult: Hashable, Sendable {
     case staged
     /// The journal already holds the entry; the stream's offset is attached.
     case alreadyHeld(StreamOffset)
-    case alreadySealed(StreamOffset)
+    /// The stream ended here: nothing can follow.
+    case sealed(StreamOffset)
     /// The entry does not begin at the stream's offset.
     case gap(StreamOffset)
 }

@@ -100,13 +100,13 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         case .seal(let connection, let number, let description, let length):
             guard self.isOwner(connection, of: description, number, denying: "SEAL") else { return }
             switch self.journal.stage(.seal(length: length), of: description) {
-            case .staged, .alreadyHeld, .alreadySealed:
+            case .staged, .alreadyHeld:
                 self.group.staged(description.name)
                 self.group.reply(to: connection, .sealed(number, self.journal.proof(of: description.name)))
                 if let tenant = self.owners.tenant(of: description.name) { self.streams.ended(by: tenant.account) }
                 self.owners.sealed(description.name)
                 self.telemetry.sealed(description, length: length, by: connection)
-            case .gap(let position):
+            case .gap(let position), .sealed(let position):
                 self.group.reply(
                     to: connection, .refused(number, at: position, .gap, text: "the stream ends elsewhere"))
             }
@@ -239,7 +239,9 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private mutating func commit() -> Bool {
         let start = self.clock.monotonicTime()
         do throws(FileSystemError) {
-            if self.group.hasAnswers, let loss = try self.journal.findLoss() {
+            if self.group.hasAnswers,
+                let loss = try self.journal.findLoss(unreadFrom: self.retirement.passedPosition)
+            {
                 self.loss = loss
                 self.retryAt = nil
                 self.telemetry.journalLost(loss)
@@ -370,8 +372,10 @@ private struct Group {
     ) {
         switch result {
         case .staged: self.reply(to: connection, .durable(number, upTo: end))
-        case .alreadyHeld(let position), .alreadySealed(let position):
+        case .alreadyHeld(let position):
             self.reply(to: connection, .durable(number, upTo: position))
+        case .sealed(let position):
+            self.reply(to: connection, .refused(number, at: position, .sealed, text: "the stream was sealed here"))
         case .gap(let position):
             self.reply(
                 to: connection, .refused(number, at: position, .gap, text: "the stream stands at another offset"))

@@ -8,6 +8,10 @@ package final class JournalRetirement: Sendable {
         var positions: [String: JournalPosition] = [:]
         var lastAsked: MonotonicTime?
         var retention: Duration
+
+        func passed(by count: Int) -> JournalPosition? {
+            self.positions.count == count ? self.positions.values.min() : nil
+        }
     }
 
     let names: Set<String>
@@ -29,14 +33,17 @@ package final class JournalRetirement: Sendable {
         self.state.withLock { $0.positions[name] = position }
     }
 
-    /// The position that every projection has passed; `nil` when one has not recovered yet, or when this was called
-    /// less than ten seconds ago.
+    /// The position that every projection has passed; `nil` when one has not recovered yet.
+    var passedPosition: JournalPosition? {
+        self.state.withLock { $0.passed(by: self.names.count) }
+    }
+
+    /// The same; also `nil` when this was called less than ten seconds ago.
     func duePosition(now: MonotonicTime) -> JournalPosition? {
         self.state.withLock { state in
             if let last = state.lastAsked, now - last < .seconds(10) { return nil }
             state.lastAsked = now
-            guard Set(state.positions.keys) == self.names else { return nil }
-            return state.positions.values.min()
+            return state.passed(by: self.names.count)
         }
     }
 }

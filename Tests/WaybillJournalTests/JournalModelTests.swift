@@ -56,7 +56,7 @@ import WaybillTestSupport
         let rawByteCount = Int.random(in: 1...1000, using: &generator)
         if isSealed {
             let entry = JournalBench.batch(stream, at: position.rawValue, rawByteCount: rawByteCount)
-            #expect(journal.stage(entry, of: description) == .alreadySealed(position))
+            #expect(journal.stage(entry, of: description) == .sealed(position))
             return
         }
         switch Int.random(in: 0..<20, using: &generator) {
@@ -105,12 +105,18 @@ import WaybillTestSupport
         #expect(journal.hasStaged == false)
         bench.stage(.seal(length: StreamOffset(100)), of: 1, in: &journal)
         let late = JournalBench.batch(1, at: 100)
-        #expect(journal.stage(late, of: description) == .alreadySealed(StreamOffset(100)))
+        #expect(journal.stage(late, of: description) == .sealed(StreamOffset(100)))
         let again = JournalEntry.seal(length: StreamOffset(100))
-        #expect(journal.stage(again, of: description) == .alreadySealed(StreamOffset(100)))
+        #expect(journal.stage(again, of: description) == .alreadyHeld(StreamOffset(100)))
+        let longer = JournalEntry.seal(length: StreamOffset(101))
+        #expect(journal.stage(longer, of: description) == .gap(StreamOffset(100)))
+        let held = JournalBench.batch(1, at: 0)
+        #expect(journal.stage(held, of: description) == .alreadyHeld(StreamOffset(100)))
+        let beyond = try JournalBench.skip(1, at: StreamOffset(100), byteCount: 1, .truncated)
+        #expect(journal.stage(beyond, of: description) == .sealed(StreamOffset(100)))
         try bench.commit(&journal)
         #expect(journal.isSealed(name) == true)
-        #expect(journal.stage(late, of: description) == .alreadySealed(StreamOffset(100)))
+        #expect(journal.stage(late, of: description) == .sealed(StreamOffset(100)))
         journal = try bench.recover()
         #expect(journal.isSealed(name) == true)
     }

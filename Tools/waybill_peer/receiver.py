@@ -279,6 +279,9 @@ class Session:
         if stream.ended and word != "SEAL":
             return self.refuse(number, stream.offset, "sealed", "only SEAL may follow the end of the last line")
         end = offset + message.get("raw", 0) + message.get("length", 0)
+        if stream.sealed and end > stream.offset:
+            code = "gap" if word == "SEAL" else "sealed"
+            return self.refuse(number, stream.offset, code, "the stream was sealed here")
         if offset == stream.offset:
             stream.pieces.append(raw)
             stream.offset, stream.sealed = end, word == "SEAL"

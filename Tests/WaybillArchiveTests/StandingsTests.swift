@@ -1,0 +1,132 @@
+import Testing
+import WaybillArchive
+import WaybillCompression
+import WaybillJournal
+import WaybillProtocol
+import WaybillSystem
+import WaybillTestSupport
+
+/// What the archive proves of a stream whose journal was lost.
+@Suite struct StandingsTests {
+    /// A run of a batch, with its lines.
+    private struct Piece {
+        let file: String
+        let offset: Int
+        let bytes: [UInt8]
+        var emptyLineCount = 0
+        var isSealed = false
+    }
+
+    private static let open = #"OPEN 1 {"stream":"s-1","source":"/a","env":"prod","bundle":"b","format":"waybill"}"#
+
+    private static func part(_ day: Int, app: String = "b") -> String {
+        "archive/env=prod/app=\(app)/date=2026-11-\(day)/part-00001"
+    }
+
+    /// Lines whose bytes are different from one another.
+    private static func lines(_ range: Range<Int>) -> [UInt8] {
+        range.flatMap { Array("{\"n\":\($0)}\n".utf8) }
+    }
+
+    /// The one standing that an archive with these pieces has.
+    private static func standing(_ pieces: [Piece]) throws -> StreamStanding {
+        let disk = FaultyFiles()
+        let data = DataDirectory(root: "/data", files: disk)
+        try data.create()
+        var lengths: [String: String] = [:]
+        for (file, pieces) in Dictionary(grouping: pieces, by: \.file) {
+            try disk.createDirectories("/data/" + Path.parent(of: file))
+            var sources = Self.open + "\n"
+            var lines: [UInt8] = []
+            for piece in pieces {
+                let empty = piece.emptyLineCount > 0 ? " \(piece.emptyLineCount)" : ""
+                let lineCount = piece.bytes.count { $0 == 0x0A } + piece.emptyLineCount
+                sources += "FROM 1 \(piece.offset) 1000 \(lines.count) \(piece.bytes.count) \(lineCount)\(empty)\n"
+                lines += piece.bytes
+            }
+            disk.place("/data/\(file).sources", Array(sources.utf8))
+            if pieces[0].isSealed {
+                try Self.seal(file, lines, sourcesByteCount: sources.utf8.count, disk)
+            } else {
+                disk.place("/data/\(file).ndjson", lines)
+                lengths["file:\(file).ndjson"] = String(lines.count)
+                lengths["file:\(file).sources"] = String(sources.utf8.count)
+            }
+        }
+        var state = try StateStore(path: data.statePath("archive"), files: disk)
+        try state.commit(lengths)
+        let standings = try ArchiveIndex(data: data).standings()
+        #expect(standings.count == 1)
+        return try #require(standings.first)
+    }
+
+    private static func seal(
+        _ file: String, _ lines: [UInt8], sourcesByteCount: Int, _ disk: FaultyFiles
+    ) throws {
+        var deflater = GzipDeflater(level: 6)
+        var output = [UInt8](repeating: 0, count: deflater.byteCountMax(of: lines.count))
+        let count = lines.withUnsafeBytes { lines in
+            output.withUnsafeMutableBytes { deflater.deflate(lines, into: $0) }
+        }
+        disk.place("/data/\(file).ndjson.gz", Array(output[..<count]))
+        let folder = try #require(DayFolder(path: Path.parent(of: file)))
+        var manifest = DayManifest(
+            folder: folder, revision: 1, zone: "UTC", sealedAt: WallTime(milliseconds: 1_795_165_200_005))
+        var entry = DayManifest.File(name: "part-00001.ndjson.gz")
+        entry.byteCount = lines.count
+        entry.gzipByteCount = count
+        entry.sourcesByteCount = sourcesByteCount
+        entry.sha256 = String(repeating: "0a", count: 32)
+        entry.rawSHA256 = String(repeating: "b1", count: 32)
+        entry.position = JournalPosition(4711)
+        manifest.files = [entry]
+        disk.place("/data/\(folder.path)/manifest.json", manifest.json)
+    }
+
+    private static func proof(of bytes: [UInt8]) throws -> StreamProof {
+        StreamProof(
+            of: try #require(StreamID("s-1")), at: StreamOffset(UInt64(bytes.count)), tail: bytes.suffix(512))
+    }
+
+    @Test(arguments: [false, true])
+    func `a last batch over midnight is proved, with the batch before it, open or sealed`(isSealed: Bool) throws {
+        let (early, late, next) = (Self.lines(0..<40), Self.lines(40..<45), Self.lines(45..<50))
+        let standing = try Self.standing([
+            Piece(file: Self.part(19), offset: 0, bytes: early, isSealed: isSealed),
+            Piece(file: Self.part(19), offset: early.count, bytes: late, isSealed: isSealed),
+            Piece(file: Self.part(20), offset: early.count, bytes: next, isSealed: isSealed),
+        ])
+        let whole = early + late + next
+        #expect(standing.durable == StreamOffset(UInt64(whole.count)))
+        #expect(standing.proof == (try Self.proof(of: whole)))
+    }
+
+    @Test func `lines of one day in several apps end the known bytes, those of a later day are proved`() throws {
+        let (one, other) = (Self.lines(0..<10), Self.lines(10..<20))
+        let spread = [
+            Piece(file: Self.part(19), offset: 0, bytes: one),
+            Piece(file: Self.part(19, app: "c"), offset: 0, bytes: other),
+        ]
+        let standing = try Self.standing(spread)
+        #expect(standing.durable == StreamOffset(UInt64(one.count + other.count)))
+        #expect(standing.proof == .empty)
+
+        let last = Self.lines(20..<100)
+        let longer = try Self.standing(spread + [Piece(file: Self.part(20), offset: 0, bytes: last)])
+        #expect(longer.proof == (try Self.proof(of: one + other + last)))
+    }
+
+    @Test func `lines in the quarantine and empty lines leave a batch without a proof`() throws {
+        let bytes = Self.lines(0..<10)
+        let event = Piece(file: Self.part(19), offset: 0, bytes: bytes)
+        let others = [
+            Piece(file: "quarantine/date=2026-11-20/not-json", offset: 0, bytes: Array("x\n".utf8)),
+            Piece(file: "quarantine/date=2026-11-20/empty", offset: 0, bytes: [], emptyLineCount: 2),
+        ]
+        for other in others {
+            let standing = try Self.standing([event, other])
+            #expect(standing.durable == StreamOffset(UInt64(bytes.count + 2)))
+            #expect(standing.proof == .empty)
+        }
+    }
+}
