@@ -55,7 +55,7 @@ import WaybillTestSupport
         }
         var state = try StateStore(path: data.statePath("archive"), files: disk)
         try state.commit(lengths)
-        let standings = try ArchiveIndex(data: data).standings()
+        let standings = try ArchiveIndex(data: data).standings(ofJournalFrom: JournalPosition(0))
         #expect(standings.count == 1)
         return try #require(standings.first)
     }
