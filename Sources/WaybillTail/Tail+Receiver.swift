@@ -384,10 +384,11 @@ extension Tail {
             self.table[stream].isAsking = true
             return self.segmentPositioned(stream, at: offset, proof, false)
         }
-        // A writer that is still there would go on in a file without a name.
+        // A writer that is still there would go on in a file without a name: it is asked for again once that has left.
         guard !file.mayGrow else {
             self.table[stream].isPositioned = false
-            return .disputed
+            self.enqueueProbe(stream)
+            return .done
         }
         self.table[stream].phase = .sealed(byteCount: offset)
         guard self.deleteSealedSegment(stream) else { return .done }
