@@ -26,7 +26,7 @@ extension ArchiveIndex {
     /// The extent of each stream in the archive and the quarantine, up to the last checkpoint, with its last bytes.
     ///
     /// Without a checkpoint, or with one that the journal does not reach back to, the files count in full: the checkpoint
-    /// is rebuilt from them. Otherwise what is behind the checkpoint is cut off, also when the checkpoint has no file yet.
+    /// is rebuilt from them. Otherwise what follows the checkpoint is cut off, also when the checkpoint has no file yet.
     /// The lines of a batch that is spread over several files are not in order there: such a batch ends the
     /// known part of a tail.
     /// - Parameter start: where the journal begins.
