@@ -282,6 +282,7 @@ extension Pump where Hints: ~Copyable {
     ) {
         guard let stream = self.streams.refused(number), self.tail.contains(stream) else { return }
         let attempt = self.streams.failed(stream)
+        self.tail.streamRefused(stream)
         self.lastFailure = text
         self.telemetry.streamRefused(self.tail.id(of: stream).description, code, text, attempt: attempt)
         if code == .prove, !self.claim(number, stream, offset) { return }

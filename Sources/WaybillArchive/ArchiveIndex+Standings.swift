@@ -29,7 +29,7 @@ extension ArchiveIndex {
     /// The extent of each stream in the archive and the quarantine, up to the last checkpoint, with its last bytes.
     ///
     /// Without a checkpoint, or with one that the journal does not reach back to, the files count in full: the checkpoint
-    /// is rebuilt from them. Otherwise what is behind the checkpoint is cut off, also when the checkpoint has no file yet.
+    /// is rebuilt from them. Otherwise what follows the checkpoint is cut off, also when the checkpoint has no file yet.
     /// The lines of the last batch may be spread over several files. Where each file is another day, the lines are
     /// supposed to be in the order of the days: if they were not, the proof disagrees with the agent's file, as no proof
     /// does too. Any other spread batch ends the known part of a tail.

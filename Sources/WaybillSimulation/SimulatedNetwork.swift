@@ -164,7 +164,7 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
     func send(_ message: Message) {
         guard !self.isOver, self.agent.isAlive else { return }
         if case .open(let number, let description, let claim) = message {
-            if claim.from == StreamOffset(0) { self.site.beginsAnew(description) }
+            if claim.from == StreamOffset(0) { self.site.beginsOwnStream(description) }
             self.ids[number] = description.id
             self.paths[number] = description.source
             self.agent.openCount += 1

@@ -57,7 +57,7 @@ extension SiteLife {
     /// The agent begins a stream of its own under the id of one from before, which holds other bytes.
     ///
     /// A stranger had changed that one: what the agent had shipped before comes again.
-    func beginsAnew(_ description: StreamDescription) {
+    func beginsOwnStream(_ description: StreamDescription) {
         guard self.tainted.contains(description.id) else { return }
         let bytes = self.agent.disk.memory.bytes(of: description.source) ?? []
         self.ledger.allowRepeats(of: bytes.split(separator: 0x0A))

@@ -333,13 +333,25 @@ extension Tail {
                 // It was sealed below its end; the next receiver is asked for the offset.
                 self.table[key].phase = .following
             }
-            self.table[key].isPositioned = false
-            self.table[key].cursor = self.table[key].acked
-            self.table[key].examined = 0
-            self.table[key].overlong = nil
-            if self.table[key].phase == .sealOffered { self.table[key].phase = .complete }
-            self.enqueue(key)
+            self.interrupt(key)
         }
+    }
+
+    /// Handles the refusal of a stream (`NAK`): it asks for its position, even if all of it was sent.
+    package mutating func streamRefused(_ stream: StreamKey) {
+        guard self.table.contains(stream) else { return }
+        self.table[stream].isAsking = true
+        self.interrupt(stream)
+    }
+
+    /// What is on its way does not arrive.
+    private mutating func interrupt(_ key: StreamKey) {
+        self.table[key].isPositioned = false
+        self.table[key].cursor = self.table[key].acked
+        self.table[key].examined = 0
+        self.table[key].overlong = nil
+        if self.table[key].phase == .sealOffered { self.table[key].phase = .complete }
+        self.enqueue(key)
     }
 
     /// Handles `SEALED`: deletes a segment, and removes the stream of a foreign file, if the proof agrees.

@@ -92,7 +92,7 @@ import WaybillTestSupport
 
     /// The archive counts its files in full only where its checkpoint is rebuilt from them.
     @Test(arguments: [false, true])
-    func `lines behind a checkpoint without files count when another reader was further, and are cut off otherwise`(
+    func `lines after a checkpoint without files count when another reader was further, and are cut off otherwise`(
         isOtherAhead: Bool
     ) throws {
         let bench = try ProjectionBench()

@@ -214,6 +214,15 @@ final class TailBench<Files: FileSystem> {
         self.run()
     }
 
+    /// What is in flight is refused, with its streams.
+    func refuse() {
+        self.inFlight = []
+        self.heldSeals = []
+        self.withTail { tail in
+            for key in tail.streams { tail.streamRefused(key) }
+        }
+    }
+
     /// What is in flight is lost.
     func loseConnection() {
         self.inFlight = []

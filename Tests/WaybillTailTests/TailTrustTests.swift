@@ -125,6 +125,30 @@ struct TailTrustTests {
         #expect(bench.received[Self.segmentID] == bytes(text + "two\n"))
     }
 
+    @Test func `a stream that is refused after all of it was sent is asked for and sent again`() throws {
+        let bench = try TailBench(files)
+        bench.isSlow = true
+        files.append("/log/a.log", "one\n")
+        bench.scan()
+        bench.ship()
+        bench.refuse()
+        bench.ship()
+        bench.deliver()
+        #expect(bench.texts == ["one\n"])
+    }
+
+    @Test func `a seal that is refused is offered again`() throws {
+        let bench = try TailBench(files)
+        files.append(segment, "one\n")
+        bench.holdsSeals = true
+        bench.settle()
+        #expect(bench.heldSeals == [Self.segmentID])
+        bench.refuse()
+        bench.holdsSeals = false
+        bench.settle()
+        #expect(!files.exists(segment))
+    }
+
     // MARK: Streams from before the receiver knew principals
 
     @Test func `a file with the bytes of a stream from before goes on there`() throws {
