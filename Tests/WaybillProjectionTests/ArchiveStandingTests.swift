@@ -70,8 +70,7 @@ import WaybillTestSupport
         #expect(journal.identity(name: "r").starts == [ReceiverStart(id: 1, position: UInt64(bench.end.rawValue))])
     }
 
-    @Test func `an earlier batch in several files, a quarantined one, and an unreadable file end what is proved`() throws
-    {
+    @Test func `an earlier batch in several files, a quarantined one, or a lost file ends what is proved`() throws {
         let spread = Self.line(19, 1) + Self.line(20, 2)
         let whole = Self.line(19, 3)
         let batches = [(1, Self.line(19, 0)), (1, spread), (1, whole), (2, whole), (2, "no JSON\n"), (3, spread)]
