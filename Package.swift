@@ -72,7 +72,7 @@ let package = Package(
     ],
     targets: [
         // C: headers of the platform that Swift's own modules leave out, zlib, ISA-L, libyaml, and
-        // OpenSSL's digests.
+        // OpenSSL's digests and X.509 signatures.
         .target(name: "CWaybillSystem"),
         .systemLibrary(
             name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]),
@@ -131,7 +131,8 @@ let package = Package(
         module(
             "WaybillReceiver",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal", "WaybillMetrics",
+                "CLibcrypto", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal",
+                "WaybillMetrics",
                 "WaybillProjection", "WaybillProtocol", "WaybillSystem", "WaybillTLS", nio, nioPosix, logging,
                 lifecycle,
             ]),

@@ -1,1 +1,3 @@
 #include <openssl/evp.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>

@@ -173,6 +173,9 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.staged.append(Staged(name: name, entry: .standing(own), description: description))
     }
 
+    /// How many sealed streams are at rest; see `Protocol/formats/journal.md`, section 8.
+    package var restingStreamCount: Int { self.sealedTable.resting.count }
+
     /// The standing of a stream that was sealed long ago; `nil` for any other stream.
     ///
     /// Nothing else here knows it: ask before a stream is opened.

@@ -42,7 +42,7 @@ struct PartitionCreations {
     /// - Parameter isScarce: most folders of apps are taken; who has created many gets no more.
     mutating func takeApp(_ account: Account?, isScarce: Bool) -> Bool {
         let count = self.counts[account]?.apps ?? 0
-        let bound = self.quotas.appCountMax * Self.weight(of: account)
+        let bound = account?.limits.appCountMax ?? self.quotas.appCountMax * Self.weight(of: account)
         guard count < (isScarce ? bound / 10 : bound) else { return false }
         self.counts[account, default: Count()].apps += 1
         return true
@@ -53,7 +53,7 @@ struct PartitionCreations {
 
     /// Counts a day of an app, if there is one left.
     mutating func takeDay(_ account: Account?) -> Bool {
-        let bound = self.quotas.dayCountMax * Self.weight(of: account)
+        let bound = account?.limits.dayCountMax ?? self.quotas.dayCountMax * Self.weight(of: account)
         guard self.counts[account]?.days ?? 0 < bound else { return false }
         self.counts[account, default: Count()].days += 1
         return true

@@ -25,7 +25,8 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var skips = Skips()
     private var redescriptions = LogPace()
     private var denials = LogPace()
-    private var skipBudget = SkipBudget()
+    private var skipBudget = DayBudget()
+    private var storeBudget = DayBudget()
     private var streams: StreamQuota
     /// Requests not taken yet, in order, from ``next`` on.
     private var requests: [CommitRequest] = []
@@ -50,6 +51,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.clock = clock
         self.telemetry = telemetry
         self.streams = StreamQuota(countMax: quotas.streamCountMax)
+        telemetry.streamsKnown(awake: self.journal.streams.count, resting: self.journal.restingStreamCount)
     }
 
     /// Takes requests and makes them durable.
@@ -80,21 +82,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         case .open(let connection, let number, let description, let tenancy):
             self.open(connection, number, description, tenancy)
         case .batch(let connection, let number, let description, let header, let wire, let raw):
-            guard self.isOwner(connection, of: description, number) else { return }
-            guard !self.owners.hasEnded(description.name) else {
-                let position = self.journal.position(of: description.name)
-                self.group.reply(to: connection, .refused(number, at: position, .sealed, text: Self.endedText))
-                return
-            }
-            let result = self.journal.stage(.batch(header, payload: wire, raw: raw), of: description)
-            if result == .staged, raw.bytes.last != 0x0A { self.owners.end(description.name) }
-            if result == .staged {
-                self.group.add(
-                    description: description, header: header, raw: raw,
-                    from: self.owners.tenant(of: description.name)?.account ?? connection.account)
-                self.countBegun(description, at: header.offset)
-            }
-            self.group.settle(connection, number, result, end: header.end)
+            self.store(connection, number, description, header, wire: wire, raw: raw)
         case .skip(let connection, let number, let description, let range):
             self.skip(connection, number, description, range)
         case .seal(let connection, let number, let description, let length):
@@ -175,6 +163,36 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             .opened(number, at: self.journal.position(of: name), self.journal.proof(of: name), isSealed: isSealed))
     }
 
+    private mutating func store(
+        _ connection: ConnectionHandle, _ number: StreamNumber, _ description: StreamDescription,
+        _ header: BatchHeader, wire: SharedBytes, raw: SharedBytes
+    ) {
+        let name = description.name
+        guard self.isOwner(connection, of: description, number) else { return }
+        let position = self.journal.position(of: name)
+        guard !self.owners.hasEnded(name) else {
+            self.group.reply(to: connection, .refused(number, at: position, .sealed, text: Self.endedText))
+            return
+        }
+        let tenant = self.owners.tenant(of: name) ?? connection.admitted
+        if header.offset == position, let max = tenant.principal.quotas.dayByteCountMax,
+            !self.storeBudget.take(
+                UInt64(raw.count), of: tenant.principal, max: max, at: self.clock.wallTime())
+        {
+            self.telemetry.limited(.dayBytes)
+            let text = "the receiver has stored \(max) bytes for this principal today; see agents: quotas.day_mib"
+            self.group.reply(to: connection, .refused(number, at: position, .retryAfter, text: text))
+            return
+        }
+        let result = self.journal.stage(.batch(header, payload: wire, raw: raw), of: description)
+        if result == .staged {
+            if raw.bytes.last != 0x0A { self.owners.end(name) }
+            self.group.add(description: description, header: header, raw: raw, from: tenant.account)
+            self.countBegun(description, at: header.offset)
+        }
+        self.group.settle(connection, number, result, end: header.end)
+    }
+
     private mutating func skip(
         _ connection: ConnectionHandle, _ number: StreamNumber, _ description: StreamDescription,
         _ range: SkippedRange
@@ -187,7 +205,8 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             return
         }
         if range.offset == position, let principal = self.owners.tenant(of: name)?.principal,
-            !self.skipBudget.take(range.byteCount, of: principal, at: self.clock.wallTime())
+            !self.skipBudget.take(
+                range.byteCount, of: principal, max: principal.skippedByteCountMax, at: self.clock.wallTime())
         {
             self.deny("SKIP", of: description, .retryAfter, connection)
             let text = "this principal has skipped \(principal.skippedByteCountMax) bytes today; see agents: skip_mib"
@@ -254,6 +273,8 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 self.budget.committed(self.group.turns(at: ranges))
                 let entries = self.group.feedEntries(at: ranges, receivedAt: time)
                 self.feed.publish(entries, end: self.journal.end)
+                self.telemetry.streamsKnown(
+                    awake: self.journal.streams.count, resting: self.journal.restingStreamCount)
                 self.telemetry.groupCommitted(
                     batchCount: self.group.batches.count, lineCount: self.group.lineCount,
                     rawByteCount: self.group.rawByteCount,
@@ -407,56 +428,6 @@ private struct Group {
         self.lineCount = 0
         self.rawByteCount = 0
         self.charge = AdmissionCharge()
-    }
-}
-
-/// Which connection owns each stream: the last one that opened it.
-private struct Owners {
-    private struct Owner {
-        let connection: ConnectionHandle
-        /// The connection's agent, or the one that it speaks for.
-        let tenant: AdmittedAgent
-    }
-
-    private var owners: [StreamName: Owner] = [:]
-    private var streams: [ObjectIdentifier: Set<StreamName>] = [:]
-    /// Streams whose last line had no LF, or was cut off; only their seal can follow.
-    private var ended: Set<StreamName> = []
-
-    func hasEnded(_ name: StreamName) -> Bool {
-        self.ended.contains(name)
-    }
-
-    mutating func end(_ name: StreamName) {
-        self.ended.insert(name)
-    }
-
-    mutating func sealed(_ name: StreamName) {
-        self.ended.remove(name)
-        self.release(name)
-    }
-
-    func owner(of name: StreamName) -> ConnectionHandle? {
-        self.owners[name]?.connection
-    }
-
-    func tenant(of name: StreamName) -> AdmittedAgent? {
-        self.owners[name]?.tenant
-    }
-
-    mutating func set(_ connection: ConnectionHandle, _ tenant: AdmittedAgent, of name: StreamName) {
-        self.release(name)
-        self.owners[name] = Owner(connection: connection, tenant: tenant)
-        self.streams[ObjectIdentifier(connection), default: []].insert(name)
-    }
-
-    mutating func release(_ name: StreamName) {
-        guard let owner = self.owners.removeValue(forKey: name) else { return }
-        self.streams[ObjectIdentifier(owner.connection)]?.remove(name)
-    }
-
-    mutating func release(_ connection: ConnectionHandle) {
-        for name in self.streams.removeValue(forKey: ObjectIdentifier(connection)) ?? [] { self.owners[name] = nil }
     }
 }
 

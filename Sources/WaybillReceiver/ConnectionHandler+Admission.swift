@@ -1,4 +1,5 @@
 internal import NIOCore
+internal import Synchronization
 internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
@@ -49,8 +50,40 @@ extension ConnectionHandler {
         self.reserve(request.charge[.short], in: .short, for: .message(request), context)
     }
 
-    /// Begins a batch when there is room for its first bytes, which are all of a short one.
+    /// Begins a batch when its principal's bytes a second allow it.
     func readBatch(_ header: BatchHeader, _ id: StreamID, _ context: ChannelHandlerContext) {
+        let pause = self.paced { $0.take(header.rawByteCount, for: $1, at: $2) }
+        guard let pause, pause > .zero else { return self.readPayload(header, id, context) }
+        self.shared.telemetry.limited(.byteRate)
+        self.mode = .awaitingAdmission(.pace(header, id))
+        self.ticket += 1
+        self.deadline = .distantFuture
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        let ticket = self.ticket
+        context.eventLoop.scheduleTask(in: .nanoseconds(pause.nanoseconds)) {
+            let handler = bound.value
+            guard let context = handler.context, ticket == handler.ticket,
+                case .awaitingAdmission(.pace(let header, let id)) = handler.mode
+            else { return }
+            handler.setDeadline(after: handler.shared.timeouts.idle, context)
+            handler.readPayload(header, id, context)
+            handler.process(context)
+            context.flush()
+            handler.readIfAllowed(context)
+        }
+    }
+
+    /// Calls `body` with the agent if its bytes a second are bounded.
+    private func paced<Result>(
+        _ body: (inout ByteRates, AdmittedAgent, MonotonicTime) -> Result
+    ) -> Result? {
+        guard let admitted = self.connection?.admitted, ByteRates.bounds(admitted) else { return nil }
+        let now = self.shared.clock.monotonicTime()
+        return self.shared.rates.withLock { body(&$0, admitted, now) }
+    }
+
+    /// Begins a payload when there is room for its first bytes, which are all of a short one.
+    private func readPayload(_ header: BatchHeader, _ id: StreamID, _ context: ChannelHandlerContext) {
         guard !header.isShort else {
             return self.reserve(header.charge[.short], in: .short, for: .payload(header, id, number: 0), context)
         }
@@ -86,7 +119,7 @@ extension ConnectionHandler {
                 budget.reserveFirst(amount, ofPayload: number, for: self.account, otherwise: resume)
             case .more(let payload):
                 budget.reserveMore(amount, ofPayload: payload.number, otherwise: resume)
-            case .turn, .payload, .inflation, .message:
+            case .pace, .turn, .payload, .inflation, .message:
                 budget.reserve(amount, in: room, for: self.account, otherwise: resume)
             }
         if isAdmitted {
@@ -113,6 +146,8 @@ extension ConnectionHandler {
 
     private func admitted(_ admission: Admission, _ context: ChannelHandlerContext) {
         switch admission {
+        case .pace(let header, let id):
+            self.readPayload(header, id, context)
         case .payload(let header, let id, let number):
             self.setDeadline(after: self.shared.timeouts.payload, context)
             self.isPayloadArriving = !header.isShort
@@ -165,6 +200,9 @@ extension ConnectionHandler {
 
     /// Releases what was reserved for a payload that will not be read to its end.
     func releasePayload() {
+        if case .awaitingAdmission(.pace(let header, _)) = self.mode {
+            _ = self.paced { $0.giveBack(header.rawByteCount, of: $1, at: $2) }
+        }
         if let arrivingPayload { self.endPayload(arrivingPayload) }
         self.shared.budget.release(self.charge)
         self.charge = AdmissionCharge()
@@ -277,7 +315,7 @@ extension ConnectionHandler.Admission {
     fileprivate func deadline(_ timeouts: ReceiverShared.Timeouts) -> TimeAmount {
         switch self {
         case .payload, .more: timeouts.payload
-        case .turn, .inflation, .message: timeouts.idle
+        case .pace, .turn, .inflation, .message: timeouts.idle
         }
     }
 }

@@ -19,11 +19,17 @@ extension ConnectionHandler {
         }
         let connection = ConnectionHandle(
             admitted, peer: self.peer, credential: credentials.kind, handler: self, eventLoop: context.eventLoop)
-        guard self.shared.agents.entered(connection, instance: hello.instance) else {
+        switch self.shared.agents.entered(connection, instance: hello.instance) {
+        case .admitted: break
+        case .nameInUse:
             self.shared.telemetry.refused(
                 .agentInUse, agent: hello.agent, peer: self.peer, at: self.shared.clock.monotonicTime())
             let text = "another agent named \(hello.agent) is connected; give each agent a name of its own"
             return self.perform(self.session.refuse(.agentInUse, text: text), context)
+        case .tooMany:
+            self.shared.telemetry.limited(.connectionsOfPrincipal)
+            let text = "the principal of this agent has as many connections as it may; see agents: quotas.connections"
+            return self.perform(self.session.refuse(.unavailable, text: text), context)
         }
         self.connection = connection
         self.account = connection.account

@@ -25,6 +25,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
 
     /// What waits for room in the budget.
     enum Admission {
+        /// A batch, for the bytes a second that its principal may send.
+        case pace(BatchHeader, StreamID)
         /// A payload, for its first bytes; a long one has a number in the budget.
         case payload(BatchHeader, StreamID, number: Int)
         /// A payload, for its next bytes.

@@ -25,6 +25,7 @@ package struct Principal: Hashable, Sendable {
     package var mayForward = false
     /// The most bytes that its agents may skip on one day.
     package var skippedByteCountMax: UInt64 = 64 << 30
+    package var quotas = PrincipalQuotas()
 
     package init(name: String) {
         self.name = name
@@ -42,6 +43,22 @@ package struct Principal: Hashable, Sendable {
         (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy { StreamID.isAllowed($0) && $0 != UInt8(ascii: ":") }
     }
+}
+
+/// What a principal may take; `nil`: any number.
+package struct PrincipalQuotas: Hashable, Sendable {
+    /// Connections of all its agents at once.
+    package var connectionCountMax: Int?
+    /// Bytes a second that all its agents may send, inflated.
+    package var byteRateMax: Int?
+    /// Bytes a second that one of its agents may send, inflated.
+    package var agentByteRateMax: Int?
+    /// Bytes, inflated, that the receiver stores for it on one day.
+    package var dayByteCountMax: UInt64?
+    /// What each of its agents may take.
+    package var ofAgent = AccountLimits()
+
+    package init() {}
 }
 
 /// The SHA-256 of a token; the receiver keeps no token itself.
@@ -148,7 +165,9 @@ package struct AdmittedAgent: Hashable, Sendable {
 
     /// Who is charged for what it brings.
     package var account: Account {
-        Account(principal: self.principal.name, device: self.agent, share: self.principal.share)
+        Account(
+            principal: self.principal.name, device: self.agent, share: self.principal.share,
+            limits: self.principal.quotas.ofAgent)
     }
 
     /// The owner of its streams: a device owns its own.

@@ -80,7 +80,7 @@ extension Receiver {
     private func renewed(
         _ configuration: TLSServerConfiguration, _ changes: inout [ConfigurationChange]
     ) throws(TLSSetupError) -> TLSServer {
-        let server = try TLSServer(configuration)
+        let server = try TLSServer(configuration, isSigned: RevocationSignature.isValid)
         let old = self.tls.withLock { $0 }
         if let old, server.hasCertificate(of: old) { return server }
         guard server.start <= POSIXClock().wallTime() else {

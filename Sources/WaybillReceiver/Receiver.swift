@@ -223,7 +223,7 @@ package final class Receiver: Service {
     private func tlsServer() throws(Failure) -> TLSServer? {
         do throws(TLSSetupError) {
             guard let configuration = self.configuration.tls else { return nil }
-            let server = try TLSServer(configuration)
+            let server = try TLSServer(configuration, isSigned: RevocationSignature.isValid)
             self.telemetry.tlsServed(until: server.expiry, now: POSIXClock().wallTime(), asksAgents: server.asksAgents)
             return server
         } catch {

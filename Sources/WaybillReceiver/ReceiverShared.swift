@@ -31,6 +31,8 @@ package final class ReceiverShared: Sendable {
     let timeouts: Timeouts
     /// Which agents are let in now.
     private let registerInForce: Mutex<AgentRegister>
+    /// What principals with a bound on bytes a second have sent.
+    let rates = Mutex(ByteRates())
     /// Attempts to be let in that failed.
     let failures = Mutex(FailurePace())
     let budget: AdmissionBudget
@@ -86,33 +88,49 @@ package final class ReceiverShared: Sendable {
 
 /// Which agents are connected: a second one of a principal with the same name is rejected, the same one reconnecting is admitted.
 final class ConnectedAgents: Sendable {
+    /// Whether an agent may stay.
+    enum Entrance {
+        case admitted
+        case nameInUse
+        /// Its principal has as many connections as it may.
+        case tooMany
+    }
+
     private struct Entry {
         let instance: String
         let connection: ConnectionHandle
     }
 
-    private let entries = Mutex<[String: Entry]>([:])
-
-    /// - Returns: whether the agent may stay.
-    func entered(_ connection: ConnectionHandle, instance: String) -> Bool {
-        let (isAdmitted, superseded) = self.entries.withLock { entries -> (Bool, ConnectionHandle?) in
-            if let entry = entries[connection.admitted.fullName] {
-                guard entry.instance == instance else { return (false, nil) }
-                entries[connection.admitted.fullName] = Entry(instance: instance, connection: connection)
-                return (true, entry.connection)
-            }
-            entries[connection.admitted.fullName] = Entry(instance: instance, connection: connection)
-            return (true, nil)
-        }
-        superseded?.supersede()
-        return isAdmitted
+    private struct State {
+        var entries: [String: Entry] = [:]
+        /// Connected agents by the name of their principal.
+        var counts: [String: Int] = [:]
     }
 
-    var count: Int { self.entries.withLock { $0.count } }
+    private let state = Mutex(State())
+
+    func entered(_ connection: ConnectionHandle, instance: String) -> Entrance {
+        let admitted = connection.admitted
+        let (entrance, superseded) = self.state.withLock { state -> (Entrance, ConnectionHandle?) in
+            let entry = state.entries[admitted.fullName]
+            if let entry, entry.instance != instance { return (.nameInUse, nil) }
+            if entry == nil {
+                let count = state.counts[admitted.principal.name] ?? 0
+                guard count < admitted.principal.quotas.connectionCountMax ?? .max else { return (.tooMany, nil) }
+                state.counts[admitted.principal.name] = count + 1
+            }
+            state.entries[admitted.fullName] = Entry(instance: instance, connection: connection)
+            return (.admitted, entry?.connection)
+        }
+        superseded?.supersede()
+        return entrance
+    }
+
+    var count: Int { self.state.withLock { $0.entries.count } }
 
     /// Lets every connection judge its agent again.
     func recheck(isChanged: Bool) {
-        for connection in self.entries.withLock({ $0.values.map(\.connection) }) {
+        for connection in self.connections {
             connection.recheck(isChanged: isChanged)
         }
     }
@@ -120,17 +138,24 @@ final class ConnectedAgents: Sendable {
     /// Tells each agent that is connected what of its lines was put into the quarantine.
     func tell(_ counts: QuarantineCounts) {
         guard !counts.isEmpty else { return }
-        let connections = self.entries.withLock { $0.values.map(\.connection) }
         let byAccount = counts.byAccount
-        for connection in connections {
+        for connection in self.connections {
             if let counts = byAccount[connection.account] { connection.tell(counts) }
         }
     }
 
+    private var connections: [ConnectionHandle] {
+        self.state.withLock { $0.entries.values.map(\.connection) }
+    }
+
     func left(_ connection: ConnectionHandle) {
-        self.entries.withLock { entries in
+        self.state.withLock { state in
             let name = connection.admitted.fullName
-            if entries[name]?.connection === connection { entries[name] = nil }
+            guard state.entries[name]?.connection === connection else { return }
+            state.entries[name] = nil
+            let principal = connection.admitted.principal.name
+            let count = (state.counts[principal] ?? 1) - 1
+            state.counts[principal] = count > 0 ? count : nil
         }
     }
 }

@@ -131,6 +131,10 @@ extension ReceiverTelemetry {
         page.add(
             "waybill_journal_retired_segments_total", .counter, "Journal segments deleted by retention.",
             self.retiredSegments.load(ordering: .relaxed))
+        page.add("waybill_journal_streams", .gauge, "Streams that the journal knows.") { family in
+            family.sample(self.awakeStreams.load(ordering: .relaxed), [("state", "awake")])
+            family.sample(self.restingStreams.load(ordering: .relaxed), [("state", "resting")])
+        }
     }
 
     private static func addConservation(

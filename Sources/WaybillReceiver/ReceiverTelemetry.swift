@@ -34,6 +34,9 @@ package final class ReceiverTelemetry: Sendable {
         case descriptions
         case streams
         case slowPayload = "slow-payload"
+        case connectionsOfPrincipal = "connections-of-principal"
+        case byteRate = "bytes-a-second"
+        case dayBytes = "bytes-a-day"
     }
 
     /// What an address can cause often: lines that say so are limited.
@@ -50,6 +53,8 @@ package final class ReceiverTelemetry: Sendable {
     private let limiter = Mutex(LogLimiter<Cause>())
     let limits = Mutex<[Limit: Int]>([:])
     private let quarantined = Mutex(QuarantineCounts())
+    let awakeStreams = Atomic(0)
+    let restingStreams = Atomic(0)
     let suppressedLines = Atomic(0)
     /// Agents that were not let in, by reason.
     let refusals = Mutex(Refusals())
@@ -285,6 +290,12 @@ package final class ReceiverTelemetry: Sendable {
     private static func isTold(_ attempt: Int) -> Bool {
         // After six attempts they are 30 s apart.
         attempt == 1 || attempt >= 6 && attempt.isMultiple(of: 2)
+    }
+
+    /// How many streams the journal knows, in memory and in `sealed.table`.
+    func streamsKnown(awake: Int, resting: Int) {
+        self.awakeStreams.store(awake, ordering: .relaxed)
+        self.restingStreams.store(resting, ordering: .relaxed)
     }
 
     func journalLost(_ loss: JournalLoss) {

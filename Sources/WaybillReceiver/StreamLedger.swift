@@ -55,7 +55,8 @@ final class StreamLedger: Sendable {
         self.state.withLock { state in
             let account = connection.account
             let sum = state.sums[account] ?? Sum()
-            guard !isNew || sum.streamCount < self.streamCountMax else { return .tooManyStreams }
+            let streamCountMax = account.limits.streamCountMax ?? self.streamCountMax
+            guard !isNew || sum.streamCount < streamCountMax else { return .tooManyStreams }
             var ended: [ConnectionHandle] = []
             while state.byteCount + byteCount > self.byteCountMax {
                 let fattest = state.sums.max { $0.value.byteCount < $1.value.byteCount }

@@ -19,6 +19,15 @@ enum PEM {
         throw TLSSetupError("TLS: \(path) holds no PEM certificate; correct it")
     }
 
+    /// A certificate's bytes.
+    static func der(_ certificate: NIOSSLCertificate) throws(TLSSetupError) -> [UInt8] {
+        do {
+            return try certificate.toDERBytes()
+        } catch {
+            throw TLSSetupError("TLS: a certificate cannot be encoded (\(BoringSSLReason.list(of: error)))")
+        }
+    }
+
     /// The period in which a certificate is valid.
     static func validity(of certificate: NIOSSLCertificate) -> ClosedRange<WallTime> {
         let start = WallTime(milliseconds: Int64(certificate.notValidBefore) * 1000)

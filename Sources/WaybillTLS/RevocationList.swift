@@ -2,11 +2,19 @@ internal import WaybillProtocol
 
 /// The certificates that their authorities have revoked, from a file of revocation lists (PEM, "X509 CRL").
 ///
-/// The TLS library reads no such lists. The file belongs to the operator, like the authorities' file, and is believed as
-/// it is: neither a list's signature nor its next update is checked.
+/// The TLS library reads no such lists. Each must be signed by one of the agents' authorities; its next update is not
+/// checked, because an old list is better than none.
 ///
 /// - SeeAlso: RFC 5280, section 5.1.
 package struct RevocationList: Hashable, Sendable {
+    /// Whether a list (DER) is signed by an authority, given by its certificate (DER).
+    package typealias SignatureCheck = (_ list: [UInt8], _ authority: [UInt8]) -> Bool
+
+    private struct Signed {
+        let der: [UInt8]
+        let revoked: [CertificateSerial]
+    }
+
     private let revoked: Set<CertificateSerial>
 
     package static let empty = RevocationList(revoked: [])
@@ -16,18 +24,30 @@ package struct RevocationList: Hashable, Sendable {
     }
 
     /// Reads a file.
-    package init(path: String) throws(TLSSetupError) {
+    ///
+    /// - Parameters:
+    ///   - authorities: the certificates (DER) of those who may sign its lists.
+    ///   - authoritiesPath: the file that they are from, for errors.
+    init(
+        path: String, authorities: [[UInt8]], _ authoritiesPath: String, isSigned: SignatureCheck
+    ) throws(TLSSetupError) {
         let bytes = try CertificateFiles.read(path, "the authorities' revocation lists")
-        guard let revoked = Self.revoked(pem: String(decoding: bytes, as: UTF8.self)) else {
+        guard let lists = Self.lists(pem: String(decoding: bytes, as: UTF8.self)) else {
             throw TLSSetupError("TLS: \(path) holds no PEM revocation list (X509 CRL); correct it")
         }
-        self.revoked = revoked
+        for (index, list) in lists.enumerated()
+        where !authorities.contains(where: { isSigned(list.der, $0) }) {
+            throw TLSSetupError(
+                "TLS: list \(index + 1) in \(path) is not signed by an authority in \(authoritiesPath); use the lists of "
+                    + "these authorities, or add the certificate of the one that signed it")
+        }
+        self.revoked = Set(lists.flatMap(\.revoked))
     }
 
-    /// Reads the text of a file; `nil` if it holds no list, or something else.
+    /// Reads the text of a file and checks no signature; `nil` if it holds no list, or something else.
     init?(pem: String) {
-        guard let revoked = Self.revoked(pem: pem) else { return nil }
-        self.revoked = revoked
+        guard let lists = Self.lists(pem: pem) else { return nil }
+        self.revoked = Set(lists.flatMap(\.revoked))
     }
 
     package var count: Int { self.revoked.count }
@@ -36,22 +56,20 @@ package struct RevocationList: Hashable, Sendable {
         self.revoked.contains(certificate.serial)
     }
 
-    private static func revoked(pem: String) -> Set<CertificateSerial>? {
-        var revoked: Set<CertificateSerial> = []
+    private static func lists(pem: String) -> [Signed]? {
+        var lists: [Signed] = []
         var text: [UInt8]?
-        var listCount = 0
         for line in pem.split(whereSeparator: \.isNewline) {
             switch line {
             case "-----BEGIN X509 CRL-----": text = []
             case "-----END X509 CRL-----":
                 guard let bytes = text.flatMap(Base64.bytes), let found = Self.revoked(der: bytes) else { return nil }
-                revoked.formUnion(found)
-                listCount += 1
+                lists.append(Signed(der: bytes, revoked: found))
                 text = nil
             default: text?.append(contentsOf: line.utf8)
             }
         }
-        return listCount == 0 || text != nil ? nil : revoked
+        return lists.isEmpty || text != nil ? nil : lists
     }
 
     private static func revoked(der: [UInt8]) -> [CertificateSerial]? {

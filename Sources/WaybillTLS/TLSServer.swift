@@ -22,8 +22,10 @@ package struct TLSServerConfiguration: Hashable, Sendable {
     /// Reads the files as at a start.
     ///
     /// - Returns: when the certificate is valid.
-    package func validity() throws(TLSSetupError) -> ClosedRange<WallTime> {
-        PEM.validity(of: try TLSServer(self).certificate)
+    package func validity(
+        isSigned: RevocationList.SignatureCheck
+    ) throws(TLSSetupError) -> ClosedRange<WallTime> {
+        PEM.validity(of: try TLSServer(self, isSigned: isSigned).certificate)
     }
 }
 
@@ -39,7 +41,10 @@ package struct TLSServer: Sendable {
     package let revocations: RevocationList
     private let context: NIOSSLContext
 
-    package init(_ configuration: TLSServerConfiguration) throws(TLSSetupError) {
+    /// - Parameter isSigned: checks the signatures of revocation lists.
+    package init(
+        _ configuration: TLSServerConfiguration, isSigned: RevocationList.SignatureCheck
+    ) throws(TLSSetupError) {
         let identity = configuration.identity
         let chain = try CertificateFiles.read(identity.chain, "the receiver's certificate")
         let certificates = try PEM.certificates(chain, identity.chain)
@@ -52,16 +57,19 @@ package struct TLSServer: Sendable {
         // A peer that does not answer the end of a connection is not waited for.
         tls.shutdownTimeout = .seconds(1)
         self.asksAgents = configuration.clientAuthorities != nil
+        var revocations = RevocationList.empty
         if let authorities = configuration.clientAuthorities {
             let bytes = try CertificateFiles.read(authorities, "certificates of the agents' authorities")
-            tls.trustRoots = .certificates(try PEM.certificates(bytes, authorities))
+            let roots = try PEM.certificates(bytes, authorities)
+            tls.trustRoots = .certificates(roots)
+            if let path = configuration.revocations {
+                revocations = try RevocationList(
+                    path: path, authorities: try roots.map(PEM.der), authorities, isSigned: isSigned)
+            }
             // Agents have no host names; their authority admits them.
             tls.certificateVerification = .noHostnameVerification
         }
-        self.revocations =
-            try configuration.revocations.map { (path) throws(TLSSetupError) in
-                try RevocationList(path: path)
-            } ?? .empty
+        self.revocations = revocations
         do {
             self.context = try NIOSSLContext(configuration: tls)
         } catch {

@@ -32,7 +32,9 @@ struct ConfigurationCheck {
 
     private mutating func checkCertificates() {
         if let tls = self.file.receiver?.tls {
-            self.checkCertificate("receiver.tls") { () throws(TLSSetupError) in try tls.validity() }
+            self.checkCertificate("receiver.tls") { () throws(TLSSetupError) in
+                try tls.validity(isSigned: RevocationSignature.isValid)
+            }
         }
         if let tls = self.file.agent?.tls {
             self.checkCertificate("agent.tls") { () throws(TLSSetupError) in try tls.validity() }

@@ -61,7 +61,12 @@ enum ConfigurationPage {
           change, within 2 seconds, and at SIGHUP. A file that cannot be used changes nothing, and the log says why. A list
           `agents` in the configuration file itself is read again at SIGHUP. Open connections of agents that would not be
           let in any more, because their entry changed or their certificate expired or was revoked, end within 10 seconds.
-        - The signature and the next update of a revocation list are not checked: the file is believed as `client_ca` is.
+        - Each revocation list must be signed by an authority in `client_ca`, an intermediate one included; otherwise the
+          receiver does not start, and a reload keeps the lists in force. A list's next update is not checked.
+        - `quotas` bound the principal, and those with `agent_` and the last three each of its agents or devices. Over its
+          bytes a second an agent is read more slowly; two seconds' bytes pass at once. Over `day_mib` its batches are
+          refused (`retry-after`) until the day ends; over `connections` the newest one is. A forwarder's bytes a second
+          are its own; the other quotas count for the agent that it speaks for.
 
         """ + "\n"
 
@@ -92,7 +97,14 @@ enum ConfigurationPage {
         ]
         lines.append("  #agents:")
         for (index, key) in ConfigurationTable.agentEntry.map(\.facts).enumerated() {
-            lines += ["  #    # \(key.help)", "  #  \(index == 0 ? "- " : "  ")\(key.name): \(key.example)"]
+            if !key.section.isEmpty, !lines.contains("  #    \(key.section):") {
+                lines.append("  #    \(key.section):")
+            }
+            let indent = key.section.isEmpty ? "" : "  "
+            lines += [
+                "  #    \(indent)# \(key.help)",
+                "  #  \(index == 0 ? "- " : "  ")\(indent)\(key.name): \(key.example)",
+            ]
         }
         lines += ["", "  # The exports to write.", "  exports:", "    - provider: ga4"]
         let export = ConfigurationTable.export + ConfigurationTable.options(of: .ga4)

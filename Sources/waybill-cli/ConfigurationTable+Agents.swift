@@ -1,3 +1,4 @@
+import WaybillProjection
 import WaybillReceiver
 
 extension ConfigurationTable {
@@ -39,6 +40,30 @@ extension ConfigurationTable {
         ConfigurationKey(
             "skip_mib", .skippedByteCount, \.principal.skippedByteCountMax, unit: "MiB", applies: .reload,
             "The most bytes that its agents may skip on one day (UTC).")
+        ConfigurationKey(
+            "connections", in: "quotas", .integer(1...1_000_000), optional: \.principal.quotas.connectionCountMax,
+            applies: .reload, default: "none", example: "100", "Connections of all its agents at once.")
+        ConfigurationKey(
+            "kib_second", in: "quotas", .integer(1...1 << 30, factor: 1 << 10),
+            optional: \.principal.quotas.byteRateMax, unit: "KiB", applies: .reload, default: "none",
+            example: "4096", "What all its agents may send in a second, inflated; beyond that they wait.")
+        ConfigurationKey(
+            "agent_kib_second", in: "quotas", .integer(1...1 << 30, factor: 1 << 10),
+            optional: \.principal.quotas.agentByteRateMax, unit: "KiB", applies: .reload, default: "none",
+            example: "256", "What one of its agents, or devices, may send in a second, inflated.")
+        ConfigurationKey(
+            "day_mib", in: "quotas", .skippedByteCount, optional: \.principal.quotas.dayByteCountMax, unit: "MiB",
+            applies: .reload, default: "none", example: "10240",
+            "What is stored for it on one day (UTC), inflated; more waits for the next day.")
+        ConfigurationKey(
+            "streams", in: "quotas", .integer(1...10_000_000), optional: \.principal.quotas.ofAgent.streamCountMax,
+            applies: .reload, default: "`limits.streams`", example: "1000", "As `limits.streams`, for its agents.")
+        ConfigurationKey(
+            "apps", in: "quotas", .integer(1...1000), optional: \.principal.quotas.ofAgent.appCountMax,
+            applies: .reload, default: "`limits.apps`", example: "5", "As `limits.apps`, for its agents.")
+        ConfigurationKey(
+            "days", in: "quotas", .integer(1...1_000_000), optional: \.principal.quotas.ofAgent.dayCountMax,
+            applies: .reload, default: "`limits.days`", example: "30", "As `limits.days`, for its agents.")
     }
 
     /// The names, for what a reload reports.

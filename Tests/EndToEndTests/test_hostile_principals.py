@@ -375,10 +375,11 @@ class CertificateTests(PrincipalsTest):
         self.list = self.site.root / "agents.crl"
         self.write_list()
 
-    def write_list(self):
+    def write_list(self, authority=None):
+        authority = authority or self.authority
         draft = self.site.root / "draft.crl"
-        openssl("ca", "-config", self.authority.folder / "authority.conf", "-cert", self.authority.certificate,
-                "-keyfile", self.authority.key, "-gencrl", "-crldays", "1", "-out", draft)
+        openssl("ca", "-config", authority.folder / "authority.conf", "-cert", authority.certificate,
+                "-keyfile", authority.key, "-gencrl", "-crldays", "1", "-out", draft)
         draft.rename(self.list)
 
     def context(self, name, kind="clientAuth"):
@@ -408,8 +409,27 @@ class CertificateTests(PrincipalsTest):
         self.write_list()
         self.assertEqual(peer.line(10), "ERR token the certificate is revoked")
         self.assertEqual(self.refusal("c", tls=web), "ERR token the certificate is revoked")
-        # Two connections that were open, and one that was new.
+        # The first connection, which is still open, the held one, and the last attempt.
         until(lambda: self.metric("waybill_refused_agents_total").get('{reason="certificate-revoked"}') == 3.0, 10)
+
+    def test_a_revocation_list_that_no_authority_signed_is_refused(self):
+        """One of the same name did: nothing changes in a running receiver, and none starts with it."""
+        receiver = self.start()
+        web, identity = self.context("web")
+        openssl("ca", "-config", self.authority.folder / "authority.conf", "-cert", self.authority.certificate,
+                "-keyfile", self.authority.key, "-revoke", identity[0])
+        self.write_list()
+        until(lambda: self.refusal("a", tls=web) == "ERR token the certificate is revoked", 10)
+        self.write_list(Authority(self.site.root / "namesake"))
+        receiver.until_logged("is not signed by an authority in")
+        self.assertEqual(self.refusal("b", tls=web), "ERR token the certificate is revoked")
+        self.assertEqual(receiver.stop(), 0)
+        checked = run("check", self.site.root / "waybill.yaml")
+        self.assertEqual(checked.returncode, 78, checked.stdout)
+        self.assertIn("is not signed by an authority in", (checked.stdout + checked.stderr).decode())
+        started = run("receiver", "--config", self.site.root / "waybill.yaml")
+        self.assertNotEqual(started.returncode, 0)
+        self.assertIn("is not signed by an authority in", (started.stdout + started.stderr).decode())
 
     def test_a_certificate_that_is_not_for_clients_is_refused_though_the_token_be_right(self):
         self.start()

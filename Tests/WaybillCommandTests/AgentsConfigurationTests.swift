@@ -1,4 +1,5 @@
 import Testing
+import WaybillProjection
 import WaybillReceiver
 import WaybillSystem
 
@@ -21,7 +22,8 @@ import WaybillSystem
             """
                 - {name: web, tokens: "\(Self.digest)", envs: prod, bundles: [com.example.*, tool], formerly: [www, old]}
                 - {name: phones, tokens: ["sha256:\(String(repeating: "ab", count: 32))"], devices: on, share: 20,
-                   adopt: on, may_forward: on, skip_mib: 3}
+                   adopt: on, may_forward: on, skip_mib: 3,
+                   quotas: {connections: 9, kib_second: 64, agent_kib_second: 8, day_mib: 2, streams: 7, apps: 6, days: 5}}
 
             """)
         #expect(file.problems.isEmpty)
@@ -32,6 +34,11 @@ import WaybillSystem
         #expect(agents[0].formerly == ["www", "old"] && !agents[0].adopts && !agents[0].hasDevices)
         #expect(agents[1].hasDevices && agents[1].adopts && agents[1].mayForward && agents[1].share == 20)
         #expect(agents[1].skippedByteCountMax == 3 << 20)
+        #expect(agents[0].quotas == PrincipalQuotas())
+        let quotas = agents[1].quotas
+        #expect(quotas.connectionCountMax == 9 && quotas.byteRateMax == 64 << 10 && quotas.agentByteRateMax == 8 << 10)
+        #expect(quotas.dayByteCountMax == 2 << 20 && quotas.ofAgent.streamCountMax == 7)
+        #expect(quotas.ofAgent.appCountMax == 6 && quotas.ofAgent.dayCountMax == 5)
     }
 
     @Test(arguments: [
@@ -42,6 +49,14 @@ import WaybillSystem
         ("    - {name: a, tokens: /no/such.token}\n", "agents[0].tokens: /no/such.token: does not exist"),
         ("    - {name: a, token: \"\(Self.digest)\"}\n", "agents[0].token: is not a key of receiver.agents[0]:"),
         ("    - {name: a, certificates: [x]}\n", "agents[0].certificates: need tls.client_ca"),
+        (
+            "    - {name: a, tokens: \"\(Self.digest)\", quotas: {stream: 1}}\n",
+            "agents[0].quotas.stream: is not a key of receiver.agents[0].quotas:; did you mean streams?"
+        ),
+        (
+            "    - {name: a, tokens: \"\(Self.digest)\", quotas: {kib_second: 0}}\n",
+            "agents[0].quotas.kib_second: must be"
+        ),
         (
             "    - {name: a, tokens: \"\(Self.digest)\"}\n    - {name: b, tokens: \"\(Self.digest)\"}\n",
             "agents[1].tokens: has a token that is listed twice"
