@@ -5,7 +5,7 @@ package import WaybillSystem
 /// The part of a stream's tail that one file holds.
 private struct TailPiece {
     let path: String
-    /// Where the batch begins in its stream.
+    /// Where it begins in its stream.
     let offset: StreamOffset
     var range: Range<Int>
 
@@ -15,19 +15,14 @@ private struct TailPiece {
 /// How far the archive has a stream.
 private struct StreamExtent {
     let description: StreamDescription
-    /// Where the last batch begins.
-    let offset: StreamOffset
-    let byteCount: Int
-
-    var end: StreamOffset { self.offset.advanced(by: self.byteCount) }
+    let end: StreamOffset
 }
 
 extension ArchiveIndex {
     /// The extent of each stream in the archive and the quarantine, up to the last checkpoint, with its last bytes.
     ///
     /// Without a checkpoint, the files count in full: if the journal is damaged too, the checkpoint is rebuilt from
-    /// them. The lines of a batch that is spread over several files are not in order there: such a batch ends the
-    /// known part of a tail.
+    /// them. Lines that were not archived, such as empty ones, end the known part of a tail.
     package func standings() throws(FileSystemError) -> [StreamStanding] {
         var lengths = self.lengths
         if !self.isCheckpointed {
@@ -35,15 +30,11 @@ extension ArchiveIndex {
         }
         var extents: [StreamName: StreamExtent] = [:]
         try self.visitRuns(lengths) { _, run in
-            let known = extents[run.description.name]
-            if let known, known.offset > run.offset { return }
-            // A batch is spread over the files of its lines: the lengths add up to its own.
-            let before = known.map { $0.offset == run.offset ? $0.byteCount : 0 } ?? 0
-            extents[run.description.name] = StreamExtent(
-                description: run.description, offset: run.offset, byteCount: before + run.streamByteCount)
+            if let known = extents[run.description.name], known.end >= run.end { return }
+            extents[run.description.name] = StreamExtent(description: run.description, end: run.end)
         }
         var pieces: [StreamName: [TailPiece]] = [:]
-        // Empty lines are only counted, so the bytes of their batch are not at hand.
+        // Empty lines are only counted and not stored.
         try self.visitRuns(lengths) { path, run in
             guard run.emptyLineCount == 0 else { return }
             let piece = TailPiece(path: path, offset: run.offset, range: run.range)
@@ -67,10 +58,10 @@ extension ArchiveIndex {
         for (path, byteCount) in lengths.sorted(by: { $0.key < $1.key }) where path.hasSuffix(".ndjson") {
             let sources = String(path.dropLast(7) + ".sources")
             guard let sourcesByteCount = lengths[sources] else { continue }
-            let runs = try SourceRuns.runs(
-                of: Path.join(self.data.root, sources), byteCount: sourcesByteCount,
-                linesByteCount: byteCount, files: self.data.files)
-            for run in runs { body(path, run) }
+            try SourceRuns.visit(
+                Path.join(self.data.root, sources), byteCount: sourcesByteCount, linesByteCount: byteCount,
+                files: self.data.files
+            ) { body(path, $0) }
         }
     }
 

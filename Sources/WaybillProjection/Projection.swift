@@ -151,12 +151,14 @@ extension StreamDescription {
 /// The readers of recent streams, made once per stream instead of once per batch.
 ///
 /// A stream with a new description counts as another stream: its lines are read with the new description.
-struct EventReaders {
+package struct EventReaders {
     private var readers: [StreamDescription: EventReader] = [:]
 
     private static var countMax: Int { 4096 }
 
-    mutating func reader(for description: StreamDescription) -> EventReader {
+    package init() {}
+
+    package mutating func reader(for description: StreamDescription) -> EventReader {
         if let reader = self.readers[description] { return reader }
         if self.readers.count >= Self.countMax { self.readers.removeAll() }
         let reader = EventReader(source: description.sourceDescription)

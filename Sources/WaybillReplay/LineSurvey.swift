@@ -84,6 +84,7 @@ struct LineSurveyor: ~Copyable {
     private let providers: [Destination]
     private let wantsDuplicates: Bool
     private var traits = UserTraits()
+    private var readers = EventReaders()
     private var seen: [DeploymentEnvironment: Set<Digest128>] = [:]
     private(set) var survey = LineSurvey()
 
@@ -109,15 +110,14 @@ struct LineSurveyor: ~Copyable {
         _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, at position: LinePosition,
         in pass: Pass
     ) throws(Replay.Failure) {
-        let source = description.sourceDescription
-        let reader = EventReader(source: source)
+        let reader = self.readers.reader(for: description)
         try bytes.forEachLine { (range) throws(Replay.Failure) in
             let line = UnsafeRawBufferPointer(rebasing: bytes[range])
             guard case .event(let facts) = reader.read(line) else { return }
             let position = LinePosition(part: position.part, offset: position.offset + range.lowerBound)
             switch pass {
             case .ids(let share, let count):
-                guard self.filter.admits(line, facts, source) else { return }
+                guard self.filter.admits(line, facts, reader.source) else { return }
                 try self.takeID(of: line, facts, at: position, share, count)
             case .properties:
                 guard facts.kind == .user, !self.survey.isDuplicate(position) else { return }

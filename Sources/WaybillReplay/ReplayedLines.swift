@@ -103,13 +103,13 @@ struct ReplayedLines: ~Copyable {
         self.facts = PartFacts()
     }
 
-    /// Feeds the lines of one run.
+    /// Feeds the lines of one run; ``finishBatch()`` follows the last run of a batch.
     ///
     /// - Parameter position: the position of the run's first byte.
     mutating func take(
         _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, at position: LinePosition,
         receivedAt: WallTime
-    ) throws(FileSystemError) {
+    ) {
         let (reader, source) = self.reader(for: description)
         let parse = self.parse
         var start = 0
@@ -122,6 +122,10 @@ struct ReplayedLines: ~Copyable {
             }
             start = parse.lines.end
         }
+    }
+
+    /// Ends the requests that the last events of a batch share.
+    mutating func finishBatch() throws(FileSystemError) {
         for outlet in self.outlets { try outlet.target.finishRun() }
     }
 
