@@ -154,14 +154,16 @@ extension DataVerifier {
         }
 
         mutating func take(
-            _ raw: UnsafeRawBufferPointer, of description: StreamDescription, receivedAt: WallTime
+            _ raw: UnsafeRawBufferPointer, of description: StreamDescription, from offset: StreamOffset,
+            receivedAt: WallTime
         ) {
             let reader = self.readers.reader(for: description)
             raw.forEachLine { range in
                 let line = UnsafeRawBufferPointer(rebasing: raw[range])
                 guard case .event(let facts) = reader.read(line) else { return }
                 self.exporter.export(
-                    line, facts, source: reader.source, receivedAt: receivedAt, isAgeJudged: true, to: &self.sink)
+                    line, facts, source: reader.source, at: offset.rawValue + UInt64(range.lowerBound),
+                    receivedAt: receivedAt, isAgeJudged: true, to: &self.sink)
             }
             self.exporter.finishGroup(to: &self.sink)
         }
@@ -178,7 +180,7 @@ extension DataVerifier {
         var reader = BatchReader(
             journalDirectory: self.data.journal, position: archive.position, files: self.data.files)
         while let batch = try reader.next(upTo: min(export.position, self.journalEnd)) {
-            run.take(batch.raw, of: batch.description, receivedAt: batch.receivedAt)
+            run.take(batch.raw, of: batch.description, from: batch.offset, receivedAt: batch.receivedAt)
         }
     }
 
@@ -221,7 +223,7 @@ extension DataVerifier {
             let position = self.position(of: source)
             if let position, position >= export.position { continue }
             run.sink.isOlder = position == nil
-            run.take(bytes, of: source.description, receivedAt: source.receivedAt)
+            run.take(bytes, of: source.description, from: source.offset, receivedAt: source.receivedAt)
         }
     }
 

@@ -29,9 +29,10 @@ final class PartitionWriter<Files: FileSystem>: RecordTarget {
     }
 
     func export(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, receivedAt: WallTime
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
+        receivedAt: WallTime
     ) {
-        self.export.export(line, facts, source, receivedAt: receivedAt)
+        self.export.export(line, facts, source, at: offset, receivedAt: receivedAt)
         self.unwrittenByteCount += line.count
     }
 
@@ -129,10 +130,12 @@ final class RecordTally: RecordTarget {
     }
 
     func export(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, receivedAt: WallTime
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
+        receivedAt: WallTime
     ) {
         self.count(line) { exporter, sink in
-            exporter.export(line, facts, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
+            exporter.export(
+                line, facts, source: source, at: offset, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
         }
     }
 

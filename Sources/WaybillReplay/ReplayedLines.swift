@@ -20,7 +20,8 @@ protocol RecordTarget: AnyObject, SendableMetatype {
     func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime)
     /// Takes a line that differs from the one in the archive.
     func export(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, receivedAt: WallTime)
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
+        receivedAt: WallTime)
     /// Takes an event that the provider does not get, and the reason.
     func leaveOut(_ line: UnsafeRawBufferPointer, because reason: LeaveOutReason)
     /// Ends the run, and with it the request shared by its last events.
@@ -105,16 +106,18 @@ struct ReplayedLines: ~Copyable {
 
     /// Feeds the lines of one run; ``finishBatch()`` follows the last run of a batch.
     ///
-    /// - Parameter position: the position of the run's first byte.
+    /// - Parameters:
+    ///   - offset: where the run begins in its stream.
+    ///   - position: the position of the run's first byte.
     mutating func take(
-        _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, at position: LinePosition,
-        receivedAt: WallTime
+        _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, from offset: StreamOffset,
+        at position: LinePosition, receivedAt: WallTime
     ) {
         let (reader, source) = self.reader(for: description)
         let parse = self.parse
         var start = 0
         while start < bytes.count {
-            parse.parse(bytes, from: start, reader)
+            parse.parse(bytes, from: start, reader, at: offset.rawValue)
             parse.lines.forEach(in: bytes) { line in
                 self.take(
                     line, reader, source,
@@ -163,7 +166,7 @@ struct ReplayedLines: ~Copyable {
                 self.outlets[index].counts.duplicates += 1
                 self.outlets[index].target.leaveOut(line.bytes, because: .duplicate)
             } else if facts.kind == .user, self.outlets[index].provider.appliesUsersInOrder {
-                self.takeUser(line.bytes, facts, reader, source, at: position, receivedAt, outlet: index)
+                self.takeUser(line, facts, reader, source, at: position, receivedAt, outlet: index)
             } else {
                 self.outlets[index].target.export(line, source, receivedAt: receivedAt)
             }
@@ -171,7 +174,7 @@ struct ReplayedLines: ~Copyable {
     }
 
     private mutating func takeUser(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ reader: EventReader, _ source: SourceDescription,
+        _ line: ParsedLine, _ facts: EventFacts, _ reader: EventReader, _ source: SourceDescription,
         at position: LinePosition, _ receivedAt: WallTime, outlet index: Int
     ) {
         let provider = self.outlets[index].provider
@@ -180,11 +183,12 @@ struct ReplayedLines: ~Copyable {
             case .leftOut: false
             case .newest:
                 self.traits.reduce(
-                    line, facts, for: provider, isNewest: { self.survey.isNewest($0, position, facts.time) })
+                    line.bytes, facts, source, for: provider,
+                    isNewest: { self.survey.isNewest($0, position, facts.time) })
             }
         guard isTaken else {
             self.outlets[index].counts.users += 1
-            self.outlets[index].target.leaveOut(line, because: .user)
+            self.outlets[index].target.leaveOut(line.bytes, because: .user)
             return
         }
         let reduced = self.traits.line
@@ -192,6 +196,7 @@ struct ReplayedLines: ~Copyable {
         guard case .event(let facts) = reader.read(reduced) else {
             preconditionFailure("a line without some of its traits is an event: \(reduced.count) bytes")
         }
-        self.outlets[index].target.export(reduced, facts, source, receivedAt: receivedAt)
+        self.outlets[index].target.export(
+            reduced, facts, source, at: line.streamOffset, receivedAt: receivedAt)
     }
 }

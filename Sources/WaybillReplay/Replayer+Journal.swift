@@ -80,8 +80,8 @@ extension Replayer {
         let damages = try self.visitJournal(from: start, to: end, observer) { batch, number throws(Replay.Failure) in
             do throws(FileSystemError) {
                 feed.take(
-                    batch.raw, of: batch.description, at: LinePosition(part: number, offset: 0),
-                    receivedAt: batch.receivedAt)
+                    batch.raw, of: batch.description, from: batch.offset,
+                    at: LinePosition(part: number, offset: 0), receivedAt: batch.receivedAt)
                 try feed.finishBatch()
             } catch {
                 throw .disk(error)

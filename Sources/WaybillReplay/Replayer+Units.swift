@@ -204,8 +204,8 @@ extension Replayer {
                 if let last, !run.continues(last) { try feed.finishBatch() }
                 last = run
                 feed.take(
-                    bytes, of: run.description, at: LinePosition(part: index, offset: run.range.lowerBound),
-                    receivedAt: run.receivedAt)
+                    bytes, of: run.description, from: run.offset,
+                    at: LinePosition(part: index, offset: run.range.lowerBound), receivedAt: run.receivedAt)
                 unreported += bytes.count
                 if unreported >= 1 << 20 {
                     progressed(unreported)

@@ -75,7 +75,8 @@ import WaybillTestSupport
         let whole = Self.line(19, 3)
         let empty = Self.line(19, 4) + "\n"
         let batches = [
-            (1, Self.line(19, 0)), (1, spread), (1, whole), (2, whole), (2, "no JSON\n"), (3, spread), (4, empty + whole),
+            (1, Self.line(19, 0)), (1, spread), (1, whole), (2, whole), (2, "no JSON\n"), (3, spread),
+            (4, empty + whole),
         ]
         for isReadable in [true, false] {
             let bench = try Self.archived(batches)
