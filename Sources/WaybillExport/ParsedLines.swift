@@ -1,4 +1,4 @@
-internal import WaybillEvent
+package import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -11,7 +11,7 @@ package struct ParsedLine {
     /// Where it begins in its stream.
     package let streamOffset: UInt64
     /// The id that was made for it.
-    let madeID: UniqueID?
+    package let madeID: UniqueID?
     package let reading: EventReading
     /// The parsed event.
     let parsed: ParsedEvent

@@ -36,7 +36,7 @@ final class PartitionWriter<Files: FileSystem>: RecordTarget {
         self.unwrittenByteCount += line.count
     }
 
-    func leaveOut(_ line: UnsafeRawBufferPointer, because reason: LeaveOutReason) {}
+    func leaveOut(_ line: ParsedLine, because reason: LeaveOutReason) {}
 
     func finishRun() throws(FileSystemError) {
         self.export.finishGroup()
@@ -124,7 +124,7 @@ final class RecordTally: RecordTarget {
     }
 
     func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime) {
-        self.count(line.bytes) { exporter, sink in
+        self.count(line.bytes, line.madeID) { exporter, sink in
             _ = exporter.export(line, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
         }
     }
@@ -133,22 +133,24 @@ final class RecordTally: RecordTarget {
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
         receivedAt: WallTime
     ) {
-        self.count(line) { exporter, sink in
+        self.count(line, nil) { exporter, sink in
             exporter.export(
                 line, facts, source: source, at: offset, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
         }
     }
 
-    private func count(_ line: UnsafeRawBufferPointer, _ export: (inout Exporter, inout Sink) -> Void) {
+    private func count(
+        _ line: UnsafeRawBufferPointer, _ madeID: UniqueID?, _ export: (inout Exporter, inout Sink) -> Void
+    ) {
         let skipped = self.sink.events.skipped
         export(&self.exporter, &self.sink)
         guard let comparison = self.sink.comparison else { return }
         self.exporter.finishGroup(to: &self.sink)
-        if self.sink.events.skipped > skipped { comparison.takeSkipped(line, because: "skipped") }
+        if self.sink.events.skipped > skipped { comparison.takeSkipped(line, madeID, because: "skipped") }
     }
 
-    func leaveOut(_ line: UnsafeRawBufferPointer, because reason: LeaveOutReason) {
-        self.sink.comparison?.takeSkipped(line, because: reason.rawValue)
+    func leaveOut(_ line: ParsedLine, because reason: LeaveOutReason) {
+        self.sink.comparison?.takeSkipped(line.bytes, line.madeID, because: reason.rawValue)
     }
 
     func finishRun() throws(FileSystemError) {

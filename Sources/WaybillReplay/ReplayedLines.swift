@@ -23,7 +23,7 @@ protocol RecordTarget: AnyObject, SendableMetatype {
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
         receivedAt: WallTime)
     /// Takes an event that the provider does not get, and the reason.
-    func leaveOut(_ line: UnsafeRawBufferPointer, because reason: LeaveOutReason)
+    func leaveOut(_ line: ParsedLine, because reason: LeaveOutReason)
     /// Ends the run, and with it the request shared by its last events.
     func finishRun() throws(FileSystemError)
 }
@@ -164,7 +164,7 @@ struct ReplayedLines: ~Copyable {
             self.outlets[index].counts.bytes += line.bytes.count + 1
             if self.survey.isDuplicate(position) {
                 self.outlets[index].counts.duplicates += 1
-                self.outlets[index].target.leaveOut(line.bytes, because: .duplicate)
+                self.outlets[index].target.leaveOut(line, because: .duplicate)
             } else if facts.kind == .user, self.outlets[index].provider.appliesUsersInOrder {
                 self.takeUser(line, facts, reader, source, at: position, receivedAt, outlet: index)
             } else {
@@ -188,7 +188,7 @@ struct ReplayedLines: ~Copyable {
             }
         guard isTaken else {
             self.outlets[index].counts.users += 1
-            self.outlets[index].target.leaveOut(line.bytes, because: .user)
+            self.outlets[index].target.leaveOut(line, because: .user)
             return
         }
         let reduced = self.traits.line
