@@ -102,7 +102,7 @@ package struct ArchiveRouter: ~Copyable {
         self.creations.begin(receivedAt: batch.receivedAt)
         self.recordedKeys.removeAll(keepingCapacity: true)
         let reader = self.readers.reader(for: batch.description)
-        let source = batch.description.sourceDescription
+        let source = reader.source
         var counts = (archived: 0, quarantined: 0)
         var last = -1
         var lastFacts: EventFacts?
