@@ -86,7 +86,7 @@ struct ReplayedLines: ~Copyable {
     private(set) var facts = PartFacts()
     private var traits = UserTraits()
     private let parse = SharedParse()
-    private var reader: (description: StreamDescription, reader: EventReader, source: SourceDescription)?
+    private var readers = EventReaders()
 
     init(
         request: Replay.Request, range: ExportRange, survey: LineSurvey, environment: DeploymentEnvironment?,
@@ -113,15 +113,15 @@ struct ReplayedLines: ~Copyable {
         _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, from offset: StreamOffset,
         at position: LinePosition, receivedAt: WallTime
     ) {
-        let (reader, source) = self.reader(for: description)
+        let reader = self.readers.reader(for: description)
         let parse = self.parse
         var start = 0
         while start < bytes.count {
             parse.parse(bytes, from: start, reader, at: offset.rawValue)
             parse.lines.forEach(in: bytes) { line in
                 self.take(
-                    line, reader, source,
-                    at: LinePosition(part: position.part, offset: position.offset + line.offset), receivedAt)
+                    line, reader, at: LinePosition(part: position.part, offset: position.offset + line.offset),
+                    receivedAt)
             }
             start = parse.lines.end
         }
@@ -132,20 +132,10 @@ struct ReplayedLines: ~Copyable {
         for outlet in self.outlets { try outlet.target.finishRun() }
     }
 
-    private mutating func reader(
-        for description: StreamDescription
-    ) -> (reader: EventReader, source: SourceDescription) {
-        if let known = self.reader, known.description == description { return (known.reader, known.source) }
-        let source = description.sourceDescription
-        let reader = EventReader(source: source)
-        self.reader = (description, reader, source)
-        return (reader, source)
-    }
-
     private mutating func take(
-        _ line: ParsedLine, _ reader: EventReader, _ source: SourceDescription, at position: LinePosition,
-        _ receivedAt: WallTime
+        _ line: ParsedLine, _ reader: EventReader, at position: LinePosition, _ receivedAt: WallTime
     ) {
+        let source = reader.source
         guard case .event(let facts) = line.reading else {
             self.facts.strayLineCount += 1
             return
@@ -166,7 +156,7 @@ struct ReplayedLines: ~Copyable {
                 self.outlets[index].counts.duplicates += 1
                 self.outlets[index].target.leaveOut(line, because: .duplicate)
             } else if facts.kind == .user, self.outlets[index].provider.appliesUsersInOrder {
-                self.takeUser(line, facts, reader, source, at: position, receivedAt, outlet: index)
+                self.takeUser(line, facts, reader, at: position, receivedAt, outlet: index)
             } else {
                 self.outlets[index].target.export(line, source, receivedAt: receivedAt)
             }
@@ -174,8 +164,8 @@ struct ReplayedLines: ~Copyable {
     }
 
     private mutating func takeUser(
-        _ line: ParsedLine, _ facts: EventFacts, _ reader: EventReader, _ source: SourceDescription,
-        at position: LinePosition, _ receivedAt: WallTime, outlet index: Int
+        _ line: ParsedLine, _ facts: EventFacts, _ reader: EventReader, at position: LinePosition,
+        _ receivedAt: WallTime, outlet index: Int
     ) {
         let provider = self.outlets[index].provider
         let isTaken =
@@ -183,7 +173,7 @@ struct ReplayedLines: ~Copyable {
             case .leftOut: false
             case .newest:
                 self.traits.reduce(
-                    line.bytes, facts, source, for: provider,
+                    line.bytes, facts, reader.source, for: provider,
                     isNewest: { self.survey.isNewest($0, position, facts.time) })
             }
         guard isTaken else {
@@ -197,6 +187,6 @@ struct ReplayedLines: ~Copyable {
             preconditionFailure("a line without some of its traits is an event: \(reduced.count) bytes")
         }
         self.outlets[index].target.export(
-            reduced, facts, source, at: line.streamOffset, receivedAt: receivedAt)
+            reduced, facts, reader.source, at: line.streamOffset, receivedAt: receivedAt)
     }
 }
