@@ -126,6 +126,11 @@ def good():
         {**OPEN, "format": "ndjson", "time": "ts", "name": "event"}))
     rows[-1]["message"]["name"] = rows[-1]["message"].pop("name_")
     opening("open with a time member alone", format="ndjson", time="@timestamp")
+    opening("open with all members", format="ndjson", time="ts", name_="event", user="user_id", anonymous="쿠키", line=(
+        "OPEN 1 " + text({**OPEN, "format": "ndjson", "time": "ts", "name": "event", "user": "user_id",
+                          "anonymous": "쿠키"})))
+    rows[-1]["message"]["name"] = rows[-1]["message"].pop("name_")
+    opening("open with an anonymous id alone", format="ndjson", anonymous="cookie")
     opening("open with the largest number", MAX)
     opening("open of the shortest id", stream="a")
     opening("open of the longest id", stream="aZ09._:-" * 16)
@@ -134,7 +139,8 @@ def good():
     opening("open with the longest bundle", bundle="b" * 255)
     opening("open with an empty source", source="")
     opening("open with a path beyond ASCII", source="/var/log/장바구니/🛒 é.ndjson")
-    opening("open with null members", line="OPEN 1 " + text({**OPEN, "time": None, "name": None}),
+    opening("open with null members", line="OPEN 1 " + text(
+        {**OPEN, "time": None, "name": None, "user": None, "anonymous": None}),
             encoded="OPEN 1 " + text(OPEN))
     opening("open with a newline in its source", source="a\nb", line="OPEN 1 " + text(OPEN).replace(
         OPEN["source"], "a\\nb"), encoded="OPEN 1 " + text(OPEN).replace(OPEN["source"], "a\\u000ab"))
@@ -422,7 +428,8 @@ def bad():
     for member, values in {
             "stream": ["absent", 5, None], "source": ["absent", 5], "env": ["absent", "", "production", "Prod"],
             "bundle": ["absent", "", "b" * 256, "com\0", "com\u009f", "com.\udc00", "\ufffd"],
-            "format": ["absent", "csv", "NDJSON"], "time": [5, []], "name": [False], "from": ["0", -1, 1.5, MAX + 1],
+            "format": ["absent", "csv", "NDJSON"], "time": [5, []], "name": [False], "user": [7],
+            "anonymous": [{}], "from": ["0", -1, 1.5, MAX + 1],
             "by": [5], "proof": [5, "", "-", "0" * 31, "0" * 33, "A" * 32],
             "client": [5, [], {}, {"principal": "p", "agent": "a"}, {"principal": "p", "agent": "a\n", "address": ""},
                        {"principal": 5, "agent": "a", "address": ""}]}.items():

@@ -29,6 +29,9 @@ def main():
     send.add_argument("--format", choices=("waybill", "ndjson"), default="waybill")
     send.add_argument("--time-member", metavar="NAME", help="the member of an ndjson line that holds its time")
     send.add_argument("--name-member", metavar="NAME", help="the member of an ndjson line that holds its name")
+    send.add_argument("--user-member", metavar="NAME", help="the member of an ndjson line that holds its user")
+    send.add_argument("--anonymous-member", metavar="NAME",
+                      help="the member of an ndjson line that holds its anonymous id")
     send.add_argument("--source", metavar="NAME", help="the origin of the bytes, for people (default: the file's path)")
     send.add_argument("--agent", metavar="NAME", help="this agent's name (default: derived from the stream's id)")
     names = send.add_mutually_exclusive_group()

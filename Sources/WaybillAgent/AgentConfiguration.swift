@@ -15,6 +15,10 @@ package struct AgentSource: Hashable, Sendable {
     package var timeMember: String?
     /// The member of a foreign line that holds its name.
     package var nameMember: String?
+    /// The member of a foreign line that holds its user.
+    package var userMember: String?
+    /// The member of a foreign line that holds its anonymous id.
+    package var anonymousMember: String?
     /// Whether links to foreign files, and links to folders that a wildcard matches, are followed.
     package var followsLinks = false
     /// The name of the group that shares the spool's folder; the agent creates a missing folder for it.
@@ -22,13 +26,15 @@ package struct AgentSource: Hashable, Sendable {
 
     package init(
         files: SourceConfiguration.Kind, environment: String, bundle: String, timeMember: String? = nil,
-        nameMember: String? = nil
+        nameMember: String? = nil, userMember: String? = nil, anonymousMember: String? = nil
     ) {
         self.files = files
         self.environment = environment
         self.bundle = bundle
         self.timeMember = timeMember
         self.nameMember = nameMember
+        self.userMember = userMember
+        self.anonymousMember = anonymousMember
     }
 }
 

@@ -337,7 +337,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         let description = StreamDescription(
             id: self.tail.id(of: stream), source: Self.shortened(self.tail.position(of: stream).path),
             environment: source.environment,
-            bundle: source.bundle, format: format, timeMember: source.timeMember, nameMember: source.nameMember)
+            bundle: source.bundle, format: format, timeMember: source.timeMember, nameMember: source.nameMember,
+            userMember: source.userMember, anonymousMember: source.anonymousMember)
         let number = self.streams.open(stream)
         self.openingCount += 1
         self.perform(self.session.open(number, description, self.openClaims[stream] ?? .none))

@@ -4,25 +4,19 @@ package import WaybillSystem
 
 /// The part of a stream's tail that one file holds.
 private struct TailPiece {
-    let path: String
-    /// Where the batch begins in its stream.
+    /// `nil` for line feeds of empty lines, which are counted and not stored.
+    let path: String?
+    /// Where it begins in its stream.
     let offset: StreamOffset
     var range: Range<Int>
 
     var end: StreamOffset { self.offset.advanced(by: self.range.count) }
-
-    /// The day of its lines; `nil` in the quarantine.
-    var day: CalendarDay? { DayFolder(path: Path.parent(of: self.path))?.day }
 }
 
 /// How far the archive has a stream.
 private struct StreamExtent {
     let description: StreamDescription
-    /// Where the last batch begins.
-    let offset: StreamOffset
-    let byteCount: Int
-
-    var end: StreamOffset { self.offset.advanced(by: self.byteCount) }
+    let end: StreamOffset
 }
 
 extension ArchiveIndex {
@@ -30,9 +24,7 @@ extension ArchiveIndex {
     ///
     /// Without a checkpoint, or with one that the journal does not reach back to, the files count in full: the checkpoint
     /// is rebuilt from them. Otherwise what follows the checkpoint is cut off, also when the checkpoint has no file yet.
-    /// The lines of the last batch may be spread over several files. Where each file is another day, the lines are
-    /// supposed to be in the order of the days: if they were not, the proof disagrees with the agent's file, as no proof
-    /// does too. Any other spread batch ends the known part of a tail.
+    /// Bytes that were skipped end the known part of a tail.
     /// - Parameter start: where the journal begins.
     package func standings(ofJournalFrom start: JournalPosition) throws(FileSystemError) -> [StreamStanding] {
         var lengths = self.lengths
@@ -41,25 +33,21 @@ extension ArchiveIndex {
         }
         var extents: [StreamName: StreamExtent] = [:]
         try self.visitRuns(lengths) { _, run in
-            let known = extents[run.description.name]
-            if let known, known.offset > run.offset { return }
-            // A batch is spread over the files of its lines: the lengths add up to its own.
-            let before = known.map { $0.offset == run.offset ? $0.byteCount : 0 } ?? 0
-            extents[run.description.name] = StreamExtent(
-                description: run.description, offset: run.offset, byteCount: before + run.streamByteCount)
+            if let known = extents[run.description.name], known.end >= run.end { return }
+            extents[run.description.name] = StreamExtent(description: run.description, end: run.end)
         }
         var pieces: [StreamName: [TailPiece]] = [:]
-        // Empty lines are only counted, so the bytes of their batch are not at hand.
         try self.visitRuns(lengths) { path, run in
-            guard run.emptyLineCount == 0 else { return }
-            let piece = TailPiece(path: path, offset: run.offset, range: run.range)
-            guard let extent = extents[run.description.name], piece.end <= extent.end,
-                piece.offset == extent.offset
-                    || extent.end.rawValue - piece.end.rawValue < UInt64(StreamProof.byteCountMax)
+            let isEmpty = run.emptyLineCount > 0
+            guard !isEmpty || run.range.isEmpty else { return }
+            let piece = TailPiece(
+                path: isEmpty ? nil : path, offset: run.offset, range: isEmpty ? 0..<run.emptyLineCount : run.range)
+            guard let end = extents[run.description.name]?.end, piece.end <= end,
+                end.rawValue - piece.end.rawValue < UInt64(StreamProof.byteCountMax)
             else { return }
             pieces[run.description.name, default: []].append(piece)
         }
-        let chains = extents.mapValues { Self.chain(of: pieces[$0.description.name] ?? [], upTo: $0) }
+        let chains = extents.mapValues { Self.chain(of: pieces[$0.description.name] ?? [], upTo: $0.end) }
         let contents = try self.contents(of: chains)
         return extents.map { name, extent in
             let tail = StreamTail(end: extent.end, bytes: contents[name] ?? [])
@@ -74,58 +62,40 @@ extension ArchiveIndex {
         for (path, byteCount) in lengths.sorted(by: { $0.key < $1.key }) where path.hasSuffix(".ndjson") {
             let sources = String(path.dropLast(7) + ".sources")
             guard let sourcesByteCount = lengths[sources] else { continue }
-            let runs = try SourceRuns.runs(
-                of: Path.join(self.data.root, sources), byteCount: sourcesByteCount,
-                linesByteCount: byteCount, files: self.data.files)
-            for run in runs { body(path, run) }
+            try SourceRuns.visit(
+                Path.join(self.data.root, sources), byteCount: sourcesByteCount, linesByteCount: byteCount,
+                files: self.data.files
+            ) { body(path, $0) }
         }
     }
 
     /// The pieces that join up to the stream's end, first to last, cut to the length of a tail.
-    private static func chain(of pieces: [TailPiece], upTo extent: StreamExtent) -> [TailPiece] {
+    private static func chain(of pieces: [TailPiece], upTo end: StreamOffset) -> [TailPiece] {
         var chain: [TailPiece] = []
-        var missing = StreamProof.byteCount(at: extent.end)
-        func take(_ piece: TailPiece) {
-            var piece = piece
+        var position = end
+        var missing = StreamProof.byteCount(at: end)
+        while missing > 0, var piece = pieces.first(where: { $0.end == position }) {
+            position = piece.offset
             piece.range = max(piece.range.lowerBound, piece.range.upperBound - missing)..<piece.range.upperBound
             missing -= piece.range.count
             chain.append(piece)
         }
-        let last = pieces.filter { $0.offset == extent.offset }
-        guard last.reduce(0, { $0 + $1.range.count }) == extent.byteCount else { return [] }
-        let (known, isWhole) = Self.ordered(last)
-        for piece in known.reversed() where missing > 0 { take(piece) }
-        var position = extent.offset
-        while isWhole, missing > 0, let piece = pieces.first(where: { $0.end == position && $0.range.count > 0 }) {
-            position = piece.offset
-            take(piece)
-        }
         return chain.reversed()
-    }
-
-    /// The last pieces of a batch whose order is known, and whether they are all.
-    private static func ordered(_ pieces: [TailPiece]) -> (known: [TailPiece], isWhole: Bool) {
-        guard pieces.count > 1 else { return (pieces, true) }
-        let days = pieces.compactMap(\.day)
-        // Any line of the batch may be in the quarantine, the last one too.
-        guard days.count == pieces.count else { return ([], false) }
-        let sorted = zip(days, pieces).sorted { $0.0 < $1.0 }
-        let shared = sorted.indices.last { index in
-            index + 1 < sorted.endIndex && sorted[index].0 == sorted[index + 1].0
-        }
-        let known = sorted[(shared.map { $0 + 2 } ?? 0)...].map(\.1)
-        return (known, known.count == pieces.count)
     }
 
     /// Reads each file once, from its start on.
     private func contents(of chains: [StreamName: [TailPiece]]) throws(FileSystemError) -> [StreamName: [UInt8]] {
         var reads: [String: [(name: StreamName, index: Int, range: Range<Int>)]] = [:]
+        var parts: [StreamName: [Int: [UInt8]]] = [:]
         for (name, chain) in chains {
             for (index, piece) in chain.enumerated() {
-                reads[piece.path, default: []].append((name, index, piece.range))
+                if let path = piece.path {
+                    reads[path, default: []].append((name, index, piece.range))
+                } else {
+                    parts[name, default: [:]][index] = [UInt8](repeating: 0x0A, count: piece.range.count)
+                }
             }
         }
-        var parts: [StreamName: [Int: [UInt8]]] = [:]
         for (path, wanted) in reads.sorted(by: { $0.key < $1.key }) {
             let ranges = wanted.sorted { $0.range.lowerBound < $1.range.lowerBound }
             let found = try self.bytes(of: path, in: ranges.map(\.range))

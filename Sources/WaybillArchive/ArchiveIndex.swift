@@ -30,9 +30,6 @@ package struct ArchiveIndex<Files: FileSystem> {
         package var day: CalendarDay { self.folder.day }
     }
 
-    /// Adjacent lines of a part that arrived in one batch.
-    package typealias Run = SourceRun
-
     /// The parts, ordered by their days' folders, and within a day in the order of arrival of their lines.
     package let parts: [Part]
     /// The sizes in the checkpoint and the manifests, by path below the data directory; inflated sizes for lines.
@@ -69,11 +66,11 @@ package struct ArchiveIndex<Files: FileSystem> {
         }.sorted { $0.order.utf8.lexicographicallyPrecedes($1.order.utf8) }
     }
 
-    /// The runs of a part, in order; the caller detects bytes that no run covers.
-    package func runs(of part: Part) throws(FileSystemError) -> [Run] {
-        try SourceRuns.runs(
-            of: Path.join(self.data.root, part.sourcesPath), byteCount: part.sourcesByteCount,
-            linesByteCount: part.byteCount, files: self.data.files)
+    /// Calls `body` with each run of a part, in order; the caller detects bytes that no run covers.
+    package func visitRuns(of part: Part, _ body: (SourceRun) -> Void) throws(FileSystemError) {
+        try SourceRuns.visit(
+            Path.join(self.data.root, part.sourcesPath), byteCount: part.sourcesByteCount,
+            linesByteCount: part.byteCount, files: self.data.files, body)
     }
 }
 

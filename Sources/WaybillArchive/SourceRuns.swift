@@ -1,10 +1,10 @@
 package import WaybillProtocol
 package import WaybillSystem
 
-/// Adjacent lines of an archive or quarantine file that arrived in one batch.
+/// Adjacent lines of an archive or quarantine file that are adjacent in their stream too, and arrived in one batch.
 package struct SourceRun: Hashable, Sendable {
     package let description: StreamDescription
-    /// Where the batch begins in its stream.
+    /// Where the first line begins in its stream.
     package let offset: StreamOffset
     package let receivedAt: WallTime
     package let range: Range<Int>
@@ -27,6 +27,46 @@ package struct SourceRun: Hashable, Sendable {
 
     /// The bytes that the run's lines have in their stream, apart from an LF that was added.
     package var streamByteCount: Int { self.range.count + self.emptyLineCount }
+
+    /// Where the last line ends in its stream.
+    package var end: StreamOffset { self.offset.advanced(by: self.streamByteCount) }
+
+    /// Whether this run may be of the same batch as the one before it in its file: their lines are not adjacent in the
+    /// stream, because other files have the ones between them.
+    package func continues(_ last: SourceRun) -> Bool {
+        last.end < self.offset && last.receivedAt == self.receivedAt && last.description == self.description
+    }
+}
+
+/// The numbers of a line `FROM n offset received start length lines [ empty ]`.
+///
+/// Read without text: a file whose lines alternate between partitions has a run for each line.
+private struct FieldsOfRun {
+    /// Six or seven.
+    private(set) var numbers: [Int] = []
+
+    /// `nil` if the line is not one.
+    init?(_ line: [UInt8]) {
+        guard line.starts(with: "FROM ".utf8) else { return nil }
+        self.numbers.reserveCapacity(7)
+        for field in line.dropFirst(5).split(separator: 0x20, omittingEmptySubsequences: false) {
+            guard let number = Self.number(field), self.numbers.count < 7 else { return nil }
+            self.numbers.append(number)
+        }
+        guard (6...7).contains(self.numbers.count), self.numbers.count == 6 || self.numbers[6] <= self.numbers[5]
+        else { return nil }
+    }
+
+    /// A decimal number of at most 2^53.
+    private static func number(_ digits: ArraySlice<UInt8>) -> Int? {
+        guard (1...16).contains(digits.count) else { return nil }
+        var number = 0
+        for digit in digits {
+            guard (0x30...0x39).contains(digit) else { return nil }
+            number = number * 10 + Int(digit - 0x30)
+        }
+        return number <= 1 << 53 ? number : nil
+    }
 }
 
 /// Reads a `.sources` file line by line, in bounded memory.
@@ -80,9 +120,9 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
             self.queue.append(.damaged(line.range, "the line is cut off"))
             return
         }
+        if let run = FieldsOfRun(line.bytes) { return self.take(run, line) }
         let text = String(decoding: line.bytes, as: UTF8.self)
-        let fields = text.split(
-            separator: " ", maxSplits: text.hasPrefix("OPEN") ? 2 : 7, omittingEmptySubsequences: false)
+        let fields = text.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
         if fields.count == 3, fields[0] == "OPEN", let number = Int(fields[1]) {
             var json = String(fields[2])
             let description = json.withUTF8 { try? StreamDescription(json: UnsafeRawBufferPointer($0)) }
@@ -93,17 +133,15 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
                     ?? .damaged(line.range, "the stream's description cannot be read"))
             return
         }
-        let numbers = fields.dropFirst().map { Int($0) ?? -1 }
-        guard fields[0] == "FROM", (6...7).contains(numbers.count),
-            numbers.allSatisfy({ (0...(1 << 53)).contains($0) }), numbers.count == 6 || numbers[6] <= numbers[5]
-        else {
-            self.queue.append(.damaged(line.range, "the line is neither OPEN nor FROM"))
-            return
-        }
-        guard let description = self.descriptions[numbers[0]] else {
+        self.queue.append(.damaged(line.range, "the line is neither OPEN nor FROM"))
+    }
+
+    private mutating func take(_ fields: FieldsOfRun, _ line: LineReader<Files>.Line) {
+        guard let description = self.descriptions[fields.numbers[0]] else {
             self.queue.append(.damaged(line.range, "the line names a stream that was not opened"))
             return
         }
+        let numbers = fields.numbers
         let run = SourceRun(
             description: description, offset: StreamOffset(UInt64(numbers[1])),
             receivedAt: WallTime(milliseconds: Int64(numbers[2])), range: numbers[3]..<(numbers[3] + numbers[4]),
@@ -142,16 +180,14 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
         self.queue.append(.run(run, end: line.upperBound))
     }
 
-    /// All valid runs of a file.
-    package static func runs(
-        of path: String, byteCount: Int, linesByteCount: Int, files: Files
-    ) throws(FileSystemError) -> [SourceRun] {
-        guard try files.status(at: path)?.kind == .regular else { return [] }
+    /// Calls `body` with each valid run of a file, in order; a file that does not exist has none.
+    package static func visit(
+        _ path: String, byteCount: Int, linesByteCount: Int, files: Files, _ body: (SourceRun) -> Void
+    ) throws(FileSystemError) {
+        guard try files.status(at: path)?.kind == .regular else { return }
         var reader = try SourceRuns(path: path, byteCount: byteCount, linesByteCount: linesByteCount, files: files)
-        var runs: [SourceRun] = []
         while let item = try reader.next() {
-            if case .run(let run, _) = item { runs.append(run) }
+            if case .run(let run, _) = item { body(run) }
         }
-        return runs
     }
 }

@@ -10,25 +10,46 @@ package enum SHA256 {
             padded.append(UInt8(truncatingIfNeeded: bitCount >> shift))
         }
         var state = self.start
-        var words = [UInt32](repeating: 0, count: 64)
-        for block in stride(from: 0, to: padded.count, by: 64) {
-            for index in 0..<16 {
-                let at = block + index * 4
-                words[index] =
-                    UInt32(padded[at]) << 24 | UInt32(padded[at + 1]) << 16 | UInt32(padded[at + 2]) << 8
-                    | UInt32(padded[at + 3])
+        withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 64) { words in
+            for block in stride(from: 0, to: padded.count, by: 64) {
+                for index in 0..<16 { words[index] = self.word(of: padded, at: block + index * 4) }
+                self.compress(words, into: &state)
             }
-            for index in 16..<64 {
-                words[index] =
-                    words[index - 16] &+ self.sigma(words[index - 15], 7, 18, shift: 3) &+ words[index - 7]
-                    &+ self.sigma(words[index - 2], 17, 19, shift: 10)
-            }
-            self.compress(words, into: &state)
         }
-        return state.flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> UInt32(24 - 8 * $0)) } }
+        return state.indices.flatMap { at in
+            (0..<4).map { UInt8(truncatingIfNeeded: state[at] >> UInt32(24 - 8 * $0)) }
+        }
     }
 
-    private static func compress(_ words: [UInt32], into state: inout [UInt32]) {
+    /// The first 16 bytes of the digest of a digest's 32 bytes and a number, most significant byte first.
+    ///
+    /// Without an allocation: one block.
+    package static func firstWords(ofDigest digest: [UInt8], _ number: UInt64) -> (UInt64, UInt64) {
+        precondition(digest.count == 32, "a digest has 32 bytes, not \(digest.count)")
+        var state = self.start
+        withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 64) { words in
+            for index in 0..<8 { words[index] = self.word(of: digest, at: index * 4) }
+            words[8] = UInt32(truncatingIfNeeded: number >> 32)
+            words[9] = UInt32(truncatingIfNeeded: number)
+            words[10] = 0x8000_0000
+            for index in 11..<15 { words[index] = 0 }
+            words[15] = 320
+            self.compress(words, into: &state)
+        }
+        return (UInt64(state[0]) << 32 | UInt64(state[1]), UInt64(state[2]) << 32 | UInt64(state[3]))
+    }
+
+    private static func word(of bytes: [UInt8], at: Int) -> UInt32 {
+        UInt32(bytes[at]) << 24 | UInt32(bytes[at + 1]) << 16 | UInt32(bytes[at + 2]) << 8 | UInt32(bytes[at + 3])
+    }
+
+    /// Adds the block in the first 16 words, and uses the others.
+    private static func compress(_ words: UnsafeMutableBufferPointer<UInt32>, into state: inout SIMD8<UInt32>) {
+        for index in 16..<64 {
+            words[index] =
+                words[index - 16] &+ self.sigma(words[index - 15], 7, 18, shift: 3) &+ words[index - 7]
+                &+ self.sigma(words[index - 2], 17, 19, shift: 10)
+        }
         var (a, b, c, d) = (state[0], state[1], state[2], state[3])
         var (e, f, g, h) = (state[4], state[5], state[6], state[7])
         for index in 0..<64 {
@@ -38,7 +59,7 @@ package enum SHA256 {
             let second = self.rotations(a, 2, 13, 22) &+ majority
             (h, g, f, e, d, c, b, a) = (g, f, e, d &+ first, c, b, a, first &+ second)
         }
-        for (index, word) in [a, b, c, d, e, f, g, h].enumerated() { state[index] &+= word }
+        state &+= SIMD8(a, b, c, d, e, f, g, h)
     }
 
     private static func rotate(_ word: UInt32, _ count: UInt32) -> UInt32 {
@@ -53,9 +74,8 @@ package enum SHA256 {
         self.rotate(word, first) ^ self.rotate(word, second) ^ word >> shift
     }
 
-    private static let start: [UInt32] = [
-        0x6A09_E667, 0xBB67_AE85, 0x3C6E_F372, 0xA54F_F53A, 0x510E_527F, 0x9B05_688C, 0x1F83_D9AB, 0x5BE0_CD19,
-    ]
+    private static let start = SIMD8<UInt32>(
+        0x6A09_E667, 0xBB67_AE85, 0x3C6E_F372, 0xA54F_F53A, 0x510E_527F, 0x9B05_688C, 0x1F83_D9AB, 0x5BE0_CD19)
 
     private static let constants: [UInt32] = [
         0x428A_2F98, 0x7137_4491, 0xB5C0_FBCF, 0xE9B5_DBA5, 0x3956_C25B, 0x59F1_11F1, 0x923F_82A4, 0xAB1C_5ED5,

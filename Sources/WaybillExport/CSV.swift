@@ -75,7 +75,7 @@ struct CSV: Provider {
         case .cell: self.writeOthersCell(of: event, into: &draft)
         case .columns: self.writeOthersColumns(of: event, into: &draft)
         }
-        if self.options.hasID { self.writeCell(event.text(.id), into: &draft) }
+        if self.options.hasID { self.writeCell(event.id, into: &draft) }
         return .written
     }
 

@@ -271,6 +271,8 @@ struct Custom: Provider {
                 }
             }
             return .none
+        case .member(.id) where event.madeID != nil:
+            return event.id.map(CustomValue.text) ?? .none
         case .member(let field):
             guard let index = event.index(field) else { return .none }
             return Self.descend(from: index, source.path[...], in: event)

@@ -12,18 +12,28 @@ package struct SourceDescription: Hashable, Sendable {
     package var timeMember: String?
     /// The top-level member that has the name of a foreign line.
     package var nameMember: String?
+    /// The top-level member that has the user of a foreign line; `nil`: `user`.
+    package var userMember: String?
+    /// The top-level member that has the anonymous id of a foreign line; `nil`: `anon`.
+    package var anonymousMember: String?
+    /// `nil` if it is not known where the lines are from; foreign lines without an id then stay without one.
+    package var stream: LineStream?
     /// Which events the source may write.
     package var patterns: LinePatterns
 
     package init(
         env: DeploymentEnvironment, bundle: String, isForeign: Bool = false, timeMember: String? = nil,
-        nameMember: String? = nil, patterns: LinePatterns = .all
+        nameMember: String? = nil, userMember: String? = nil, anonymousMember: String? = nil, stream: LineStream? = nil,
+        patterns: LinePatterns = .all
     ) {
         self.env = env
         self.bundle = bundle
         self.isForeign = isForeign
         self.timeMember = timeMember
         self.nameMember = nameMember
+        self.userMember = userMember
+        self.anonymousMember = anonymousMember
+        self.stream = stream
         self.patterns = patterns
     }
 }

@@ -23,6 +23,10 @@ package struct ExportOptions: Sendable {
     package var csv = CSVOptions()
     package var syslog = SyslogOptions()
     package var journald = JournaldOptions()
+    /// Whether dead letters hold the line itself, too; those of lines whose stream is not known always do.
+    ///
+    /// Not part of the ``fingerprint``: parts do not depend on it.
+    package var keepsRefusedEvents = false
 
     /// The time of a replay, `nil` for a live export; events that the provider accepts by then are not held.
     ///
@@ -110,6 +114,9 @@ package struct Exporter: ~Copyable {
         self.subscription.append(options.provider.subscriptionName)
     }
 
+    /// Whether the last line has an id: a valid one of its own or, if it is foreign, a UUID of its own or a made one.
+    package var isIdentified: Bool { self.event.isIdentified }
+
     /// The format of this exporter's files.
     package var description: ProviderDescription {
         switch self.mapping {
@@ -142,36 +149,39 @@ package struct Exporter: ~Copyable {
     ///
     /// - Parameters:
     ///   - line: without its line feed.
+    ///   - offset: where the line begins in its stream.
     ///   - isAgeJudged: whether rules that compare the event's time with `receivedAt` apply; off for replays.
     package mutating func export<Sink: ExportSink & ~Copyable>(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, source: SourceDescription, receivedAt: WallTime,
-        isAgeJudged: Bool, to sink: inout Sink
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, source: SourceDescription, at offset: UInt64,
+        receivedAt: WallTime, isAgeJudged: Bool, to sink: inout Sink
     ) {
         guard self.options.environments.contains(facts.env) else { return sink.skip(.environment) }
         do throws(JSONError) {
-            try self.event.load(line, facts, source)
+            try self.event.load(line, facts, source, at: offset)
         } catch {
             self.deadLetter.writeUnreadable(
-                provider: self.options.provider, at: receivedAt, mappingVersion: self.options.mappingVersion)
+                provider: self.options.provider, place: source.stream.map { ($0, offset) }, at: receivedAt,
+                mappingVersion: self.options.mappingVersion)
             sink.refuse(
                 Refusal(
                     reason: .unreadable, deadLetter: self.deadLetter.bytes, env: facts.env,
                     day: self.days.day(of: facts.time)))
             return
         }
-        self.exportLoaded(line, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
+        self.exportLoaded(line, source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
     }
 
     /// Reads one line like `reader`, and maps it if it is an event.
     ///
+    /// - Parameter offset: where the line begins in its stream.
     /// - Returns: whether it is an event.
     package mutating func export<Sink: ExportSink & ~Copyable>(
-        _ line: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime, isAgeJudged: Bool,
-        to sink: inout Sink
+        _ line: UnsafeRawBufferPointer, _ reader: EventReader, at offset: UInt64, receivedAt: WallTime,
+        isAgeJudged: Bool, to sink: inout Sink
     ) -> Bool {
-        guard case .event(let facts) = self.event.load(line, reader) else { return false }
+        guard case .event(let facts) = self.event.load(line, reader, at: offset) else { return false }
         if self.options.environments.contains(facts.env) {
-            self.exportLoaded(line, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
+            self.exportLoaded(line, reader.source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
         } else {
             sink.skip(.environment)
         }
@@ -186,8 +196,9 @@ package struct Exporter: ~Copyable {
     ) -> Bool {
         guard case .event(let facts) = line.reading else { return false }
         if self.options.environments.contains(facts.env) {
-            self.event.load(line.parsed, facts, of: line.bytes, source)
-            self.exportLoaded(line.bytes, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
+            self.event.load(
+                line.parsed, facts, of: line.bytes, source, at: line.streamOffset, madeID: line.madeID)
+            self.exportLoaded(line.bytes, source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
         } else {
             sink.skip(.environment)
         }
@@ -196,7 +207,8 @@ package struct Exporter: ~Copyable {
 
     /// Maps the event that was loaded from `line`.
     private mutating func exportLoaded<Sink: ExportSink & ~Copyable>(
-        _ line: UnsafeRawBufferPointer, receivedAt: WallTime, isAgeJudged: Bool, to sink: inout Sink
+        _ line: UnsafeRawBufferPointer, _ source: SourceDescription, receivedAt: WallTime, isAgeJudged: Bool,
+        to sink: inout Sink
     ) {
         let isAgeJudged = isAgeJudged && receivedAt != .unknown
         let day = self.days.day(of: self.event.facts.time)
@@ -216,9 +228,10 @@ package struct Exporter: ~Copyable {
             precondition(mapped.eventsPerRecordMax == 1, "a held event has a record of its own")
             sink.hold(HeldEvent(record: self.record(mapped, fate), notBefore: notBefore))
         case .refused(let cause):
+            let isKept = self.options.keepsRefusedEvents || source.stream == nil
             self.deadLetter.write(
-                cause, provider: self.options.provider, of: self.event,
-                line: cause.reason == .consent ? nil : line, at: receivedAt,
+                cause, provider: self.options.provider, of: self.event, place: source.stream,
+                line: isKept && cause.reason != .consent ? line : nil, at: receivedAt,
                 mappingVersion: self.options.mappingVersion)
             sink.refuse(
                 Refusal(reason: cause.reason, deadLetter: self.deadLetter.bytes, env: fate.env, day: fate.day))

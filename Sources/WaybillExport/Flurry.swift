@@ -47,7 +47,7 @@ struct Flurry: Provider {
         self.writeCell(event.text(.model), into: &draft)
         self.writeSystem(of: event, into: &draft)
         self.writeCell(event.text(.lang), into: &draft)
-        self.writeCell(event.text(.id), into: &draft)
+        self.writeCell(event.id, into: &draft)
         return .written
     }
 

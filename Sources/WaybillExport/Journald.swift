@@ -49,7 +49,7 @@ struct Journald: Provider {
         draft.json.output.append("SYSLOG_TIMESTAMP=")
         TimeText.append(event.facts.time, to: &draft.json.output)
         draft.json.output.append(UInt8(ascii: "\n"))
-        self.write("WB_ID", event.text(.id), &count, into: &draft)
+        self.write("WB_ID", event.id, &count, into: &draft)
         self.write("WB_WRITER", event.text(.writer), &count, into: &draft)
         if let seq = event.number(.seq) {
             self.write("WB_SEQ", TextSlice(body: seq, isEscaped: false), &count, into: &draft)

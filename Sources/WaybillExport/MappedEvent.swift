@@ -48,6 +48,13 @@ struct MappedEvent: ~Copyable {
     /// The app's identifier, from the line or its source.
     private(set) var bundle = TextSlice("unknown")
     private var sourceBundle = ByteBuilder(capacity: 64)
+    /// Where a foreign line is from.
+    private var foreignSource: SourceDescription?
+    /// Where the line begins in its stream.
+    private(set) var streamOffset: UInt64 = 0
+    /// The id that was made for a foreign line.
+    private(set) var madeID: UniqueID?
+    private var madeText = ByteBuilder(capacity: 36)
     /// The event's id, if it is allowed in a list of ids: 1 to 64 letters, digits, `-`, `_`, `.` or `:`.
     private(set) var identifier: UnsafeRawBufferPointer?
     /// The kinds of text in which all characters of ``identifier`` are allowed.
@@ -71,7 +78,11 @@ struct MappedEvent: ~Copyable {
     /// Reads a line like ``EventReader/read(_:)``, and loads it if it is an event.
     ///
     /// For one of Waybill's own lines, one parse does both.
-    mutating func load(_ line: UnsafeRawBufferPointer, _ reader: EventReader) -> EventReading {
+    ///
+    /// - Parameter offset: where the line begins in its stream.
+    mutating func load(_ line: UnsafeRawBufferPointer, _ reader: EventReader, at offset: UInt64) -> EventReading {
+        self.madeID = nil
+        self.streamOffset = offset
         guard !reader.source.isForeign, line.count <= Limits.lineByteCountMax else {
             return self.loadJudged(line, reader)
         }
@@ -89,7 +100,7 @@ struct MappedEvent: ~Copyable {
         let reading = reader.read(line)
         guard case .event(let facts) = reading else { return reading }
         do throws(JSONError) {
-            try self.load(line, facts, reader.source)
+            try self.load(line, facts, reader.source, at: self.streamOffset)
         } catch {
             return .quarantine(EventReader.reason(for: error, in: line))
         }
@@ -98,8 +109,10 @@ struct MappedEvent: ~Copyable {
 
     /// Parses a line that ``EventReader`` accepted.
     mutating func load(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64
     ) throws(JSONError) {
+        self.madeID = nil
+        self.streamOffset = offset
         try self.parse(line)
         self.take(facts, of: line, source)
     }
@@ -109,8 +122,11 @@ struct MappedEvent: ~Copyable {
     /// - Parameter line: the bytes that it was parsed from.
     @inline(__always)
     mutating func load(
-        _ parsed: ParsedEvent, _ facts: EventFacts, of line: UnsafeRawBufferPointer, _ source: SourceDescription
+        _ parsed: ParsedEvent, _ facts: EventFacts, of line: UnsafeRawBufferPointer, _ source: SourceDescription,
+        at offset: UInt64, madeID: UniqueID?
     ) {
+        self.madeID = madeID
+        self.streamOffset = offset
         self.tape.copy(parsed.entries, of: line)
         self.slots.update(from: parsed.slots, count: EventField.allCases.count)
         self.take(facts, of: line, source)
@@ -149,6 +165,7 @@ struct MappedEvent: ~Copyable {
     }
 
     private mutating func take(_ facts: EventFacts, of line: UnsafeRawBufferPointer, _ source: SourceDescription) {
+        self.foreignSource = source.isForeign ? source : nil
         self.facts = facts
         self.kind = facts.kind ?? .event
         if let name = facts.name {
@@ -275,9 +292,59 @@ struct MappedEvent: ~Copyable {
 
     private mutating func findIdentifier() {
         self.identifier = nil
-        guard let text = self.text(.id), !text.isEscaped, text.body.count <= 64 else { return }
-        self.identifierTraits = CharacterTraits(commonTo: text.body)
-        if self.identifierTraits.contains(.identifier) { self.identifier = text.body }
+        if let foreignSource { self.findPerson(foreignSource) }
+        if let text = self.text(.id), !text.isEscaped, text.body.count <= 64 {
+            self.identifierTraits = CharacterTraits(commonTo: text.body)
+            if self.identifierTraits.contains(.identifier) { self.identifier = text.body }
+        }
+        if let stream = self.foreignSource?.stream { self.makeIdentifier(stream) }
+    }
+
+    /// Gives a foreign line an id, unless it has a UUID of its own: other ids may be those of things, not of events.
+    private mutating func makeIdentifier(_ stream: LineStream) {
+        guard self.uuid == nil else { return }
+        let id = self.madeID ?? stream.lineID(at: self.streamOffset)
+        self.madeID = id
+        self.madeText.removeAll()
+        self.madeText.append(id)
+        self.identifier = self.madeText.bytes
+        self.identifierTraits = CharacterTraits(commonTo: self.madeText.bytes)
+    }
+
+    /// Takes the user and the anonymous id of a foreign line from the members that its source names.
+    private mutating func findPerson(_ source: SourceDescription) {
+        if let name = source.userMember { self.take(.user, fromMember: name) }
+        if let name = source.anonymousMember { self.take(.anon, fromMember: name) }
+    }
+
+    private mutating func take(_ field: EventField, fromMember name: String) {
+        var name = name
+        let value = name.withUTF8 { self.tape.firstValue(of: UnsafeRawBufferPointer($0), in: 0) }
+        // Servers write a dash for a value that is missing.
+        let isMissing = value.flatMap { self.text(at: $0) }?.equals("-") ?? false
+        self.slots[Int(field.rawValue)] = isMissing ? 0 : UInt32(truncatingIfNeeded: value ?? 0)
+    }
+
+    /// Whether the event has an id: a valid one of its own or, if it is foreign, a UUID of its own or a made one.
+    var isIdentified: Bool { self.foreignSource == nil ? self.identifier != nil : self.uuid != nil }
+
+    /// The event's id as text: the line's own, or the made one.
+    var id: TextSlice? {
+        guard self.madeID != nil, let identifier else { return self.text(.id) }
+        return TextSlice(body: identifier, isEscaped: false)
+    }
+
+    /// Whether a top-level member of a foreign line is a field, where its source or its id decides; `nil` elsewhere.
+    private func isForeignField(named field: EventField?, value: Int) -> Bool? {
+        if self.foreignSource?.userMember != nil {
+            if value == self.index(.user) { return false }
+            if field == .user { return true }
+        }
+        if self.foreignSource?.anonymousMember != nil {
+            if value == self.index(.anon) { return false }
+            if field == .anon { return true }
+        }
+        return field == .id && self.madeID != nil ? true : nil
     }
 
     /// The event's id, if it is a UUID.
@@ -344,6 +411,7 @@ struct MappedEvent: ~Copyable {
 
     /// Whether a top-level member of a foreign line is a field: not in the schema, not its time and not its name.
     func isForeignField(key: Int, value: Int) -> Bool {
+        if let answer = self.isForeignField(named: self.field(named: key), value: value) { return answer }
         let entry = self.tape[value]
         let start = entry.kind == .string ? Int(entry.start) - 1 : Int(entry.start)
         if start == self.facts.timeOffset || start + 1 == self.facts.name?.lowerBound { return false }

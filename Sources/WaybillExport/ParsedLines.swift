@@ -1,3 +1,4 @@
+package import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -7,6 +8,10 @@ package struct ParsedLine {
     package let bytes: UnsafeRawBufferPointer
     /// Where it begins in the batch.
     package let offset: Int
+    /// Where it begins in its stream.
+    package let streamOffset: UInt64
+    /// The id that was made for it.
+    package let madeID: UniqueID?
     package let reading: EventReading
     /// The parsed event.
     let parsed: ParsedEvent
@@ -32,13 +37,20 @@ package struct ParsedLines: ~Copyable {
     private var lines: [Line] = []
     private var entries: [JSONEntry] = []
     private var slots: [UInt32] = []
+    private var madeIDs: [UniqueID?] = []
+    /// Where the batch begins in its stream.
+    private var base: UInt64 = 0
     /// Where the first line that is not included begins.
     package private(set) var end = 0
 
     package init() {}
 
     /// Removes all lines and continues with the line that begins at `start`.
-    package mutating func removeAll(from start: Int = 0) {
+    ///
+    /// - Parameter offset: where the batch begins in its stream.
+    package mutating func removeAll(from start: Int = 0, at offset: UInt64 = 0) {
+        self.base = offset
+        self.madeIDs.removeAll(keepingCapacity: true)
         self.lines.removeAll(keepingCapacity: true)
         self.entries.removeAll(keepingCapacity: self.entries.capacity <= 2 * Self.entryCountMax)
         self.slots.removeAll(keepingCapacity: true)
@@ -53,7 +65,8 @@ package struct ParsedLines: ~Copyable {
         _ range: Range<Int>, of raw: UnsafeRawBufferPointer, _ reader: EventReader
     ) -> Bool {
         guard self.lines.count < Self.lineCountMax, self.entries.count < Self.entryCountMax else { return false }
-        let reading = self.event.load(UnsafeRawBufferPointer(rebasing: raw[range]), reader)
+        let reading = self.event.load(
+            UnsafeRawBufferPointer(rebasing: raw[range]), reader, at: self.base + UInt64(range.lowerBound))
         let parsed = self.event.parsed
         if case .event = reading {
             let isFull = self.entries.count + parsed.entries.count > Self.entryCountMax
@@ -62,6 +75,7 @@ package struct ParsedLines: ~Copyable {
         }
         self.slots.append(contentsOf: UnsafeBufferPointer(start: parsed.slots, count: EventField.allCases.count))
         self.lines.append(Line(range: range, reading: reading, entryEnd: self.entries.count))
+        self.madeIDs.append(self.event.madeID)
         self.end = range.upperBound + 1
         return true
     }
@@ -74,10 +88,11 @@ package struct ParsedLines: ~Copyable {
             self.slots.withUnsafeBufferPointer { slots in
                 guard var slot = slots.baseAddress else { return }
                 var start = 0
-                for line in self.lines {
+                for (line, madeID) in zip(self.lines, self.madeIDs) {
                     body(
                         ParsedLine(
                             bytes: UnsafeRawBufferPointer(rebasing: raw[line.range]), offset: line.range.lowerBound,
+                            streamOffset: self.base + UInt64(line.range.lowerBound), madeID: madeID,
                             reading: line.reading,
                             parsed: ParsedEvent(
                                 entries: UnsafeBufferPointer(rebasing: entries[start..<line.entryEnd]), slots: slot)))

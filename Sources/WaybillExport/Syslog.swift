@@ -113,7 +113,7 @@ struct Syslog: Provider {
     // MARK: Structured data
 
     private func writeContext(of event: borrowing MappedEvent, into draft: inout Draft) {
-        self.write("id", event.text(.id), into: &draft)
+        self.write("id", event.id, into: &draft)
         // A valid id is kept even if everything else is dropped.
         if event.identifier != nil { draft.pieceOffsets.removeAll(keepingCapacity: true) }
         self.write("writer", event.text(.writer), into: &draft)

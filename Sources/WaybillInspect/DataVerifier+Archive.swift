@@ -23,7 +23,9 @@ extension DataVerifier {
 
     private struct Archived {
         var stems: [String] = []
-        var runs: [BatchKey: [Found]] = [:]
+        var runs: [RunKey: [Found]] = [:]
+        /// By the position of a batch: the files with its runs.
+        var stemsOfBatches: [JournalPosition: Set<Int>] = [:]
         /// The position up to which each file's lines were compared.
         var ends: [Int: Int] = [:]
         /// Files with a run that did not contain the expected lines.
@@ -41,9 +43,10 @@ extension DataVerifier {
             try self.readPair(String(path.dropLast(7)), byteCount, checkpoint, into: &archived)
         }
         try self.compareWithJournal(checkpoint, &archived)
-        for (key, founds) in archived.runs.sorted(by: { $0.value[0].range.lowerBound < $1.value[0].range.lowerBound }) {
+        let unexpected = archived.runs.filter { $0.value.contains { !$0.isExpected } }
+        for (key, founds) in unexpected.sorted(by: { $0.value[0].range.lowerBound < $1.value[0].range.lowerBound }) {
             // A day that was sealed after the checkpoint was read may contain more than the checkpoint covers.
-            if let position = self.positions[key], position >= checkpoint.position { continue }
+            if let position = self.position(of: key), position >= checkpoint.position { continue }
             for found in founds where !found.isExpected {
                 self.report.add(
                     Problem(
@@ -143,14 +146,14 @@ extension DataVerifier {
         self.note(run, lineCount: count, checksum: nil, in: &archived)
     }
 
-    /// Records where the lines of a batch were found.
+    /// Records where the lines of a run were found.
     private func note(_ run: SourceRun, lineCount: Int, checksum: UInt32?, in archived: inout Archived) {
-        let key = BatchKey(name: run.description.name, offset: run.offset)
-        guard self.positions[key] != nil else {
+        guard let position = self.position(of: run) else {
             archived.olderLineCount += lineCount
             return
         }
-        archived.runs[key, default: []].append(
+        archived.stemsOfBatches[position, default: []].insert(archived.stems.count - 1)
+        archived.runs[RunKey(name: run.description.name, offset: run.offset), default: []].append(
             Found(
                 stem: archived.stems.count - 1, range: run.range, lineCount: run.lineCount,
                 emptyLineCount: run.emptyLineCount, receivedAt: run.receivedAt, description: run.description,
@@ -339,8 +342,8 @@ extension DataVerifier {
             journalDirectory: self.data.journal, position: self.journalFirst, files: self.data.files)
         var lineCount = 0
         while let batch = try reader.next(upTo: min(checkpoint.position, self.journalEnd)) {
-            let founds = archived.runs[BatchKey(name: batch.description.name, offset: batch.offset)] ?? []
-            let places = Set(founds.map { Path.parent(of: archived.stems[$0.stem]) })
+            let stems = archived.stemsOfBatches[batch.position] ?? []
+            let places = Set(stems.map { Path.parent(of: archived.stems[$0]) })
             let counts = router.route(batch) { places.contains($0) }
             lineCount += counts.archived + counts.quarantined
             for index in router.touched {
@@ -354,18 +357,32 @@ extension DataVerifier {
     private mutating func compare(
         _ route: ArchiveRouter.Route, of batch: ProjectedBatch, _ archived: inout Archived
     ) throws(FileSystemError) {
-        let key = BatchKey(name: batch.description.name, offset: batch.offset)
-        let origin = "stream \(key.name) offset \(key.offset.rawValue), journal \(batch.position)"
+        var missing: (offset: StreamOffset, lineCount: Int, byteCount: Int)?
+        for run in route.runs where try !self.compare(run, route, of: batch, &archived) {
+            missing = (
+                missing?.offset ?? batch.offset.advanced(by: run.range.lowerBound),
+                (missing?.lineCount ?? 0) + run.lineCount, (missing?.byteCount ?? 0) + run.byteCount(of: batch.raw)
+            )
+        }
+        guard let missing else { return }
+        self.report.add(
+            Problem(
+                .lost, self.expectedPath(of: route, batch, archived), byteCount: missing.byteCount,
+                "\(missing.lineCount) lines of stream \(batch.description.name), the first at offset "
+                    + "\(missing.offset.rawValue), journal \(batch.position), are not here according to its .sources"))
+    }
+
+    /// - Returns: whether the run was found.
+    private mutating func compare(
+        _ run: RoutedRun, _ route: ArchiveRouter.Route, of batch: ProjectedBatch, _ archived: inout Archived
+    ) throws(FileSystemError) -> Bool {
+        let expected = run.source(of: batch, at: 0)
+        let key = RunKey(name: batch.description.name, offset: expected.offset)
         let index = archived.runs[key]?.firstIndex { found in
             !found.isExpected && route.mayBe(in: archived.stems[found.stem])
         }
-        guard let index, let found = archived.runs[key]?[index] else {
-            self.report.add(
-                Problem(
-                    .lost, self.expectedPath(of: route, batch, archived), byteCount: route.byteCount(of: batch.raw),
-                    "\(route.lineCount) lines of \(origin) are not here according to its .sources"))
-            return
-        }
+        guard let index, let found = archived.runs[key]?[index] else { return false }
+        let origin = "stream \(key.name) offset \(key.offset.rawValue), journal \(batch.position)"
         archived.runs[key]?[index].isExpected = true
         let stem = found.stem
         let path = archived.stems[stem] + (found.checksum == nil ? ".ndjson" : ".ndjson.gz")
@@ -376,14 +393,14 @@ extension DataVerifier {
                     "\(origin) comes before lines that precede it in the journal"))
         }
         archived.ends[stem] = found.range.upperBound
-        if found.range.count != route.byteCount(of: batch.raw) || found.lineCount != route.lineCount
-            || found.emptyLineCount != route.emptyLineCount || found.receivedAt != batch.receivedAt
+        if found.range.count != expected.range.count || found.lineCount != expected.lineCount
+            || found.emptyLineCount != expected.emptyLineCount || found.receivedAt != batch.receivedAt
         {
             self.report.add(
                 Problem(
                     .disagreement, archived.stems[stem] + ".sources",
                     "\(origin): \(found.lineCount) lines, \(found.range.count) bytes, received \(found.receivedAt.milliseconds);"
-                        + " the journal has \(route.lineCount), \(route.byteCount(of: batch.raw)), "
+                        + " the journal has \(expected.lineCount), \(expected.range.count), "
                         + "\(batch.receivedAt.milliseconds)"))
         }
         if found.description != batch.description {
@@ -393,18 +410,19 @@ extension DataVerifier {
                     "\(origin): the stream has another description"))
         }
         if let checksum = found.checksum {
-            var expected: UInt32 = 0
-            route.pieces(of: batch.raw) { expected = FrameChecksum.checksum(continuing: expected, $0) }
-            guard checksum != expected else { return }
+            var received: UInt32 = 0
+            run.pieces(of: batch.raw) { received = FrameChecksum.checksum(continuing: received, $0) }
+            guard checksum != received else { return true }
             self.report.add(
                 Problem(
                     .different, path, at: found.range.lowerBound, byteCount: found.range.count,
                     "after decompression, these lines are not what was received for \(origin)"))
-        } else if let offset = try self.firstDifference(in: path, from: found.range.lowerBound, route, batch.raw) {
+        } else if let offset = try self.firstDifference(in: path, from: found.range.lowerBound, run, batch.raw) {
             self.report.add(
                 Problem(
                     .different, path, at: offset, byteCount: nil, "differs here from what was received for \(origin)"))
         }
+        return true
     }
 
     /// The file that a batch's lines belong in: the first sealed file of their day that covers the batch, or the open
@@ -418,19 +436,19 @@ extension DataVerifier {
         return (stems.last { self.sealedFiles[$0 + ".ndjson"] == nil } ?? route.place) + ".ndjson"
     }
 
-    /// The first byte in a file that differs from the route's lines.
+    /// The first byte in a file that differs from the run's lines.
     private func firstDifference(
-        in path: String, from start: Int, _ route: ArchiveRouter.Route, _ raw: UnsafeRawBufferPointer
+        in path: String, from start: Int, _ run: RoutedRun, _ raw: UnsafeRawBufferPointer
     ) throws(FileSystemError) -> Int? {
         let file = try self.data.files.open(self.absolute(path), .read)
         defer { self.data.files.close(file) }
         let buffer = UnsafeMutableRawBufferPointer.allocate(
-            byteCount: max(1, route.byteCount(of: raw)), alignment: 16)
+            byteCount: max(1, run.byteCount(of: raw)), alignment: 16)
         defer { buffer.deallocate() }
         let count = try self.data.files.readFully(file, at: start, into: buffer)
         var position = 0
         var difference: Int?
-        route.pieces(of: raw) { piece in
+        run.pieces(of: raw) { piece in
             guard difference == nil else { return }
             let own = UnsafeRawBufferPointer(
                 rebasing: UnsafeRawBufferPointer(buffer)[

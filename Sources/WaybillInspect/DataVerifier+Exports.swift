@@ -147,24 +147,23 @@ extension DataVerifier {
     struct ExpectedRun: ~Copyable {
         var exporter: Exporter
         var sink = TallySink()
-        private var readers: [StreamName: EventReader] = [:]
+        private var readers = EventReaders()
 
         init(options: ExportOptions) {
             self.exporter = Exporter(options)
         }
 
         mutating func take(
-            _ raw: UnsafeRawBufferPointer, of description: StreamDescription, receivedAt: WallTime
+            _ raw: UnsafeRawBufferPointer, of description: StreamDescription, from offset: StreamOffset,
+            receivedAt: WallTime
         ) {
-            let source = description.sourceDescription
-            let reader = self.readers[description.name] ?? EventReader(source: source)
-            if self.readers.count > 4096 { self.readers.removeAll() }
-            self.readers[description.name] = reader
+            let reader = self.readers.reader(for: description)
             raw.forEachLine { range in
                 let line = UnsafeRawBufferPointer(rebasing: raw[range])
                 guard case .event(let facts) = reader.read(line) else { return }
                 self.exporter.export(
-                    line, facts, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &self.sink)
+                    line, facts, source: reader.source, at: offset.rawValue + UInt64(range.lowerBound),
+                    receivedAt: receivedAt, isAgeJudged: true, to: &self.sink)
             }
             self.exporter.finishGroup(to: &self.sink)
         }
@@ -181,7 +180,7 @@ extension DataVerifier {
         var reader = BatchReader(
             journalDirectory: self.data.journal, position: archive.position, files: self.data.files)
         while let batch = try reader.next(upTo: min(export.position, self.journalEnd)) {
-            run.take(batch.raw, of: batch.description, receivedAt: batch.receivedAt)
+            run.take(batch.raw, of: batch.description, from: batch.offset, receivedAt: batch.receivedAt)
         }
     }
 
@@ -221,10 +220,10 @@ extension DataVerifier {
                 throw cause
             }
             guard let (source, bytes) = next else { return }
-            let position = self.positions[BatchKey(name: source.description.name, offset: source.offset)]
+            let position = self.position(of: source)
             if let position, position >= export.position { continue }
             run.sink.isOlder = position == nil
-            run.take(bytes, of: source.description, receivedAt: source.receivedAt)
+            run.take(bytes, of: source.description, from: source.offset, receivedAt: source.receivedAt)
         }
     }
 

@@ -15,16 +15,23 @@ package import WaybillSystem
 /// It writes nothing and takes no lock. It verifies up to the last checkpoints, so a receiver may be running. Memory:
 /// about 200 bytes for each batch of the kept journal and for each of its runs in the archive.
 package struct DataVerifier<Files: FileSystem> {
-    /// A batch as identified in a `.sources` file.
-    struct BatchKey: Hashable {
+    /// A run as identified in a `.sources` file: its stream, and the offset of its first line.
+    struct RunKey: Hashable {
         let name: StreamName
         let offset: StreamOffset
     }
 
+    /// A batch of a stream in the journal.
+    struct JournalBatch {
+        let offset: StreamOffset
+        let end: StreamOffset
+        let position: JournalPosition
+    }
+
     let data: DataDirectory<Files>
     var report: VerifyReport
-    /// The position of each batch in the journal.
-    var positions: [BatchKey: JournalPosition] = [:]
+    /// The journal's batches of each stream, ascending by offset.
+    private var batches: [StreamName: [JournalBatch]] = [:]
     var journalFirst = JournalPosition(0)
     var journalEnd = JournalPosition(0)
     /// Sealed files by the path that they had while open.
@@ -196,6 +203,38 @@ package struct DataVerifier<Files: FileSystem> {
 
     // MARK: Journal
 
+    /// Sorts each stream's batches, and reports those that begin at the same offset.
+    private mutating func sortBatches(_ last: JournalPosition) {
+        for name in self.batches.keys.sorted(by: { $0.description < $1.description }) {
+            let sorted = (self.batches[name] ?? []).sorted { ($0.offset, $0.position) < ($1.offset, $1.position) }
+            self.batches[name] = sorted
+            for (earlier, later) in zip(sorted, sorted.dropFirst()) where earlier.offset == later.offset {
+                self.report.add(
+                    Problem(
+                        .repeated, self.segmentPath(last), at: nil,
+                        "stream \(name) offset \(later.offset.rawValue) is at \(earlier.position) and at "
+                            + "\(later.position)"))
+            }
+        }
+    }
+
+    /// The position of the batch that brought a run's lines; `nil` if the journal no longer has it.
+    func position(of run: SourceRun) -> JournalPosition? {
+        self.position(of: RunKey(name: run.description.name, offset: run.offset))
+    }
+
+    func position(of run: RunKey) -> JournalPosition? {
+        let known = self.batches[run.name] ?? []
+        var low = 0
+        var high = known.count
+        while low < high {
+            let middle = (low + high) / 2
+            if known[middle].offset <= run.offset { low = middle + 1 } else { high = middle }
+        }
+        guard low > 0, run.offset < known[low - 1].end else { return nil }
+        return known[low - 1].position
+    }
+
     /// Verifies every checksum of the journal and records the position of each batch.
     private mutating func indexJournal() throws(FileSystemError) {
         let names = try self.data.files.list(self.data.journal)
@@ -212,17 +251,14 @@ package struct DataVerifier<Files: FileSystem> {
         var count = 0
         var rawByteCount = 0
         while let record = try reader.next(upTo: self.journalEnd) {
-            let key = BatchKey(name: record.description.name, offset: record.header.offset)
-            if let earlier = self.positions[key] {
-                self.report.add(
-                    Problem(
-                        .repeated, self.segmentPath(last), at: nil,
-                        "stream \(key.name) offset \(key.offset.rawValue) is at \(earlier) and at \(record.position)"))
-            }
-            self.positions[key] = record.position
+            let offset = record.header.offset
+            self.batches[record.description.name, default: []].append(
+                JournalBatch(
+                    offset: offset, end: offset.advanced(by: record.header.rawByteCount), position: record.position))
             count += 1
             rawByteCount += record.header.rawByteCount
         }
+        self.sortBatches(last)
         for damage in reader.takeDamages() {
             guard damage.end < self.journalEnd else {
                 self.report.note(

@@ -15,13 +15,13 @@ internal import WaybillSystem
 ///     4. one commit: the exchange is done
 ///
 /// A checkpoint that is lost, or older than the journal's first batch: it is rebuilt from the `.sources`, which list
-/// the batches in each file. No bytes that a run covers are cut off, and nothing is projected twice.
+/// the runs in each file. No bytes that a run covers are cut off, and nothing is projected twice.
 extension ArchiveProjection {
     private static var repairPrefix: String { "repair:" }
     private static var repairSuffix: String { ".repair" }
     static var suffixes: [String] { [".ndjson", ".sources"] }
 
-    /// A batch as identified in a `.sources` file.
+    /// A run as identified in a `.sources` file: its stream, and the offset of its first line.
     private struct RunKey: Hashable {
         let name: StreamName
         let offset: StreamOffset
@@ -31,9 +31,9 @@ extension ArchiveProjection {
             self.offset = run.offset
         }
 
-        init(_ batch: ProjectedBatch) {
+        init(_ run: RoutedRun, of batch: ProjectedBatch) {
             self.name = batch.description.name
-            self.offset = batch.offset
+            self.offset = batch.offset.advanced(by: run.range.lowerBound)
         }
     }
 
@@ -114,8 +114,10 @@ extension ArchiveProjection {
 
     /// Where a pair of files ends.
     private typealias PairEnd = (lines: Int, sources: Int)
-    /// The runs of a batch, and where the `.sources` ended before each.
-    private typealias Holders = [RunKey: [(stem: String, range: Range<Int>, sources: Int)]]
+    /// A run in a file, and where the `.sources` ended before it.
+    private typealias Holder = (offset: StreamOffset, stem: String, range: Range<Int>, sources: Int)
+    /// By stream, ascending by offset.
+    private typealias Holders = [StreamName: [Holder]]
 
     /// The contents of each pair of files by its runs; lines after the last run are set aside.
     private func runsOnDisk(
@@ -135,7 +137,8 @@ extension ArchiveProjection {
                     path: path, byteCount: status.byteCount, linesByteCount: lines, files: self.files)
                 while let item = try reader.next() {
                     guard case .run(let run, let end) = item else { continue }
-                    holders[RunKey(run), default: []].append((stem, run.range, ends[stem]?.sources ?? 0))
+                    holders[run.description.name, default: []].append(
+                        (run.offset, stem, run.range, ends[stem]?.sources ?? 0))
                     ends[stem] = (run.range.upperBound, end)
                 }
             }
@@ -144,7 +147,7 @@ extension ArchiveProjection {
                 aside.append(try kept.copyTail(of: stem + ".ndjson", from: end))
             }
         }
-        return (holders, ends, aside)
+        return (holders.mapValues { $0.sorted { $0.offset < $1.offset } }, ends, aside)
     }
 
     /// The first batch of the journal that is not completely in the files, and where to cut the files before it.
@@ -158,15 +161,14 @@ extension ArchiveProjection {
         var position: JournalPosition?
         var cuts: [String: PairEnd] = [:]
         while let batch = try reader.next(upTo: end) {
-            let runs = holders[RunKey(batch)] ?? []
+            let runs = Self.runs(of: batch, in: holders)
             if position == nil {
                 _ = router.route(batch) { recorded.hasLines(of: batch, in: $0) }
                 if let failure = recorded.failure { throw failure }
                 for index in router.touched where position == nil {
                     let route = router.routes[index]
                     if try self.isSealed(route, batch, &sealedBefore) { continue }
-                    let held = runs.first { route.mayBe(in: $0.stem) }
-                    if try !self.holds(held?.range, of: held?.stem, route, of: batch) { position = batch.position }
+                    if try !self.hold(runs, route, of: batch) { position = batch.position }
                 }
                 _ = router.finishBatch()
             }
@@ -176,6 +178,14 @@ extension ArchiveProjection {
             }
         }
         return (position ?? max(first, end), cuts)
+    }
+
+    /// The runs of a batch, which are those that begin in it.
+    private static func runs(of batch: ProjectedBatch, in holders: Holders) -> ArraySlice<Holder> {
+        let known = holders[batch.description.name] ?? []
+        let start = known.firstIndex(atOrAfter: batch.offset, of: \.offset)
+        let end = known.firstIndex(atOrAfter: batch.offset.advanced(by: batch.raw.count), of: \.offset)
+        return known[start..<max(start, end)]
     }
 
     /// Whether a batch's lines for a day are in the day's sealed files.
@@ -189,20 +199,33 @@ extension ArchiveProjection {
         return batch.position < position
     }
 
-    /// Whether a file has a route's bytes in a range; unsynced bytes may be arbitrary after a power cut.
-    private func holds(
-        _ range: Range<Int>?, of stem: String?, _ route: ArchiveRouter.Route, of batch: ProjectedBatch
+    /// Whether a file has a route's runs, one after the other, and their bytes; unsynced bytes may be arbitrary after a
+    /// power cut.
+    private func hold(
+        _ runs: ArraySlice<Holder>, _ route: ArchiveRouter.Route, of batch: ProjectedBatch
     ) throws(FileSystemError) -> Bool {
-        guard let range, let stem, range.count == route.byteCount(of: batch.raw),
-            let file = try self.openIfThere(stem + ".ndjson")
-        else { return false }
+        var stem: String?
+        var range = 0..<0
+        for run in route.runs {
+            let offset = batch.offset.advanced(by: run.range.lowerBound)
+            let held = runs[runs.firstIndex(atOrAfter: offset, of: \.offset)...].prefix { $0.offset == offset }
+                .first { stem == nil ? route.mayBe(in: $0.stem) : $0.stem == stem }
+            guard let held, held.range.count == run.byteCount(of: batch.raw),
+                stem == nil || held.range.lowerBound == range.upperBound
+            else { return false }
+            range = (stem == nil ? held.range.lowerBound : range.lowerBound)..<held.range.upperBound
+            stem = held.stem
+        }
+        guard let stem, let file = try self.openIfThere(stem + ".ndjson") else { return false }
         defer { self.files.close(file) }
-        return try self.checksum(of: file, range) == Self.checksum(of: route, batch)
-    }
-
-    private static func checksum(of route: ArchiveRouter.Route, _ batch: ProjectedBatch) -> UInt32 {
         var checksum: UInt32 = 0
         route.pieces(of: batch.raw) { checksum = FrameChecksum.checksum(continuing: checksum, $0) }
+        return try self.checksum(of: file, range) == checksum
+    }
+
+    private static func checksum(of run: RoutedRun, _ batch: ProjectedBatch) -> UInt32 {
+        var checksum: UInt32 = 0
+        run.pieces(of: batch.raw) { checksum = FrameChecksum.checksum(continuing: checksum, $0) }
         return checksum
     }
 
@@ -229,7 +252,7 @@ extension ArchiveProjection {
         /// The remaining length, at most ``lines``.
         let linesLeft: Int
         let runs: [SourceRun]
-        /// The file's batches in the journal, in order, with their bytes' checksums.
+        /// The file's runs in the journal, in order, with their bytes' checksums.
         var items: [Item] = []
         /// The number of bytes kept from the file.
         var keptByteCount = 0
@@ -238,16 +261,35 @@ extension ArchiveProjection {
         var wanted: Set<RunKey> = []
         /// The length of the new file so far.
         var end = 0
-        var numbers: [StreamDescription: Int] = [:]
+        private var numbers: [StreamDescription: Int] = [:]
         var rebuiltByteCount = 0
+
+        init(stem: String, lines: Int, sources: Int, linesLeft: Int, runs: [SourceRun]) {
+            self.stem = stem
+            self.lines = lines
+            self.sources = sources
+            self.linesLeft = linesLeft
+            self.runs = runs
+        }
+
+        /// The run's lines in the new `.sources`.
+        mutating func text(of run: SourceRun) -> [UInt8] {
+            let known = self.numbers[run.description]
+            let number = known ?? self.numbers.count + 1
+            self.numbers[run.description] = number
+            var text: [UInt8] = []
+            if known == nil { SourceRun.introduce(run.description, as: number, in: &text) }
+            run.append(to: &text, number: number)
+            return text
+        }
     }
 
     /// Where the lines of damaged files belong, which is not decided by their day alone.
     private struct Places {
         struct Day {
-            /// The damaged files of the day, with the batches in their `.sources`.
+            /// The damaged files of the day, with the runs in their `.sources`.
             var damaged: [(stem: String, keys: Set<RunKey>)] = []
-            /// The batches in other open files of the day.
+            /// The runs in other open files of the day.
             var elsewhere: Set<RunKey> = []
             var standing = DayStanding()
             var seal: Seal?
@@ -256,11 +298,11 @@ extension ArchiveProjection {
         var days: [String: Day] = [:]
         var quarantined: Set<String> = []
 
-        /// The damaged file in which a batch's lines belong; `nil` if they belong in another file.
-        func stem(of route: ArchiveRouter.Route, _ batch: ProjectedBatch) -> String? {
+        /// The damaged file in which a run belongs; `nil` if it belongs in another file.
+        func stem(of run: RoutedRun, _ route: ArchiveRouter.Route, _ batch: ProjectedBatch) -> String? {
             guard route.isDay else { return self.quarantined.contains(route.place) ? route.place : nil }
             guard let day = self.days[route.place], batch.position >= day.standing.sealedBefore else { return nil }
-            let key = RunKey(batch)
+            let key = RunKey(run, of: batch)
             if let known = day.damaged.first(where: { $0.keys.contains(key) }) { return known.stem }
             if day.elsewhere.contains(key) { return nil }
             // The .sources do not have it, so the position at which the sealing began decides.
@@ -314,13 +356,12 @@ extension ArchiveProjection {
         var damaged: [String: Damaged] = [:]
         for stem in stems { damaged[stem] = try self.damage(of: stem) }
         let places = try self.places(of: damaged)
-        try self.visitJournal { router, batch, index in
-            let route = router.routes[index]
-            guard let stem = places.stem(of: route, batch) else { return }
+        try self.visitJournal { run, route, batch in
+            guard let stem = places.stem(of: run, route, batch) else { return }
             damaged[stem]?.items.append(
                 Item(
-                    key: RunKey(batch), byteCount: route.byteCount(of: batch.raw),
-                    checksum: Self.checksum(of: route, batch)))
+                    key: RunKey(run, of: batch), byteCount: run.byteCount(of: batch.raw),
+                    checksum: Self.checksum(of: run, batch)))
         }
         for stem in stems.sorted() {
             if let plan = try damaged[stem].map({ pair throws(FileSystemError) in try self.plan(pair, places) }) {
@@ -374,14 +415,16 @@ extension ArchiveProjection {
         let lines = lengths[stem + ".ndjson"] ?? 0
         let sources = lengths[stem + ".sources"] ?? 0
         let left = try self.files.status(at: Path.join(self.root, stem + ".ndjson"))?.byteCount ?? 0
-        let runs = try SourceRuns.runs(
-            of: Path.join(self.root, stem + ".sources"), byteCount: sources, linesByteCount: lines, files: self.files)
+        var runs: [SourceRun] = []
+        try SourceRuns.visit(
+            Path.join(self.root, stem + ".sources"), byteCount: sources, linesByteCount: lines, files: self.files
+        ) { runs.append($0) }
         return Damaged(stem: stem, lines: lines, sources: sources, linesLeft: min(left, lines), runs: runs)
     }
 
-    /// Reads the journal up to the checkpoint and calls `body` for each file that a batch writes to.
+    /// Reads the journal up to the checkpoint and calls `body` for each run of each batch, file by file.
     private func visitJournal(
-        _ body: (borrowing ArchiveRouter, ProjectedBatch, Int) -> Void
+        _ body: (RoutedRun, ArchiveRouter.Route, ProjectedBatch) -> Void
     ) throws(FileSystemError) {
         let coverage = JournalCoverage(directory: self.journal, files: self.files)
         guard let first = try coverage.first() else { return }
@@ -391,7 +434,9 @@ extension ArchiveProjection {
         while let batch = try reader.next(upTo: self.checkpointedPosition) {
             _ = router.route(batch) { recorded.hasLines(of: batch, in: $0) }
             if let failure = recorded.failure { throw failure }
-            for index in router.touched { body(router, batch, index) }
+            for index in router.touched {
+                for run in router.routes[index].runs { body(run, router.routes[index], batch) }
+            }
             _ = router.finishBatch()
         }
     }
@@ -432,7 +477,7 @@ extension ArchiveProjection {
         return pair
     }
 
-    /// The runs of a file whose sources are damaged, if the journal's batches are the last in the file.
+    /// The runs of a file whose sources are damaged, if the journal's are the last in the file.
     ///
     /// - Returns: `nil` if the remaining bytes contradict that.
     private func alignedRuns(of pair: Damaged, _ places: Places) throws(FileSystemError) -> [SourceRun]? {
@@ -454,22 +499,17 @@ extension ArchiveProjection {
         return runs
     }
 
-    /// The pair's batches in the journal, as runs from `start` on.
+    /// The pair's runs in the journal, from `start` on.
     private func describe(
         _ pair: Damaged, _ places: Places, from start: Int
     ) throws(FileSystemError) -> [SourceRun] {
         var runs: [SourceRun] = []
         var start = start
-        try self.visitJournal { router, batch, index in
-            let route = router.routes[index]
-            guard places.stem(of: route, batch) == pair.stem else { return }
-            let byteCount = route.byteCount(of: batch.raw)
-            runs.append(
-                SourceRun(
-                    description: batch.description, offset: batch.offset, receivedAt: batch.receivedAt,
-                    range: start..<(start + byteCount), lineCount: route.lineCount,
-                    emptyLineCount: route.emptyLineCount))
-            start += byteCount
+        try self.visitJournal { run, route, batch in
+            guard places.stem(of: run, route, batch) == pair.stem else { return }
+            let source = run.source(of: batch, at: start)
+            runs.append(source)
+            start = source.range.upperBound
         }
         return runs
     }
@@ -489,42 +529,29 @@ extension ArchiveProjection {
             try set.append([UInt8](), to: sources)
             try self.copy(stem + ".ndjson", upTo: pair.keptByteCount, to: lines, of: &set)
             pair.end = pair.keptByteCount
-            for run in pair.keptRuns { try set.append(Self.text(of: run, in: &pair), to: sources) }
+            for run in pair.keptRuns { try set.append(pair.text(of: run), to: sources) }
             damaged[stem] = pair
         }
         var failure: FileSystemError?
-        try self.visitJournal { router, batch, index in
-            let route = router.routes[index]
-            guard failure == nil, let stem = places.stem(of: route, batch), var pair = damaged[stem],
-                pair.wanted.remove(RunKey(batch)) != nil
+        try self.visitJournal { run, route, batch in
+            guard failure == nil, let stem = places.stem(of: run, route, batch),
+                damaged[stem]?.wanted.remove(RunKey(run, of: batch)) != nil, let end = damaged[stem]?.end
             else { return }
             do throws(FileSystemError) {
                 let lines = set.index(of: stem + ".ndjson" + Self.repairSuffix)
                 var bytes: [UInt8] = []
-                route.pieces(of: batch.raw) { bytes.append(contentsOf: $0) }
+                run.pieces(of: batch.raw) { bytes.append(contentsOf: $0) }
                 try set.append(bytes, to: lines)
-                let run = SourceRun(
-                    description: batch.description, offset: batch.offset, receivedAt: batch.receivedAt,
-                    range: pair.end..<(pair.end + bytes.count), lineCount: route.lineCount,
-                    emptyLineCount: route.emptyLineCount)
                 let sources = set.index(of: stem + ".sources" + Self.repairSuffix)
-                try set.append(Self.text(of: run, in: &pair), to: sources)
-                pair.end += bytes.count
-                pair.rebuiltByteCount += bytes.count
-                damaged[stem] = pair
+                try set.append(damaged[stem]?.text(of: run.source(of: batch, at: end)) ?? [], to: sources)
+                damaged[stem]?.end += bytes.count
+                damaged[stem]?.rebuiltByteCount += bytes.count
             } catch {
                 failure = error
             }
         }
         if let failure { throw failure }
         _ = try set.synchronize()
-    }
-
-    private static func text(of run: SourceRun, in pair: inout Damaged) -> [UInt8] {
-        let known = pair.numbers[run.description]
-        let number = known ?? pair.numbers.count + 1
-        pair.numbers[run.description] = number
-        return run.text(number: number, isNew: known == nil)
     }
 
     // MARK: Bytes

@@ -230,7 +230,7 @@ extension ArchiveProjection {
     /// - Returns: whether the manifest lists the run's stream.
     private func add(_ run: SourceRun, to manifest: inout DayManifest, _ indexes: inout [StreamName: Int]) -> Bool {
         let from = run.offset.rawValue
-        let to = from + UInt64(run.range.count)
+        let to = run.end.rawValue
         if let index = indexes[run.description.name] {
             manifest.sources[index].from = min(manifest.sources[index].from, from)
             manifest.sources[index].to = max(manifest.sources[index].to, to)

@@ -190,11 +190,8 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
                     self.openDay(self.router.routes[index].place, receivedAt: batch.receivedAt)
                 }
                 let start = self.set.byteCount(of: partition.lines)
-                try self.append(self.router.routes[index], of: batch.raw, to: partition.lines)
-                let byteCount = self.set.byteCount(of: partition.lines) - start
-                try self.writeSource(
-                    of: batch, to: &partition, start: start, byteCount: byteCount,
-                    self.router.routes[index])
+                try self.append(self.router.routes[index].runs, of: batch.raw, to: partition.lines)
+                try self.writeSources(self.router.routes[index].runs, of: batch, to: &partition, start: start)
             }
             self.partitions[index] = partition
         }
@@ -256,35 +253,55 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     private static var newline: [UInt8] { [0x0A] }
 
     private mutating func append(
-        _ route: ArchiveRouter.Route, of raw: UnsafeRawBufferPointer, to file: FileSet<Files>.Index
+        _ runs: [RoutedRun], of raw: UnsafeRawBufferPointer, to file: FileSet<Files>.Index
     ) throws(FileSystemError) {
-        let vector = route.ranges.map { UnsafeRawBufferPointer(rebasing: raw[$0]) }
+        let vector = runs.compactMap { $0.isEmpty ? nil : UnsafeRawBufferPointer(rebasing: raw[$0.range]) }
         try self.set.append(vector, to: file)
-        if route.isLineFeedMissing(in: raw) { try self.set.append(Self.newline, to: file) }
+        if runs.last?.isLineFeedMissing(in: raw) ?? false { try self.set.append(Self.newline, to: file) }
     }
 
-    /// Records where a run of archived bytes came from.
-    private mutating func writeSource(
-        of batch: ProjectedBatch, to partition: inout Partition, start: Int, byteCount: Int,
-        _ route: ArchiveRouter.Route
+    /// Records where the archived bytes of a batch came from, one entry for each run.
+    private mutating func writeSources(
+        _ runs: [RoutedRun], of batch: ProjectedBatch, to partition: inout Partition, start: Int
     ) throws(FileSystemError) {
         let known = partition.numbers[batch.description]
         let number = known ?? partition.numbers.count + 1
         if known == nil { partition.numbers[batch.description] = number }
-        let run = SourceRun(
-            description: batch.description, offset: batch.offset, receivedAt: batch.receivedAt,
-            range: start..<(start + byteCount), lineCount: route.lineCount, emptyLineCount: route.emptyLineCount)
-        try self.set.append(run.text(number: number, isNew: known == nil), to: partition.sources)
+        var text: [UInt8] = []
+        if known == nil { SourceRun.introduce(batch.description, as: number, in: &text) }
+        var start = start
+        for run in runs {
+            let source = run.source(of: batch, at: start)
+            source.append(to: &text, number: number)
+            start = source.range.upperBound
+            guard text.count >= Self.sourcesPieceByteCount else { continue }
+            try self.set.append(text, to: partition.sources)
+            text.removeAll(keepingCapacity: true)
+        }
+        try self.set.append(text, to: partition.sources)
     }
+
+    /// The entries of a batch that are in memory at a time.
+    private static var sourcesPieceByteCount: Int { 64 << 10 }
 }
 
 extension SourceRun {
-    /// The run's line in a `.sources` file, after its stream's line if the stream is new.
-    func text(number: Int, isNew: Bool) -> [UInt8] {
-        var text = isNew ? "OPEN \(number) \(self.description.json)\n" : ""
-        text += "FROM \(number) \(self.offset.rawValue) \(self.receivedAt.milliseconds) \(self.range.lowerBound) "
-        text += "\(self.range.count) \(self.lineCount)"
-        text += self.emptyLineCount > 0 ? " \(self.emptyLineCount)\n" : "\n"
-        return Array(text.utf8)
+    /// Appends a stream's line of a `.sources` file.
+    static func introduce(_ description: StreamDescription, as number: Int, in text: inout [UInt8]) {
+        text += "OPEN \(number) \(description.json)\n".utf8
+    }
+
+    /// Appends the run's line of a `.sources` file.
+    func append(to text: inout [UInt8], number: Int) {
+        text += "FROM".utf8
+        for field in [
+            number, Int(self.offset.rawValue), Int(self.receivedAt.milliseconds), self.range.lowerBound,
+            self.range.count, self.lineCount,
+        ] {
+            text.append(0x20)
+            text += String(field).utf8
+        }
+        if self.emptyLineCount > 0 { text += " \(self.emptyLineCount)".utf8 }
+        text.append(0x0A)
     }
 }

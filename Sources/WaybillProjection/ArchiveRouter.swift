@@ -16,12 +16,10 @@ package struct ArchiveRouter: ~Copyable {
         package let place: String
         /// Whether ``place`` is a day's folder; the part in which the lines belong depends on when the day was sealed.
         package let isDay: Bool
-        /// Ranges of the current batch, in order.
-        package fileprivate(set) var ranges: [Range<Int>] = []
-        /// The lines of the batch: those in ``ranges``, and the empty ones.
+        /// Runs of the current batch, in order.
+        package fileprivate(set) var runs: [RoutedRun] = []
+        /// The lines of all runs.
         package fileprivate(set) var lineCount = 0
-        /// Lines that are an LF alone: the quarantine counts them and does not store them.
-        package fileprivate(set) var emptyLineCount = 0
 
         /// Whether it has the lines of apps, or days, that were too many.
         let isOverflow: Bool
@@ -65,6 +63,8 @@ package struct ArchiveRouter: ~Copyable {
 
     /// Distinct files in memory before the table is reset; about 300 bytes each.
     private static var routeCountMax: Int { 10_000 }
+    /// Runs for which a route keeps its memory from batch to batch; 32 bytes each.
+    private static var runCapacityMax: Int { 4096 }
     /// Distinct apps before further ones share a folder.
     private static var appCountMax: Int { 1_000 }
     /// From so many on, accounts that have created many get no more.
@@ -102,14 +102,16 @@ package struct ArchiveRouter: ~Copyable {
         self.creations.begin(receivedAt: batch.receivedAt)
         self.recordedKeys.removeAll(keepingCapacity: true)
         let reader = self.readers.reader(for: batch.description)
-        let source = batch.description.sourceDescription
+        let source = reader.source
         var counts = (archived: 0, quarantined: 0)
         var last = -1
         var lastFacts: EventFacts?
         var lastLine = UnsafeRawBufferPointer(start: nil, count: 0)
         batch.raw.forEachLine { range in
             if range.isEmpty {
-                self.addEmpty(to: self.quarantine(.empty, receivedAt: batch.receivedAt))
+                self.add(
+                    range.lowerBound..<(range.lowerBound + 1), isEmpty: true,
+                    to: self.quarantine(.empty, receivedAt: batch.receivedAt))
                 counts.quarantined += 1
                 return
             }
@@ -138,9 +140,8 @@ package struct ArchiveRouter: ~Copyable {
     /// - Returns: whether the routes were reset because there were too many.
     package mutating func finishBatch() -> Bool {
         for index in self.touched {
-            self.routes[index].ranges.removeAll(keepingCapacity: true)
+            self.routes[index].runs.removeAll(keepingCapacity: self.routes[index].runs.capacity <= Self.runCapacityMax)
             self.routes[index].lineCount = 0
-            self.routes[index].emptyLineCount = 0
         }
         self.touched.removeAll(keepingCapacity: true)
         guard self.routes.count > Self.routeCountMax else { return false }
@@ -234,39 +235,60 @@ package struct ArchiveRouter: ~Copyable {
         return self.routes.count - 1
     }
 
-    private mutating func addEmpty(to index: Int) {
+    private mutating func add(_ range: Range<Int>, isEmpty: Bool = false, to index: Int) {
         if self.routes[index].lineCount == 0 { self.touched.append(index) }
         self.routes[index].lineCount += 1
-        self.routes[index].emptyLineCount += 1
-    }
-
-    private mutating func add(_ range: Range<Int>, to index: Int) {
-        if self.routes[index].lineCount == 0 { self.touched.append(index) }
-        self.routes[index].lineCount += 1
-        if let last = self.routes[index].ranges.indices.last,
-            self.routes[index].ranges[last].upperBound == range.lowerBound
+        if let last = self.routes[index].runs.indices.last,
+            self.routes[index].runs[last].range.upperBound == range.lowerBound,
+            self.routes[index].runs[last].isEmpty == isEmpty
         {
-            self.routes[index].ranges[last] = self.routes[index].ranges[last].lowerBound..<range.upperBound
+            self.routes[index].runs[last].range = self.routes[index].runs[last].range.lowerBound..<range.upperBound
+            self.routes[index].runs[last].lineCount += 1
         } else {
-            self.routes[index].ranges.append(range)
+            self.routes[index].runs.append(RoutedRun(range: range, lineCount: 1, isEmpty: isEmpty))
         }
     }
 }
 
-extension ArchiveRouter.Route {
+/// Adjacent lines of a batch that belong in one file.
+package struct RoutedRun: Hashable, Sendable {
+    /// In the batch, with their line feeds.
+    package fileprivate(set) var range: Range<Int>
+    package fileprivate(set) var lineCount: Int
+    /// Whether each line is an LF alone: the quarantine counts such lines and does not store them.
+    package let isEmpty: Bool
+
+    /// The run's entry in a `.sources` file.
+    ///
+    /// - Parameter start: where its bytes begin in the file of lines.
+    package func source(of batch: ProjectedBatch, at start: Int) -> SourceRun {
+        SourceRun(
+            description: batch.description, offset: batch.offset.advanced(by: self.range.lowerBound),
+            receivedAt: batch.receivedAt, range: start..<(start + self.byteCount(of: batch.raw)),
+            lineCount: self.lineCount, emptyLineCount: self.isEmpty ? self.lineCount : 0)
+    }
+
     /// Calls `body` with the file's new bytes, piece by piece, and an LF if a stream's last line lacks it.
     package func pieces(of raw: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Void) {
-        for range in self.ranges { body(UnsafeRawBufferPointer(rebasing: raw[range])) }
+        guard !self.isEmpty else { return }
+        body(UnsafeRawBufferPointer(rebasing: raw[self.range]))
         if self.isLineFeedMissing(in: raw) { [UInt8(ascii: "\n")].withUnsafeBytes(body) }
     }
 
-    /// Whether the route's last line is the stream's last and lacks an LF.
+    /// Whether the run's last line is the stream's last and lacks an LF.
     package func isLineFeedMissing(in raw: UnsafeRawBufferPointer) -> Bool {
-        self.ranges.last?.upperBound == raw.count && raw.last != 0x0A
+        !self.isEmpty && self.range.upperBound == raw.count && raw.last != 0x0A
     }
 
     /// The number of the file's new bytes.
     package func byteCount(of raw: UnsafeRawBufferPointer) -> Int {
-        self.ranges.reduce(0) { $0 + $1.count } + (self.isLineFeedMissing(in: raw) ? 1 : 0)
+        self.isEmpty ? 0 : self.range.count + (self.isLineFeedMissing(in: raw) ? 1 : 0)
+    }
+}
+
+extension ArchiveRouter.Route {
+    /// Calls `body` with the file's new bytes, piece by piece.
+    package func pieces(of raw: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Void) {
+        for run in self.runs { run.pieces(of: raw, body) }
     }
 }

@@ -369,7 +369,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         }
         batch.raw.forEachLine(from: parsedEnd) { range in
             let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
-            self.export(line, reader, receivedAt: batch.receivedAt)
+            let offset = batch.offset.rawValue + UInt64(range.lowerBound)
+            self.export(line, reader, at: offset, receivedAt: batch.receivedAt)
         }
         try self.finishBatch()
     }
@@ -389,12 +390,14 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 
     /// Maps one line of a batch; ``finishBatch()`` follows the last.
+    ///
+    /// - Parameter offset: where the line begins in its stream.
     package mutating func export(
-        _ line: UnsafeRawBufferPointer, _ reader: EventReader, receivedAt: WallTime
+        _ line: UnsafeRawBufferPointer, _ reader: EventReader, at offset: UInt64, receivedAt: WallTime
     ) {
         self.receivedAt = receivedAt
         let isEvent = self.exporter.export(
-            line, reader, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, to: &self.sink)
+            line, reader, at: offset, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, to: &self.sink)
         if !isEvent { self.lines.quarantined += 1 }
     }
 
@@ -408,10 +411,12 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
 
     /// Maps one line that was already read; ``finishBatch()`` follows the last of its batch.
     package mutating func export(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, receivedAt: WallTime
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
+        receivedAt: WallTime
     ) {
         self.exporter.export(
-            line, facts, source: source, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, to: &self.sink)
+            line, facts, source: source, at: offset, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged,
+            to: &self.sink)
     }
 
     /// Closes the request that the batch's last events share, and writes the batch's output.

@@ -144,6 +144,8 @@ extension StreamDescription {
         SourceDescription(
             env: DeploymentEnvironment(rawValue: self.environment) ?? .dev, bundle: self.bundle,
             isForeign: self.format == .ndjson, timeMember: self.timeMember, nameMember: self.nameMember,
+            userMember: self.userMember, anonymousMember: self.anonymousMember,
+            stream: LineStream(principal: self.owner.principal, id: self.id.text),
             patterns: LinePatterns(environments: self.owner.environments, bundles: self.owner.bundles))
     }
 }
@@ -151,12 +153,14 @@ extension StreamDescription {
 /// The readers of recent streams, made once per stream instead of once per batch.
 ///
 /// A stream with a new description counts as another stream: its lines are read with the new description.
-struct EventReaders {
+package struct EventReaders {
     private var readers: [StreamDescription: EventReader] = [:]
 
     private static var countMax: Int { 4096 }
 
-    mutating func reader(for description: StreamDescription) -> EventReader {
+    package init() {}
+
+    package mutating func reader(for description: StreamDescription) -> EventReader {
         if let reader = self.readers[description] { return reader }
         if self.readers.count >= Self.countMax { self.readers.removeAll() }
         let reader = EventReader(source: description.sourceDescription)
@@ -174,12 +178,14 @@ package final class SharedParse {
 
     /// Parses a batch, whose bytes must remain valid while its lines are used; replaces the previous batch.
     package func parse(_ batch: ProjectedBatch) {
-        self.parse(batch.raw, from: 0, self.readers.reader(for: batch.description))
+        self.parse(batch.raw, from: 0, self.readers.reader(for: batch.description), at: batch.offset.rawValue)
     }
 
     /// Parses as many lines as fit, at least one, from `start` on; replaces the previous lines.
-    package func parse(_ raw: UnsafeRawBufferPointer, from start: Int, _ reader: EventReader) {
-        self.lines.removeAll(from: start)
+    ///
+    /// - Parameter offset: where `raw` begins in its stream.
+    package func parse(_ raw: UnsafeRawBufferPointer, from start: Int, _ reader: EventReader, at offset: UInt64) {
+        self.lines.removeAll(from: start, at: offset)
         while self.lines.end < raw.count {
             let start = self.lines.end
             let end = raw.firstNewline(from: start) ?? raw.count

@@ -5,14 +5,10 @@ internal import WaybillSystem
 
 /// Which days' folders have lines of a batch, from their `.sources`; each folder is read once, when it is asked for.
 final class RecordedPlaces<Files: FileSystem> {
-    private struct Batch: Hashable {
-        let name: StreamName
-        let offset: StreamOffset
-    }
-
     private let root: String
     private let files: Files
-    private var batches: [String: Set<Batch>] = [:]
+    /// By folder and stream: where its runs begin, ascending.
+    private var runs: [String: [StreamName: [StreamOffset]]] = [:]
     /// What kept a folder from being read.
     private(set) var failure: FileSystemError?
     /// Without a folder of overflowed apps no line was ever anywhere but with its own app.
@@ -36,26 +32,41 @@ final class RecordedPlaces<Files: FileSystem> {
     func hasLines(of batch: ProjectedBatch, in place: String) -> Bool {
         guard self.hasOverflow, self.failure == nil else { return false }
         do throws(FileSystemError) {
-            if self.batches[place] == nil { self.batches[place] = try self.read(place) }
-            let key = Batch(name: batch.description.name, offset: batch.offset)
-            return self.batches[place]?.contains(key) ?? false
+            if self.runs[place] == nil { self.runs[place] = try self.read(place) }
+            // A run is never longer than its batch.
+            let offsets = self.runs[place]?[batch.description.name] ?? []
+            let next = offsets.firstIndex(atOrAfter: batch.offset, of: { $0 })
+            return next < offsets.count && offsets[next] < batch.offset.advanced(by: batch.raw.count)
         } catch {
             self.failure = error
             return false
         }
     }
 
-    private func read(_ place: String) throws(FileSystemError) -> Set<Batch> {
-        var batches: Set<Batch> = []
+    private func read(_ place: String) throws(FileSystemError) -> [StreamName: [StreamOffset]] {
+        var found: [StreamName: [StreamOffset]] = [:]
         let folder = Path.join(self.root, place)
-        guard try self.files.status(at: folder) != nil else { return batches }
+        guard try self.files.status(at: folder) != nil else { return found }
         for name in try self.files.list(folder) where name.hasSuffix(".sources") {
             let path = Path.join(folder, name)
             let byteCount = try self.files.status(at: path)?.byteCount ?? 0
-            let runs = try SourceRuns.runs(
-                of: path, byteCount: byteCount, linesByteCount: 1 << 53, files: self.files)
-            for run in runs { batches.insert(Batch(name: run.description.name, offset: run.offset)) }
+            try SourceRuns.visit(path, byteCount: byteCount, linesByteCount: 1 << 53, files: self.files) { run in
+                found[run.description.name, default: []].append(run.offset)
+            }
         }
-        return batches
+        return found.mapValues { $0.sorted() }
+    }
+}
+
+extension RandomAccessCollection where Index == Int {
+    /// The index of the first element at or after an offset, in elements that ascend by offset; the end if there is none.
+    func firstIndex(atOrAfter offset: StreamOffset, of key: (Element) -> StreamOffset) -> Int {
+        var low = self.startIndex
+        var high = self.endIndex
+        while low < high {
+            let middle = (low + high) / 2
+            if key(self[middle]) < offset { low = middle + 1 } else { high = middle }
+        }
+        return low
     }
 }

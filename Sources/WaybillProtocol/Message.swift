@@ -101,6 +101,10 @@ package struct StreamDescription: Hashable, Sendable {
     package var timeMember: String?
     /// The member of a foreign line that holds its name.
     package var nameMember: String?
+    /// The member of a foreign line that holds its user.
+    package var userMember: String?
+    /// The member of a foreign line that holds its anonymous id.
+    package var anonymousMember: String?
     /// Only in the journal; what an agent writes there is replaced.
     package var owner: StreamOwner
 
@@ -133,7 +137,8 @@ package struct StreamDescription: Hashable, Sendable {
 
     package init(
         id: StreamID, source: String, environment: String, bundle: String, format: StreamFormat,
-        timeMember: String? = nil, nameMember: String? = nil, owner: StreamOwner = .everyone
+        timeMember: String? = nil, nameMember: String? = nil, userMember: String? = nil,
+        anonymousMember: String? = nil, owner: StreamOwner = .everyone
     ) {
         self.id = id
         self.source = source
@@ -142,6 +147,8 @@ package struct StreamDescription: Hashable, Sendable {
         self.format = format
         self.timeMember = timeMember
         self.nameMember = nameMember
+        self.userMember = userMember
+        self.anonymousMember = anonymousMember
         self.owner = owner
     }
 }

@@ -314,7 +314,8 @@ extension StreamDescription {
         self.init(
             id: id, source: try object.string("source"), environment: try object.string("env"),
             bundle: try object.string("bundle"), format: format, timeMember: try object.optionalString("time"),
-            nameMember: try object.optionalString("name"),
+            nameMember: try object.optionalString("name"), userMember: try object.optionalString("user"),
+            anonymousMember: try object.optionalString("anonymous"),
             owner: StreamOwner(
                 principal: try object.optionalString("principal") ?? "",
                 environments: try object.optionalStrings("envs"), bundles: try object.optionalStrings("bundles")))

@@ -99,8 +99,12 @@ extension StreamDescription {
             "\"bundle\":\(FreeText.quoted(self.bundle))",
             "\"format\":\"\(self.format.rawValue)\"",
         ]
-        if let timeMember { members.append("\"time\":\(FreeText.quoted(timeMember))") }
-        if let nameMember { members.append("\"name\":\(FreeText.quoted(nameMember))") }
+        for (key, member) in [
+            ("time", self.timeMember), ("name", self.nameMember), ("user", self.userMember),
+            ("anonymous", self.anonymousMember),
+        ] {
+            if let member { members.append("\"\(key)\":\(FreeText.quoted(member))") }
+        }
         members += self.owner.members + claim.members
         return "{\(members.joined(separator: ","))}"
     }

@@ -326,8 +326,9 @@ extension StreamDescription {
 
     /// Its approximate size in memory.
     var byteCount: Int {
-        256 + self.id.text.utf8.count + self.source.utf8.count + self.bundle.utf8.count
-            + (self.timeMember?.utf8.count ?? 0) + (self.nameMember?.utf8.count ?? 0)
+        let members = [self.timeMember, self.nameMember, self.userMember, self.anonymousMember]
+        return 256 + self.id.text.utf8.count + self.source.utf8.count + self.bundle.utf8.count
+            + members.reduce(0) { $0 + ($1?.utf8.count ?? 0) }
     }
 
     /// Itself with a short `source`, cut between characters.

@@ -1,4 +1,5 @@
 internal import WaybillArchive
+internal import WaybillEvent
 package import WaybillExport
 internal import WaybillJSON
 internal import WaybillProjection
@@ -114,8 +115,11 @@ final class GenerationComparison {
     }
 
     /// Takes an event that deliberately gets no record.
-    func takeSkipped(_ line: UnsafeRawBufferPointer, because reason: String) {
-        guard let id = self.id(of: line), self.present[Place(id: id, turn: self.turns[id] ?? 0)] != nil
+    ///
+    /// - Parameter madeID: the id that was made for a line without one.
+    func takeSkipped(_ line: UnsafeRawBufferPointer, _ madeID: UniqueID?, because reason: String) {
+        let made = madeID.map { Digest128(high: $0.high, low: $0.low) }
+        guard let id = made ?? self.id(of: line), self.present[Place(id: id, turn: self.turns[id] ?? 0)] != nil
         else { return }
         self.compare(id, fate: reason, content: 0)
     }

@@ -84,6 +84,7 @@ struct LineSurveyor: ~Copyable {
     private let providers: [Destination]
     private let wantsDuplicates: Bool
     private var traits = UserTraits()
+    private var readers = EventReaders()
     private var seen: [DeploymentEnvironment: Set<Digest128>] = [:]
     private(set) var survey = LineSurvey()
 
@@ -109,27 +110,29 @@ struct LineSurveyor: ~Copyable {
         _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, at position: LinePosition,
         in pass: Pass
     ) throws(Replay.Failure) {
-        let source = description.sourceDescription
-        let reader = EventReader(source: source)
+        let reader = self.readers.reader(for: description)
         try bytes.forEachLine { (range) throws(Replay.Failure) in
             let line = UnsafeRawBufferPointer(rebasing: bytes[range])
             guard case .event(let facts) = reader.read(line) else { return }
             let position = LinePosition(part: position.part, offset: position.offset + range.lowerBound)
             switch pass {
             case .ids(let share, let count):
-                guard self.filter.admits(line, facts, source) else { return }
-                try self.takeID(of: line, facts, at: position, share, count)
+                guard self.filter.admits(line, facts, reader.source) else { return }
+                try self.takeID(of: line, facts, reader.source, at: position, share, count)
             case .properties:
                 guard facts.kind == .user, !self.survey.isDuplicate(position) else { return }
-                try self.takeTraits(of: line, facts, at: position)
+                try self.takeTraits(of: line, facts, reader.source, at: position)
             }
         }
     }
 
     private mutating func takeID(
-        of line: UnsafeRawBufferPointer, _ facts: EventFacts, at position: LinePosition, _ share: Int, _ count: Int
+        of line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at position: LinePosition,
+        _ share: Int, _ count: Int
     ) throws(Replay.Failure) {
         guard let id = Self.id(of: line) else { return }
+        // A foreign line without a UUID gets an id that no other line has.
+        if source.isForeign, !Self.isUUID(UnsafeRawBufferPointer(rebasing: line[id])) { return }
         let digest = Digest128(id: UnsafeRawBufferPointer(rebasing: line[id]))
         guard Int((digest.low ^ digest.high) % UInt64(count)) == share else { return }
         if self.seen[facts.env, default: []].insert(digest).inserted { return }
@@ -137,16 +140,26 @@ struct LineSurveyor: ~Copyable {
     }
 
     private mutating func takeTraits(
-        of line: UnsafeRawBufferPointer, _ facts: EventFacts, at position: LinePosition
+        of line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at position: LinePosition
     ) throws(Replay.Failure) {
         var properties: [Digest128] = []
-        self.traits.visit(line, facts, for: self.providers) { properties.append($0) }
+        self.traits.visit(line, facts, source, for: self.providers) { properties.append($0) }
         for property in properties { try self.survey.add(property, at: position, facts.time) }
     }
 
     mutating func finishPass() {
         self.seen = [:]
         self.survey.sortDuplicates()
+    }
+
+    private static func isUUID(_ text: UnsafeRawBufferPointer) -> Bool {
+        text.count == 36
+            && text.enumerated().allSatisfy { index, byte in
+                switch index {
+                case 8, 13, 18, 23: byte == UInt8(ascii: "-")
+                default: (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte | 0x20)
+                }
+            }
     }
 
     /// The range of the id in a line; `nil` if there is no id that a list of ids can hold.

@@ -29,13 +29,14 @@ final class PartitionWriter<Files: FileSystem>: RecordTarget {
     }
 
     func export(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, receivedAt: WallTime
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
+        receivedAt: WallTime
     ) {
-        self.export.export(line, facts, source, receivedAt: receivedAt)
+        self.export.export(line, facts, source, at: offset, receivedAt: receivedAt)
         self.unwrittenByteCount += line.count
     }
 
-    func leaveOut(_ line: UnsafeRawBufferPointer, because reason: LeaveOutReason) {}
+    func leaveOut(_ line: ParsedLine, because reason: LeaveOutReason) {}
 
     func finishRun() throws(FileSystemError) {
         self.export.finishGroup()
@@ -123,29 +124,33 @@ final class RecordTally: RecordTarget {
     }
 
     func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime) {
-        self.count(line.bytes) { exporter, sink in
+        self.count(line.bytes, line.madeID) { exporter, sink in
             _ = exporter.export(line, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
         }
     }
 
     func export(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, receivedAt: WallTime
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
+        receivedAt: WallTime
     ) {
-        self.count(line) { exporter, sink in
-            exporter.export(line, facts, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
+        self.count(line, nil) { exporter, sink in
+            exporter.export(
+                line, facts, source: source, at: offset, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
         }
     }
 
-    private func count(_ line: UnsafeRawBufferPointer, _ export: (inout Exporter, inout Sink) -> Void) {
+    private func count(
+        _ line: UnsafeRawBufferPointer, _ madeID: UniqueID?, _ export: (inout Exporter, inout Sink) -> Void
+    ) {
         let skipped = self.sink.events.skipped
         export(&self.exporter, &self.sink)
         guard let comparison = self.sink.comparison else { return }
         self.exporter.finishGroup(to: &self.sink)
-        if self.sink.events.skipped > skipped { comparison.takeSkipped(line, because: "skipped") }
+        if self.sink.events.skipped > skipped { comparison.takeSkipped(line, madeID, because: "skipped") }
     }
 
-    func leaveOut(_ line: UnsafeRawBufferPointer, because reason: LeaveOutReason) {
-        self.sink.comparison?.takeSkipped(line, because: reason.rawValue)
+    func leaveOut(_ line: ParsedLine, because reason: LeaveOutReason) {
+        self.sink.comparison?.takeSkipped(line.bytes, line.madeID, because: reason.rawValue)
     }
 
     func finishRun() throws(FileSystemError) {

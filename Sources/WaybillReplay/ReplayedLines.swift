@@ -20,9 +20,10 @@ protocol RecordTarget: AnyObject, SendableMetatype {
     func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime)
     /// Takes a line that differs from the one in the archive.
     func export(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, receivedAt: WallTime)
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
+        receivedAt: WallTime)
     /// Takes an event that the provider does not get, and the reason.
-    func leaveOut(_ line: UnsafeRawBufferPointer, because reason: LeaveOutReason)
+    func leaveOut(_ line: ParsedLine, because reason: LeaveOutReason)
     /// Ends the run, and with it the request shared by its last events.
     func finishRun() throws(FileSystemError)
 }
@@ -85,7 +86,7 @@ struct ReplayedLines: ~Copyable {
     private(set) var facts = PartFacts()
     private var traits = UserTraits()
     private let parse = SharedParse()
-    private var reader: (description: StreamDescription, reader: EventReader, source: SourceDescription)?
+    private var readers = EventReaders()
 
     init(
         request: Replay.Request, range: ExportRange, survey: LineSurvey, environment: DeploymentEnvironment?,
@@ -103,42 +104,38 @@ struct ReplayedLines: ~Copyable {
         self.facts = PartFacts()
     }
 
-    /// Feeds the lines of one run.
+    /// Feeds the lines of one run; ``finishBatch()`` follows the last run of a batch.
     ///
-    /// - Parameter position: the position of the run's first byte.
+    /// - Parameters:
+    ///   - offset: where the run begins in its stream.
+    ///   - position: the position of the run's first byte.
     mutating func take(
-        _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, at position: LinePosition,
-        receivedAt: WallTime
-    ) throws(FileSystemError) {
-        let (reader, source) = self.reader(for: description)
+        _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, from offset: StreamOffset,
+        at position: LinePosition, receivedAt: WallTime
+    ) {
+        let reader = self.readers.reader(for: description)
         let parse = self.parse
         var start = 0
         while start < bytes.count {
-            parse.parse(bytes, from: start, reader)
+            parse.parse(bytes, from: start, reader, at: offset.rawValue)
             parse.lines.forEach(in: bytes) { line in
                 self.take(
-                    line, reader, source,
-                    at: LinePosition(part: position.part, offset: position.offset + line.offset), receivedAt)
+                    line, reader, at: LinePosition(part: position.part, offset: position.offset + line.offset),
+                    receivedAt)
             }
             start = parse.lines.end
         }
+    }
+
+    /// Ends the requests that the last events of a batch share.
+    mutating func finishBatch() throws(FileSystemError) {
         for outlet in self.outlets { try outlet.target.finishRun() }
     }
 
-    private mutating func reader(
-        for description: StreamDescription
-    ) -> (reader: EventReader, source: SourceDescription) {
-        if let known = self.reader, known.description == description { return (known.reader, known.source) }
-        let source = description.sourceDescription
-        let reader = EventReader(source: source)
-        self.reader = (description, reader, source)
-        return (reader, source)
-    }
-
     private mutating func take(
-        _ line: ParsedLine, _ reader: EventReader, _ source: SourceDescription, at position: LinePosition,
-        _ receivedAt: WallTime
+        _ line: ParsedLine, _ reader: EventReader, at position: LinePosition, _ receivedAt: WallTime
     ) {
+        let source = reader.source
         guard case .event(let facts) = line.reading else {
             self.facts.strayLineCount += 1
             return
@@ -157,9 +154,9 @@ struct ReplayedLines: ~Copyable {
             self.outlets[index].counts.bytes += line.bytes.count + 1
             if self.survey.isDuplicate(position) {
                 self.outlets[index].counts.duplicates += 1
-                self.outlets[index].target.leaveOut(line.bytes, because: .duplicate)
+                self.outlets[index].target.leaveOut(line, because: .duplicate)
             } else if facts.kind == .user, self.outlets[index].provider.appliesUsersInOrder {
-                self.takeUser(line.bytes, facts, reader, source, at: position, receivedAt, outlet: index)
+                self.takeUser(line, facts, reader, at: position, receivedAt, outlet: index)
             } else {
                 self.outlets[index].target.export(line, source, receivedAt: receivedAt)
             }
@@ -167,8 +164,8 @@ struct ReplayedLines: ~Copyable {
     }
 
     private mutating func takeUser(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ reader: EventReader, _ source: SourceDescription,
-        at position: LinePosition, _ receivedAt: WallTime, outlet index: Int
+        _ line: ParsedLine, _ facts: EventFacts, _ reader: EventReader, at position: LinePosition,
+        _ receivedAt: WallTime, outlet index: Int
     ) {
         let provider = self.outlets[index].provider
         let isTaken =
@@ -176,7 +173,8 @@ struct ReplayedLines: ~Copyable {
             case .leftOut: false
             case .newest:
                 self.traits.reduce(
-                    line, facts, for: provider, isNewest: { self.survey.isNewest($0, position, facts.time) })
+                    line.bytes, facts, reader.source, for: provider,
+                    isNewest: { self.survey.isNewest($0, position, facts.time) })
             }
         guard isTaken else {
             self.outlets[index].counts.users += 1
@@ -188,6 +186,7 @@ struct ReplayedLines: ~Copyable {
         guard case .event(let facts) = reader.read(reduced) else {
             preconditionFailure("a line without some of its traits is an event: \(reduced.count) bytes")
         }
-        self.outlets[index].target.export(reduced, facts, source, receivedAt: receivedAt)
+        self.outlets[index].target.export(
+            reduced, facts, reader.source, at: line.streamOffset, receivedAt: receivedAt)
     }
 }

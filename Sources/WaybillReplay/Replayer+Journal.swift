@@ -79,9 +79,10 @@ extension Replayer {
         progress.totalUnitCount = 1
         let damages = try self.visitJournal(from: start, to: end, observer) { batch, number throws(Replay.Failure) in
             do throws(FileSystemError) {
-                try feed.take(
-                    batch.raw, of: batch.description, at: LinePosition(part: number, offset: 0),
-                    receivedAt: batch.receivedAt)
+                feed.take(
+                    batch.raw, of: batch.description, from: batch.offset,
+                    at: LinePosition(part: number, offset: 0), receivedAt: batch.receivedAt)
+                try feed.finishBatch()
             } catch {
                 throw .disk(error)
             }

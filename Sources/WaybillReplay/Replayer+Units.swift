@@ -199,10 +199,13 @@ extension Replayer {
             var isInterrupted = false
             var reported = 0
             var unreported = 0
+            var last: SourceRun?
             let byteCount = try part.visitRuns(in: self.replayer.data) { run, bytes throws(FileSystemError) in
-                try feed.take(
-                    bytes, of: run.description, at: LinePosition(part: index, offset: run.range.lowerBound),
-                    receivedAt: run.receivedAt)
+                if let last, !run.continues(last) { try feed.finishBatch() }
+                last = run
+                feed.take(
+                    bytes, of: run.description, from: run.offset,
+                    at: LinePosition(part: index, offset: run.range.lowerBound), receivedAt: run.receivedAt)
                 unreported += bytes.count
                 if unreported >= 1 << 20 {
                     progressed(unreported)
@@ -212,6 +215,7 @@ extension Replayer {
                 }
                 return !isInterrupted
             }
+            try feed.finishBatch()
             guard !isInterrupted else { return nil }
             progressed(part.byteCount - reported)
             var facts = feed.facts
@@ -230,10 +234,9 @@ extension Replayer {
         let inRange = plan.allParts
         var lineCount = 0
         for index in inRange {
-            let runs = try Replay.onDisk { () throws(FileSystemError) in
-                try plan.index.runs(of: plan.index.parts[index])
+            try Replay.onDisk { () throws(FileSystemError) in
+                try plan.index.visitRuns(of: plan.index.parts[index]) { lineCount += $0.lineCount }
             }
-            lineCount += runs.reduce(0) { $0 + $1.lineCount }
         }
         let passes = surveyor.passes(lineCount: lineCount)
         observer.noticed("reading the archive \(passes.count == 1 ? "once" : "\(passes.count) times") beforehand")

@@ -1,7 +1,9 @@
 internal import WaybillArchive
+internal import WaybillEvent
 package import WaybillExport
 internal import WaybillJSON
 internal import WaybillProjection
+internal import WaybillProtocol
 package import WaybillSystem
 
 /// Passes set-aside lines to an agent again, each once: quarantined lines after a fix of the agent's configuration,
@@ -9,6 +11,8 @@ package import WaybillSystem
 ///
 ///     quarantine/date=…/<reason>.ndjson       ─┐  from where the last requeue stopped  ┌─▶ requeue-00000.ndjson
 ///     exports/<provider>/…/dead/part-00000.…  ─┘  what no requeue has taken before     └─  for an agent's --glob
+///
+/// A dead letter points to its line in the archive, or has it.
 ///
 /// Originals stay in place. `state/requeue.state` records what was taken, `state/requeue.ids` which refused events:
 ///
@@ -37,6 +41,8 @@ package struct Requeue<Files: FileSystem>: Sendable {
         package var knownCount = 0
         /// Dead letters without their event: the person did not consent, or the line was not JSON.
         package var withoutEventCount = 0
+        /// Refused events that the archive no longer has.
+        package var goneCount = 0
         /// Published files, including the file of an interrupted run.
         package var paths: [String] = []
     }
@@ -225,6 +231,7 @@ package struct Requeue<Files: FileSystem>: Sendable {
         guard var taken = try self.digests(idsPath, byteCount: certain) else { return false }
         var letters = DeadLetterReader()
         var added: [UInt8] = []
+        var pointed = PointedLines()
         let lengths = try PresentPartition.lengths(of: provider, in: self.data)
         let name = "/dead/\(PartitionPath.part(0)).ndjson"
         for (path, length) in lengths.sorted(by: { $0.key < $1.key }) where path.hasSuffix(name) {
@@ -233,7 +240,7 @@ package struct Requeue<Files: FileSystem>: Sendable {
                 path: Path.join(self.data.root, path), byteCount: length, lineByteCountMax: 4 << 20, files: self.files)
             while let line = try reader.next() {
                 guard letters.read(line.bytes, reasons) else { continue }
-                guard let digest = letters.digest(provider) else {
+                guard let digest = letters.place?.digest(for: provider.rawValue) ?? letters.digest(provider) else {
                     report.withoutEventCount += 1
                     continue
                 }
@@ -242,9 +249,20 @@ package struct Requeue<Files: FileSystem>: Sendable {
                     report.knownCount += 1
                     continue
                 }
+                if let place = letters.place {
+                    pointed.add(place)
+                    continue
+                }
                 added += Array("\(digest.text)\n".utf8)
                 try output.append(letters.event(for: provider))
             }
+        }
+        report.goneCount = pointed.count
+        try pointed.visit(in: self.data) { line, place, description throws(FileSystemError) in
+            guard letters.read(line, of: description, at: place.offset) else { return }
+            report.goneCount -= 1
+            added += Array("\(place.digest(for: provider.rawValue).text)\n".utf8)
+            try output.append(letters.event(for: provider))
         }
         try self.files.writeAll(ids, added)
         try self.files.synchronize(ids)
@@ -286,24 +304,47 @@ private struct DeadLetterReader: ~Copyable {
     private var letter: [UInt8] = []
     /// Tape index of the event; `nil` if the letter has none.
     private var index: Int?
+    /// Where the archive has the event.
+    private(set) var place: PointedLines.Place?
+    /// The id that the exports gave to a line without one.
+    private var madeID: String?
     private var output = ByteBuilder()
 
     /// Whether the line is a letter with one of these reasons.
     mutating func read(_ line: [UInt8], _ reasons: Set<RefusalReason>) -> Bool {
         self.letter = line
         self.index = nil
+        self.place = nil
+        self.madeID = nil
+        var place: PointedLines.Place?
+        defer { self.place = place }
         return self.withTape { tape in
             guard let reason = tape.firstValue(of: "reason", in: 0) else { return nil }
             let name = RefusalReason(rawValue: String(decoding: tape.bytes(of: reason), as: UTF8.self))
             guard reasons.isEmpty || name.map(reasons.contains) ?? false else { return nil }
+            if name != .consent, name != .unreadable { place = PointedLines.Place(tape) }
             return tape.firstValue(of: "event", in: 0).flatMap { tape[$0].kind == .object ? $0 : nil } ?? -1
         }
+    }
+
+    /// Whether a line of the archive is an event.
+    mutating func read(_ line: UnsafeRawBufferPointer, of stream: StreamDescription, at offset: UInt64) -> Bool {
+        self.letter = Array(line)
+        let source = stream.sourceDescription
+        let made = source.isForeign ? source.stream?.lineID(at: offset).text : nil
+        var hasID = false
+        let isEvent = self.withTape { tape in
+            hasID = tape.firstValue(of: "id", in: 0) != nil
+            return 0
+        }
+        self.madeID = hasID ? nil : made
+        return isEvent
     }
 
     private mutating func withTape(_ body: (borrowing JSONTape) -> Int?) -> Bool {
         let letter = self.letter
         let found = letter.withUnsafeBytes { bytes -> Int? in
-            self.tape.accepts(bytes) ? body(self.tape) : nil
+            self.tape.accepts(bytes, from: JSONText.byteOrderMarkByteCount(bytes)) ? body(self.tape) : nil
         }
         self.index = found.flatMap { $0 < 0 ? nil : $0 }
         return found != nil
@@ -322,6 +363,8 @@ private struct DeadLetterReader: ~Copyable {
     }
 
     /// The event with its LF, for this provider alone: the others already have it.
+    ///
+    /// Its id stays the same, so that the provider can tell whether it has the event.
     mutating func event(for provider: Destination) -> UnsafeRawBufferPointer {
         self.output.removeAll()
         guard let index else { return self.output.bytes }
@@ -344,6 +387,7 @@ private struct DeadLetterReader: ~Copyable {
                 self.output.append(",")
             }
         }
+        if let madeID { self.output.append("\"id\":\"\(madeID)\",") }
         self.output.append("\"providers\":[\"\(name)\"]}\n")
         return self.output.bytes
     }

@@ -72,19 +72,19 @@ struct UserTraits: ~Copyable {
     private var tape = JSONTape()
     private var output = ByteBuilder()
 
-    /// The line that the last call of ``reduce(_:_:for:isNewest:)`` produced.
+    /// The line that the last call of ``reduce(_:_:_:for:isNewest:)`` produced.
     var line: UnsafeRawBufferPointer { self.output.bytes }
 
     /// Keeps the properties for which `isNewest` returns `true`.
     ///
     /// - Returns: whether any remains.
     mutating func reduce(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, for provider: Destination,
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, for provider: Destination,
         isNewest: (_ property: Digest128) -> Bool
     ) -> Bool {
         self.output.removeAll()
         guard let traits = self.traits(of: line), self.isFor(provider) else { return false }
-        let subject = self.subject
+        let subject = self.subject(source)
         let entry = self.tape[traits]
         self.output.append(UnsafeRawBufferPointer(rebasing: line[..<Int(entry.start)]))
         self.output.append(UInt8(ascii: "{"))
@@ -110,10 +110,11 @@ struct UserTraits: ~Copyable {
 
     /// Calls `body` with each property that a line sets or removes, for each provider that takes it.
     mutating func visit(
-        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, for providers: [Destination], _ body: (Digest128) -> Void
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription,
+        for providers: [Destination], _ body: (Digest128) -> Void
     ) {
         guard let traits = self.traits(of: line) else { return }
-        let subject = self.subject
+        let subject = self.subject(source)
         for provider in providers where self.isFor(provider) {
             var members = self.tape.members(of: traits)
             while let (key, _) = members.next(in: self.tape) {
@@ -150,9 +151,11 @@ struct UserTraits: ~Copyable {
     }
 
     /// The owner of the properties: the user, or the install if there is no user.
-    private var subject: [UInt8] {
-        for (name, mark) in [("user" as StaticString, "u"), ("anon", "a")] {
-            if let index = self.tape.firstValue(of: name, in: 0), self.tape[index].kind == .string {
+    private func subject(_ source: SourceDescription) -> [UInt8] {
+        for (name, mark) in [(source.userMember ?? "user", "u"), (source.anonymousMember ?? "anon", "a")] {
+            var name = name
+            let value = name.withUTF8 { self.tape.firstValue(of: UnsafeRawBufferPointer($0), in: 0) }
+            if let index = value, self.tape[index].kind == .string {
                 let text = self.unescaped(index)
                 if !text.isEmpty { return Array(mark.utf8) + text }
             }

@@ -93,6 +93,7 @@ package func export(
 ) -> RecordingSink {
     var sink = RecordingSink()
     var exporter = Exporter(options)
+    var offset: UInt64 = 0
     for line in lines {
         let bytes = Array(line.utf8)
         guard case .event(let facts) = read(bytes, source: source) else {
@@ -100,8 +101,9 @@ package func export(
         }
         bytes.withUnsafeBytes {
             exporter.export(
-                $0, facts, source: source, receivedAt: time, isAgeJudged: isAgeJudged, to: &sink)
+                $0, facts, source: source, at: offset, receivedAt: time, isAgeJudged: isAgeJudged, to: &sink)
         }
+        offset += UInt64(bytes.count) + 1
     }
     exporter.finishGroup(to: &sink)
     return sink

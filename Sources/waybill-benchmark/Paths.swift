@@ -75,7 +75,8 @@ extension Benchmark {
             bench.measure("export-\(provider)", items: lineCount, bytes: lines.count, allocationsMax: 0) {
                 lines.forEachLine { range in
                     let line = UnsafeRawBufferPointer(rebasing: lines[range])
-                    let isEvent = exporter.export(line, reader, receivedAt: now, isAgeJudged: true, to: &sink)
+                    let isEvent = exporter.export(
+                        line, reader, at: UInt64(range.lowerBound), receivedAt: now, isAgeJudged: true, to: &sink)
                     precondition(isEvent, "the sample holds events")
                 }
                 exporter.finishGroup(to: &sink)

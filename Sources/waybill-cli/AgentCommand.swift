@@ -50,6 +50,12 @@ struct AgentCommand: AsyncParsableCommand {
     @Option(help: .key("agent.sources.name"))
     var nameMember: String?
 
+    @Option(help: .key("agent.sources.user"))
+    var userMember: String?
+
+    @Option(help: .key("agent.sources.anonymous"))
+    var anonymousMember: String?
+
     @Flag(help: .key("agent.sources.follow_links"))
     var followLinks = false
 
@@ -158,7 +164,8 @@ struct AgentCommand: AsyncParsableCommand {
             }
             var source = AgentSource(
                 files: .files(patterns: self.glob), environment: env.rawValue, bundle: bundle,
-                timeMember: self.timeMember, nameMember: self.nameMember)
+                timeMember: self.timeMember, nameMember: self.nameMember, userMember: self.userMember,
+                anonymousMember: self.anonymousMember)
             source.followsLinks = self.followLinks
             configuration.sources.append(source)
         }

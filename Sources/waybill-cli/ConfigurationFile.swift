@@ -201,7 +201,10 @@ struct ConfigurationFile {
         switch (source.spool, source.files) {
         case (let directory?, nil):
             kind = .spool(directory: directory)
-            for (key, value) in [("time", source.timeMember), ("name", source.nameMember)] where value != nil {
+            for (key, value) in [
+                ("time", source.timeMember), ("name", source.nameMember), ("user", source.userMember),
+                ("anonymous", source.anonymousMember),
+            ] where value != nil {
                 section.complain(key, "is for `files` only; remove it")
             }
             if source.followsLinks { section.complain("follow_links", "is for `files` only; remove it") }
@@ -219,7 +222,8 @@ struct ConfigurationFile {
         }
         var agentSource = AgentSource(
             files: kind, environment: (source.environment ?? .prod).rawValue, bundle: source.bundle ?? "unknown",
-            timeMember: source.timeMember, nameMember: source.nameMember)
+            timeMember: source.timeMember, nameMember: source.nameMember, userMember: source.userMember,
+            anonymousMember: source.anonymousMember)
         agentSource.followsLinks = source.followsLinks
         agentSource.group = source.group
         return agentSource

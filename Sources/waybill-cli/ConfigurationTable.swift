@@ -141,6 +141,9 @@ enum ConfigurationTable {
             example: "[prod]",
             "The environments whose events are exported.")
         ConfigurationKey(
+            "events", in: "dead", .flag, \.keepsRefusedEvents,
+            "Keep a copy of each refused event in its dead letter, which otherwise says where the archive has it.")
+        ConfigurationKey(
             "mapping", type: "file", applies: .reload,
             example: "ga4.yaml", "A mapping: what to leave out, rename and add (`formats/providers.md`, \"Mappings\").",
             show: { $0.custom == nil ? $0.mappingText : "none" })
@@ -339,6 +342,14 @@ enum ConfigurationTable {
             example: "event",
             "The member that holds the name of a line in other NDJSON files.")
         ConfigurationKey(
+            "user", .text, optional: \.userMember, option: "--user-member",
+            example: "user_id",
+            "The member that holds the id of the user in a line of other NDJSON files.")
+        ConfigurationKey(
+            "anonymous", .text, optional: \.anonymousMember, option: "--anonymous-member",
+            example: "cookie_id",
+            "The member that holds the id of the device or browser in a line of other NDJSON files.")
+        ConfigurationKey(
             "follow_links", .flag, \.followsLinks, option: "--follow-links",
             "Follow links to other NDJSON files, and links to folders that a wildcard matches.")
     }
@@ -377,6 +388,8 @@ struct SourceEntry: ConfigurationRoot {
     var bundle: String?
     var timeMember: String?
     var nameMember: String?
+    var userMember: String?
+    var anonymousMember: String?
     var followsLinks = false
     var group: String?
 

@@ -86,6 +86,7 @@ extension Requeue.Report {
             json.member("bytes", self.byteCount)
             json.member("known", self.knownCount)
             json.member("without_event", self.withoutEventCount)
+            json.member("gone", self.goneCount)
             json.member("files", array: self.paths) { $0.string($1) }
         }
         return String(decoding: json, as: UTF8.self)

@@ -168,7 +168,8 @@ class SendTests(PeerTest):
     def sending(self, to, *options):
         return self.peer(
             "send", "--to", to, "--stream", "web-01-a", "--env", "prod", "--bundle", "com.example.web", "--format",
-            "ndjson", "--time-member", "ts", "--name-member", "name", *options, self.file)
+            "ndjson", "--time-member", "ts", "--name-member", "name", "--user-member", "login", "--anonymous-member",
+            "cookie", *options, self.file)
 
     def summary(self, child):
         """What a client printed; it must have ended well."""
@@ -181,6 +182,10 @@ class SendTests(PeerTest):
         self.assertEqual(receiver.stop(), 0)
         self.assertEqual(list(archived(self.site.data)), [line for line in lines if line.startswith(b"{")])
         self.assertEqual(quarantined(self.site.data), {"not-json": [line for line in lines if line.startswith(b"not")]})
+        for sources in self.site.data.rglob("*.sources"):
+            described = json.loads(sources.read_bytes().split(b"\n", 1)[0].split(b" ", 2)[2])
+            self.assertEqual([described[key] for key in ("time", "name", "user", "anonymous")],
+                             ["ts", "name", "login", "cookie"])
 
     def test_a_file_arrives_over_connections_that_break(self):
         """Cut in the handshake and twice in batches, the client goes on where the receiver stands."""

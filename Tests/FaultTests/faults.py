@@ -174,7 +174,7 @@ class Batches:
         dead = collections.Counter()
         for path in (data / "exports/ga4").rglob("dead/*.ndjson"):
             for line in lines_of(path):
-                dead[json.loads(line)["event"]["id"].encode()] += 1
+                dead[json.loads(line)["id"].encode()] += 1
         test.assertEqual(dead, self.refused, f"{message}: dead letters")
 
 

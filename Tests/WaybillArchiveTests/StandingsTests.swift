@@ -94,39 +94,32 @@ import WaybillTestSupport
         let standing = try Self.standing([
             Piece(file: Self.part(19), offset: 0, bytes: early, isSealed: isSealed),
             Piece(file: Self.part(19), offset: early.count, bytes: late, isSealed: isSealed),
-            Piece(file: Self.part(20), offset: early.count, bytes: next, isSealed: isSealed),
+            Piece(file: Self.part(20), offset: early.count + late.count, bytes: next, isSealed: isSealed),
         ])
         let whole = early + late + next
         #expect(standing.durable == StreamOffset(UInt64(whole.count)))
         #expect(standing.proof == (try Self.proof(of: whole)))
     }
 
-    @Test func `lines of one day in several apps end the known bytes, those of a later day are proved`() throws {
-        let (one, other) = (Self.lines(0..<10), Self.lines(10..<20))
+    @Test func `a batch in several apps, the quarantine and empty lines is proved where it joins up`() throws {
+        let (one, other, last) = (Self.lines(0..<10), Self.lines(10..<20), Self.lines(20..<25))
+        let quarantined = Array("x\n".utf8)
         let spread = [
             Piece(file: Self.part(19), offset: 0, bytes: one),
-            Piece(file: Self.part(19, app: "c"), offset: 0, bytes: other),
+            Piece(file: Self.part(19, app: "c"), offset: one.count, bytes: other),
+            Piece(file: "quarantine/date=2026-11-20/not-json", offset: one.count + other.count, bytes: quarantined),
+            Piece(
+                file: "quarantine/date=2026-11-20/empty", offset: one.count + other.count + 2, bytes: [],
+                emptyLineCount: 3),
         ]
-        let standing = try Self.standing(spread)
-        #expect(standing.durable == StreamOffset(UInt64(one.count + other.count)))
-        #expect(standing.proof == .empty)
-
-        let last = Self.lines(20..<100)
-        let longer = try Self.standing(spread + [Piece(file: Self.part(20), offset: 0, bytes: last)])
-        #expect(longer.proof == (try Self.proof(of: one + other + last)))
-    }
-
-    @Test func `lines in the quarantine and empty lines leave a batch without a proof`() throws {
-        let bytes = Self.lines(0..<10)
-        let event = Piece(file: Self.part(19), offset: 0, bytes: bytes)
-        let others = [
-            Piece(file: "quarantine/date=2026-11-20/not-json", offset: 0, bytes: Array("x\n".utf8)),
-            Piece(file: "quarantine/date=2026-11-20/empty", offset: 0, bytes: [], emptyLineCount: 2),
-        ]
-        for other in others {
-            let standing = try Self.standing([event, other])
-            #expect(standing.durable == StreamOffset(UInt64(bytes.count + 2)))
-            #expect(standing.proof == .empty)
-        }
+        let whole = one + other + quarantined + Array("\n\n\n".utf8)
+        #expect(try Self.standing(spread).durable == StreamOffset(UInt64(whole.count)))
+        #expect(try Self.standing(spread).proof == Self.proof(of: whole))
+        // Bytes that were skipped are in no file.
+        let behindGap = Piece(file: Self.part(20), offset: whole.count + 100, bytes: last)
+        let standing = try Self.standing(spread + [behindGap])
+        let end = StreamOffset(UInt64(whole.count + 100 + last.count))
+        #expect(standing.durable == end)
+        #expect(standing.proof == StreamProof(of: try #require(StreamID("s-1")), at: end, tail: last))
     }
 }

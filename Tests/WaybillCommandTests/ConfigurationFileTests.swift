@@ -64,7 +64,8 @@ import WaybillTail
                   drain_seconds: 4
                   sources:
                     - {spool: /spool}
-                    - {files: /var/log/*.json, env: dev, bundle: com.example.web, time: ts, name: event}
+                    - {files: /var/log/*.json, env: dev, bundle: com.example.web, time: ts, name: event, user: login,
+                       anonymous: cookie}
                 """, directory: "/etc/waybill")
         #expect(file.problems.isEmpty)
         let receiver = try #require(file.receiver)
@@ -91,7 +92,7 @@ import WaybillTail
                 AgentSource(files: .spool(directory: "/spool"), environment: "prod", bundle: "unknown"),
                 AgentSource(
                     files: .files(patterns: ["/var/log/*.json"]), environment: "dev", bundle: "com.example.web",
-                    timeMember: "ts", nameMember: "event"),
+                    timeMember: "ts", nameMember: "event", userMember: "login", anonymousMember: "cookie"),
             ])
     }
 

@@ -56,7 +56,7 @@ struct Example: Provider {
         let bytes = Array(line.utf8)
         guard case .event(let facts) = read(bytes) else { preconditionFailure("not an event: \(line)") }
         let text = bytes.withUnsafeBytes { bytes in
-            let result = Result { () throws(JSONError) in try view.load(bytes, facts, ownSource) }
+            let result = Result { () throws(JSONError) in try view.load(bytes, facts, ownSource, at: 0) }
             guard case .success = result else { preconditionFailure("no JSON: \(line)") }
             let context = MappingContext(receivedAt: receivedAt, isAgeJudged: true, offsetSeconds: 0)
             guard case .written = Example().map(view, context, into: &draft) else { return "" }

@@ -143,7 +143,7 @@ import WaybillSystem
             timeOffset: 0)
         line.withUnsafeBytes {
             exporter.export(
-                $0, facts, source: ownSource, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
+                $0, facts, source: ownSource, at: 0, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
         }
         #expect(sink.refusals.map(\.reason) == [.unreadable])
     }
@@ -178,7 +178,7 @@ import WaybillSystem
             guard case .event(let facts) = read(line) else { continue }
             line.withUnsafeBytes {
                 exporter.export(
-                    $0, facts, source: ownSource, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
+                    $0, facts, source: ownSource, at: 0, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
             }
         }
         let counts = DeploymentEnvironment.allCases.map { exporter.eventNameCount(in: $0) }

@@ -24,9 +24,9 @@ import WaybillSystem
             let isEvent = line.withUnsafeBytes { bytes in
                 if case .event(let facts) = reading {
                     scanning.export(
-                        bytes, facts, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &scanned)
+                        bytes, facts, source: source, at: 7, receivedAt: receivedAt, isAgeJudged: true, to: &scanned)
                 }
-                return parsing.export(bytes, reader, receivedAt: receivedAt, isAgeJudged: true, to: &parsed)
+                return parsing.export(bytes, reader, at: 7, receivedAt: receivedAt, isAgeJudged: true, to: &parsed)
             }
             scanning.finishGroup(to: &scanned)
             parsing.finishGroup(to: &parsed)
@@ -75,14 +75,14 @@ import WaybillSystem
             var aloneExporter = Exporter(options)
             var sharedExporter = Exporter(options)
             batch.withUnsafeBytes { raw in
-                lines.removeAll()
+                lines.removeAll(at: 1000)
                 var quarantinedCount = 0
                 for range in ranges {
                     let hasRoom = lines.add(range, of: raw, reader)
                     #expect(hasRoom)
                     let isEvent = aloneExporter.export(
-                        UnsafeRawBufferPointer(rebasing: raw[range]), reader, receivedAt: receivedAt,
-                        isAgeJudged: true, to: &alone)
+                        UnsafeRawBufferPointer(rebasing: raw[range]), reader, at: 1000 + UInt64(range.lowerBound),
+                        receivedAt: receivedAt, isAgeJudged: true, to: &alone)
                     if !isEvent { quarantinedCount += 1 }
                 }
                 let end = lines.end

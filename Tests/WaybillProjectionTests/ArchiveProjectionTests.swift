@@ -145,15 +145,20 @@ extension ProjectionBench.Batch {
                 lineCount += range.lineCount
                 let batch = try #require(
                     bench.batches.first {
-                        $0.description.json == range.stream && $0.offset == range.offset
-                            && $0.receivedAt == range.receivedAt
+                        $0.description.json == range.stream && $0.receivedAt == range.receivedAt
+                            && ($0.offset..<$0.offset + UInt64($0.raw.count)).contains(range.offset)
                     })
-                let bytes = Array(text.utf8)[range.start..<end]
-                let written = bytes.split(separator: 0x0A, omittingEmptySubsequences: false)
-                let lines = Set(batch.raw.split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init))
-                #expect(written.count == range.lineCount - range.emptyLineCount + 1)
-                #expect(batch.emptyLineCount >= range.emptyLineCount)
-                #expect(written.dropLast().allSatisfy { lines.contains(Array($0)) })
+                let from = Int(range.offset - batch.offset)
+                let own = batch.raw[from...].prefix(range.byteCount + range.emptyLineCount)
+                #expect(from == 0 || batch.raw[from - 1] == 0x0A)
+                #expect(own.count { $0 == 0x0A } == range.lineCount - (own.last == 0x0A ? 0 : 1))
+                if range.emptyLineCount > 0 {
+                    #expect(range.byteCount == 0 && range.emptyLineCount == range.lineCount)
+                    #expect(own.allSatisfy { $0 == 0x0A })
+                } else {
+                    let written = Array(text.utf8)[range.start..<end]
+                    #expect(Array(written) == Array(own) + (own.last == 0x0A ? [] : [0x0A]))
+                }
             }
             #expect(end == text.utf8.count)
             #expect(lineCount == (text.isEmpty ? Self.emptyLineCount(bench) : text.utf8.count { $0 == 0x0A }))

@@ -70,22 +70,26 @@ import WaybillTestSupport
         #expect(journal.identity(name: "r").starts == [ReceiverStart(id: 1, position: UInt64(bench.end.rawValue))])
     }
 
-    @Test func `an earlier batch in several files, a quarantined one, or a lost file ends what is proved`() throws {
+    @Test func `a batch in several files and empty lines are proved; a file that cannot be read ends it`() throws {
         let spread = Self.line(19, 1) + Self.line(20, 2)
         let whole = Self.line(19, 3)
-        let batches = [(1, Self.line(19, 0)), (1, spread), (1, whole), (2, whole), (2, "no JSON\n"), (3, spread)]
+        let empty = Self.line(19, 4) + "\n"
+        let batches = [
+            (1, Self.line(19, 0)), (1, spread), (1, whole), (2, whole), (2, "no JSON\n"), (3, spread),
+            (4, empty + whole),
+        ]
         for isReadable in [true, false] {
             let bench = try Self.archived(batches)
             try Self.loseJournal(bench)
             if !isReadable { try bench.disk.unlink("/data/quarantine/date=2026-11-20/not-json.ndjson") }
             let journal = try bench.data.openJournal()
             let first = Self.line(19, 0) + spread + whole
-            let names = (0...3).map { ProjectionBench.description($0).name }
-            #expect(journal.proof(of: names[1]) == Self.proof(1, of: first, whole.utf8.count))
+            let names = (0...4).map { ProjectionBench.description($0).name }
+            #expect(journal.proof(of: names[1]) == Self.proof(1, of: first))
             let second = Self.proof(2, of: whole + "no JSON\n")
             #expect(journal.proof(of: names[2]) == (isReadable ? second : .empty))
-            // Each of its files is another day.
             #expect(journal.proof(of: names[3]) == Self.proof(3, of: spread))
+            #expect(journal.proof(of: names[4]) == Self.proof(4, of: empty + whole))
             #expect(journal.position(of: names[3]) == StreamOffset(UInt64(spread.utf8.count)))
         }
     }

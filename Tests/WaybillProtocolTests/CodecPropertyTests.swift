@@ -148,7 +148,9 @@ struct RandomMessages {
             environment: ["dev", "internal", "prod"].randomElement(using: &self.generator) ?? "dev",
             bundle: "b" + self.name(0...20), format: Bool.random(using: &self.generator) ? .waybill : .ndjson,
             timeMember: Bool.random(using: &self.generator) ? self.text() : nil,
-            nameMember: Bool.random(using: &self.generator) ? self.text() : nil)
+            nameMember: Bool.random(using: &self.generator) ? self.text() : nil,
+            userMember: Bool.random(using: &self.generator) ? self.text() : nil,
+            anonymousMember: Bool.random(using: &self.generator) ? self.text() : nil)
     }
 
     mutating func message() -> Message {

@@ -194,7 +194,7 @@ extension StreamDescription {
             id: try #require(StreamID(try row.requireText("stream"))), source: try row.requireText("source"),
             environment: try row.requireText("env"), bundle: try row.requireText("bundle"),
             format: try #require(StreamFormat(rawValue: try row.requireText("format"))), timeMember: row["time"]?.text,
-            nameMember: row["name"]?.text)
+            nameMember: row["name"]?.text, userMember: row["user"]?.text, anonymousMember: row["anonymous"]?.text)
     }
 }
 

@@ -217,6 +217,7 @@ import WaybillTestSupport
         let line = "{\"id\":\"i\",\"user\":\"u\",\"traits\": {\"a\":\"x\\\"y\",\"b\":null,\"c\":[1]},\"env\":\"prod\"}"
         let facts = EventFacts(
             time: WallTime(milliseconds: 0), env: .prod, bundle: nil, name: nil, kind: .user, timeOffset: 0)
+        let source = SourceDescription(env: .prod, bundle: "b")
         var traits = UserTraits()
         for (kept, expected) in [
             ([true, true, true], "{\"a\":\"x\\\"y\",\"b\":null,\"c\":[1]}"),
@@ -225,7 +226,7 @@ import WaybillTestSupport
         ] {
             var index = -1
             let reduced = Array(line.utf8).withUnsafeBytes { bytes in
-                let isAnyLeft = traits.reduce(bytes, facts, for: .posthog) { _ in
+                let isAnyLeft = traits.reduce(bytes, facts, source, for: .posthog) { _ in
                     index += 1
                     return kept[index]
                 }
@@ -236,7 +237,7 @@ import WaybillTestSupport
                 reduced == "{\"id\":\"i\",\"user\":\"u\",\"traits\": \(expected),\"env\":\"prod\"}")
         }
         Array(line.utf8).withUnsafeBytes { bytes in
-            #expect(!traits.reduce(bytes, facts, for: .posthog) { _ in false })
+            #expect(!traits.reduce(bytes, facts, source, for: .posthog) { _ in false })
         }
     }
 

@@ -144,7 +144,7 @@ class Sender:
         self.connection.send(
             "OPEN", number=stream.number, stream=stream.id, source=options.source or os.path.abspath(options.file),
             env=options.env, bundle=options.bundle, format=options.format, time=options.time_member,
-            name=options.name_member, **claim)
+            name=options.name_member, user=options.user_member, anonymous=options.anonymous_member, **claim)
         while stream.state == "opening":
             self.receive()
         # A `SEALED` comes directly after its `AT`, hence before the answer to what is sent now.

@@ -94,8 +94,8 @@ MEMBERS = {
               "window": lambda value: is_integer(value, 1), "time": is_integer},
     "OPEN": {"stream": is_string, "source": is_string, "env": lambda value: value in ("dev", "internal", "prod"),
              "bundle": lambda value: is_name(value, 1, 255), "format": lambda value: value in ("waybill", "ndjson"),
-             "time?": is_string, "name?": is_string, "from?": is_integer, "by?": is_string,
-             "proof?": lambda value: is_hexadecimal(value, 32), "client?": is_client},
+             "time?": is_string, "name?": is_string, "user?": is_string, "anonymous?": is_string, "from?": is_integer,
+             "by?": is_string, "proof?": lambda value: is_hexadecimal(value, 32), "client?": is_client},
     "NOTE": {"quarantined": are_counts},
     "MOVE": {"receivers": lambda value: isinstance(value, list) and all(map(is_string, value))}}
 

@@ -23,11 +23,15 @@ enum ArchiveIndexFuzz {
         }
         let index = try ArchiveIndex(data: data)
         try require(index.parts.count == 1, "\(index.parts)")
-        let runs = try index.runs(of: index.parts[0])
+        var runs: [SourceRun] = []
+        try index.visitRuns(of: index.parts[0]) { runs.append($0) }
         let lineCount = sources.split(separator: 0x0A).count
         try require(runs.count <= lineCount, "\(runs.count) runs from \(lineCount) lines")
         for run in runs {
             try require(run.range.lowerBound >= 0 && run.lineCount >= 0, "a run that cannot be: \(run)")
+        }
+        for (last, next) in zip(runs, runs.dropFirst()) where next.continues(last) {
+            try require(next.offset > last.end, "a run that continues within the one before it: \(last), \(next)")
         }
         // What stands before the damage is read.
         try require(runs.first?.range == 0..<60 && runs.first?.lineCount == 3, "the first run is lost: \(runs)")

@@ -10,7 +10,8 @@ enum ExportFuzz {
         SourceDescription(env: .prod, bundle: "com.example.shop"),
         SourceDescription(env: .internal, bundle: "org.example.proxy", isForeign: true),
         SourceDescription(
-            env: .dev, bundle: "org.example.proxy", isForeign: true, timeMember: "msec", nameMember: "request"),
+            env: .dev, bundle: "org.example.proxy", isForeign: true, timeMember: "msec", nameMember: "request",
+            userMember: "login", anonymousMember: "cookie", stream: LineStream(principal: "web", id: "s-1")),
     ]
 
     private struct Sink: ExportSink {
@@ -119,10 +120,11 @@ enum ExportFuzz {
         var sink = Sink()
         let provider = options.provider
         var exporter = Exporter(options)
-        for (line, facts) in events {
+        for (offset, (line, facts)) in events.enumerated() {
             withExactBytes(line) {
                 exporter.export(
-                    $0, facts, source: source, receivedAt: Self.receivedAt, isAgeJudged: true, to: &sink)
+                    $0, facts, source: source, at: UInt64(offset), receivedAt: Self.receivedAt, isAgeJudged: true,
+                    to: &sink)
             }
         }
         exporter.finishGroup(to: &sink)

@@ -239,12 +239,13 @@ enum HandshakeFuzz {
             ["dev", "internal", "prod"].contains(environment),
             let bundle = Self.name(json["bundle"]), 1...255 ~= bundle.utf8.count,
             let time = Self.optional(json["time"]), let name = Self.optional(json["name"]),
+            let user = Self.optional(json["user"]), let anonymous = Self.optional(json["anonymous"]),
             let principal = Self.optional(json["principal"]), let environments = Self.texts(json["envs"]),
             let bundles = Self.texts(json["bundles"])
         else { return nil }
         let description = StreamDescription(
             id: id, source: source, environment: environment, bundle: bundle, format: format, timeMember: time,
-            nameMember: name,
+            nameMember: name, userMember: user, anonymousMember: anonymous,
             owner: StreamOwner(principal: principal ?? "", environments: environments, bundles: bundles))
         return description.json.utf8.count <= StreamDescription.jsonByteCountMax ? description : nil
     }

@@ -1,0 +1,272 @@
+"""Where each line lies: `.sources`, the ids of foreign lines, and what finds a line again by its place."""
+
+import collections
+import gzip
+import hashlib
+import json
+import random
+import unittest
+
+from harness import run
+from ledger import EventMaker, exported_ids, lines_of
+from scale import SEED
+from test_replay import ReplayTest, events
+from wire import Peer
+
+STREAM = "web-01-fe01-2a-18c3f0-a1b2c3d4e5f60718-0"
+APPS = ("com.example.web", "com.example.shop", "com.example.game")
+DAYS = ("2026-11-20", "2026-11-21")
+
+
+def line_id(principal, stream, offset):
+    """The id of a foreign line: a UUID of version 8 (Protocol/formats/exports.md, section 2)."""
+    seed = hashlib.sha256(f"{principal}\0{stream}".encode()).digest()
+    digest = bytearray(hashlib.sha256(seed + offset.to_bytes(8, "big")).digest()[:16])
+    digest[6], digest[8] = digest[6] & 0x0F | 0x80, digest[8] & 0x3F | 0x80
+    text = digest.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def runs(data):
+    """Each run of each `.sources`: the stem, the stream's description, and the numbers of its line."""
+    for path in sorted(data.rglob("*.sources")):
+        streams = {}
+        for line in lines_of(path):
+            word, number, rest = line.decode().rstrip("\n").split(" ", 2)
+            if word == "OPEN":
+                streams[number] = json.loads(rest)
+            else:
+                yield path.with_suffix(""), streams[number], [int(field) for field in rest.split(" ")]
+
+
+def stored_bytes(stem):
+    """The lines of a part, open or sealed."""
+    sealed = stem.with_suffix(".ndjson.gz")
+    return gzip.decompress(sealed.read_bytes()) if sealed.exists() else stem.with_suffix(".ndjson").read_bytes()
+
+
+def cut(content, chance, longest):
+    """Offsets and batches of whole lines."""
+    lines = content.splitlines(True)
+    while lines:
+        count = chance.randint(1, longest)
+        yield b"".join(lines[:count])
+        lines = lines[count:]
+
+
+class LinesTest(ReplayTest):
+    def ship(self, content, longest, stream=STREAM, form="ndjson", apps=APPS[:1], seed=SEED, **members):
+        """Ships a stream in random batches; its description names one app after the other."""
+        chance, offset = random.Random(seed), 0
+        bounds = [len(content) * (number + 1) // len(apps) for number in range(len(apps))]
+        for app, bound in zip(apps, bounds):
+            end = len(content) if bound == len(content) else content.rindex(b"\n", 0, bound) + 1
+            with self.opened(f"AT 1 {offset}", stream, form=form, bundle=app, **members) as peer:
+                for raw in cut(content[offset:end], chance, longest):
+                    peer.batch(1, raw, offset=offset)
+                    offset += len(raw)
+                    self.assertEqual(peer.line(), f"ACK 1 {offset}")
+
+    def opened(self, expected, stream, **members):
+        """A connection with the stream; the receiver may not have seen the end of the one before yet."""
+        while True:
+            peer = Peer(self.site.port)
+            answer = peer.hello()
+            if answer and answer.startswith("READY"):
+                answer = peer.open(stream, **members)
+                if answer == expected:
+                    return peer
+            self.assertIn("in-use", answer)
+            peer.close()
+
+    def assert_located(self, contents):
+        """Every byte of the streams is in one run, at its offset, and the run's bytes are the stream's."""
+        found = collections.defaultdict(list)
+        for stem, description, (offset, _, start, length, lines, *empty) in runs(self.site.data):
+            content = contents[description["stream"]]
+            if empty:
+                self.assertEqual((length, empty), (0, [lines]))
+                own = b"\n" * lines
+            else:
+                own = stored_bytes(stem)[start:start + length]
+            self.assertEqual(own, content[offset:offset + len(own)], f"{stem} at {start}")
+            self.assertEqual(own.count(b"\n"), lines)
+            found[description["stream"]].append((offset, offset + len(own)))
+        for stream, content in contents.items():
+            ends = sorted(found[stream])
+            self.assertEqual([0] + [end for _, end in ends], [start for start, _ in ends] + [len(content)], stream)
+
+    def assert_whole(self):
+        result = run("inspect", "--verify", self.site.data)
+        self.assertEqual(result.returncode, 0, result.stdout.decode()[-2000:])
+
+    def transformed(self, provider, *arguments, stdin=b"", expected=0):
+        """The records that the filter writes, and its counts."""
+        result = run("transform", "--provider", provider, *arguments, stdin=stdin)
+        self.assertEqual(result.returncode, expected, result.stderr.decode())
+        return collections.Counter(result.stdout.decode().splitlines()), json.loads(result.stderr)
+
+    def parts(self):
+        return sorted((self.site.data / "archive").rglob("*.ndjson*"))
+
+
+class ForeignLineTests(LinesTest):
+    MEMBERS = {"time": "at", "anonymous": "cookie"}
+    OPTIONS = ("--env", "prod", "--bundle", APPS[0], "--time-member", "at", "--anonymous-member", "cookie")
+
+    def setUp(self):
+        super().setUp()
+        chance, self.content, self.ids = random.Random(SEED), b"", []
+        for number in range(900):
+            if chance.random() < 0.1:
+                self.content += chance.choice([b"\n", b"\n\n", b"no JSON\n", b" \n", b'{"n":1}\n'])
+                continue
+            self.ids.append(line_id("", STREAM, len(self.content)))
+            line = {"at": f"{chance.choice(DAYS)}T0{number % 10}:00:00Z", "event": "GET", "n": number,
+                    "cookie": f"b5372db0-c21e-41e4-8dfc-{number % 50:012d}"}
+            # An id of a thing is not the event's.
+            self.content += json.dumps({**line, "id": f"n-{number % 7}"} if number % 2 else line).encode() + b"\n"
+
+    def live(self, longest, data):
+        self.site.data = self.site.root / data
+        receiver = self.site.receiver(exports="posthog,mixpanel,csv")
+        self.ship(self.content, longest, apps=APPS, seed=f"{SEED} {data}", **self.MEMBERS)
+        self.assertEqual(receiver.stop(), 0)
+        self.assert_located({STREAM: self.content})
+        self.assert_whole()
+        for provider in ("posthog", "mixpanel", "csv"):
+            ids = exported_ids(self.site.data, provider)
+            self.assertEqual(ids, collections.Counter(id.encode() for id in self.ids), provider)
+        return {provider: events(self.site.data, provider) for provider in ("posthog", "mixpanel")}
+
+    def test_ids_are_those_of_places_live_replayed_filtered_and_shipped_again(self):
+        """Batches of three apps, two days and the quarantine: a line's id depends on its place in the stream alone."""
+        live = self.live(40, "data")
+        for provider, expected in live.items():
+            self.replay(provider)
+            self.assertEqual(events(self.site.data, provider), expected)
+            records, counts = self.transformed(provider, *self.parts())
+            self.assertEqual(records, expected)
+            self.assertEqual((counts["lines"], counts["exported"]), (len(self.ids), len(self.ids)))
+        # From the file itself, the app is the one that is named, so only the ids are the same.
+        records, counts = self.transformed("posthog", *self.OPTIONS, "--stream", STREAM, stdin=self.content, expected=65)
+        self.assertEqual(sorted(json.loads(record)["uuid"] for record in records), sorted(self.ids))
+        for longest in (1, 200):
+            self.assertEqual(self.live(longest, f"again-{longest}"), live, f"batches of up to {longest} lines")
+
+    def test_a_sealed_day_is_filtered_like_an_open_one(self):
+        """`.sources` belongs to the inflated lines; a part without them is plain input."""
+        live = self.live(40, "data")
+        result = run("seal", "--data", self.site.data)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(all(path.name.endswith(".gz") for path in self.parts()), self.parts())
+        self.assert_located({STREAM: self.content})
+        self.assert_whole()
+        records, _ = self.transformed("mixpanel", *self.parts())
+        self.assertEqual(records, live["mixpanel"])
+        for path in (self.site.data / "archive").rglob("*.sources"):
+            path.unlink()
+        result = run("transform", "--provider", "mixpanel", *self.OPTIONS, self.parts()[0])
+        self.assertEqual((result.returncode, result.stdout), (64, b""))
+        self.assertIn("--stream", result.stderr.decode())
+        records, _ = self.transformed("mixpanel", *self.OPTIONS, "--stream", "other", self.parts()[0])
+        self.assertEqual(len(records), len(gzip.decompress(self.parts()[0].read_bytes()).splitlines()))
+
+    def test_the_filter_says_what_it_fixed_and_what_it_needs(self):
+        """Foreign lines need a stream, unless they have UUIDs; members and streams are for foreign lines."""
+        line = b'{"at":"2026-11-20T00:00:00Z","event":"GET","cookie":"b5372db0-c21e-41e4-8dfc-000000000000"%s}\n'
+        own = b',"id":"019550fc-2dfb-7b1c-82d3-000000000001","x":null'
+        records, counts = self.transformed("mixpanel", *self.OPTIONS, stdin=line % own)
+        self.assertEqual([json.loads(record)["properties"]["$insert_id"] for record in records],
+                         ["019550fc-2dfb-7b1c-82d3-000000000001"])
+        self.assertEqual(counts["fixed"], {"drop_null": 1})
+        result = run("transform", "--provider", "mixpanel", *self.OPTIONS, stdin=line % own + line % b"")
+        self.assertEqual(result.returncode, 64)
+        self.assertIn("line 2 has no UUID", result.stderr.decode())
+        for arguments in (["--stream", "s"], ["--user-member", "u"], [*self.OPTIONS, "--stream", "a b"],
+                          [*self.OPTIONS, "--principal", "p"], [*self.OPTIONS, "--stream", "s", "x", "y"]):
+            self.assertEqual(run("transform", "--provider", "csv", *arguments).returncode, 64, arguments)
+
+    def test_requeue_finds_lines_by_their_place(self):
+        """GA4 refuses what has no app instance; its dead letters point to lines, which keep their ids."""
+        receiver = self.site.receiver(exports="ga4")
+        self.ship(self.content, 40, **self.MEMBERS)
+        self.assertEqual(receiver.stop(), 0)
+        letters = [json.loads(line) for path in self.site.data.rglob("dead/part-*.ndjson") for line in lines_of(path)]
+        self.assertEqual(sorted(letter["id"] for letter in letters), sorted(self.ids))
+        for letter in letters:
+            self.assertNotIn("event", letter)
+            self.assertEqual(letter["id"], line_id("", letter["stream"], letter["offset"]))
+        requeue = ("requeue", "--data", self.site.data, "--output", self.site.root / "again", "--dead", "ga4")
+        report = json.loads(run(*requeue).stdout)
+        self.assertEqual((report["lines"], report["gone"], report["known"]), (len(letters), 0, 0))
+        made = [json.loads(line) for line in lines_of(self.site.root / "again" / "requeue-00000.ndjson")]
+        expected = {}
+        for letter in letters:
+            event = json.loads(self.content[letter["offset"]:].split(b"\n", 1)[0])
+            expected[event["n"]] = {"id": letter["id"], **event, "providers": ["ga4"]}
+        self.assertEqual({event["n"]: event for event in made}, expected)
+        self.assertEqual(len(made), len(expected))
+        report = json.loads(run(*requeue).stdout)
+        self.assertEqual((report["lines"], report["known"]), (0, len(letters)))
+
+
+class MixedBatchTests(LinesTest):
+    def test_own_events_of_three_apps_and_two_days_in_each_batch(self):
+        """Each event is in the file of its app and day, each run at its offset, whatever the batches were."""
+        maker, chance = EventMaker(SEED), random.Random(SEED)
+        lines = [maker.event(maker.writer(), number, env="prod", bundle=chance.choice(APPS),
+                             ts=f"{chance.choice(DAYS)}T09:00:00.000Z") for number in range(1, 600)]
+        ids = sorted(json.loads(line)["id"].encode() for line in lines)
+        content, found = b"".join(lines), []
+        for longest in (1, 50, 300):
+            self.site.data = self.site.root / f"data-{longest}"
+            receiver = self.site.receiver(exports="segment")
+            self.ship(content, longest, form="waybill")
+            self.assertEqual(receiver.stop(), 0)
+            self.assert_located({STREAM: content})
+            self.assert_whole()
+            self.assertEqual(sorted(exported_ids(self.site.data, "segment").elements()), ids)
+            live = events(self.site.data, "segment")
+            self.replay("segment")
+            self.assertEqual(events(self.site.data, "segment"), live)
+            self.assertEqual(self.transformed("segment", *self.parts())[0], live)
+            found.append(live)
+        self.assertEqual(found, [found[0]] * 3)
+
+
+class WebServerTests(LinesTest):
+    # GA4 and Flurry know no cookies; the others take an event of a device.
+    PROVIDERS = ("mixpanel", "amplitude", "segment", "posthog", "snowplow", "csv", "syslog", "journald")
+
+    def test_requests_with_a_cookie_are_records_of_every_provider(self):
+        """nginx's JSON, `log_format … escape=json`: 200 requests of 20 browsers, 5 of which have logged in."""
+        lines = [
+            b'{"time":"2026-11-20T09:%02d:%02d+09:00","request":"GET /items/%d HTTP/1.1","status":200,"bytes":612,'
+            b'"remote_user":"%s","uid":"b5372db0-c21e-41e4-8dfc-%012d","agent":"Mozilla/5.0"}\n'
+            % (number // 60, number % 60, number, b"u-%d" % (number % 20) if number % 20 < 5 else b"-", number % 20)
+            for number in range(200)]
+        log = self.site.root / "access.json"
+        log.write_bytes(b"".join(lines))
+        receiver = self.site.receiver(exports=",".join(self.PROVIDERS))
+        members = ("--time-member", "time", "--name-member", "request", "--user-member", "remote_user",
+                   "--anonymous-member", "uid")
+        self.site.once("--glob", log, "--env", "prod", "--bundle", APPS[0], *members)
+        self.assertEqual(receiver.stop(), 0)
+        expected = None
+        for provider in self.PROVIDERS:
+            ids = exported_ids(self.site.data, provider)
+            self.assertEqual((len(ids), sum(ids.values())), (200, 200), provider)
+            expected = expected or ids
+            self.assertEqual(ids, expected, provider)
+        calls = [json.loads(line) for line in events(self.site.data, "segment")]
+        self.assertEqual(len({call["anonymousId"] for call in calls}), 20)
+        self.assertEqual({call.get("userId") for call in calls}, {None, "u-0", "u-1", "u-2", "u-3", "u-4"})
+        self.assertNotIn("remote_user", json.dumps(calls))
+        description = next(runs(self.site.data))[1]
+        self.assertEqual([description[key] for key in ("time", "name", "user", "anonymous")],
+                         ["time", "request", "remote_user", "uid"])
+
+
+if __name__ == "__main__":
+    unittest.main()
