@@ -56,12 +56,12 @@ enum JSONFaults {
         }
     }
 
-    /// Whether any value of a parsed line may have one of the faults.
+    /// Whether any value of a parsed line may have one of the faults, except for the names of the line's own members.
     ///
     /// May be true for a line without faults whose names have escapes; ``LineRepair`` then changes nothing.
     @inline(__always)
     static func mayOccur(in tape: borrowing JSONTape, _ names: inout NameSet) -> Bool {
-        for index in 0..<tape.count {
+        for index in 1..<max(tape.count, 1) {
             let entry = tape[index]
             switch entry.kind {
             case .number:
@@ -89,8 +89,9 @@ enum JSONFaults {
         }
     }
 
+    /// Adds a name to those of an object; returns whether it may be there already.
     @inline(__always)
-    private static func isRepeated(_ key: Int, in tape: borrowing JSONTape, _ names: inout NameSet) -> Bool {
+    static func isRepeated(_ key: Int, in tape: borrowing JSONTape, _ names: inout NameSet) -> Bool {
         let entry = tape[key]
         return entry.traits.contains(.hasEscapes) || !names.insert(Int(entry.start)..<Int(entry.end), in: tape.source)
     }

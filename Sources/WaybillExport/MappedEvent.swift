@@ -136,18 +136,30 @@ struct MappedEvent: ~Copyable {
     /// Fills tape and slots; of members with the same name, the first counts.
     private mutating func parse(_ line: UnsafeRawBufferPointer) throws(JSONError) {
         try self.tape.parse(line, from: JSONText.byteOrderMarkByteCount(line))
-        self.findSlots(of: 0)
-        self.mayHaveFaults = JSONFaults.mayOccur(in: self.tape, &self.names)
+        let mayRepeatName = self.findSlots(of: 0)
+        self.mayHaveFaults = mayRepeatName || JSONFaults.mayOccur(in: self.tape, &self.names)
     }
 
-    private mutating func findSlots(of root: Int) {
+    /// Finds the members of the schema in an object; returns whether a name may occur twice in it.
+    @discardableResult
+    private mutating func findSlots(of root: Int) -> Bool {
+        var mayRepeatName = false
+        self.names.removeAll()
         self.slots.update(repeating: 0, count: EventField.allCases.count)
         var members = self.tape.members(of: root)
         while let (key, value) = members.next(in: self.tape) {
-            guard let field = self.field(named: key) else { continue }
+            guard let field = self.field(named: key) else {
+                if JSONFaults.isRepeated(key, in: self.tape, &self.names) { mayRepeatName = true }
+                continue
+            }
             let slot = self.slots + Int(field.rawValue)
-            if slot.pointee == 0 { slot.pointee = UInt32(truncatingIfNeeded: value) }
+            if slot.pointee == 0 {
+                slot.pointee = UInt32(truncatingIfNeeded: value)
+            } else {
+                mayRepeatName = true
+            }
         }
+        return mayRepeatName
     }
 
     private var ownMembers: OwnMembers {
