@@ -12,6 +12,9 @@ ILLEGAL_WORDS = {
     "anonymous", "guest", "distinctid", "distinct_id", "id", "not_authenticated", "email", "undefined", "true", "false"}
 # … and exactly. People of such ids become one.
 ILLEGAL_TEXTS = {"[object Object]", "NaN", "None", "none", "null", "0"}
+# https://www.unicode.org/Public/UCD/latest/ucd/PropList.txt, White_Space, which the capture service in Rust trims, and the byte
+# order mark, which JavaScript trims too; Python's own `strip` takes four more.
+BLANK = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200b)))
 # https://posthog.com/docs/data/ingestion-warnings: longer ids are shortened, "Ingested event after shortening …"
 ID = 200
 # The same page, "Discarded event exceeding 1MB limit"
@@ -38,7 +41,7 @@ def _milliseconds(text):
 
 def is_illegal(person):
     """Whether an id makes no person: blank, which refuses the whole batch, or an illegal one, in quotes too."""
-    text = person.strip().strip("\ufeff").strip()
+    text = person.strip(BLANK)
     if len(text) > 2 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
     return not text or text in ILLEGAL_TEXTS or text.isascii() and text.lower() in ILLEGAL_WORDS
