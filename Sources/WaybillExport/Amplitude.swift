@@ -152,6 +152,30 @@ struct Amplitude: Provider {
         draft.member("os_version", event.text(.osVersion), limit: limit)
         draft.member("device_model", event.text(.model), limit: limit)
         draft.member("language", event.text(.lang), limit: limit)
+        self.writeCommerce(Commerce(of: event), of: event, into: &draft)
+    }
+
+    /// Writes the fields that revenue and groups are counted by (http-v2-api, "Keys for the event argument").
+    private func writeCommerce(_ commerce: Commerce, of event: borrowing MappedEvent, into draft: inout Draft) {
+        let limit = Limits.Amplitude.stringCharacterCountMax
+        if commerce.flow != nil, let amount = commerce.value ?? commerce.price {
+            // With a price, Amplitude would compute the revenue from it.
+            let isPrice = commerce.value == nil
+            draft.json.key(isPrice ? "price" : "revenue")
+            commerce.write(amount: amount, of: event, into: &draft)
+            if isPrice, let quantity = commerce.quantity {
+                draft.json.member("quantity", verbatim: event.tape.bytes(of: quantity))
+            }
+            draft.member("productId", commerce.product ?? commerce.onlyItemText("item_id", of: event), limit: limit)
+            draft.member("revenueType", event.name, limit: limit)
+            draft.member("currency", commerce.currency, limit: limit)
+        }
+        if let group = commerce.group(in: &draft) {
+            draft.json.key("groups")
+            draft.json.beginObject()
+            draft.member("group", group)
+            draft.json.endObject()
+        }
     }
 
     private func writeEventProperties(of event: borrowing MappedEvent, _ screen: TextSlice?, into draft: inout Draft) {

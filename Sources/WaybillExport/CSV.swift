@@ -55,6 +55,7 @@ struct CSV: Provider {
     var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { Limits.CSV.partByteCountMax }
     var terminator: StaticString { "\r\n" }
+    var isJSON: Bool { false }
 
     func takes(_ kind: EventKind) -> Bool {
         switch kind {

@@ -1,4 +1,5 @@
 internal import WaybillJSON
+internal import WaybillSystem
 
 /// Rewrites values of a line without white space, in the same order and with unchanged numbers.
 struct CompactJSON {
@@ -7,6 +8,8 @@ struct CompactJSON {
     let unit: LengthUnit
     /// How many strings were cut.
     private(set) var cutCount = 0
+    /// How many members were dropped because another has their name, as cut.
+    private(set) var repeatCount = 0
 
     init(limit: Int? = nil, unit: LengthUnit = .bytes) {
         self.limit = limit
@@ -32,13 +35,52 @@ struct CompactJSON {
             json.endArray()
         case .object:
             json.beginObject()
+            let mayRepeat = self.hasLongName(in: index, of: event)
             var members = event.tape.members(of: index)
             while let (key, value) = members.next(in: event.tape) {
+                if mayRepeat, self.isRepeated(key, in: index, of: event, text: &text) {
+                    self.repeatCount += 1
+                    continue
+                }
                 self.writeText(key, of: event, into: &json, text: &text, isKey: true)
                 self.write(value, of: event, into: &json, text: &text)
             }
             json.endObject()
         }
+    }
+
+    /// Whether a name will be cut, and may then equal another.
+    private func hasLongName(in object: Int, of event: borrowing MappedEvent) -> Bool {
+        guard let limit else { return false }
+        var members = event.tape.members(of: object)
+        while let member = members.next(in: event.tape) {
+            if event.tape.bytes(of: member.key).count > limit { return true }
+        }
+        return false
+    }
+
+    /// Whether a name, as cut, equals that of a member before it.
+    private func isRepeated(
+        _ key: Int, in object: Int, of event: borrowing MappedEvent, text: inout ByteBuilder
+    ) -> Bool {
+        text.removeAll()
+        JSONText.unescape(event.tape.bytes(of: key), into: &text)
+        let name = self.cut(text.bytes)
+        var other = ByteBuilder(capacity: 64)
+        var members = event.tape.members(of: object)
+        while let member = members.next(in: event.tape), member.key < key {
+            other.removeAll()
+            JSONText.unescape(event.tape.bytes(of: member.key), into: &other)
+            if JSONText.equals(self.cut(other.bytes), name) { return true }
+        }
+        return false
+    }
+
+    private func cut(_ text: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        let limit = self.limit ?? .max
+        guard text.count > limit else { return text }
+        return UnsafeRawBufferPointer(
+            rebasing: text[..<TextLimit.keptByteCount(of: text, limit: limit, unit: self.unit)])
     }
 
     private mutating func writeText(
@@ -52,12 +94,8 @@ struct CompactJSON {
         }
         text.removeAll()
         JSONText.unescape(body, into: &text)
-        var kept = text.count
-        if kept > limit {
-            kept = TextLimit.keptByteCount(of: text.bytes, limit: limit, unit: self.unit)
-            if kept < text.count { self.cutCount += 1 }
-        }
-        let cut = UnsafeRawBufferPointer(rebasing: text.bytes[..<kept])
+        let cut = self.cut(text.bytes)
+        if cut.count < text.count { self.cutCount += 1 }
         if isKey { json.key(cut) } else { json.string(cut) }
     }
 }

@@ -184,6 +184,7 @@ struct Custom: Provider {
     var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { self.options.recordByteCountMax }
     var terminator: StaticString { self.options.format == .csv ? "\r\n" : "\n" }
+    var isJSON: Bool { self.options.format == .ndjson }
 
     func takes(_ kind: EventKind) -> Bool {
         self.options.kinds.contains(kind)

@@ -59,12 +59,13 @@ extension Draft {
     /// Writes an event's name as a string, prefixed with `x_` if the provider reserves it.
     @inline(__always)
     mutating func eventName(
-        _ name: TextSlice, limit: Int, unit: LengthUnit, isReserved: (UnsafeRawBufferPointer) -> Bool
+        _ name: TextSlice, limit: Int, unit: LengthUnit, fix: FixCode = .rename,
+        isReserved: (UnsafeRawBufferPointer) -> Bool
     ) {
         if !name.isEscaped, name.body.count <= limit, !isReserved(name.body) {
             self.json.string(plain: name.body)
         } else {
-            self.json.string(self.changedName(name, limit: limit, unit: unit, isReserved: isReserved))
+            self.json.string(self.changedName(name, limit: limit, unit: unit, fix: fix, isReserved: isReserved))
         }
     }
 
@@ -85,11 +86,12 @@ extension Draft {
 
     /// A name in the form that the provider accepts, valid until the next call.
     private mutating func changedName(
-        _ name: TextSlice, limit: Int, unit: LengthUnit, isReserved: (UnsafeRawBufferPointer) -> Bool
+        _ name: TextSlice, limit: Int, unit: LengthUnit, fix: FixCode = .rename,
+        isReserved: (UnsafeRawBufferPointer) -> Bool
     ) -> UnsafeRawBufferPointer {
         self.unescape(name)
         let isRenamed = self.text.isEmpty || isReserved(self.text.bytes)
-        if isRenamed { self.fixes.count(.rename) }
+        if isRenamed { self.fixes.count(fix) }
         let changed = self.prefixed(isRenamed ? "x_" : "")
         let kept = TextLimit.keptByteCount(of: changed, limit: limit, unit: unit)
         if kept < changed.count { self.fixes.count(.truncateName) }
@@ -108,6 +110,13 @@ extension Draft {
     mutating func moveToTail() {
         self.tail.removeAll()
         self.tail.output.append(self.json.output.bytes)
+        self.restartRecord()
+    }
+
+    /// Moves the record written so far to the head, as one text for a member of the next record.
+    mutating func moveToHead() {
+        self.head.removeAll()
+        self.head.output.append(self.json.output.bytes)
         self.restartRecord()
     }
 

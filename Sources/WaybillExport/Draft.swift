@@ -114,6 +114,7 @@ struct Draft: ~Copyable {
         var compact = CompactJSON(limit: limit, unit: unit)
         compact.write(index, of: event, into: &self.json, text: &self.text)
         for _ in 0..<compact.cutCount { self.fixes.count(.truncateValue) }
+        for _ in 0..<compact.repeatCount { self.fixes.count(.collide) }
     }
 
     /// Puts compact JSON of a nested value into ``text``.

@@ -189,6 +189,12 @@ package enum FixCode: String, Hashable, Sendable, CaseIterable {
     case coerce
     /// A quote in front of text that a spreadsheet would evaluate.
     case `guard`
+    /// Half a character, `\\ud83d` without its other half, which becomes U+FFFD.
+    case badText = "bad_text"
+    /// An item beyond the number that a list may have, or one that the provider would not accept.
+    case dropItem = "drop_item"
+    /// An event's name that is a command or reserved, which gets the prefix `x_`.
+    case reservedName = "reserved_name"
 
     var index: Int {
         switch self {
@@ -200,13 +206,16 @@ package enum FixCode: String, Hashable, Sendable, CaseIterable {
         case .dropField: 5
         case .coerce: 6
         case .guard: 7
+        case .badText: 8
+        case .dropItem: 9
+        case .reservedName: 10
         }
     }
 }
 
 /// How often each fix was made.
 package struct FixCounts: Hashable, Sendable {
-    private var counts = SIMD8<UInt32>()
+    private var counts = SIMD16<UInt32>()
 
     package init() {}
 
@@ -285,6 +294,7 @@ package enum RefusalReason: String, Hashable, Sendable, CaseIterable {
     case ga4TooOld = "ga4.too_old"
     case ga4TooLarge = "ga4.too_large"
     case mixpanelNoInsertID = "mixpanel.no_insert_id"
+    case mixpanelBadInsertID = "mixpanel.bad_insert_id"
     case mixpanelBadID = "mixpanel.bad_id"
     case mixpanelFuture = "mixpanel.future"
     case mixpanelTooLarge = "mixpanel.too_large"
@@ -296,6 +306,8 @@ package enum RefusalReason: String, Hashable, Sendable, CaseIterable {
     case segmentTooLarge = "segment.too_large"
     case posthogNoUUID = "posthog.no_uuid"
     case posthogBadID = "posthog.bad_id"
+    case posthogFuture = "posthog.future"
+    case posthogTooLarge = "posthog.too_large"
     case snowplowNoEventID = "snowplow.no_event_id"
     case snowplowBadID = "snowplow.bad_id"
     case snowplowTooLarge = "snowplow.too_large"

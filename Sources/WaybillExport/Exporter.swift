@@ -101,6 +101,7 @@ package struct Exporter: ~Copyable {
     /// The provider's name in events.
     private var subscription = ByteBuilder(capacity: 32)
     private var event = MappedEvent()
+    private var repair = LineRepair()
     private var patch = FieldPatch()
     private var draft = Draft()
     private var group = RecordGroup()
@@ -279,15 +280,33 @@ package struct Exporter: ~Copyable {
     @inline(__always)
     private mutating func map(_ provider: some Provider, _ context: MappingContext) -> Mapped {
         let outcome: MappingOutcome
-        if let reason = self.select(provider) {
+        var fixes = FixCounts()
+        if let cause = self.repairEvent(isStrict: provider.isJSON, &fixes) {
+            outcome = cause
+        } else if let reason = self.select(provider) {
             outcome = reason
         } else {
             self.draft.removeAll()
+            self.draft.fixes = fixes
             outcome = provider.map(self.event, context, into: &self.draft)
         }
         return Mapped(
             outcome: outcome, eventsPerRecordMax: provider.eventsPerRecordMax,
             recordByteCountMax: provider.recordByteCountMax, terminator: provider.terminator)
+    }
+
+    /// Repairs what the provider's JSON reader would refuse; returns why that is impossible, if it is.
+    @inline(__always)
+    private mutating func repairEvent(isStrict: Bool, _ fixes: inout FixCounts) -> MappingOutcome? {
+        guard self.event.needsRepair(isStrict: isStrict) else { return nil }
+        self.repair.write(self.event, isStrict: isStrict)
+        fixes = self.repair.fixes
+        do throws(JSONError) {
+            try self.event.take(self.repair)
+            return nil
+        } catch {
+            return .refused(RefusalCause(.unreadable, "the line is too large to be repaired"))
+        }
     }
 
     /// Returns why the event is not mapped; otherwise applies its override and the operator's mapping.

@@ -20,6 +20,7 @@ struct Flurry: Provider {
     var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { Limits.CSV.partByteCountMax }
     var terminator: StaticString { "\r\n" }
+    var isJSON: Bool { false }
 
     func takes(_ kind: EventKind) -> Bool {
         switch kind {

@@ -9,30 +9,19 @@ extension GA4 {
         "promotion_name", "quantity",
     ]
 
-    /// Whether a list contains only objects whose values are all scalars.
-    static func isListOfFlatObjects(_ list: Int, _ event: borrowing MappedEvent) -> Bool {
-        var item = list + 1
-        while item < Int(event.tape[list].next) {
-            guard event.tape[item].kind == .object else { return false }
-            var members = event.tape.members(of: item)
-            while let (_, value) = members.next(in: event.tape) {
-                switch event.tape[value].kind {
-                case .array, .object: return false
-                case .null, .false, .true, .number, .string: continue
-                }
-            }
-            item = Int(event.tape[item].next)
-        }
-        return true
-    }
-
-    /// Writes a list of flat objects; each keeps its first ten custom parameters.
+    /// Writes a list of flat objects; the first 200 remain, each with its first 27 custom parameters.
     func writeItems(_ list: Int, of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.json.beginArray()
         var item = list + 1
+        var room = Limits.GA4.itemCountMax
         while item < Int(event.tape[list].next) {
+            defer { item = Int(event.tape[item].next) }
+            guard room > 0 else {
+                draft.fixes.count(.dropItem)
+                continue
+            }
+            room -= 1
             self.writeItem(item, of: event, into: &draft)
-            item = Int(event.tape[item].next)
         }
         draft.json.endArray()
     }

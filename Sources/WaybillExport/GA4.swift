@@ -239,7 +239,7 @@ struct GA4: Provider {
             guard draft.beginField(name) else { continue }
             room -= 1
             if event.tape[value].kind == .array, JSONText.equals(name, isEscaped: false, "items"),
-                Self.isListOfFlatObjects(value, event)
+                event.isListOfFlatObjects(value)
             {
                 self.writeItems(value, of: event, into: &draft)
             } else {

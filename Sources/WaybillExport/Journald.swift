@@ -34,6 +34,7 @@ struct Journald: Provider {
     var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { Limits.Journald.partByteCountMax }
     var terminator: StaticString { "\n" }
+    var isJSON: Bool { false }
 
     func takes(_ kind: EventKind) -> Bool {
         true

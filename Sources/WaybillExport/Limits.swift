@@ -1,4 +1,4 @@
-/// The limits of the providers, last checked 2026-11-21.
+/// The limits of the providers, last checked 2026-11-22.
 ///
 /// They are in one place because they change over time. Where a provider's bound is exclusive or imprecise, the value
 /// here is the largest safe one.
@@ -24,7 +24,8 @@ package enum Limits {
         /// 24 minus `_` and eight hexadecimal digits.
         package static let cutUserPropertyNameCharacterCount = 15
         package static let userPropertyValueCharacterCountMax = 36
-        package static let customParametersPerItemMax = 10
+        package static let itemCountMax = 200
+        package static let customParametersPerItemMax = 27
         package static let userIDCharacterCountMax = 256
         package static let appInstanceIDCharacterCount = 32
         package static let ageMillisecondsMax: Int64 = 72 * 3_600_000
@@ -97,7 +98,8 @@ package enum Limits {
         package static let eventsPerSecondMax = 1000.0
     }
 
-    /// Repository PostHog/posthog.com, docs/api/capture.mdx, and PostHog/posthog, rust/capture.
+    /// Repository PostHog/posthog.com, docs/api/capture.mdx, docs/data/ingestion-warnings.mdx, and PostHog/posthog,
+    /// rust/capture.
     package enum PostHog {
         package static let eventsPerRequestMax = 1000
         /// A body must be below 20 MB.
@@ -108,6 +110,13 @@ package enum Limits {
         package static let sessionMillisecondsMax: Int64 = 24 * 3_600_000
         /// Above this rate, PostHog asks for advance notice.
         package static let eventsPerMinuteMax = 10_000.0
+        /// A larger event is discarded although the answer is 200.
+        ///
+        /// "1 MB"; read as 10^6 minus one.
+        package static let eventByteCountMax = 999_999
+        /// Events further ahead are stored and never shown.
+        package static let futureMillisecondsMax: Int64 = 23 * 3_600_000
+        package static let holdMillisecondsMax: Int64 = 24 * 3_600_000
         /// Older events are an import, not live traffic.
         package static let historicalMillisecondsMin: Int64 = 48 * 3_600_000
     }
@@ -121,11 +130,24 @@ package enum Limits {
         package static let eventByteCountMax = 1_000_000
         package static let deviceIDCharacterCountMax = 128
         package static let userIDCharacterCountMax = 255
+        /// The texts of a product and a transaction (repository snowplow/iglu-central).
+        package static let entityTextCharacterCountMax = 4096
+        /// A product's brand and variant.
+        package static let entityLabelCharacterCountMax = 256
+        package static let paymentMethodCharacterCountMax = 128
+        package static let discountCodeCharacterCountMax = 99
+        package static let entityNumberMax = 9_999_999
         /// A vendor is part of a table's name, which has at most 127 characters with the event's name and model.
         package static let vendorCharacterCountMax = 64
         package static let nameCharacterCountMax = 40
         /// 40 minus `_` and eight hexadecimal digits.
         package static let cutNameCharacterCount = 31
+    }
+
+    /// What events have in common for revenue, items and groups.
+    package enum Commerce {
+        /// The shortest limit among the providers that have groups: PostHog keeps 400, Amplitude 1024.
+        package static let groupCharacterCountMax = 400
     }
 
     /// RFC 5424, sections 6 and 6.1.

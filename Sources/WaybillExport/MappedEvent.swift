@@ -31,6 +31,7 @@ struct TextSlice {
 struct ParsedEvent {
     let entries: UnsafeBufferPointer<JSONEntry>
     let slots: UnsafePointer<UInt32>
+    let mayHaveFaults: Bool
 }
 
 /// One event while it is mapped: the line's tape, the places of its schema members, and the name and fields as changed
@@ -63,6 +64,15 @@ struct MappedEvent: ~Copyable {
     private var fieldsObject = -1
     /// Whether the fields are those of a foreign line without `data`: every member that is not in the schema.
     private var hasTopLevelFields = false
+    private var isForeign = false
+    /// Whether a strict JSON reader may refuse a value of the line.
+    private var mayHaveFaults = false
+    /// Tape index of the object whose members are the event's: 0, or the repaired one.
+    private var root = 0
+    /// Where the values of a foreign line's time and name begin.
+    private var timeStart = 0
+    private var nameStart = -1
+    private var names = NameSet()
 
     init() {
         self.slots = .allocate(capacity: EventField.allCases.count)
@@ -129,24 +139,43 @@ struct MappedEvent: ~Copyable {
         self.streamOffset = offset
         self.tape.copy(parsed.entries, of: line)
         self.slots.update(from: parsed.slots, count: EventField.allCases.count)
+        self.mayHaveFaults = parsed.mayHaveFaults
         self.take(facts, of: line, source)
     }
 
     /// The parsed line, for others to load; valid until the next line is loaded.
     var parsed: ParsedEvent {
-        ParsedEvent(entries: self.tape.all, slots: UnsafePointer(self.slots))
+        ParsedEvent(
+            entries: self.tape.all, slots: UnsafePointer(self.slots), mayHaveFaults: self.mayHaveFaults)
     }
 
     /// Fills tape and slots; of members with the same name, the first counts.
     private mutating func parse(_ line: UnsafeRawBufferPointer) throws(JSONError) {
         try self.tape.parse(line, from: JSONText.byteOrderMarkByteCount(line))
+        let mayRepeatName = self.findSlots(of: 0)
+        self.mayHaveFaults = mayRepeatName || JSONFaults.mayOccur(in: self.tape, &self.names)
+    }
+
+    /// Finds the members of the schema in an object; returns whether a name may occur twice in it.
+    @discardableResult
+    private mutating func findSlots(of root: Int) -> Bool {
+        var mayRepeatName = false
+        self.names.removeAll()
         self.slots.update(repeating: 0, count: EventField.allCases.count)
-        var members = self.tape.members(of: 0)
+        var members = self.tape.members(of: root)
         while let (key, value) = members.next(in: self.tape) {
-            guard let field = self.field(named: key) else { continue }
+            guard let field = self.field(named: key) else {
+                if JSONFaults.isRepeated(key, in: self.tape, &self.names) { mayRepeatName = true }
+                continue
+            }
             let slot = self.slots + Int(field.rawValue)
-            if slot.pointee == 0 { slot.pointee = UInt32(truncatingIfNeeded: value) }
+            if slot.pointee == 0 {
+                slot.pointee = UInt32(truncatingIfNeeded: value)
+            } else {
+                mayRepeatName = true
+            }
         }
+        return mayRepeatName
     }
 
     private var ownMembers: OwnMembers {
@@ -167,6 +196,9 @@ struct MappedEvent: ~Copyable {
     private mutating func take(_ facts: EventFacts, of line: UnsafeRawBufferPointer, _ source: SourceDescription) {
         self.foreignSource = source.isForeign ? source : nil
         self.facts = facts
+        self.root = 0
+        self.timeStart = facts.timeOffset
+        self.nameStart = facts.name?.lowerBound ?? -1
         self.kind = facts.kind ?? .event
         if let name = facts.name {
             let body = UnsafeRawBufferPointer(rebasing: line[name])
@@ -182,9 +214,61 @@ struct MappedEvent: ~Copyable {
             self.sourceBundle.append(source.bundle)
             self.bundle = TextSlice(body: self.sourceBundle.bytes, isEscaped: false)
         }
+        self.isForeign = source.isForeign
+        self.findFields()
+    }
+
+    private mutating func findFields() {
         self.findIdentifier()
         self.fieldsObject = self.object(.data) ?? -1
-        self.hasTopLevelFields = source.isForeign && self.index(.data) == nil
+        self.hasTopLevelFields = self.isForeign && self.index(.data) == nil
+    }
+
+    /// Whether the event needs a ``LineRepair`` for a provider.
+    ///
+    /// - Parameter isStrict: whether the provider's records are JSON.
+    @inline(__always)
+    func needsRepair(isStrict: Bool) -> Bool {
+        isStrict && self.mayHaveFaults || self.number(.user) != nil
+    }
+
+    /// Replaces the event by its repaired form.
+    ///
+    /// - Parameter repair: valid as long as the event is.
+    mutating func take(_ repair: borrowing LineRepair) throws(JSONError) {
+        let time = self.rootPlace(of: self.timeStart)
+        let name = self.rootPlace(of: self.nameStart - 1)
+        let root = try self.tape.append(objectAt: repair.start, of: repair.bytes)
+        self.findSlots(of: root)
+        self.root = root
+        if let value = self.value(named: time) {
+            let quote = self.tape[value].kind == .string ? 1 : 0
+            self.timeStart = Int(self.tape[value].start) - quote
+        }
+        if let value = self.value(named: name), let text = self.text(at: value) {
+            self.nameStart = Int(self.tape[value].start)
+            self.name = text
+        }
+        if self.facts.bundle != nil, let text = self.text(.bundle) { self.bundle = text }
+        self.findFields()
+    }
+
+    /// Tape index of the key of the top-level member whose value begins at an offset of the line.
+    private func rootPlace(of start: Int) -> Int? {
+        var members = self.tape.members(of: 0)
+        while let (key, value) = members.next(in: self.tape) {
+            let entry = self.tape[value]
+            if Int(entry.start) - (entry.kind == .string ? 1 : 0) == start { return key }
+        }
+        return nil
+    }
+
+    /// The repaired value of the member that the key at a tape index of the line names.
+    private func value(named key: Int?) -> Int? {
+        guard let key else { return nil }
+        var name = ByteBuilder(capacity: 64)
+        JSONText.unescape(self.tape.bytes(of: key), into: &name)
+        return self.tape.firstValue(of: name.bytes, in: self.root)
     }
 
     @inline(__always)
@@ -399,7 +483,7 @@ struct MappedEvent: ~Copyable {
 
     /// Iterates over the fields in their written order.
     func fields() -> EventFields {
-        if self.hasTopLevelFields { return EventFields(members: self.tape.members(of: 0), isTopLevel: true) }
+        if self.hasTopLevelFields { return EventFields(members: self.tape.members(of: self.root), isTopLevel: true) }
         guard self.fieldsObject >= 0 else { return EventFields(members: nil, isTopLevel: false) }
         return EventFields(members: self.tape.members(of: self.fieldsObject), isTopLevel: false)
     }
@@ -414,7 +498,7 @@ struct MappedEvent: ~Copyable {
         if let answer = self.isForeignField(named: self.field(named: key), value: value) { return answer }
         let entry = self.tape[value]
         let start = entry.kind == .string ? Int(entry.start) - 1 : Int(entry.start)
-        if start == self.facts.timeOffset || start + 1 == self.facts.name?.lowerBound { return false }
+        if start == self.timeStart || start + 1 == self.nameStart { return false }
         return self.field(named: key) == nil
     }
 }

@@ -58,12 +58,9 @@ struct Mixpanel: Provider {
         if event.kind == .screen {
             draft.json.string(self.options.screenEventName)
         } else {
-            let fixes = draft.fixes
-            draft.string(event.name, limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes)
-            if draft.fixes != fixes {
-                draft.fixes = fixes
-                draft.fixes.count(.truncateName)
-            }
+            draft.eventName(
+                event.name, limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes, fix: .reservedName,
+                isReserved: Self.isReservedEvent)
         }
         draft.json.key("properties")
         draft.json.beginObject()
@@ -71,6 +68,7 @@ struct Mixpanel: Provider {
         var count = 1
         if let cause = self.writeIdentity(of: event, count: &count, into: &draft) { return .refused(cause) }
         count += self.writeContext(of: event, into: &draft)
+        count += Commerce(of: event).writeRevenue(of: event, into: &draft)
         self.writeFields(of: event, room: Limits.Mixpanel.propertyCountMax - count, into: &draft)
         // For two closing braces and the line feed.
         draft.dropFields(toFit: Limits.Mixpanel.eventByteCountMax - 3)
@@ -100,6 +98,9 @@ struct Mixpanel: Provider {
                 .mixpanelNoInsertID, "id is missing or not 1 to 36 letters, digits and dashes", field: "id",
                 limit: Limits.Mixpanel.insertIDByteCountMax)
         }
+        guard !PlaceholderID.matches(TextSlice(body: id, isEscaped: false)) else {
+            return RefusalCause(.mixpanelBadInsertID, "id is a placeholder that Mixpanel refuses", field: "id")
+        }
         var user: TextSlice?
         if let cause = self.findSubject(of: event, &user, into: &draft) { return cause }
         self.writeSubject(user, key: "distinct_id", of: event, into: &draft)
@@ -110,7 +111,7 @@ struct Mixpanel: Provider {
         return nil
     }
 
-    /// Finds the event's user, `nil` for the device, or returns why it has neither.
+    /// Finds the event's user, `nil` for the device or if there is neither, or returns why the id is not valid.
     func findSubject(of event: borrowing MappedEvent, _ user: inout TextSlice?, into draft: inout Draft)
         -> RefusalCause?
     {
@@ -119,13 +120,11 @@ struct Mixpanel: Provider {
         if let anon, PlaceholderID.matches(anon) {
             return RefusalCause(.mixpanelBadID, "anon is a placeholder that Mixpanel refuses", field: "anon")
         }
-        if let text = user, PlaceholderID.matches(text) {
+        if let text = user, PlaceholderID.matches(text) || Self.isDevice(text, in: &draft) {
             draft.fixes.count(.dropNull)
             user = nil
         }
-        guard let subject = user ?? anon else {
-            return RefusalCause(.mixpanelBadID, "neither user nor anon is known", field: "anon")
-        }
+        guard let subject = user ?? anon else { return nil }
         let isDevice = user == nil && self.options.identityMerge == .simplified
         draft.unescape(subject)
         // If cut, it could match another person's id.
@@ -137,13 +136,20 @@ struct Mixpanel: Provider {
         return nil
     }
 
-    /// Writes the id of the user, or of the device if there is no user.
+    /// Whether an id has the prefix by which Mixpanel knows devices, and would be the person of a stranger's device.
+    private static func isDevice(_ id: TextSlice, in draft: inout Draft) -> Bool {
+        guard id.body.first == UInt8(ascii: "$") || id.isEscaped else { return false }
+        draft.unescape(id)
+        return draft.text.bytes.starts(with: "$device:".utf8)
+    }
+
+    /// Writes the id of the user, or of the device if there is no user; an event without both has an empty one.
     func writeSubject(
         _ user: TextSlice?, key: StaticString = "$distinct_id", of event: borrowing MappedEvent, into draft: inout Draft
     ) {
-        guard let subject = user ?? event.text(.anon) else { return }
-        draft.unescape(subject)
         draft.json.key(key)
+        guard let subject = user ?? event.text(.anon) else { return draft.json.string("") }
+        draft.unescape(subject)
         if user == nil, self.options.identityMerge == .simplified {
             draft.json.string(prefix: "$device:", draft.text.bytes)
         } else {
@@ -231,6 +237,11 @@ struct Mixpanel: Provider {
         let kept = TextLimit.keptByteCount(of: name, limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes)
         if kept < name.count { draft.fixes.count(.truncateName) }
         return draft.beginEscapedField(UnsafeRawBufferPointer(rebasing: name[..<kept]))
+    }
+
+    /// Whether Mixpanel keeps names of this form to itself; `$identify`, `$create_alias` and `$merge` join people.
+    private static func isReservedEvent(_ name: UnsafeRawBufferPointer) -> Bool {
+        name.first == UInt8(ascii: "$") || name.starts(with: "mp_".utf8)
     }
 
     /// Whether Mixpanel interprets the name; `$ignore` would even discard the event.

@@ -41,6 +41,9 @@ struct MixpanelProfiles: Provider {
         guard counts.set + counts.unset > 0 else { return .skipped(.nothing) }
         var subject: TextSlice?
         if let cause = self.mixpanel.findSubject(of: event, &subject, into: &draft) { return .refused(cause) }
+        guard subject != nil || event.text(.anon) != nil else {
+            return .refused(RefusalCause(.mixpanelBadID, "neither user nor anon is known", field: "anon"))
+        }
         if counts.set > 0 {
             let start = draft.json.output.count
             self.beginUpdate(of: event, subject, into: &draft)
@@ -95,7 +98,8 @@ struct MixpanelProfiles: Provider {
             }
             guard
                 draft.beginField(
-                    key, of: event, limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes, isReserved: { _ in false })
+                    key, of: event, limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes,
+                    isReserved: Self.isReserved)
             else { continue }
             room -= 1
             switch event.tape[value].kind {
@@ -121,7 +125,17 @@ struct MixpanelProfiles: Provider {
             let isEscaped = event.tape[key].traits.contains(.hasEscapes)
             draft.eventName(
                 TextSlice(body: event.tape.bytes(of: key), isEscaped: isEscaped),
-                limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes, isReserved: { $0.isEmpty })
+                limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes, isReserved: Self.isReserved)
         }
+    }
+
+    /// The members of an update, which are no properties of a person.
+    private static let reserved: [StaticString] = [
+        "$distinct_id", "$ignore_alias", "$ignore_time", "$ip", "$mp_first_event_time", "$token",
+    ]
+
+    private static func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
+        name.isEmpty
+            || name[0] == UInt8(ascii: "$") && Self.reserved.contains { JSONText.equals(name, isEscaped: false, $0) }
     }
 }

@@ -27,6 +27,7 @@ package struct ParsedLines: ~Copyable {
         let reading: EventReading
         /// Where its entries end; they begin at the previous line's end.
         let entryEnd: Int
+        let mayHaveFaults: Bool
     }
 
     /// A typical line has about 70 entries.
@@ -74,7 +75,9 @@ package struct ParsedLines: ~Copyable {
             self.entries.append(contentsOf: parsed.entries)
         }
         self.slots.append(contentsOf: UnsafeBufferPointer(start: parsed.slots, count: EventField.allCases.count))
-        self.lines.append(Line(range: range, reading: reading, entryEnd: self.entries.count))
+        self.lines.append(
+            Line(
+                range: range, reading: reading, entryEnd: self.entries.count, mayHaveFaults: parsed.mayHaveFaults))
         self.madeIDs.append(self.event.madeID)
         self.end = range.upperBound + 1
         return true
@@ -95,7 +98,8 @@ package struct ParsedLines: ~Copyable {
                             streamOffset: self.base + UInt64(line.range.lowerBound), madeID: madeID,
                             reading: line.reading,
                             parsed: ParsedEvent(
-                                entries: UnsafeBufferPointer(rebasing: entries[start..<line.entryEnd]), slots: slot)))
+                                entries: UnsafeBufferPointer(rebasing: entries[start..<line.entryEnd]), slots: slot,
+                                mayHaveFaults: line.mayHaveFaults)))
                     start = line.entryEnd
                     slot += EventField.allCases.count
                 }

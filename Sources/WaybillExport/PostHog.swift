@@ -30,7 +30,7 @@ struct PostHog: Provider {
     }
 
     var eventsPerRecordMax: Int { 1 }
-    var recordByteCountMax: Int { Limits.PostHog.requestByteCountMax }
+    var recordByteCountMax: Int { Limits.PostHog.eventByteCountMax }
     var terminator: StaticString { "\n" }
 
     func takes(_ kind: EventKind) -> Bool {
@@ -41,28 +41,24 @@ struct PostHog: Provider {
         guard let uuid = event.uuid else {
             return .refused(RefusalCause(.posthogNoUUID, "id is missing or not a UUID", field: "id"))
         }
+        let lead = context.isAgeJudged ? -context.age(of: event) : 0
+        guard lead <= Limits.PostHog.holdMillisecondsMax else {
+            return .refused(
+                RefusalCause(.posthogFuture, "the event is more than 24 hours ahead", field: "ts", limit: 24))
+        }
         let anon = event.text(.anon)
         var user = event.text(.user)
-        if let anon, PlaceholderID.matches(anon) {
-            return .refused(RefusalCause(.posthogBadID, "anon is a placeholder that PostHog refuses", field: "anon"))
-        }
-        if let text = user, PlaceholderID.matches(text) {
-            draft.fixes.count(.dropNull)
-            user = nil
+        if let cause = self.check(anon: anon, &user, isIdentifying: event.kind == .user, into: &draft) {
+            return .refused(cause)
         }
         guard let subject = user ?? anon else {
             return .refused(RefusalCause(.posthogBadID, "neither user nor anon is known", field: "anon"))
         }
-        guard subject.fits(Limits.PostHog.distinctIDCharacterCountMax, in: &draft) else {
-            // The server would cut it, and it could then match another person's id.
-            return .refused(
-                RefusalCause(
-                    .posthogBadID, "the id is too long", field: user == nil ? "anon" : "user",
-                    limit: Limits.PostHog.distinctIDCharacterCountMax))
-        }
         var isKnown = user != nil
         if let anon, let user, JSONText.equals(anon.body, user.body) { isKnown = false }
-        self.writeContext(of: event, isPersonless: user == nil && self.options.isPersonless, into: &draft)
+        let commerce = Commerce(of: event)
+        self.writeContext(
+            of: event, commerce, isPersonless: user == nil && self.options.isPersonless, into: &draft)
         draft.moveToTail()
 
         draft.json.beginObject()
@@ -80,18 +76,52 @@ struct PostHog: Provider {
         draft.time(event.facts.time)
         draft.json.key("properties")
         draft.json.beginObject()
+        // For two braces, a comma and the line feed.
+        let end = Limits.PostHog.eventByteCountMax - draft.tail.output.count - 4
         if event.kind == .user {
             if isKnown { draft.member("$anon_distinct_id", anon) }
-            self.writePersonProperties(of: event, into: &draft)
+            self.writePersonProperties(of: event, end: end, into: &draft)
         } else {
             if event.kind == .screen { draft.member("$screen_name", event.text(.screen)) }
+            _ = commerce.writeRevenue(of: event, into: &draft)
             var fields = event.fields()
             while let (key, value) = fields.next(in: event) { self.write(key, value, of: event, into: &draft) }
+            draft.dropFields(toFit: end)
+        }
+        guard draft.json.output.count <= end else {
+            return .refused(
+                RefusalCause(
+                    .posthogTooLarge, "the event is too large even without fields",
+                    limit: Limits.PostHog.eventByteCountMax))
         }
         draft.appendTail()
         draft.json.endObject()
         draft.json.endObject()
-        return .written
+        guard lead > Limits.PostHog.futureMillisecondsMax else { return .written }
+        return .held(
+            notBefore: WallTime(milliseconds: event.facts.time.milliseconds - Limits.PostHog.futureMillisecondsMax))
+    }
+
+    /// Leaves out a user whom PostHog does not accept, or returns why the id is not valid.
+    private func check(
+        anon: TextSlice?, _ user: inout TextSlice?, isIdentifying: Bool, into draft: inout Draft
+    ) -> RefusalCause? {
+        if let anon, Self.isIllegal(anon, in: &draft) {
+            return RefusalCause(.posthogBadID, "anon is an id that PostHog refuses", field: "anon")
+        }
+        if let text = user, Self.isIllegal(text, in: &draft) {
+            draft.fixes.count(.dropNull)
+            user = nil
+        }
+        // The server would cut them, and they could then match another person's id.
+        let limit = Limits.PostHog.distinctIDCharacterCountMax
+        if let user, !user.fits(limit, in: &draft) {
+            return RefusalCause(.posthogBadID, "the id is too long", field: "user", limit: limit)
+        }
+        if let anon, user == nil || isIdentifying, !anon.fits(limit, in: &draft) {
+            return RefusalCause(.posthogBadID, "the id is too long", field: "anon", limit: limit)
+        }
+        return nil
     }
 
     /// Names that PostHog uses for its own events and properties.
@@ -105,7 +135,7 @@ struct PostHog: Provider {
     }
 
     /// Writes the properties that a `user` event sets, and the names of those it removes.
-    private func writePersonProperties(of event: borrowing MappedEvent, into draft: inout Draft) {
+    private func writePersonProperties(of event: borrowing MappedEvent, end: Int, into draft: inout Draft) {
         let traits = event.object(.traits)
         var members = event.members(of: traits)
         var unsetCount = 0
@@ -118,23 +148,35 @@ struct PostHog: Provider {
                 self.write(key, value, of: event, into: &draft)
             }
         }
+        draft.dropFields(toFit: end - 1)
         draft.json.endObject()
         guard unsetCount > 0 else { return }
+        let mark = draft.json.mark
         draft.json.key("$unset")
         draft.json.beginArray()
         members = event.members(of: traits)
         while let (key, value) = members.next(in: event) {
             guard event.tape[value].kind == .null else { continue }
+            let mark = draft.json.mark
             let isEscaped = event.tape[key].traits.contains(.hasEscapes)
             draft.eventName(
                 TextSlice(body: event.tape.bytes(of: key), isEscaped: isEscaped), limit: .max, unit: .utf16,
                 isReserved: Self.isReserved)
+            // The bracket follows.
+            if draft.json.output.count >= end {
+                draft.json.rewind(to: mark)
+                draft.fixes.count(.dropField)
+            }
         }
         draft.json.endArray()
+        // Without a name, only the list's own bytes can be too many.
+        if draft.json.output.count > end { draft.json.rewind(to: mark) }
     }
 
     /// Writes properties with reserved names, which no field can have.
-    private func writeContext(of event: borrowing MappedEvent, isPersonless: Bool, into draft: inout Draft) {
+    private func writeContext(
+        of event: borrowing MappedEvent, _ commerce: Commerce, isPersonless: Bool, into draft: inout Draft
+    ) {
         if let session = event.text(.session) {
             let age = event.sessionStart.map { event.facts.time.milliseconds - Int64(clamping: $0) }
             if let age, 0...Limits.PostHog.sessionMillisecondsMax ~= age {
@@ -151,6 +193,12 @@ struct PostHog: Provider {
         draft.json.member("$lib", "waybill")
         if isPersonless {
             draft.json.member("$process_person_profile", false)
+        } else if let group = commerce.group(in: &draft) {
+            // Groups belong to events of people.
+            draft.json.key("$groups")
+            draft.json.beginObject()
+            draft.member("group", group)
+            draft.json.endObject()
         }
     }
 }

@@ -82,7 +82,13 @@ protocol Provider: Sendable {
     var recordByteCountMax: Int { get }
     /// The bytes between events and at the end of a record.
     var terminator: StaticString { get }
+    /// Whether its records are JSON, of which a reader may refuse what ``JSONFaults`` finds.
+    var isJSON: Bool { get }
     /// Whether this provider accepts events of that kind.
     func takes(_ kind: EventKind) -> Bool
     func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome
+}
+
+extension Provider {
+    var isJSON: Bool { true }
 }

@@ -30,7 +30,8 @@ struct Segment: Provider {
         guard event.text(.user) != nil || event.text(.anon) != nil else {
             return .refused(RefusalCause(.segmentNoUser, "neither user nor anon is known", field: "anon"))
         }
-        self.writeEnd(of: event, id: id, into: &draft)
+        let commerce = Commerce(of: event)
+        self.writeEnd(of: event, commerce, id: id, into: &draft)
         draft.moveToTail()
 
         draft.json.beginObject()
@@ -40,16 +41,16 @@ struct Segment: Provider {
             draft.json.string("screen")
             draft.member("name", event.text(.screen) ?? event.name)
             draft.json.key("properties")
-            self.writeFields(event.fields(), of: event, into: &draft)
+            self.writeFields(event.fields(), commerce, of: event, into: &draft)
         case .user:
             draft.json.string("identify")
             draft.json.key("traits")
-            self.writeFields(event.members(of: event.object(.traits)), of: event, into: &draft)
+            self.writeFields(event.members(of: event.object(.traits)), commerce, of: event, into: &draft)
         case .action, .event, .meta:
             draft.json.string("track")
             draft.member("event", event.name)
             draft.json.key("properties")
-            self.writeFields(event.fields(), of: event, into: &draft)
+            self.writeFields(event.fields(), commerce, of: event, into: &draft)
         }
         draft.appendTail()
         draft.json.endObject()
@@ -62,28 +63,74 @@ struct Segment: Provider {
         return .written
     }
 
-    private func writeFields(_ fields: EventFields, of event: borrowing MappedEvent, into draft: inout Draft) {
+    private func writeFields(
+        _ fields: EventFields, _ commerce: Commerce, of event: borrowing MappedEvent, into draft: inout Draft
+    ) {
         var fields = fields
-        var room = Limits.Segment.propertyCountMax
         draft.json.beginObject()
+        var room = Limits.Segment.propertyCountMax - commerce.writeRevenue(of: event, into: &draft)
         while let (key, value) = fields.next(in: event) {
             guard room > 0 else {
                 draft.fixes.count(.dropField)
                 continue
             }
-            guard draft.beginField(key, of: event, limit: .max, unit: .utf16, isReserved: { _ in false }) else {
-                continue
-            }
+            let isProducts = value == commerce.items
+            guard
+                isProducts
+                    ? draft.beginField(TextSlice("products").body)
+                    : self.beginField(key, commerce, of: event, into: &draft)
+            else { continue }
             room -= 1
-            draft.value(value, of: event)
+            if isProducts {
+                self.writeProducts(value, of: event, into: &draft)
+            } else {
+                draft.value(value, of: event)
+            }
         }
         // For two braces, a comma and the line feed.
         draft.dropFields(toFit: Limits.Segment.callByteCountMax - draft.tail.output.count - 4)
         draft.json.endObject()
     }
 
+    /// Writes a field's name: an order's id has Segment's name for it (spec/ecommerce/v2).
+    @inline(__always)
+    private func beginField(
+        _ key: Int, _ commerce: Commerce, of event: borrowing MappedEvent, into draft: inout Draft
+    ) -> Bool {
+        if commerce.flow != nil, JSONText.equals(event.tape.bytes(of: key), isEscaped: false, "transaction_id") {
+            return draft.beginField(TextSlice("order_id").body)
+        }
+        return draft.beginField(key, of: event, limit: .max, unit: .utf16, isReserved: { _ in false })
+    }
+
+    /// GA4's names for what an item is, with Segment's (spec/ecommerce/v2, "Order Completed").
+    private static let itemNames: [(StaticString, StaticString)] = [
+        ("item_id", "product_id"), ("item_name", "name"), ("item_category", "category"), ("item_brand", "brand"),
+        ("item_variant", "variant"), ("index", "position"),
+    ]
+
+    private func writeProducts(_ items: Int, of event: borrowing MappedEvent, into draft: inout Draft) {
+        var item = items + 1
+        draft.json.beginArray()
+        while item < Int(event.tape[items].next) {
+            var members = event.tape.members(of: item)
+            draft.itemNames.removeAll()
+            draft.json.beginObject()
+            while let (key, value) = members.next(in: event.tape) {
+                let body = event.tape.bytes(of: key)
+                let name = Self.itemNames.first { JSONText.equals(body, isEscaped: false, $0.0) }?.1
+                if draft.beginItemField(name.map { TextSlice($0).body } ?? body) { draft.value(value, of: event) }
+            }
+            draft.json.endObject()
+            item = Int(event.tape[item].next)
+        }
+        draft.json.endArray()
+    }
+
     /// Writes the members after the fields.
-    private func writeEnd(of event: borrowing MappedEvent, id: UnsafeRawBufferPointer, into draft: inout Draft) {
+    private func writeEnd(
+        of event: borrowing MappedEvent, _ commerce: Commerce, id: UnsafeRawBufferPointer, into draft: inout Draft
+    ) {
         draft.json.member("messageId", plain: id)
         draft.member("anonymousId", event.text(.anon))
         draft.json.key("timestamp")
@@ -108,6 +155,7 @@ struct Segment: Provider {
         draft.lowercaseMember("type", event.text(.os))
         draft.json.endObject()
         draft.member("locale", event.text(.lang))
+        draft.member("groupId", commerce.group(in: &draft))
         draft.json.key("library")
         draft.json.beginObject()
         draft.json.member("name", "waybill")

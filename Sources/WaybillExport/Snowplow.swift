@@ -71,6 +71,7 @@ struct Snowplow: Provider {
                     .snowplowBadID, "the id is too long", field: "user", limit: Limits.Snowplow.userIDCharacterCountMax)
             )
         }
+        self.writeEntities(of: event, into: &draft)
         self.writeEnvelope(of: event, id: id, into: &draft)
         draft.moveToTail()
 
@@ -90,6 +91,7 @@ struct Snowplow: Provider {
         draft.member("sid", event.text(.session), limit: Limits.Snowplow.deviceIDCharacterCountMax)
         draft.member("lang", event.text(.lang), limit: Limits.Snowplow.userIDCharacterCountMax)
         draft.json.member("ue_pr", draft.tail.output.bytes)
+        if !draft.head.output.isEmpty { draft.json.member("co", draft.head.output.bytes) }
         draft.json.endObject()
         guard draft.json.output.count < Limits.Snowplow.eventByteCountMax else {
             return .refused(
@@ -115,42 +117,48 @@ struct Snowplow: Provider {
             draft.json.key("data")
             self.writeScreen(of: event, id: id, into: &draft)
         } else {
-            self.writeSchema(of: event, into: &draft)
-            draft.json.key("data")
             let isUser = event.kind == .user
-            var fields = isUser ? event.members(of: event.object(.traits)) : event.fields()
-            draft.json.beginObject()
-            while let (key, value) = fields.next(in: event) {
-                guard draft.beginField(key, of: event, limit: .max, unit: .utf16, isReserved: { _ in false }) else {
-                    continue
-                }
-                draft.value(value, of: event)
-            }
-            draft.json.endObject()
+            self.writeSchema(named: isUser ? "user_traits" : nil, of: event, into: &draft)
+            draft.json.key("data")
+            let fields = isUser ? event.members(of: event.object(.traits)) : event.fields()
+            self.writeFields(fields, of: event, into: &draft)
         }
         draft.json.endObject()
         draft.json.endObject()
     }
 
-    /// Writes the members of the schema of screen views, which has no fields.
+    /// Writes an object of fields.
+    func writeFields(_ fields: EventFields, of event: borrowing MappedEvent, into draft: inout Draft) {
+        var fields = fields
+        draft.json.beginObject()
+        while let (key, value) = fields.next(in: event) {
+            guard draft.beginField(key, of: event, limit: .max, unit: .utf16, isReserved: { _ in false }) else {
+                continue
+            }
+            draft.value(value, of: event)
+        }
+        draft.json.endObject()
+    }
+
+    /// Writes the members of the schema of screen views; the fields are an entity.
     private func writeScreen(of event: borrowing MappedEvent, id: UnsafeRawBufferPointer, into draft: inout Draft) {
         draft.json.beginObject()
         draft.json.member("id", plain: id)
         draft.member("name", event.text(.screen) ?? event.name)
         draft.member("previousName", event.text(.prev))
         draft.json.endObject()
-        var fields = event.fields()
-        while fields.next(in: event) != nil { draft.fixes.count(.dropField) }
     }
 
     /// Writes `iglu:<vendor>/<name>/jsonschema/<version>`.
-    private func writeSchema(of event: borrowing MappedEvent, into draft: inout Draft) {
+    ///
+    /// - Parameter name: `nil` for the event's.
+    func writeSchema(named name: StaticString?, of event: borrowing MappedEvent, into draft: inout Draft) {
         // It needs no escapes.
         draft.json.verbatim("\"iglu:")
         self.appendVendor(of: event, into: &draft)
         draft.json.output.append(UInt8(ascii: "/"))
-        if event.kind == .user {
-            draft.json.output.append("user_traits")
+        if let name {
+            draft.json.output.append(name)
         } else {
             draft.json.output.append(draft.mappedName(event.name, rule: Self.nameRule))
         }

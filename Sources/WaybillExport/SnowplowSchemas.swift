@@ -40,12 +40,27 @@ package struct SnowplowSchemas {
     private mutating func add(
         _ line: UnsafeRawBufferPointer, _ tape: inout JSONTape, _ envelope: inout ByteBuilder
     ) {
-        guard tape.accepts(line), let index = tape.firstValue(of: "ue_pr", in: 0) else { return }
-        envelope.removeAll()
-        JSONText.unescape(tape.bytes(of: index), into: &envelope)
-        guard tape.accepts(envelope.bytes), let data = tape.firstValue(of: "data", in: 0),
-            let schema = tape.firstValue(of: "schema", in: data), let members = tape.firstValue(of: "data", in: data),
-            tape[members].kind == .object
+        for name in ["ue_pr", "co"] as [StaticString] {
+            guard tape.accepts(line), let index = tape.firstValue(of: name, in: 0) else { continue }
+            envelope.removeAll()
+            JSONText.unescape(tape.bytes(of: index), into: &envelope)
+            guard tape.accepts(envelope.bytes), let data = tape.firstValue(of: "data", in: 0) else { continue }
+            guard tape[data].kind == .array else {
+                self.add(described: data, tape)
+                continue
+            }
+            var entity = data + 1
+            while entity < Int(tape[data].next) {
+                self.add(described: entity, tape)
+                entity = Int(tape[entity].next)
+            }
+        }
+    }
+
+    /// Adds the members of an object of `schema` and `data`.
+    private mutating func add(described object: Int, _ tape: borrowing JSONTape) {
+        guard let schema = tape.firstValue(of: "schema", in: object),
+            let members = tape.firstValue(of: "data", in: object), tape[members].kind == .object
         else { return }
         let path = String(JSONText.string(tape.bytes(of: schema)).dropFirst("iglu:".utf8.count))
         // Those are in the public registry.

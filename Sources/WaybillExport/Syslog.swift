@@ -63,6 +63,7 @@ struct Syslog: Provider {
     var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { Limits.Syslog.partByteCountMax }
     var terminator: StaticString { "\n" }
+    var isJSON: Bool { false }
 
     func takes(_ kind: EventKind) -> Bool {
         true

@@ -7,6 +7,7 @@ ids that are none, times far away, lines as long as a line may be.
 import datetime
 import json
 import random
+import re
 
 AS_OF = datetime.datetime(2025, 3, 1, 10, tzinfo=datetime.timezone.utc)
 AS_OF_MILLISECONDS = int(AS_OF.timestamp() * 1000)
@@ -80,6 +81,9 @@ class Corpus:
             event["overrides"] = choose((
                 {"ga4": {"skip": True}}, {"csv": {"name": self.text(60)}}, {"amplitude": {"name": self.name()}},
                 {"mixpanel": {"data": self.object(2)}}, {"posthog": {"data": self.object(2), "name": "$x"}}, {"ga4": 7}))
+        if chance(15):
+            event["name"] = choose(("purchase", "refund", "in_app_purchase", "add_to_cart", "join_group"))
+            event["data"] = self.shop()
         if chance(500):
             event["data"] = {"huge": self.huge()}
         return self.encode(event)
@@ -134,7 +138,26 @@ class Corpus:
         if self.chance(80):
             # A name that stands twice.
             text = text.replace('"data":{"', '"data":{"twice":1,"twice":2,"', 1)
+        if self.chance(40):
+            # What a strict reader of JSON refuses, at places of any depth.
+            place = self.random.choice([match.start() for match in re.finditer(r'"(?=[^"\\]*" ?:)', text)])
+            fault = self.random.choice((
+                '"big":1e400,', '"half":"\\ud83d",', '"\\udc00":1,', '"in":{"t":1,"\\u0074":[2]},', '"long":-%s,' % ("9" * 400)))
+            text = text[:place] + fault + text[place:]
         return text.encode()
+
+    def shop(self):
+        """Revenue, items and groups, most of them as they should be."""
+        data = {
+            "transaction_id": "T-17", "value": 25.5, "currency": "EUR", "tax": 4.1, "coupon": "SUMMER", "group_id": "acme",
+            "items": [{"item_id": "S1", "item_name": self.text(20), "price": 12.75, "quantity": 2, "index": number}
+                      for number in range(self.random.choice((0, 1, 3, 201)))]}
+        for name in list(data):
+            if self.chance(8):
+                data[name] = self.random.choice((None, -1, 0.001, 1e300, self.text(500), [1], {}, True))
+        if self.chance(8):
+            data.update(self.object(1))
+        return data
 
     def chance(self, odds):
         return self.random.randrange(odds) == 0

@@ -80,21 +80,22 @@ class PartTests(SiteTest):
         return found, held
 
     def check_schemas(self, base):
-        """Each event of a closed part has a draft beside it that holds for it."""
+        """Each event and entity of a closed part has a draft of its schema next to the part."""
         snowplow, checked = validator("snowplow"), 0
         for manifest in sorted((base / "exports" / "snowplow").rglob("*.manifest.json")):
             part = manifest.parent / manifest.name.replace(".manifest.json", ".ndjson")
             for record in snowplow.records(part.read_bytes()):
-                path, members = snowplow.envelope(record)
-                if path == snowplow.SCREEN:
-                    continue
-                draft = manifest.parent / "schemas" / path
-                if path not in self.drafts.setdefault(manifest.parent, {}):
-                    problems, types = snowplow.check_draft(draft.read_bytes(), path)
-                    self.assertEqual(problems, [], draft)
-                    self.drafts[manifest.parent][path] = types
-                self.assertTrue(snowplow.fits(members, self.drafts[manifest.parent][path]), f"{draft}: {record[:300]}")
-                checked += 1
+                for path, members in [snowplow.envelope(record), *snowplow.entities(record)]:
+                    if path.startswith(snowplow.PUBLIC):
+                        continue
+                    draft = manifest.parent / "schemas" / path
+                    if path not in self.drafts.setdefault(manifest.parent, {}):
+                        problems, types = snowplow.check_draft(draft.read_bytes(), path)
+                        self.assertEqual(problems, [], draft)
+                        self.drafts[manifest.parent][path] = types
+                    self.assertTrue(
+                        snowplow.fits(members, self.drafts[manifest.parent][path]), f"{draft}: {record[:300]}")
+                    checked += 1
         return checked
 
     def test_parts_are_requests_and_every_event_is_accounted_for(self):

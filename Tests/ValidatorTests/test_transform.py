@@ -1,6 +1,6 @@
 """Random events through `waybill transform` for every provider, judged by the validators.
 
-WAYBILL_THOROUGH=1 takes 1,000,000 events instead of 2,500.
+WAYBILL_THOROUGH=1 takes 1,000,000 events instead of 2,500, WAYBILL_EVENTS as many as it says.
 """
 
 import json
@@ -12,9 +12,9 @@ import unittest
 from export_harness import PROVIDERS, VECTORS, judge, validator
 from corpus import AS_OF, AS_OF_MILLISECONDS, NAMES, Corpus
 from harness import binary, run
-from scale import THOROUGH
+from scale import SEED, amount
 
-COUNT = 1_000_000 if THOROUGH else 2500
+COUNT = amount("WAYBILL_EVENTS", 2500, 1_000_000)
 ODD = ["session_start", "firebase_x", "$ignore", "[Amplitude] x", "로그인 버튼", "a" * 300, "=1+1", "time", "d.x", "quote\"\\", "9"]
 # Memory holds so many events' records at once.
 CHUNK = 50_000
@@ -61,7 +61,7 @@ class TransformTests(unittest.TestCase):
     def test_random_events_become_valid_records_and_none_is_lost(self):
         """In = exported + refused + held + skipped + no events, and no record breaks a limit, for all providers."""
         for start in range(0, COUNT, CHUNK):
-            corpus = Corpus(seed=7 + start)
+            corpus = Corpus(seed=SEED + start)
             lines = list(corpus.extremes()) + list(corpus.lines(min(CHUNK, COUNT - start)))
             bad = 5 + sum(len(line) > 1 << 20 for line in lines)
             lines += [b"", b"not json", b'{"v":1}', b"\xff\xfe", b"[]"]

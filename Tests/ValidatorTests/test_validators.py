@@ -58,7 +58,7 @@ class ValidatorTests(unittest.TestCase):
             lambda r: params(r).update(p="👩" * 51), lambda r: params(r).update(p=True), lambda r: params(r).update(p=[]),
             lambda r: params(r).update(ga_x=1), lambda r: params(r).update(engagement_time_msec=0),
             lambda r: params(r).update(page_title="x" * 301), lambda r: params(r).update(items=[{"a": {}}]),
-            lambda r: params(r).update(items=[{f"c{i}": 1 for i in range(11)}]),
+            lambda r: params(r).update(items=[{f"c{i}": 1 for i in range(28)}]),
             lambda r: r.update(user_properties={"first_open_time": {"value": 1, "timestamp_micros": 1}}),
             lambda r: r.update(user_properties={"p" * 25: {"value": 1, "timestamp_micros": 1}}),
             lambda r: r.update(user_properties={"p": {"value": "x" * 37, "timestamp_micros": 1}}),
@@ -107,7 +107,9 @@ class ValidatorTests(unittest.TestCase):
             lambda e: e.update(time=1.5), lambda e: e.update(session_id="x"), lambda e: e.pop("insert_id"),
             lambda e: e["event_properties"].update(p="x" * 1025), lambda e: e["event_properties"].update({"x" * 1025: 1}),
             lambda e: e["event_properties"].update(p=nested(40)), lambda e: e.update(user_properties={}),
-            lambda e: e["event_properties"].update({f"p{i}": 1 for i in range(1024)}), lambda e: e.update(ip="1.1.1.1"),
+            lambda e: e["event_properties"].update({f"p{i}": 1 for i in range(1024)}), lambda e: e.update(secret="x"),
+            lambda e: e.update(revenue="1"), lambda e: e.update(price=1, revenue=1), lambda e: e.update(currency="EUR"),
+            lambda e: e.update(price=1, quantity=1.5), lambda e: e.update(groups={}), lambda e: e.update(groups={"a": 1}),
         ])
         self.each("amplitude", [
             lambda e: e["user_properties"].update({"$add": {"a": 1}}),
@@ -121,7 +123,8 @@ class ValidatorTests(unittest.TestCase):
             lambda c: c.update(type="page"), lambda c: c.update(sentAt="2025-03-01T09:14:15.926Z"),
             lambda c: c.pop("anonymousId"), lambda c: c.pop("messageId"), lambda c: c.update(messageId="x" * 101),
             lambda c: c.update(timestamp="2025-03-01 09:14:15"), lambda c: c["properties"].update(p="x" * 32_000),
-            lambda c: c.update(name=""),
+            lambda c: c.update(name=""), lambda c: c["context"].update(groupId=1), lambda c: c["context"].update(page={}),
+            lambda c: c["properties"].update(products=[{"item_id": "a"}]),
         ])
         self.refuse("segment", golden("segment").replace(b'"method":"email"', b'"method":1,"method":2'))
         self.assertNotEqual(validator("segment").check_request(b"{}\n" * 2501), [])
@@ -134,6 +137,8 @@ class ValidatorTests(unittest.TestCase):
             lambda e: e["properties"].update({"$ip": "1"}), lambda e: e.update(timestamp="2025-02-28T09:14:14.675Z"),
             lambda e: e.update(timestamp="2025-03-02T09:14:14.677Z"),
             lambda e: e["properties"].update({"$session_id": "019550fb-32b4-4000-8000-000000000001"}),
+            lambda e: e["properties"].update({"$groups": {}}), lambda e: e["properties"].update({"$groups": {"a": 1}}),
+            lambda e: e["properties"].update({"$groups": {"a": "b"}, "$process_person_profile": False}),
         ])
         self.each("posthog", [
             lambda e: e["properties"].update({"$anon_distinct_id": e["distinct_id"]}),
@@ -156,6 +161,76 @@ class ValidatorTests(unittest.TestCase):
         self.assertTrue(snowplow.fits({"a": None, "b": []}, {"a": {"null"}, "b": {"array"}}))
         self.assertFalse(snowplow.fits({"a": None}, {"a": {"string"}}))
         self.assertFalse(snowplow.fits({"c": "x"}, {"a": {"string"}}))
+
+    def test_entities_of_snowplow(self):
+        product = {"id": "a", "category": "", "price": 1.25, "currency": "EUR"}
+        schema = "iglu:com.snowplowanalytics.snowplow.ecommerce/product/jsonschema/1-0-0"
+
+        def record(data, name=schema, contexts="1-0-0"):
+            payload = json.loads(golden("snowplow", 1))
+            payload["co"] = compact({
+                "schema": f"iglu:com.snowplowanalytics.snowplow/contexts/jsonschema/{contexts}",
+                "data": [{"schema": name, "data": data}]}).decode()
+            return compact(payload)
+
+        self.take("snowplow", record(product))
+        self.take("snowplow", record({"anything": 1}, "iglu:com.example/x/jsonschema/1-0-0"))
+        for change in ({"price": 1.255}, {"price": -1}, {"price": "1"}, {"price": 10_000_000}, {"currency": "Euro"},
+                       {"quantity": 1.5}, {"item_id": "a"}, {"brand": "x" * 257}, {"id": None}):
+            self.refuse("snowplow", record({**product, **change}))
+        self.refuse("snowplow", record({"id": "a"}))
+        self.refuse("snowplow", record(product, "iglu:com.snowplowanalytics.other/x/jsonschema/1-0-0"))
+        self.refuse("snowplow", record(product, "product"))
+        self.refuse("snowplow", record(product, contexts="2-0-0"))
+
+    def test_what_providers_refuse_and_validators_once_took(self):
+        """Fifteen faulty records: commands, ids that merge strangers, sizes, times, and JSON that strict readers refuse."""
+        moment = json.loads(golden("mixpanel"))["properties"]["time"]
+        mixpanel = lambda change: self.changed("mixpanel", change)  # noqa: E731
+        posthog = lambda change: self.changed("posthog", change)  # noqa: E731
+        raw = lambda provider, old, new: golden(provider).replace(old, new, 1)  # noqa: E731
+        items = [{"item_id": "a"}] * 201
+        faulty = (
+            ("mixpanel", mixpanel(lambda e: e.update(event="$merge"))),
+            ("mixpanel", mixpanel(lambda e: e.update(event="$identify"))),
+            ("mixpanel", mixpanel(lambda e: e.update(event="$create_alias"))),
+            ("mixpanel", mixpanel(lambda e: e["properties"].update({"$insert_id": "anonymous"}))),
+            ("mixpanel-profiles", raw("mixpanel-profiles", b'{"tier"', b'{"$distinct_id":"u-2","tier"')),
+            ("posthog", posthog(lambda e: e.update(distinct_id="   "))),
+            ("posthog", posthog(lambda e: e.update(distinct_id="Guest"))),
+            ("posthog", posthog(lambda e: e.update(distinct_id="[object Object]"))),
+            ("posthog", posthog(lambda e: e["properties"].update(p="x" * 1_000_000))),
+            ("posthog", posthog(lambda e: [e["properties"].pop("$session_id"), e.update(timestamp="2025-03-21T09:14:15.926Z")])),
+            ("amplitude", raw("amplitude", b'"email"', b"1e400")),
+            ("segment", raw("segment", b'"email"', rb'"\ud800"')),
+            ("amplitude", raw("amplitude", b'"device_id":"b5372db0', rb'"device_id":"\udfff5372db0')),
+            ("ga4", self.changed("ga4", lambda r: r["events"][0]["params"].update(items=items))),
+            ("snowplow", raw("snowplow", rb'\"previousName\":\"Splash\"', rb'\"previousName\":\"a\",\"previousName\":\"b\"')),
+        )
+        self.assertEqual(len(faulty), 15)
+        for provider, record in faulty:
+            self.assertNotEqual(record, golden(provider))
+            self.refuse(provider, record, moment)
+
+    def test_what_no_strict_reader_takes_is_refused_everywhere(self):
+        for provider in ("ga4", "mixpanel", "amplitude", "segment", "posthog"):
+            record = golden(provider)
+            self.assertIn(b'"email"', record)
+            self.take(provider, record.replace(b'"email"', rb'"\ud83d\ude00"'))
+            self.take(provider, record.replace(b'"email"', b"1" + b"0" * 90))
+            for value in (b"1e309", b"-1e400", b"9" * 400, rb'"\ud83d"', rb'"\ude00x"', b'{"a":1,"a":1}', b'[{"a":1,"\\u0061":1}]',
+                          rb'{"\ud800":1}', b"NaN", b"Infinity"):
+                self.refuse(provider, record.replace(b'"email"', value))
+
+    def test_ids_that_merge_strangers(self):
+        for person in ("null", "0", "anonymous", "<nil>", "[]", "$device:null", "$device:"):
+            self.refuse("mixpanel", self.changed("mixpanel", lambda e, p=person: e["properties"].update(distinct_id=p)))
+        self.take("mixpanel", self.changed("mixpanel", lambda e: e["properties"].update(distinct_id="")))
+        self.refuse("mixpanel", self.changed("mixpanel", lambda e: e["properties"].update({"$user_id": "$device:x"})))
+        for person in ("ID", "'null'", '"Undefined"', "\u3000", " none ", "NOT_AUTHENTICATED", "None"):
+            self.refuse("posthog", self.changed("posthog", lambda e, p=person: e.update(distinct_id=p)))
+        for person in ("unknown", "NULL", "nan", "ids", "-1"):
+            self.take("posthog", self.changed("posthog", lambda e, p=person: e.update(distinct_id=p)))
 
     def test_tables(self):
         for provider, old, new in (

@@ -66,7 +66,7 @@ import WaybillServerTestSupport
             ["coerce": 1, "drop_null": 1]
         ),
         (#"{"items":[{"a":[]}]}"#, #""items":"[{\"a\":[]}]""#, ["coerce": 1]),
-        (#"{"a":"\ud83d\u0041\n"}"#, "\"a\":\"\u{FFFD}A\\n\"", [:]),
+        (#"{"a":"\ud83d\u0041\n"}"#, "\"a\":\"\u{FFFD}A\\n\"", ["bad_text": 1]),
     ])
     func `fields become parameters`(data: String, expected: String, fixes: [String: Int]) throws {
         #expect(try self.parameters(data) == expected)
@@ -158,15 +158,29 @@ import WaybillServerTestSupport
                 == [.ga4BadUserID])
     }
 
+    /// A list of items with custom parameters of 100 characters each.
+    private static func items(_ count: Int, parameters: Int) -> String {
+        let text = String(repeating: "i", count: 100)
+        let item = "{" + (0..<parameters).map { "\"c\($0)\":\"\(text)\"" }.joined(separator: ",") + "}"
+        return "[\((0..<count).map { _ in item }.joined(separator: ","))]"
+    }
+
     @Test func `fields are dropped from the end until a single event fits`() throws {
-        let items = (0..<900).map { _ in #"{"item_id":"\#(String(repeating: "i", count: 100))"}"# }.joined(
-            separator: ",")
-        let line = WaybillServerTestSupport.event(
-            members: ",\"data\":{\"a\":1,\"items\":[\(items)],\"b\":[\(items)],\"items\":2,\"c\":3}")
-        let long = line.replacingFirst("\"a\":1", with: "\"a\":1,\"n\":\(String(repeating: "9", count: 30_000))")
-        #expect(export([line], ExportOptions(provider: .ga4)).records.first?.fixes[.dropField] == 0)
-        let sink = export([long], ExportOptions(provider: .ga4))
-        #expect(sink.records.first?.fixes[.dropField] == 3)
-        #expect(sink.records.first?.text.contains("\"items\"") == false)
+        for (count, parameters, dropped) in [(190, 5, 0), (200, 6, 3)] {
+            let items = Self.items(count, parameters: parameters)
+            let line = WaybillServerTestSupport.event(
+                members: ",\"data\":{\"a\":1,\"items\":\(items),\"b\":[\(items)],\"c\":3}")
+            let record = try #require(export([line], ExportOptions(provider: .ga4)).records.first)
+            #expect(record.fixes[.dropField] == dropped)
+            #expect(record.text.contains("\"items\"") == (dropped == 0))
+        }
+    }
+
+    @Test func `a list keeps 200 items with 27 parameters of their own`() throws {
+        #expect(try self.fixes("{\"items\":\(Self.items(200, parameters: 1))}") == [:])
+        #expect(try self.fixes("{\"items\":\(Self.items(203, parameters: 1))}") == ["drop_item": 3])
+        #expect(try self.fixes("{\"items\":\(Self.items(3, parameters: 27))}") == [:])
+        #expect(try self.fixes("{\"items\":\(Self.items(3, parameters: 28))}") == ["drop_field": 3])
+        #expect(try self.parameters("{\"items\":\(Self.items(201, parameters: 1))}").ranges(of: "{").count == 200)
     }
 }

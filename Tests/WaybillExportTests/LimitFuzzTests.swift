@@ -232,10 +232,11 @@ enum RecordChecks {
             "$app_build_number", "$model", "wb_session", "wb_seq", "wb_log", "ip", "screen", "screen_class",
         ]
         let forbidden = [
-            "", "anon", "anonymous", "nil", "none", "null", "n/a", "na", "undefined", "unknown", "<nil>", "0", "-1",
+            "anon", "anonymous", "nil", "none", "null", "n/a", "na", "undefined", "unknown", "<nil>", "0", "-1",
         ]
         for key in ["distinct_id", "$device_id", "$user_id"] {
             if let id = properties[key]?.text, forbidden.contains(id) { problems.append(key) }
+            if key != "distinct_id", properties[key]?.text == "" { problems.append(key) }
         }
         if properties["distinct_id"]?.text == nil { problems.append("distinct_id") }
         if !(1...36 ~= (properties["$insert_id"]?.text ?? "").utf8.count) { problems.append("$insert_id") }

@@ -35,7 +35,8 @@ import WaybillSystem
             #"{"time":1,"$ignore":2,"mp_x":3,"token":4,"":5}"#,
             #""x_time":1,"x_$ignore":2,"x_mp_x":3,"x_token":4,"x_":5"#, ["rename": 5]
         ),
-        (#"{"a":1,"\u0061":2,"screen":3}"#, #""a":1,"screen":3"#, ["collide": 1]),
+        (#"{"a":1,"\u0061":2,"screen":3}"#, #""a":1,"screen":3"#, ["drop_field": 1]),
+        (#"{"$a":1,"x_$a":2}"#, #""x_$a":1"#, ["rename": 1, "collide": 1]),
         (#"{"a":[[[[1]]]]}"#, #""a":"[[[[1]]]]""#, ["coerce": 1]),
         (#"{"a":{"b":{"c":{}}}}"#, #""a":{"b":{"c":{}}}"#, [:]),
         (#"{"q\u0022":1}"#, #""q\"":1"#, [:]),
@@ -79,10 +80,13 @@ import WaybillSystem
     }
 
     @Test func `an event below a megabyte drops fields rather than fail`() throws {
-        let long = String(repeating: "9", count: 500_050)
-        let fields = try self.fields("{\"a\":\(long),\"b\":1,\"c\":\(long)}")
-        #expect(fields.text == "\"a\":\(long),\"b\":1")
-        #expect(fields.fixes == ["drop_field": 1])
+        let list = "[\((0..<31).map { _ in "\"\(String(repeating: "x", count: 250))\"" }.joined(separator: ","))]"
+        let data = "{" + (0..<130).map { "\"f\($0)\":\(list)" }.joined(separator: ",") + ",\"z\":1}"
+        let fields = try self.fields(data)
+        let dropped = try #require(fields.fixes["drop_field"])
+        #expect(fields.fixes.count == 1 && 2...10 ~= dropped)
+        #expect(try PlainJSON("{\(fields.text)}").members.count == 131 - dropped)
+        #expect(!fields.text.contains("\"z\":"))
     }
 
     @Test(arguments: [("anonymous", "u-1"), ("00000000-0000-0000-0000-000000000000", "u-1"), ("n/a", "u-1")])
@@ -125,10 +129,47 @@ import WaybillSystem
     }
 
     @Test func `an event from the future that breaks a rule is refused at once`() {
-        let line = event(id: 9, ts: "2025-03-01T12:00:00.000Z", user: nil).replacing("\"anon\":", with: "\"none\":")
+        let line = event(id: 9, ts: "2025-03-01T12:00:00.000Z", user: nil)
+            .replacing("b5372db0-c21e-41e4-8dfc-aa07a5b093db", with: "unknown")
         let sink = export([line], ExportOptions(provider: .mixpanel))
         #expect(sink.held == [])
         #expect(sink.refusals.map(\.reason) == [.mixpanelBadID])
+    }
+
+    @Test(arguments: ["$device:x", "$device:", "\\u0024device:x"])
+    func `a user whose id is a device's counts as none`(user: String) throws {
+        let properties = try self.properties(event(user: user))
+        #expect(properties["distinct_id"]?.text == "$device:b5372db0-c21e-41e4-8dfc-aa07a5b093db")
+        #expect(properties["$user_id"] == nil)
+    }
+
+    @Test func `an event of nobody has an empty id, which is no person`() throws {
+        let properties = try self.properties(event(user: "null").replacing("\"anon\":", with: "\"none\":"))
+        #expect(properties["distinct_id"]?.text == "")
+        #expect(properties["$device_id"] == nil && properties["$user_id"] == nil)
+    }
+
+    @Test(arguments: ["$identify", "$create_alias", "$merge", "$mp_x", "mp_page", "$"])
+    func `a name that is a command or reserved gets a prefix`(name: String) {
+        for line in [event(name: name), event(members: #","overrides":{"mixpanel":{"name":"\#(name)"}}"#)] {
+            let sink = export([line], ExportOptions(provider: .mixpanel))
+            #expect(sink.output.hasPrefix("{\"event\":\"x_\(name)\","))
+            #expect(sink.records.map { $0.fixes[.reservedName] } == [1])
+        }
+    }
+
+    @Test(arguments: ["null", "0", "anonymous", "undefined", "true", "00000000-0000-0000-0000-000000000000"])
+    func `an id that Mixpanel refuses is no insert id`(id: String) {
+        let line = event().replacing("019550fc-2dfb-7b1c-82d3-000000000001", with: id)
+        #expect(export([line], ExportOptions(provider: .mixpanel)).refusals.map(\.reason) == [.mixpanelBadInsertID])
+    }
+
+    @Test func `a trait cannot name another person`() {
+        let line = event(kind: "user", members: #","traits":{"$distinct_id":"u-2","$email":"a@b","$token":null}"#)
+        let sink = export([line], ExportOptions(provider: .mixpanelProfiles))
+        #expect(sink.output.contains(#""$set":{"x_$distinct_id":"u-2","$email":"a@b"}"#))
+        #expect(sink.output.contains(#""$unset":["x_$token"]"#))
+        #expect(sink.records.map { $0.fixes[.rename] } == [2])
     }
 
     @Test func `names are cut at 255 bytes and screens have one name`() throws {

@@ -163,4 +163,59 @@ import WaybillServerTestSupport
         #expect(record.text.split(separator: "\n").count > 980)
         #expect(record.fixes[.dropField] > 480)
     }
+
+    @Test(arguments: [
+        "guest", "Guest", "ANONYMOUS", "id", "email", "distinct_id", "distinctid", "not_authenticated", "Undefined",
+        "TRUE", "NaN", "None", "none", "null", "0", "[object Object]", "   ", "\\u3000\\t", " guest ", "'null'",
+        "\\\"undefined\\\"",
+    ])
+    func `PostHog makes no person of an illegal id`(id: String) {
+        let sink = export([event(user: id)], ExportOptions(provider: .posthog))
+        #expect(sink.output.contains("\"distinct_id\":\"b5372db0-c21e-41e4-8dfc-aa07a5b093db\""))
+        #expect(sink.records.map { $0.fixes[.dropNull] } == [1])
+        #expect(self.refusal(.posthog, self.replacing(anon: "\"anon\":\"\(id)\",", in: event())) == .posthogBadID)
+    }
+
+    @Test(arguments: ["unknown", "nan", "Null", "guests", "-1", "{}", "n/a", "a null", "00", "게스트"])
+    func `PostHog makes a person of any other id`(id: String) {
+        let sink = export([event(user: id)], ExportOptions(provider: .posthog))
+        #expect(sink.output.contains("\"distinct_id\":\"\(id)\""))
+    }
+
+    @Test(arguments: [
+        ("2025-03-02T09:00:00.000Z", 1, 0), ("2025-03-02T09:00:00.001Z", 0, 1), ("2025-03-02T10:00:00.000Z", 0, 1),
+        ("2025-03-02T10:00:00.001Z", 0, 0),
+    ])
+    func `an event that PostHog would never show waits, or is refused`(ts: String, exported: Int, held: Int) {
+        let sink = export([event(ts: ts)], ExportOptions(provider: .posthog))
+        #expect(sink.eventCount == exported && sink.held.count == held)
+        #expect(sink.refusals.map(\.reason) == (exported + held == 0 ? [.posthogFuture] : []))
+    }
+
+    @Test(arguments: ["action", "user"])
+    func `an event of a megabyte loses fields for PostHog`(kind: String) throws {
+        let long = String(repeating: "x", count: 340_000)
+        let members = "{\"a\":\"\(long)\",\"b\":\"\(long)\",\"c\":\"\(long)\",\"gone\":null}"
+        let line = event(kind: kind, members: ",\"\(kind == "user" ? "traits" : "data")\":\(members)")
+        let record = try #require(export([line], ExportOptions(provider: .posthog)).records.first)
+        #expect(record.fixes[.dropField] == (kind == "user" ? 1 : 2))
+        #expect(record.text.contains("\"b\":") && !record.text.contains("\"c\":"))
+        #expect(record.text.utf8.count < 1_000_000)
+        #expect(record.text.contains("\"$unset\":[\"gone\"]") == (kind == "user"))
+        #expect(record.text.hasSuffix("\"$lib\":\"waybill\"}}\n"))
+    }
+
+    @Test func `an event that stays too large for PostHog is refused`() {
+        let model = String(repeating: "x", count: 1_000_000)
+        #expect(self.refusal(.posthog, event(members: ",\"os\":\"\(model)\"")) == .posthogTooLarge)
+    }
+
+    @Test func `names that PostHog has no room to remove are not removed`() throws {
+        let names = (0..<170).map { "\"\(String(repeating: "n", count: 6100))\($0)\":null" }.joined(separator: ",")
+        let line = event(kind: "user", members: ",\"traits\":{\(names)}")
+        let record = try #require(export([line], ExportOptions(provider: .posthog)).records.first)
+        #expect(record.text.utf8.count < 1_000_000 && record.text.utf8.count > 980_000)
+        let kept = try PlainJSON(String(record.text.dropLast()))["properties"]?["$unset"]?.elements.count
+        #expect(kept.map { $0 + record.fixes[.dropField] } == 170)
+    }
 }

@@ -1,9 +1,11 @@
 """What several validators need: strict JSON, lengths as providers count them, rows of RFC 4180.
 
-Nothing here or in the other files is shared with the exporters; the numbers come from the providers' own pages.
+Nothing here or in the other files is shared with the exporters. Each rule names the page of the provider, or the
+standard, that it comes from; a rule marked "ours" is this project's, where a page leaves a choice.
 """
 
 import json
+import math
 import re
 import sys
 
@@ -12,11 +14,6 @@ if hasattr(sys, "set_int_max_str_digits"):
 
 UUID = re.compile(r"[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-# Ids that come from a mistake: what Mixpanel and PostHog refuse.
-PLACEHOLDERS = {
-    "00000000-0000-0000-0000-000000000000", "anon", "anonymous", "nil", "none", "null", "n/a", "na", "undefined",
-    "unknown", "<nil>", "0", "-1", "true", "false", "[]", "{}", "",
-}
 
 
 class Invalid(Exception):
@@ -24,15 +21,14 @@ class Invalid(Exception):
 
 
 class Object(dict):
-    """A JSON object that remembers whether a name stood in it twice."""
-
-    repeats = False
+    """A JSON object; it has each name once."""
 
 
 def _object(pairs):
     value = Object(pairs)
     if len(value) != len(pairs):
-        value.repeats = True
+        # https://www.rfc-editor.org/rfc/rfc8259#section-4, https://www.rfc-editor.org/rfc/rfc7493#section-2.3
+        raise Invalid("a name stands twice in an object")
     return value
 
 
@@ -41,9 +37,16 @@ def _constant(name):
 
 
 # Digits stay text: a number of a thousand digits is valid and needs no conversion here.
+def _number(text):
+    # serde_json, which PostHog's capture is built on, refuses the whole body for a number beyond binary64:
+    # https://www.rfc-editor.org/rfc/rfc8259#section-6, https://github.com/serde-rs/json/issues/495
+    if len(text) > 4 and math.isinf(float(text)):
+        raise Invalid(f"{text[:20]} is beyond binary64")
+    return Number(text)
+
+
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_constant=_constant, parse_int=lambda text: Number(text),
-    parse_float=lambda text: Number(text))
+    object_pairs_hook=_object, parse_constant=_constant, parse_int=_number, parse_float=_number)
 
 
 class Number(str):
@@ -58,9 +61,13 @@ def parse(text):
     if isinstance(text, bytes):
         text = decode(text)
     try:
-        return _DECODER.decode(text)
+        value = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"no JSON: {error}") from None
+    if "\\u" in text and not all(map(is_unicode, texts(value))):
+        # https://www.rfc-editor.org/rfc/rfc8259#section-8.2, https://github.com/serde-rs/json/issues/827
+        raise Invalid("half a character: an unpaired surrogate")
+    return value
 
 
 def decode(data):
@@ -70,8 +77,21 @@ def decode(data):
         raise Invalid(f"no UTF-8: {error}") from None
 
 
+def is_unicode(text):
+    """Whether text has no half of a character."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_text(value):
     return isinstance(value, str) and not isinstance(value, Number)
+
+
+def is_number(value):
+    return isinstance(value, Number)
 
 
 def is_integer(value):
@@ -123,10 +143,7 @@ def lines(part):
 def members(value, required, optional=()):
     """Problems with the names in an object."""
     problems = [f"{name} is missing" for name in required if name not in value]
-    problems += [f"{name} is not known" for name in value if name not in required and name not in optional]
-    if value.repeats:
-        problems.append("a name stands twice")
-    return problems
+    return problems + [f"{name} is not known" for name in value if name not in required and name not in optional]
 
 
 def rows(part, header):

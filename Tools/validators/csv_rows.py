@@ -1,6 +1,7 @@
 """The logging scheme's CSV: RFC 4180, seven cells a row.
 
-RFC 4180; OWASP, "CSV Injection"; Microsoft, "Excel specifications and limits".
+https://www.rfc-editor.org/rfc/rfc4180; https://owasp.org/www-community/attacks/CSV_Injection;
+https://support.microsoft.com/office/excel-specifications-and-limits-1672b34d-7043-467e-8e27-269d656771c3.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Flurry archives: RFC 4180, one row an event."""
+"""Flurry archives, in the shape of its former raw data download: one row an event.
+
+https://developer.yahoo.com/flurry/docs/analytics/rdd; https://www.rfc-editor.org/rfc/rfc4180
+"""
 
 import re
 
@@ -22,7 +25,7 @@ def check(record, as_of=None):
     if not re.fullmatch(r"\d*", found[1]) or not re.fullmatch(r"\d*", found[2]):
         problems.append("SessionIndex or SessionStart")
     parameters = parse(found[4])
-    if not isinstance(parameters, dict) or parameters.repeats or not all(map(is_text, parameters.values())):
+    if not isinstance(parameters, dict) or not all(map(is_text, parameters.values())):
         problems.append("Params is not an object of strings")
     return problems
 

@@ -1,6 +1,7 @@
 """systemd's journal export format: fields, and an empty line after each entry.
 
-Repository systemd/systemd: docs/JOURNAL_EXPORT_FORMATS.md.
+https://systemd.io/JOURNAL_EXPORT_FORMATS/; systemd.journal-fields(7),
+https://www.freedesktop.org/software/systemd/man/latest/systemd.journal-fields.html.
 """
 
 import re

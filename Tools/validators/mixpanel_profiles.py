@@ -1,12 +1,19 @@
-"""Mixpanel's /engage: one JSON array of updates a part, the updates of one event a line.
-
-Repository mixpanel/docs: profile-set.mdx, user-profile-limits.mdx.
-"""
+"""Mixpanel's /engage: one JSON array of updates a part, the updates of one event a line."""
 
 from common import Invalid, is_text, members, parse, size
 from mixpanel import check_person, check_value
 
 EXTENSION = "json"
+
+# https://docs.mixpanel.com/reference/profile-set: members of an update. As properties they would name another person,
+# or the uploader's place and time.
+OWN = {"$token", "$distinct_id", "$ip", "$ignore_time", "$ignore_alias"}
+# https://docs.mixpanel.com/reference/profile-batch-update: "up to 2000", and 1 MB each
+UPDATES, UPDATE = 2000, 1_000_000
+# https://docs.mixpanel.com/docs/data-structure/property-reference/reserved-properties: computed by Mixpanel
+COMPUTED = {"$mp_first_event_time"}
+# https://docs.mixpanel.com/docs/data-structure/property-reference/data-type
+NAME = 255
 
 
 def records(part):
@@ -21,32 +28,35 @@ def records(part):
     return found
 
 
-def _updates(record):
-    return parse(b"[" + record + b"]")
-
-
 def check(record, as_of=None):
     problems = []
-    updates = _updates(record)
+    updates = parse(b"[" + record + b"]")
     if not 1 <= len(updates) <= 2:
         problems.append(f"{len(updates)} updates")
     for update in updates:
+        # https://docs.mixpanel.com/reference/profile-set, https://docs.mixpanel.com/reference/profile-delete-property
         operation = "$set" if "$set" in update else "$unset"
         problems += members(update, ["$token", "$distinct_id", operation])
+        # Ours: no secret in a file.
         if update.get("$token") != "${MIXPANEL_TOKEN}":
             problems.append("$token is not a placeholder")
         problems += check_person(update.get("$distinct_id"))
         names = update.get(operation)
         if operation == "$set":
-            if names.repeats or not names:
-                problems.append("$set sets nothing, or something twice")
+            if not isinstance(names, dict) or not names:
+                problems.append("$set sets nothing")
+                continue
             for value in names.values():
                 problems += check_value(value)
         elif not isinstance(names, list) or not names or not all(map(is_text, names)):
             problems.append("$unset is not a list of names")
-        if any(size(name) > 255 or not name for name in names):
-            problems.append("a name of more than 255 bytes, or none")
-    if len(record) > 2_000_000:
+            continue
+        for name in names:
+            if not name or size(name) > NAME:
+                problems.append("a name of more than 255 bytes, or none")
+            if name in OWN | COMPUTED:
+                problems.append(f"reserved name {name!r}")
+    if len(record) > len(updates) * UPDATE:
         problems.append("more than 1 MB an update")
     return problems
 
@@ -57,5 +67,6 @@ def event_count(record):
 
 def check_request(part):
     updates = parse(part)
-    problems = ["more than 2000 updates"] if len(updates) > 2000 else []
+    problems = ["more than 2000 updates"] if len(updates) > UPDATES else []
+    # https://docs.mixpanel.com/reference/import-events: the size of a body, for lack of one for /engage
     return problems + (["more than 10 MB"] if len(part) > 10_000_000 else [])

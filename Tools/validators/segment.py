@@ -1,12 +1,28 @@
-"""Segment's HTTP tracking API: one call a line, one part the `batch` of a request.
+"""Segment's HTTP tracking API: one call a line, one part the `batch` of a request."""
 
-Repository segmentio/segment-docs: server/http-api/index.md, rate-limits.md, spec/common.md.
-"""
-
-from common import TIME, is_text, lines as records, members, parse, units
+from common import TIME, Object, is_number, is_text, lines as records, members, parse, units
 
 EXTENSION = "ndjson"
+
+# https://segment.com/docs/connections/spec/: the calls and what each must have
 SPECIFIC = {"screen": ["name", "properties"], "track": ["event", "properties"], "identify": ["traits"]}
+# https://segment.com/docs/connections/sources/catalog/libraries/server/http-api/#max-request-size
+CALL, BODY = 32_000, 500_000
+# https://segment.com/docs/connections/rate-limits/: "2500 events", "10,000 properties"
+CALLS, PROPERTIES = 2500, 10_000
+# https://github.com/segmentio/segment-docs/issues/5924
+MESSAGE_ID = 100
+# https://segment.com/docs/connections/spec/common/#context
+CONTEXT = {"app", "os", "device", "locale", "library", "timezone", "groupId"}
+
+
+def _products(products):
+    """Problems of a list of products, https://segment.com/docs/connections/spec/ecommerce/v2/#order-completed."""
+    problems = []
+    for product in products:
+        if isinstance(product, Object) and {"item_id", "item_name"} & set(product):
+            problems.append("a product has another vocabulary's names")
+    return problems
 
 
 def check(record, as_of=None):
@@ -14,23 +30,37 @@ def check(record, as_of=None):
     kind = call.get("type")
     if kind not in SPECIFIC:
         return [f"type {kind!r}"]
-    # No `sentAt`: Segment would move the event by its age.
+    # https://segment.com/docs/connections/spec/common/#timestamps: with `sentAt`, Segment moves the event by the
+    # difference to the time of receipt; a file that is sent later must not have it.
     problems = members(
         call, ["type", "messageId", "timestamp", "context"] + SPECIFIC[kind], ["anonymousId", "userId"])
-    if len(record) >= 32_000:
+    if problems:
+        return problems
+    if len(record) >= CALL:
         problems.append("32 KB or more")
+    # https://segment.com/docs/connections/sources/catalog/libraries/server/http-api/#errors
     if not call.get("userId") and not call.get("anonymousId"):
         problems.append("neither userId nor anonymousId")
     for name in ("userId", "anonymousId", "event", "name"):
         if name in call and (not is_text(call[name]) or not call[name]):
             problems.append(name)
-    if not 1 <= units(call.get("messageId", "")) <= 100:
+    if not is_text(call["messageId"]) or not 1 <= units(call["messageId"]) <= MESSAGE_ID:
         problems.append("messageId")
-    if not TIME.fullmatch(call.get("timestamp", "")):
+    # https://segment.com/docs/connections/spec/common/#timestamps: ISO 8601
+    if not is_text(call["timestamp"]) or not TIME.fullmatch(call["timestamp"]):
         problems.append("timestamp")
-    properties = call.get("traits" if kind == "identify" else "properties", {})
-    if len(properties) > 10_000 or properties.repeats:
-        problems.append("more than 10 000 properties, or one twice")
+    properties = call["traits" if kind == "identify" else "properties"]
+    if not isinstance(properties, dict) or len(properties) > PROPERTIES:
+        return problems + ["more than 10 000 properties"]
+    # https://segment.com/docs/connections/spec/track/#properties: revenue is a number
+    if "revenue" in properties and next(iter(properties)) == "revenue" and "value" in properties and \
+            not is_number(properties["revenue"]):
+        problems.append("revenue is not a number")
+    if isinstance(properties.get("products"), list):
+        problems += _products(properties["products"])
+    problems += [f"context.{name} is not known" for name in call["context"] if name not in CONTEXT]
+    if not is_text(call["context"].get("groupId", "")):
+        problems.append("context.groupId")
     if call["context"].get("library") != {"name": "waybill", "version": "1"}:
         problems.append("context.library")
     return problems
@@ -42,5 +72,5 @@ def event_count(record):
 
 def check_request(part):
     body = len(part) + len('{"batch":[],"writeKey":""}') + 64
-    problems = ["more than 2500 calls"] if part.count(b"\n") > 2500 else []
-    return problems + (["more than 500 KB"] if body > 500_000 else [])
+    problems = ["more than 2500 calls"] if part.count(b"\n") > CALLS else []
+    return problems + (["more than 500 KB"] if body > BODY else [])

@@ -1,4 +1,4 @@
-"""RFC 5424, one message a line."""
+"""RFC 5424, one message a line: https://www.rfc-editor.org/rfc/rfc5424#section-6."""
 
 import re
 
