@@ -74,11 +74,11 @@ package struct ParsedLines: ~Copyable {
             if isFull, !self.lines.isEmpty { return false }
             self.entries.append(contentsOf: parsed.entries)
         }
+        self.madeIDs.append(self.event.madeID)
         self.slots.append(contentsOf: UnsafeBufferPointer(start: parsed.slots, count: EventField.allCases.count))
         self.lines.append(
             Line(
                 range: range, reading: reading, entryEnd: self.entries.count, mayHaveFaults: parsed.mayHaveFaults))
-        self.madeIDs.append(self.event.madeID)
         self.end = range.upperBound + 1
         return true
     }

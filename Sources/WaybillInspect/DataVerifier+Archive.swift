@@ -341,6 +341,7 @@ extension DataVerifier {
         var reader = BatchReader(
             journalDirectory: self.data.journal, position: self.journalFirst, files: self.data.files)
         var lineCount = 0
+        defer { self.closeCompared() }
         while let batch = try reader.next(upTo: min(checkpoint.position, self.journalEnd)) {
             let stems = archived.stemsOfBatches[batch.position] ?? []
             let places = Set(stems.map { Path.parent(of: archived.stems[$0]) })
@@ -437,11 +438,10 @@ extension DataVerifier {
     }
 
     /// The first byte in a file that differs from the run's lines.
-    private func firstDifference(
+    private mutating func firstDifference(
         in path: String, from start: Int, _ run: RoutedRun, _ raw: UnsafeRawBufferPointer
     ) throws(FileSystemError) -> Int? {
-        let file = try self.data.files.open(self.absolute(path), .read)
-        defer { self.data.files.close(file) }
+        let file = try self.openCompared(path)
         let buffer = UnsafeMutableRawBufferPointer.allocate(
             byteCount: max(1, run.byteCount(of: raw)), alignment: 16)
         defer { buffer.deallocate() }

@@ -34,6 +34,8 @@ package struct DataVerifier<Files: FileSystem> {
     private var batches: [StreamName: [JournalBatch]] = [:]
     var journalFirst = JournalPosition(0)
     var journalEnd = JournalPosition(0)
+    /// The file whose lines are compared, which stays open for the runs that follow.
+    private var compared: (path: String, file: FileID)?
     /// Sealed files by the path that they had while open.
     var sealedFiles: [String: DayManifest.File] = [:]
     private var isInUse = false
@@ -216,6 +218,20 @@ package struct DataVerifier<Files: FileSystem> {
                             + "\(later.position)"))
             }
         }
+    }
+
+    /// Opens a file to compare its lines, unless it is still open from the comparison before.
+    mutating func openCompared(_ path: String) throws(FileSystemError) -> FileID {
+        if let compared, compared.path == path { return compared.file }
+        self.closeCompared()
+        let file = try self.data.files.open(self.absolute(path), .read)
+        self.compared = (path, file)
+        return file
+    }
+
+    mutating func closeCompared() {
+        if let compared { self.data.files.close(compared.file) }
+        self.compared = nil
     }
 
     /// The position of the batch that brought a run's lines; `nil` if the journal no longer has it.

@@ -99,7 +99,7 @@ class TransformTests(unittest.TestCase):
         corpus = Corpus(seed=8)
         lines = [corpus.foreign() for _ in range(1000)]
         for provider in PROVIDERS:
-            counts = self.check(provider, lines, "--env", "dev", "--bundle", "org.example.한글")
+            counts = self.check(provider, lines, "--env", "dev", "--bundle", "org.example.한글", "--stream", "s")
             if provider in ("syslog", "journald", "csv", "flurry"):
                 self.assertEqual(counts["exported"], len(lines), provider)
 
