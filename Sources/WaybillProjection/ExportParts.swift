@@ -25,6 +25,8 @@ struct PartStanding: Hashable {
     var revision = 0
     /// When the day's first unsealed event was received, in milliseconds since 1970; 0 if there is none.
     var openedAt: Int64 = 0
+    /// When its first record was received, in milliseconds since 1970; 0 if there is none, or if that is unknown.
+    var receivedAt: Int64 = 0
 
     static let keyPrefix = "part:"
 
@@ -38,7 +40,16 @@ struct PartStanding: Hashable {
     /// Whether the day has unsealed events.
     var isUnsealed: Bool {
         self.recordCount > 0 || !self.dead.isEmpty || !self.fixes.isEmpty || self.heldCount > 0
-            || (self.revision == 0 && self.number > 0)
+            || (self.revision == 0 && self.number > 0) || self.openedAt != 0
+    }
+
+    /// The times of receipt, in milliseconds, of the records that it takes if parts are closed after so many
+    /// milliseconds.
+    ///
+    /// A time before it means that the clock was set back, and ends the part, too. If its first record came at an
+    /// unknown time, the first known one ends it.
+    func span(_ closeAfter: Int64) -> Range<Int64> {
+        self.receivedAt..<(self.receivedAt + closeAfter)
     }
 
     /// The part after it.
@@ -68,6 +79,7 @@ struct PartStanding: Hashable {
         if self.mappingVersion > 0 { fields.append("mapping=\(self.mappingVersion)") }
         if self.revision > 0 { fields.append("revision=\(self.revision)") }
         if self.openedAt != 0 { fields.append("opened=\(self.openedAt)") }
+        if self.receivedAt != 0 { fields.append("received=\(self.receivedAt)") }
         fields += self.fixes.sorted { $0.key < $1.key }.map { "fix.\($0.key)=\($0.value)" }
         fields += self.dead.sorted { $0.key < $1.key }.map { "dead.\($0.key)=\($0.value)" }
         fields += ["first=\(PercentText.encode(self.firstID))", "last=\(PercentText.encode(self.lastID))"]
@@ -114,6 +126,7 @@ struct PartStanding: Hashable {
         case "mapping": self.mappingVersion = value
         case "revision": self.revision = value
         case "opened": self.openedAt = Int64(value)
+        case "received": self.receivedAt = Int64(value)
         case _ where key.hasPrefix("fix."): self.fixes[String(key.dropFirst(4))] = value
         case _ where key.hasPrefix("dead."): self.dead[String(key.dropFirst(5))] = value
         default: break
@@ -187,10 +200,11 @@ struct PartSink: ExportSink, ~Copyable {
 
         /// Adds a record; returns false and adds nothing if the part has no room for it.
         mutating func append(
-            _ record: ExportRecord, _ description: ProviderDescription, mappingVersion: Int
+            _ record: ExportRecord, _ description: ProviderDescription, mappingVersion: Int, receivedAt: Int64
         ) -> Bool {
             if self.part.recordCount == 0 {
                 self.part.mappingVersion = mappingVersion
+                self.part.receivedAt = receivedAt
                 self.append(description.header)
             } else {
                 let byteCount = self.part.byteCount + description.separator.count + record.bytes.count
@@ -253,6 +267,12 @@ struct PartSink: ExportSink, ~Copyable {
 
     private var description: ProviderDescription
     private var mappingVersion: Int
+    /// In milliseconds; 0 for parts of any age.
+    private var closeAfter: Int64
+    /// The last time of receipt, in milliseconds; 0 if it is unknown.
+    private var now: Int64 = 0
+    /// The times of receipt at which no part is due.
+    private var span = Self.allTimes
     private var indexes: [Key: Int] = [:]
     private var lastKey: Key?
     private var lastIndex = 0
@@ -266,6 +286,57 @@ struct PartSink: ExportSink, ~Copyable {
     init(_ exporter: borrowing Exporter) {
         self.description = exporter.description
         self.mappingVersion = exporter.options.mappingVersion
+        self.closeAfter = exporter.options.closeAfter.nanoseconds / 1_000_000
+    }
+
+    private static var allTimes: Range<Int64> { .min..<(.max) }
+
+    /// Closes the parts whose time is over: call it with each batch's time of receipt before its lines.
+    ///
+    /// A later call with a time that no batch has makes no difference to the content of parts.
+    ///
+    /// - Returns: whether a part was closed.
+    mutating func pass(_ time: WallTime) -> Bool {
+        self.now = max(0, time.milliseconds)
+        guard time > .unknown, !self.span.contains(self.now) else { return false }
+        self.span = Self.allTimes
+        var hasClosed = false
+        for index in self.partitions.indices {
+            let last = self.partitions[index].chunks.count - 1
+            let part = self.partitions[index].chunks[last].part
+            guard part.recordCount > 0 else { continue }
+            if part.span(self.closeAfter).contains(self.now) {
+                self.watch(part)
+            } else {
+                self.touch(index)
+                self.partitions[index].chunks[last].close(self.description)
+                self.partitions[index].chunks.append(Chunk(part: part.next))
+                hasClosed = true
+            }
+        }
+        return hasClosed
+    }
+
+    private mutating func watch(_ part: PartStanding) {
+        guard self.closeAfter > 0 else { return }
+        let own = part.span(self.closeAfter)
+        let start = max(self.span.lowerBound, own.lowerBound)
+        self.span = start..<max(start, min(self.span.upperBound, own.upperBound))
+    }
+
+    /// Whether an open part waits for its time to be over.
+    var hasAgingParts: Bool { self.span != Self.allTimes }
+
+    /// The number of records in open parts, and when the first of them was received.
+    var open: (recordCount: Int, oldest: WallTime?) {
+        var count = 0
+        var oldest = Int64.max
+        for partition in self.partitions {
+            guard let part = partition.chunks.last?.part, part.recordCount > 0 else { continue }
+            count += part.recordCount
+            if part.receivedAt > 0 { oldest = min(oldest, part.receivedAt) }
+        }
+        return (count, oldest == .max ? nil : WallTime(milliseconds: oldest))
     }
 
     /// The index of a partition that is already known.
@@ -301,12 +372,14 @@ struct PartSink: ExportSink, ~Copyable {
         self.touch(index)
         var last = self.partitions[index].chunks.count - 1
         while !self.partitions[index].chunks[last].append(
-            record, self.description, mappingVersion: self.mappingVersion)
+            record, self.description, mappingVersion: self.mappingVersion, receivedAt: self.now)
         {
             self.partitions[index].chunks[last].close(self.description)
             self.partitions[index].chunks.append(Chunk(part: self.partitions[index].chunks[last].part.next))
             last += 1
         }
+        let part = self.partitions[index].chunks[last].part
+        if part.recordCount == 1 { self.watch(part) }
         self.counts.exported += record.eventCount
     }
 
@@ -421,5 +494,12 @@ struct PartSink: ExportSink, ~Copyable {
         self.lastKey = nil
         self.standings = standings
         self.counts = self.checkpointedCounts
+        self.closeAfter = exporter.options.closeAfter.nanoseconds / 1_000_000
+        self.now = 0
+        self.span = Self.allTimes
+        for (key, standing) in standings.sorted(by: { $0.key < $1.key }) where standing.recordCount > 0 {
+            _ = self.index(of: key)
+            self.watch(standing)
+        }
     }
 }

@@ -30,6 +30,10 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     /// Requests not taken yet, in order, from ``next`` on.
     private var requests: [CommitRequest] = []
     private var next = 0
+    /// Whether the next commit writes the time even if nothing is staged.
+    private var isMarking = false
+    /// When the journal last got a time, or was asked whether it needs one.
+    private var lastMark: MonotonicTime
     /// Failed commits of the current group.
     private var failureCount = 0
     /// When to try again because the disk refused.
@@ -50,6 +54,21 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.clock = clock
         self.telemetry = telemetry
         self.streams = StreamQuota(countMax: quotas.streamCountMax)
+        self.lastMark = clock.monotonicTime()
+    }
+
+    /// When to call ``mark()``; `nil` if nothing ever waits for it.
+    var nextMark: MonotonicTime? { self.conditions.marks.interval.map { self.lastMark + $0 } }
+
+    /// Makes the time durable if projections wait for it; nothing came since ``nextMark`` was set.
+    ///
+    /// - Returns: as ``step(_:)``.
+    package mutating func mark() -> MonotonicTime? {
+        self.lastMark = self.clock.monotonicTime()
+        guard self.loss == nil, self.conditions.marks.isWaiting, self.conditions.clock.problem(self.clock) == nil
+        else { return nil }
+        self.isMarking = true
+        return self.commit() ? nil : self.retryAt
     }
 
     /// Takes requests and makes them durable.
@@ -239,19 +258,21 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private mutating func commit() -> Bool {
         let start = self.clock.monotonicTime()
         do throws(FileSystemError) {
-            if self.group.hasAnswers, let loss = try self.journal.findLoss() {
+            if self.group.hasAnswers || self.isMarking, let loss = try self.journal.findLoss() {
                 self.loss = loss
                 self.retryAt = nil
                 self.telemetry.journalLost(loss)
                 return false
             }
-            if self.journal.hasStaged {
+            if self.journal.hasStaged || self.isMarking {
                 let time = self.conditions.clock.receiptTime(self.clock)
                 let ranges = try self.journal.commit(at: time)
                 self.conditions.clock.committed(at: time)
                 self.budget.committed(self.group.turns(at: ranges))
                 let entries = self.group.feedEntries(at: ranges, receivedAt: time)
-                self.feed.publish(entries, end: self.journal.end)
+                self.feed.publish(entries, end: self.journal.end, at: time)
+                self.isMarking = false
+                self.lastMark = start
                 self.telemetry.groupCommitted(
                     batchCount: self.group.batches.count, lineCount: self.group.lineCount,
                     rawByteCount: self.group.rawByteCount,
