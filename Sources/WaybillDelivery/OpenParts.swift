@@ -1,5 +1,5 @@
 internal import WaybillArchive
-package import WaybillEvent
+internal import WaybillEvent
 internal import WaybillProjection
 package import WaybillSystem
 

@@ -1,5 +1,6 @@
 internal import Synchronization
 package import WaybillArchive
+internal import WaybillExport
 package import WaybillSystem
 
 /// What a receiver needs of its host, and what waits while it is missing.

@@ -3,6 +3,7 @@ internal import WaybillExport
 internal import WaybillJournal
 internal import WaybillMetrics
 internal import WaybillProjection
+internal import WaybillSystem
 internal import WaybillTLS
 
 /// The receiver's metrics; `Protocol/metrics.md` describes each.
