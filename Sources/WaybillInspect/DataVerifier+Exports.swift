@@ -356,6 +356,9 @@ extension DataVerifier {
             self.unknown(stem + suffix)
         }
         let stored = try self.stored(stem + suffix, isCompressed: isCompressed)
+        if let stored, !isOpen, checkpoint.entries["closed:" + stem] == nil, stored.isCompressed, !isCompressed {
+            self.report.add(Problem(.disagreement, manifestPath, "it has no gz_sha256, but its part is compressed"))
+        }
         if let stored, let records = try self.recordCount(of: stored, stem + suffix, length, isOpen: isOpen),
             records != ids.recordCount
         {

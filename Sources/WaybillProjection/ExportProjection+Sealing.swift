@@ -63,7 +63,8 @@ extension ExportProjection {
         var parts: [String: PartManifest] = [:]
         if try self.files.status(at: directory) != nil {
             for name in try self.files.list(directory) where name.hasSuffix(".manifest.json") {
-                guard let part = try self.files.contents(of: Path.join(directory, name)).flatMap(PartManifest.init(json:))
+                guard
+                    let part = try self.files.contents(of: Path.join(directory, name)).flatMap(PartManifest.init(json:))
                 else { continue }
                 let stem = name.dropLast(".manifest.json".utf8.count)
                 parts["\(stem).\(self.description.fileExtension)\(part.gzipSHA256 == nil ? "" : ".gz")"] = part

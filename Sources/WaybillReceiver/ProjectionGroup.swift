@@ -47,7 +47,7 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     private var otherReader: BatchReader<Files>
     private let parse = SharedParse()
     /// The last known time of receipt of what the feed gave.
-    private var time = WallTime.unknown
+    private(set) var time = WallTime.unknown
     /// Whether the members are at different positions.
     private var isBehind = false
     private var readsRearNext = false
