@@ -34,8 +34,8 @@ package enum PartError: Error, Hashable, Sendable {
 final class ClosedPart<Files: FileSystem> {
     let manifest: PartManifest
     private let files: Files
-    private let records: FileID
-    private let ids: FileID
+    private let records: StoredBytes<Files>
+    private let ids: StoredBytes<Files>
     /// The offsets of every 256th record and its ids.
     private var marks: [(record: Int, ids: Int)] = []
 
@@ -49,25 +49,14 @@ final class ClosedPart<Files: FileSystem> {
     ) throws(PartError) {
         self.manifest = manifest
         self.files = files
-        let records: FileID
         do throws(FileSystemError) {
-            records = try files.open("\(stem).\(fileExtension)", .read)
-            do throws(FileSystemError) {
-                self.ids = try files.open("\(stem).ids", .read)
-            } catch {
-                files.close(records)
-                throw error
-            }
+            self.records = try StoredBytes(
+                path: "\(stem).\(fileExtension)", isCompressed: manifest.gzipSHA256 != nil, files: files)
+            self.ids = try StoredBytes(path: "\(stem).ids", isCompressed: false, files: files)
         } catch {
             throw .disk(error)
         }
-        self.records = records
         try self.verify(stem)
-    }
-
-    deinit {
-        self.files.close(self.records)
-        self.files.close(self.ids)
     }
 
     private func verify(_ stem: String) throws(PartError) {
@@ -90,13 +79,13 @@ final class ClosedPart<Files: FileSystem> {
 
     /// - Returns: how many lines the file has.
     private func index(
-        _ file: FileID, into marks: inout [Int], _ visit: (UnsafeRawBufferPointer) -> Void
+        _ file: StoredBytes<Files>, into marks: inout [Int], _ visit: (UnsafeRawBufferPointer) -> Void
     ) throws(PartError) -> Int {
         var lineCount = 0
         var position = 0
         var found: [Int] = [0]
-        do throws(FileSystemError) {
-            try self.files.visit(file, 0..<Int.max) { (piece) throws(FileSystemError) in
+        do throws(PartReadError) {
+            try file.visit { piece in
                 visit(piece)
                 var at = 0
                 while let end = piece.firstNewline(from: at) {
@@ -107,7 +96,10 @@ final class ClosedPart<Files: FileSystem> {
                 position += piece.count
             }
         } catch {
-            throw .disk(error)
+            switch error {
+            case .disk(let cause): throw .disk(cause)
+            case .damaged: throw .damaged(detail: "\(error)")
+            }
         }
         marks = found
         return lineCount

@@ -37,6 +37,8 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
     private let lock: FileID
     private let credentials: [DeploymentEnvironment: Credentials]
     private var pace: Pace
+    /// When open parts were last logged.
+    private var lastOpenLog: MonotonicTime?
 
     /// How often a delivery with `--follow` looks for parts.
     private static var scanPause: Duration { .seconds(5) }
@@ -152,6 +154,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
             try self.state.settle()
             repeat {
                 try await self.deliverPending()
+                try self.countOpen(isLast: false)
                 if self.configuration.isFollowing { try await self.rest(Self.scanPause) }
             } while self.configuration.isFollowing
         } catch let ended as DeliveryEnded {
@@ -161,6 +164,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         }
         do {
             try self.countRemaining()
+            try self.countOpen(isLast: true)
         } catch {
             throw .disk(error)
         }
@@ -218,6 +222,28 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
             self.report.remainingCount +=
                 part.manifest.eventCount - (standing?.sentEventCount ?? 0) - (standing?.deadEventCount ?? 0) - held
         }
+    }
+
+    /// Counts the records that wait in open parts, and logs them: at the end, and once a minute until then.
+    private func countOpen(isLast: Bool) throws(FileSystemError) {
+        let now = self.clock.monotonicTime()
+        if !isLast {
+            guard self.configuration.isFollowing, self.lastOpenLog.map({ now - $0 >= .seconds(60) }) ?? true else {
+                return
+            }
+        }
+        self.lastOpenLog = now
+        let data = DataDirectory(root: self.configuration.dataDirectory, files: self.files)
+        let open = try OpenParts(of: self.configuration.provider, only: self.configuration.env, in: data)
+        self.report.openRecordCount = open.recordCount
+        self.report.oldestOpenSeconds = open.ageSeconds(at: self.clock.wallTime())
+        guard open.recordCount > 0 else { return }
+        self.logger.info(
+            "records wait in open parts; a part is sent once it is full or as old as close_after",
+            metadata: [
+                "records": "\(open.recordCount)",
+                "oldest_s": "\(self.report.oldestOpenSeconds.map { "\($0)" } ?? "unknown")",
+            ])
     }
 
     /// The state of a part with exactly these bytes.

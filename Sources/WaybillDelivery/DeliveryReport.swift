@@ -107,6 +107,9 @@ package struct DeliveryReport: Hashable, Sendable {
     package var heldCount = 0
     /// Events of closed parts that were neither sent nor given up.
     package var remainingCount = 0
+    /// Records of parts that are still open, and how long the oldest has waited.
+    package var openRecordCount = 0
+    package var oldestOpenSeconds: Int?
     /// Parts whose files do not match their manifests.
     package var damagedParts: [String] = []
     /// Days that were regenerated after some of their events were sent.
@@ -129,6 +132,8 @@ package struct DeliveryReport: Hashable, Sendable {
             json.member("unconfirmed", self.unconfirmedCount)
             json.member("held", self.heldCount)
             json.member("remaining", self.remainingCount)
+            json.member("open_records", self.openRecordCount)
+            if let oldestOpenSeconds { json.member("oldest_open_s", oldestOpenSeconds) }
             json.member("damaged_parts", self.damagedParts.count)
             json.member("remade_days", self.remadeDays.count)
             json.member("dead", self.dead)

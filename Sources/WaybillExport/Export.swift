@@ -69,6 +69,14 @@ package enum Destination: Hashable, Sendable {
         self = provider
     }
 
+    /// Whether `waybill deliver` sends its parts.
+    package var isDelivered: Bool {
+        switch self {
+        case .ga4, .mixpanel, .mixpanelProfiles, .amplitude, .segment, .posthog, .snowplow: true
+        case .flurry, .csv, .syslog, .journald, .custom: false
+        }
+    }
+
     /// Its name in paths, metrics and events.
     package var rawValue: String {
         switch self {

@@ -9,6 +9,10 @@ package struct ExportOptions: Sendable {
     package var zone: TimeZoneRules
     /// When a day ends, in seconds after midnight of the next day.
     package var cutOffSecond = 4 * 3600
+    /// How long a part takes records, from the receipt of its first; zero: until it is full.
+    ///
+    /// Not part of the ``fingerprint``: it decides where parts end, not what is in their records.
+    package var closeAfter: Duration
     /// The environments whose events are exported.
     package var environments = EnvironmentSet.all
     /// The operator's changes, made before the provider's rules.
@@ -36,7 +40,11 @@ package struct ExportOptions: Sendable {
     package init(provider: Destination, zone: TimeZoneRules = .utc) {
         self.provider = provider
         self.zone = zone
+        self.closeAfter = provider.isDelivered ? Self.deliveredCloseAfter : .zero
     }
+
+    /// The usual ``closeAfter`` of providers whose parts `deliver` sends.
+    package static var deliveredCloseAfter: Duration { .seconds(300) }
 
     /// The version of the operator's mapping; 0 for none.
     package var mappingVersion: Int {

@@ -261,7 +261,7 @@ extension DataVerifier {
         for name in try self.data.files.list(self.absolute(folder)) {
             switch name {
             case "dead":
-                tally.refused += try self.lineCount(of: "\(folder)/dead/part-00000.ndjson", checkpoint)
+                tally.refused += try self.refusedCount(in: folder, checkpoint)
             case HeldRecord.fileName:
                 try self.visitHeld(in: folder, checkpoint) { id in
                     tally.exported += 1
@@ -271,11 +271,12 @@ extension DataVerifier {
             case DayFolder.manifestName: try self.verifyDay(folder)
             case DayFolder.successName: break
             // A crash before the rename leaves it, and the next seal or close overwrites it.
-            case _ where name.hasSuffix(DayFolder.manifestName + ".tmp"): break
+            case _ where name.hasSuffix(DayFolder.manifestName + ".tmp") || name.hasSuffix(suffix + ".gz.tmp"): break
             // Drafts of schemas, which an operator may change and remove.
             case "schemas" where options.provider == .snowplow: break
             case _ where PartitionPath.partNumber(of: name) != nil:
-                let known = [suffix, ".ids", ".manifest.json", ".delivered"].first(where: name.hasSuffix)
+                let known = [suffix, suffix + ".gz", ".ids", ".manifest.json", ".delivered"].first(
+                    where: name.hasSuffix)
                 if let known {
                     stems.insert(String(name.dropLast(known.utf8.count)))
                 } else {
@@ -346,26 +347,39 @@ extension DataVerifier {
         }
         tally.exported += ids.eventCount
         let length = checkpoint.lengths[stem + suffix] ?? Int.max
-        let records = try self.recordCount(of: stem + suffix, length, isOpen: isOpen)
-        if records != ids.recordCount {
+        let facts = manifest.flatMap(PartManifest.init(json:))
+        let isCompressed = facts?.gzipSHA256 != nil
+        if isCompressed, checkpoint.entries["closed:" + stem] == nil,
+            try self.data.files.status(at: self.absolute(stem + suffix)) != nil
+        {
+            self.unknown(stem + suffix)
+        }
+        let stored = try self.stored(stem + suffix, isCompressed: isCompressed)
+        if let stored, !isOpen, checkpoint.entries["closed:" + stem] == nil, stored.isCompressed, !isCompressed {
+            self.report.add(Problem(.disagreement, manifestPath, "it has no gz_sha256, but its part is compressed"))
+        }
+        if let stored, let records = try self.recordCount(of: stored, stem + suffix, length, isOpen: isOpen),
+            records != ids.recordCount
+        {
             self.report.add(
                 Problem(
                     .disagreement, stem + suffix, "it has \(records) records, but its .ids list \(ids.recordCount)"))
         }
-        if let manifest { try self.verify(manifest, manifestPath, stem + suffix, ids) }
+        if let manifest { try self.verify(manifest, manifestPath, stored, stem + suffix, ids) }
     }
 
     private mutating func verify(
-        _ manifest: [UInt8], _ path: String, _ part: String, _ ids: PartIDs
+        _ manifest: [UInt8], _ path: String, _ stored: StoredBytes<Files>?, _ part: String, _ ids: PartIDs
     ) throws(FileSystemError) {
         guard let facts = PartManifest(json: manifest) else {
             self.report.add(Problem(.damaged, path, at: 0, byteCount: manifest.count, "it is not a readable manifest"))
             return
         }
-        let digest = try self.digest(of: part)
-        if let digest, digest != facts.sha256 {
-            self.report.add(
-                Problem(.different, part, "its SHA-256 is \(digest), but its manifest states \(facts.sha256)"))
+        if let stored {
+            try self.verifyDigests(of: stored, part, facts.sha256, facts.gzipSHA256)
+        } else {
+            let name = facts.gzipSHA256 == nil ? part : part + ".gz"
+            self.report.add(Problem(.missing, name, "its manifest exists, but the file does not"))
         }
         if facts.recordCount != ids.recordCount || facts.eventCount != ids.eventCount {
             self.report.add(
@@ -483,65 +497,5 @@ extension DataVerifier {
         return try self.data.files.list(self.absolute(folder)).filter {
             $0.hasSuffix(".ids") && PartitionPath.partNumber(of: $0) != nil
         }.map { Path.join(folder, String($0.dropLast(4))) }
-    }
-
-    // MARK: Files
-
-    private func visitLines(
-        of path: String, _ byteCount: Int, _ body: (_ line: ArraySlice<UInt8>, _ offset: Int) -> Void
-    ) throws(FileSystemError) {
-        guard byteCount > 0, try self.data.files.status(at: self.absolute(path)) != nil else { return }
-        var reader = try LineReader(path: self.absolute(path), byteCount: byteCount, files: self.data.files)
-        while let line = try reader.next() { body(line.bytes[...], line.range.lowerBound) }
-    }
-
-    /// Visits the ids of events that are still held; the other ids in the file are in parts.
-    private func visitHeld(
-        in folder: String, _ checkpoint: Checkpoint, _ body: (_ id: ArraySlice<UInt8>) -> Void
-    ) throws(FileSystemError) {
-        let path = "\(folder)/\(HeldRecord.fileName)"
-        let released = HeldRecord.releasedByteCount(of: folder, in: checkpoint.entries)
-        try self.visitLines(of: path, checkpoint.lengths[path] ?? 0) { line, offset in
-            if offset >= released { body(line.prefix { $0 != 0x20 }) }
-        }
-    }
-
-    private func lineCount(of path: String, _ checkpoint: Checkpoint) throws(FileSystemError) -> Int {
-        var count = 0
-        try self.visitLines(of: path, checkpoint.lengths[path] ?? 0) { _, _ in count += 1 }
-        return count
-    }
-
-    /// The number of records in a part: lines, but CSV has a header and quoted line feeds, a JSON array has no line
-    /// feed after the last record, and the journal's export format has entries.
-    private func recordCount(of path: String, _ byteCount: Int, isOpen: Bool) throws(FileSystemError) -> Int {
-        guard let status = try self.data.files.status(at: self.absolute(path)), status.byteCount > 0 else { return 0 }
-        let file = try self.data.files.open(self.absolute(path), .read)
-        defer { self.data.files.close(file) }
-        if path.hasSuffix(".export") {
-            var scanner = JournalEntryScanner()
-            try self.data.files.visit(file, 0..<min(status.byteCount, byteCount)) { (piece) throws(FileSystemError) in
-                for byte in piece { _ = scanner.take(byte) }
-            }
-            return scanner.entryCount
-        }
-        let isCSV = path.hasSuffix(".csv")
-        var isQuoted = false
-        var count = isCSV ? -1 : path.hasSuffix(".json") && isOpen ? 1 : 0
-        try self.data.files.visit(file, 0..<min(status.byteCount, byteCount)) { (piece) throws(FileSystemError) in
-            for byte in piece {
-                if byte == UInt8(ascii: "\""), isCSV { isQuoted.toggle() }
-                if byte == UInt8(ascii: "\n"), !isQuoted { count += 1 }
-            }
-        }
-        return max(0, count)
-    }
-
-    private mutating func digest(of path: String) throws(FileSystemError) -> String? {
-        guard try self.data.files.status(at: self.absolute(path)) != nil else {
-            self.report.add(Problem(.missing, path, "its manifest exists, but the file does not"))
-            return nil
-        }
-        return try SHA256Digest.ofFile(self.absolute(path), self.data.files)
     }
 }

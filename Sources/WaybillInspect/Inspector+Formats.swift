@@ -190,6 +190,13 @@ extension Inspector {
 
     mutating func inspectManifest(_ path: String, _ status: FileStatus) throws(FileSystemError) {
         let bytes = try self.files.contents(of: path) ?? []
+        if DeadLetterFile.isDead(path), let manifest = DeadLetterManifest(json: bytes) {
+            self.item(
+                InspectItem("manifest").with("provider", manifest.provider).with("env", manifest.env)
+                    .with("day", manifest.day).with("records", manifest.recordCount).with("sha256", manifest.sha256))
+            return try self.inspectFile(
+                of: path, ".ndjson", manifest.gzipSHA256 ?? manifest.sha256, isCompressed: manifest.gzipSHA256 != nil)
+        }
         guard let manifest = PartManifest(json: bytes) else {
             self.damage(
                 path, at: 0, byteCount: bytes.count, "it is not a readable manifest",
@@ -200,17 +207,24 @@ extension Inspector {
             InspectItem("manifest").with("provider", manifest.provider).with("env", manifest.env)
                 .with("day", manifest.day.description).with("records", manifest.recordCount)
                 .with("events", manifest.eventCount).with("sha256", manifest.sha256))
-        let stem = path.dropLast(".manifest.json".utf8.count)
         for suffix in Self.recordSuffixes {
-            let part = stem + suffix
-            guard let length = try self.files.status(at: String(part))?.byteCount else { continue }
-            let own = try SHA256Digest.ofFile(String(part), self.files)
-            if own != manifest.sha256 {
-                self.damage(
-                    String(part), at: 0, byteCount: length, "its SHA-256 is \(own), not that of its manifest",
-                    keeps: "it as it is; regenerate its day with waybill replay")
-            }
+            try self.inspectFile(
+                of: path, suffix, manifest.gzipSHA256 ?? manifest.sha256, isCompressed: manifest.gzipSHA256 != nil)
         }
+    }
+
+    /// Compares the file that a manifest names with its digest.
+    private mutating func inspectFile(
+        of manifest: String, _ suffix: String, _ sha256: String, isCompressed: Bool
+    ) throws(FileSystemError) {
+        let stem = manifest.dropLast(".manifest.json".utf8.count)
+        let path = "\(stem)\(suffix)\(isCompressed ? ".gz" : "")"
+        guard let length = try self.files.status(at: path)?.byteCount else { return }
+        let own = try SHA256Digest.ofFile(path, self.files)
+        guard own != sha256 else { return }
+        self.damage(
+            path, at: 0, byteCount: length, "its SHA-256 is \(own), not that of its manifest",
+            keeps: "it as it is; regenerate its day with waybill replay")
     }
 
     // MARK: Lines

@@ -21,6 +21,8 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
     package private(set) var position: JournalPosition
     /// Ranges skipped since the last call of ``takeDamages()``.
     private var damages: [JournalDamage] = []
+    /// The last time before ``position``; ``WallTime/unknown`` if none was read.
+    package private(set) var time = WallTime.unknown
     private var open: OpenSegment?
     /// Descriptions from other segments, for streams whose `OPEN` line is damaged in the open segment.
     private var described: (others: OtherSegments, streams: [StreamName: StreamDescription])?
@@ -57,6 +59,7 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
             case .message(.mark):
                 segment.confirmed = segment.scanner.position
                 self.position = max(self.position, segment.confirmed)
+                if segment.scanner.receivedAt != .unknown { self.time = segment.scanner.receivedAt }
             case .message:
                 break
             case .batch(let header, let description, let payload):

@@ -26,6 +26,9 @@ package struct BatchReader<Files: FileSystem>: ~Copyable {
     /// Batches before this position were read.
     package var position: JournalPosition { self.reader.position }
 
+    /// The last time in the journal before ``position``; ``WallTime/unknown`` if none was read.
+    package var time: WallTime { self.reader.time }
+
     /// Moves to another position, starting at its segment's head; does nothing if already there.
     package mutating func seek(to position: JournalPosition) {
         guard position != self.reader.position else { return }

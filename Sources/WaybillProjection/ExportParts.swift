@@ -2,141 +2,6 @@ internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillSystem
 
-/// The state of a part that is being written; a checkpoint stores it as one line of text.
-struct PartStanding: Hashable {
-    var number: Int
-    var recordCount = 0
-    var eventCount = 0
-    var byteCount = 0
-    /// How many events of the day are held.
-    var heldCount = 0
-    /// How much of the file of held records was released: the records before it are in parts.
-    var releasedByteCount = 0
-    var late24HoursCount = 0
-    var late48HoursCount = 0
-    var fixes: [String: Int] = [:]
-    var dead: [String: Int] = [:]
-    var firstID = ""
-    var lastID = ""
-    var oldest: Int64?
-    /// The version of the mapping that wrote it.
-    var mappingVersion = 0
-    /// How often its day was sealed before the part was started.
-    var revision = 0
-    /// When the day's first unsealed event was received, in milliseconds since 1970; 0 if there is none.
-    var openedAt: Int64 = 0
-
-    static let keyPrefix = "part:"
-
-    init(number: Int) {
-        self.number = number
-    }
-
-    /// Whether it has events received after its day was sealed.
-    var isLate: Bool { self.revision > 0 }
-
-    /// Whether the day has unsealed events.
-    var isUnsealed: Bool {
-        self.recordCount > 0 || !self.dead.isEmpty || !self.fixes.isEmpty || self.heldCount > 0
-            || (self.revision == 0 && self.number > 0)
-    }
-
-    /// The part after it.
-    var next: PartStanding {
-        var next = PartStanding(number: self.number + 1)
-        next.revision = self.revision
-        next.openedAt = self.openedAt
-        next.heldCount = self.heldCount
-        next.releasedByteCount = self.releasedByteCount
-        return next
-    }
-
-    var totals: ExportTotals {
-        ExportTotals(
-            recordCount: self.recordCount, eventCount: self.eventCount, fixes: self.fixes, dead: self.dead)
-    }
-
-    /// `number=0 records=2 … fix.rename=1 dead.ga4.too_old=1 first=… last=…`; ids are percent-encoded.
-    var text: String {
-        var fields = [
-            "number=\(self.number)", "records=\(self.recordCount)", "events=\(self.eventCount)",
-            "bytes=\(self.byteCount)", "held=\(self.heldCount)", "late24=\(self.late24HoursCount)",
-            "late48=\(self.late48HoursCount)",
-        ]
-        if self.releasedByteCount > 0 { fields.append("released=\(self.releasedByteCount)") }
-        if let oldest { fields.append("oldest=\(oldest)") }
-        if self.mappingVersion > 0 { fields.append("mapping=\(self.mappingVersion)") }
-        if self.revision > 0 { fields.append("revision=\(self.revision)") }
-        if self.openedAt != 0 { fields.append("opened=\(self.openedAt)") }
-        fields += self.fixes.sorted { $0.key < $1.key }.map { "fix.\($0.key)=\($0.value)" }
-        fields += self.dead.sorted { $0.key < $1.key }.map { "dead.\($0.key)=\($0.value)" }
-        fields += ["first=\(PercentText.encode(self.firstID))", "last=\(PercentText.encode(self.lastID))"]
-        return fields.joined(separator: " ")
-    }
-
-    /// Parses ``text``; `nil` if it is invalid.
-    init?(text: String) {
-        self.number = -1
-        // By bytes: an id may begin with a combining mark, which forms one character with the text before it.
-        for field in text.utf8.split(separator: UInt8(ascii: " ")) {
-            guard let equals = field.firstIndex(of: UInt8(ascii: "=")) else { return nil }
-            let key = String(Substring(field[..<equals]))
-            let value = Substring(field[field.index(after: equals)...])
-            switch key {
-            case "first", "last":
-                guard let id = PercentText.decode(value) else { return nil }
-                if key == "first" { self.firstID = id } else { self.lastID = id }
-            default:
-                guard let number = Int(value), Self.range(of: key).contains(number) else { return nil }
-                self.take(key, number)
-            }
-        }
-        if self.number < 0 { return nil }
-    }
-
-    /// The possible values; above them, the next event or the manifest would overflow.
-    private static func range(of key: String) -> ClosedRange<Int> {
-        // From the first day of year 0 to the last of year 9999, the possible times of an event.
-        key == "oldest" ? -62_167_219_200_000...253_402_300_799_999 : 0...(1 << 53) - 1
-    }
-
-    private mutating func take(_ key: String, _ value: Int) {
-        switch key {
-        case "number": self.number = value
-        case "records": self.recordCount = value
-        case "events": self.eventCount = value
-        case "bytes": self.byteCount = value
-        case "held": self.heldCount = value
-        case "released": self.releasedByteCount = value
-        case "late24": self.late24HoursCount = value
-        case "late48": self.late48HoursCount = value
-        case "oldest": self.oldest = Int64(value)
-        case "mapping": self.mappingVersion = value
-        case "revision": self.revision = value
-        case "opened": self.openedAt = Int64(value)
-        case _ where key.hasPrefix("fix."): self.fixes[String(key.dropFirst(4))] = value
-        case _ where key.hasPrefix("dead."): self.dead[String(key.dropFirst(5))] = value
-        default: break
-        }
-    }
-
-    /// Counts a record; ``PartSink/settle(_:)`` adds its fixes and the last id.
-    mutating func count(_ record: ExportRecord) {
-        if self.recordCount == 0 { self.firstID = String(decoding: record.firstID, as: UTF8.self) }
-        self.recordCount += 1
-        self.eventCount += record.eventCount
-        self.byteCount += record.bytes.count
-        self.late24HoursCount += record.late24HoursCount
-        self.late48HoursCount += record.late48HoursCount
-        self.oldest = min(self.oldest ?? record.oldest.milliseconds, record.oldest.milliseconds)
-    }
-
-    mutating func add(_ fixes: FixCounts) {
-        guard fixes.total > 0 else { return }
-        for code in FixCode.allCases where fixes[code] > 0 { self.fixes[code.rawValue, default: 0] += fixes[code] }
-    }
-}
-
 /// Collects an exporter's output for one batch, by partition and part; accesses no disk.
 struct PartSink: ExportSink, ~Copyable {
     struct Key: Hashable, Comparable {
@@ -187,10 +52,11 @@ struct PartSink: ExportSink, ~Copyable {
 
         /// Adds a record; returns false and adds nothing if the part has no room for it.
         mutating func append(
-            _ record: ExportRecord, _ description: ProviderDescription, mappingVersion: Int
+            _ record: ExportRecord, _ description: ProviderDescription, mappingVersion: Int, receivedAt: Int64
         ) -> Bool {
             if self.part.recordCount == 0 {
                 self.part.mappingVersion = mappingVersion
+                self.part.receivedAt = receivedAt
                 self.append(description.header)
             } else {
                 let byteCount = self.part.byteCount + description.separator.count + record.bytes.count
@@ -253,6 +119,12 @@ struct PartSink: ExportSink, ~Copyable {
 
     private var description: ProviderDescription
     private var mappingVersion: Int
+    /// In milliseconds; 0 for parts of any age.
+    private var closeAfter: Int64
+    /// The last time of receipt, in milliseconds; 0 if it is unknown.
+    private var now: Int64 = 0
+    /// The times of receipt at which no part is due.
+    private var span = Self.allTimes
     private var indexes: [Key: Int] = [:]
     private var lastKey: Key?
     private var lastIndex = 0
@@ -266,6 +138,57 @@ struct PartSink: ExportSink, ~Copyable {
     init(_ exporter: borrowing Exporter) {
         self.description = exporter.description
         self.mappingVersion = exporter.options.mappingVersion
+        self.closeAfter = exporter.options.closeAfter.nanoseconds / 1_000_000
+    }
+
+    private static var allTimes: Range<Int64> { .min..<(.max) }
+
+    /// Closes the parts whose time is over: call it with each batch's time of receipt before its lines.
+    ///
+    /// A later call with a time that no batch has makes no difference to the content of parts.
+    ///
+    /// - Returns: whether a part was closed.
+    mutating func pass(_ time: WallTime) -> Bool {
+        self.now = max(0, time.milliseconds)
+        guard time > .unknown, !self.span.contains(self.now) else { return false }
+        self.span = Self.allTimes
+        var hasClosed = false
+        for index in self.partitions.indices {
+            let last = self.partitions[index].chunks.count - 1
+            let part = self.partitions[index].chunks[last].part
+            guard part.recordCount > 0 else { continue }
+            if part.span(self.closeAfter).contains(self.now) {
+                self.watch(part)
+            } else {
+                self.touch(index)
+                self.partitions[index].chunks[last].close(self.description)
+                self.partitions[index].chunks.append(Chunk(part: part.next))
+                hasClosed = true
+            }
+        }
+        return hasClosed
+    }
+
+    private mutating func watch(_ part: PartStanding) {
+        guard self.closeAfter > 0 else { return }
+        let own = part.span(self.closeAfter)
+        let start = max(self.span.lowerBound, own.lowerBound)
+        self.span = start..<max(start, min(self.span.upperBound, own.upperBound))
+    }
+
+    /// Whether an open part waits for its time to be over.
+    var hasAgingParts: Bool { self.span != Self.allTimes }
+
+    /// The number of records in open parts, and when the first of them was received.
+    var open: (recordCount: Int, oldest: WallTime?) {
+        var count = 0
+        var oldest = Int64.max
+        for partition in self.partitions {
+            guard let part = partition.chunks.last?.part, part.recordCount > 0 else { continue }
+            count += part.recordCount
+            if part.receivedAt > 0 { oldest = min(oldest, part.receivedAt) }
+        }
+        return (count, oldest == .max ? nil : WallTime(milliseconds: oldest))
     }
 
     /// The index of a partition that is already known.
@@ -301,12 +224,14 @@ struct PartSink: ExportSink, ~Copyable {
         self.touch(index)
         var last = self.partitions[index].chunks.count - 1
         while !self.partitions[index].chunks[last].append(
-            record, self.description, mappingVersion: self.mappingVersion)
+            record, self.description, mappingVersion: self.mappingVersion, receivedAt: self.now)
         {
             self.partitions[index].chunks[last].close(self.description)
             self.partitions[index].chunks.append(Chunk(part: self.partitions[index].chunks[last].part.next))
             last += 1
         }
+        let part = self.partitions[index].chunks[last].part
+        if part.recordCount == 1 { self.watch(part) }
         self.counts.exported += record.eventCount
     }
 
@@ -421,5 +346,12 @@ struct PartSink: ExportSink, ~Copyable {
         self.lastKey = nil
         self.standings = standings
         self.counts = self.checkpointedCounts
+        self.closeAfter = exporter.options.closeAfter.nanoseconds / 1_000_000
+        self.now = 0
+        self.span = Self.allTimes
+        for (key, standing) in standings.sorted(by: { $0.key < $1.key }) where standing.recordCount > 0 {
+            _ = self.index(of: key)
+            self.watch(standing)
+        }
     }
 }

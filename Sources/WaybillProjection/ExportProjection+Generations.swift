@@ -40,6 +40,7 @@ extension ExportProjection {
     package mutating func adopt(
         from directory: String, range: ExportRange, replay: String
     ) throws(FileSystemError) {
+        try self.finishSealing()
         var standings: [PartSink.Key: Standing] = [:]
         for key in Set(try self.partitions(below: directory)).union(try self.partitions(below: self.directory))
         where range.admits(key.day, key.env) {
@@ -74,6 +75,7 @@ extension ExportProjection {
     ///
     /// Restores the whole range or, if a partition has events since its exchange, nothing.
     package mutating func rollBack(_ range: ExportRange) throws(FileSystemError) -> RollBack {
+        try self.finishSealing()
         let previous = self.previousDirectory
         var report = RollBack()
         var standings: [PartSink.Key: Standing] = [:]

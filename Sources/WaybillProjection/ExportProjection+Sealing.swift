@@ -5,8 +5,8 @@ package import WaybillSystem
 /// Seals an export's days, at the cut-off in the report's own time zone.
 ///
 /// A seal is part of a checkpoint, like closing a part: held records are written to the day's open part, which is
-/// closed; one commit records this and contains the day's manifest; then the manifest and `_SUCCESS` are written. Later
-/// events go to the next part, which is late and is closed by the next cut-off with a new revision of the manifest.
+/// closed, as its refused events are; one commit records this and contains the day's manifest; once the day's parts are
+/// compressed, the manifest and `_SUCCESS` are written. Later events go to the next part, which is late and is closed by the next cut-off with a new revision of the manifest.
 extension ExportProjection {
     static var sealPrefix: String { "seal:" }
     /// How many days one checkpoint seals; the others follow with the next.
@@ -17,11 +17,6 @@ extension ExportProjection {
     package mutating func correctDueTimes(now: WallTime) {
         self.openDays.correct(now: now)
     }
-
-    /// Always false: a seal is complete when its checkpoint is.
-    package var isSealing: Bool { false }
-
-    package mutating func continueSealing() throws(FileSystemError) {}
 
     package mutating func takeSealed() -> [SealedDay] {
         defer { self.sealed = [] }
@@ -46,6 +41,7 @@ extension ExportProjection {
             } else {
                 rest = part.totals
             }
+            try self.closeDeadLetters(key, revision: part.revision)
             self.sink.sealed(index)
             self.touchedKeys.insert(key)
             days.append((key, rest))
@@ -63,25 +59,34 @@ extension ExportProjection {
         var manifest = ExportDayManifest(self.options, key, revision: revision, sealedAt: time)
         if let old { manifest.totals = old.totals }
         manifest.totals.add(rest)
-        let counted = Set(old?.parts.map(\.name) ?? [])
+        let counted = Set(old?.parts.map { Self.number($0.name) } ?? [])
         var parts: [String: PartManifest] = [:]
         if try self.files.status(at: directory) != nil {
             for name in try self.files.list(directory) where name.hasSuffix(".manifest.json") {
-                let part = "\(name.dropLast(".manifest.json".utf8.count)).\(self.description.fileExtension)"
-                parts[part] = try self.files.contents(of: Path.join(directory, name)).flatMap(PartManifest.init(json:))
+                guard
+                    let part = try self.files.contents(of: Path.join(directory, name)).flatMap(PartManifest.init(json:))
+                else { continue }
+                let stem = name.dropLast(".manifest.json".utf8.count)
+                parts["\(stem).\(self.description.fileExtension)\(part.gzipSHA256 == nil ? "" : ".gz")"] = part
             }
         }
-        for part in self.closing where Path.parent(of: part.path) == self.path(key) {
-            let name = "\(Path.name(of: part.path)).\(self.description.fileExtension)"
-            parts[name] = PartManifest(json: Array(part.manifest.utf8))
+        var waiting = self.closing
+        for (path, manifest) in ExportCheckpoint.closing(in: self.state.entries) {
+            waiting.append(ClosedFile(path: path, manifest: manifest))
         }
-        for part in old?.parts ?? [] where parts[part.name] == nil {
+        for part in waiting where Path.parent(of: part.path) == self.path(key) {
+            let name = "\(Path.name(of: part.path)).\(self.description.fileExtension)"
+            parts[name] = nil
+            parts[name + ".gz"] = PartManifest(json: Array(part.manifest.utf8))
+        }
+        let known = Set(parts.keys.map { Self.number($0) })
+        for part in old?.parts ?? [] where !known.contains(Self.number(part.name)) {
             // Its own manifest is damaged: the day keeps what it recorded.
             manifest.parts.append(part)
         }
         for (name, part) in parts {
             manifest.parts.append(ExportDayManifest.Part(name: name, part))
-            if !counted.contains(name) { manifest.totals.add(part.totals) }
+            if !counted.contains(Self.number(name)) { manifest.totals.add(part.totals) }
         }
         manifest.parts.sort { Self.number($0.name) < Self.number($1.name) }
         return manifest
@@ -97,10 +102,11 @@ extension ExportProjection {
             .flatMap(ExportDayManifest.init(json:))
     }
 
-    /// Writes the manifests of days that the checkpoint records as sealed.
+    /// Writes the manifests of days that the checkpoint records as sealed, once their parts are compressed.
     mutating func finishSeals() throws(FileSystemError) {
         for (key, manifest) in self.state.entries.sorted(by: { $0.key < $1.key }) where key.hasPrefix(Self.sealPrefix) {
             let folder = String(key.dropFirst(Self.sealPrefix.utf8.count))
+            if self.waiting.contains(where: { $0.hasPrefix(folder + "/") }) { continue }
             let directory = Path.join(self.root, folder)
             try self.files.createDirectories(directory)
             try self.files.replace(

@@ -10,12 +10,13 @@ package import WaybillSystem
 ///                                          part-00000.ids             the event ids of each record
 ///                                          part-00000.manifest.json   once the part is closed
 ///                                          dead/part-00000.ndjson     refused events, whole, with the reason
+///                                          …ndjson.gz                 each of them, once it gets nothing more
 ///                                          held                       records for when the day is sealed
 ///                                          schemas/…                  Snowplow: draft schemas of closed parts
 ///
-/// A part is closed when it is full. Closing is part of a checkpoint: first the bytes are synced, then the checkpoint
-/// records that the part is closed and the content of its manifest, then the manifest is written. After a crash in
-/// between, the manifest's content is in the checkpoint.
+/// A part is closed when it is full, or when the time is over in which it takes records, by the journal's clock.
+/// Closing is part of a checkpoint: first the bytes are synced, then the checkpoint records that the part is closed and
+/// the content of its manifest. Then the part is compressed and the manifest is written, in the projection's pauses.
 ///
 /// A part has one mapping, one time zone and one header: when the options change, at a start or while running, the open
 /// parts are closed with their old options. The change begins with a checkpoint, and recovery does the rest, so a crash
@@ -23,14 +24,6 @@ package import WaybillSystem
 ///
 /// - SeeAlso: `Protocol/formats/exports.md`.
 package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
-    /// A part that gets no more records and whose manifest is not written yet.
-    struct ClosedPart {
-        let path: String
-        let manifest: String
-        let records: FileSet<Files>.Index
-        let ids: FileSet<Files>.Index
-    }
-
     /// The output folder; `exports/<provider>` in a live receiver.
     let directory: String
     let files: Files
@@ -46,8 +39,11 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private var exporter: Exporter
     var sink: PartSink
     private var readers = EventReaders()
-    /// Parts closed since the last checkpoint.
-    var closing: [ClosedPart] = []
+    /// Files closed since the last checkpoint.
+    var closing: [ClosedFile] = []
+    /// Closed files that are not compressed yet, by their path without extension, and the work at the first.
+    var waiting: [String] = []
+    var work: GzipWork<Files>?
     /// Partitions written since the last checkpoint.
     var touchedKeys: Set<PartSink.Key> = []
     private(set) var cutOff: CutOff
@@ -55,13 +51,12 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     var openDays: OpenDays<PartSink.Key>
     var sealed: [SealedDay] = []
     /// When the last exported event was received.
-    private var receivedAt = WallTime(milliseconds: 0)
+    private var receivedAt = WallTime.unknown
     private var lines = LineCounts()
     /// ``lines`` at the last checkpoint, which recovery restores.
     private var checkpointedLines = LineCounts()
 
     static var partPrefix: String { PartStanding.keyPrefix }
-    private static var closedPrefix: String { "closed:" }
     static var switchPrefix: String { "switch:" }
     static var adoptedKey: String { "adopted" }
     /// The position up to which other options were used.
@@ -117,6 +112,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         tally.refused = counts.refused
         tally.held = counts.held
         tally.skips = counts.skips
+        (tally.openRecordCount, tally.oldestOpen) = self.sink.open
         return tally
     }
 
@@ -151,6 +147,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package mutating func recover() throws(FileSystemError) -> ProjectionRecovery {
         self.closing = []
         self.touchedKeys = []
+        self.receivedAt = .unknown
         self.exporter = Exporter(self.options)
         self.description = self.exporter.description
         self.cutOff = CutOff(zone: self.options.zone, secondOfDay: self.options.cutOffSecond)
@@ -159,14 +156,15 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         try self.finishSwitching()
         try DeletionRecord(root: self.root, files: self.files).finish(&self.state)
         if let note = try self.setAsideWithoutCheckpoint() { notes.append(note) }
+        try self.restoreOpenFiles()
         var recovery = try self.recoverFiles()
         if !recovery.shortFiles.isEmpty {
             notes += try self.setAsideShortParts(recovery.shortFiles)
             recovery.shortFiles = [:]
             _ = try self.recoverFiles()
         }
-        try self.finishClosing()
         if let note = try self.turnOver() { notes.append(note) }
+        self.findWaiting()
         try self.finishSeals()
         self.lines = self.checkpointedLines
         self.sink.reset(to: self.checkpointedStandings, self.exporter)
@@ -182,7 +180,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
 
     private mutating func recoverFiles() throws(FileSystemError) -> FileSet<Files>.Recovery {
         let standings = self.checkpointedStandings
-        let suffixes = [".\(self.description.fileExtension)", ".ids", ".manifest.json"]
+        let records = ".\(self.description.fileExtension)"
+        let suffixes = [records, records + ".gz", records + ".gz.tmp", ".ids", ".manifest.json"]
         let coverage = JournalCoverage(directory: self.journal, files: self.files)
         let position = self.checkpointedPosition
         return try self.set.recover(
@@ -190,9 +189,12 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             isRebuilt: { () throws(FileSystemError) in try coverage.isWhole(from: position) }
         ) { path in
             let name = Path.name(of: path)
-            let isDead = name.hasSuffix(".ndjson") && path.hasSuffix("/dead/\(name)")
-            let isPart =
-                PartitionPath.partNumber(of: name) != nil && (isDead || suffixes.contains(where: name.hasSuffix))
+            if DeadLetterFile.isDead(path), let number = PartitionPath.partNumber(of: name) {
+                // Those before the last seal are closed.
+                guard let key = PartSink.Key(partition: Path.parent(of: Path.parent(of: path))) else { return true }
+                return number < standings[key]?.revision ?? 0
+            }
+            let isPart = PartitionPath.partNumber(of: name) != nil && suffixes.contains(where: name.hasSuffix)
             if name == DayFolder.manifestName || name == DayFolder.successName,
                 let key = PartSink.Key(partition: Path.parent(of: path))
             {
@@ -254,7 +256,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
                 if try self.files.status(at: Path.join(self.root, path)) != nil { moved.append(try aside.move(path)) }
                 changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + path)
             }
-            changes.updateValue(nil, forKey: Self.closedPrefix + stem)
+            changes.updateValue(nil, forKey: ExportCheckpoint.closedPrefix + stem)
             let partition = Path.parent(of: stem)
             if let key = PartSink.Key(partition: partition),
                 let number = PartitionPath.partNumber(of: Path.name(of: stem))
@@ -291,7 +293,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             standings[Self.partPrefix + self.path(key)] = standing.next.text
         }
         var changes = try self.set.synchronize()
-        for part in self.closing { changes[Self.closedPrefix + part.path] = .some(part.manifest) }
+        for part in self.closing { changes[ExportCheckpoint.closedPrefix + part.path] = .some(part.manifest) }
         changes.merge(standings) { _, new in new }
         if self.state.entries["options"] != nil {
             changes[Self.changedKey] = .some(self.state.entries["position"] ?? "0")
@@ -300,7 +302,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         try self.state.commit(changes)
         self.set.checkpointCommitted()
         self.closing = []
-        try self.finishClosing()
         return "the options changed: \(standings.count) open parts were closed"
     }
 
@@ -322,44 +323,11 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         return standings
     }
 
-    /// Writes the manifests of parts that the checkpoint records as closed.
-    private mutating func finishClosing() throws(FileSystemError) {
-        var changes: [String: String?] = [:]
-        for (key, manifest) in self.state.entries.sorted(by: { $0.key < $1.key }) where key.hasPrefix(Self.closedPrefix)
-        {
-            let path = String(key.dropFirst(Self.closedPrefix.utf8.count))
-            try self.files.createDirectories(Path.parent(of: Path.join(self.root, path)))
-            if self.options.provider == .snowplow { try self.writeSchemas(ofPart: path) }
-            try self.files.replace(Path.join(self.root, path + ".manifest.json"), with: Array((manifest + "\n").utf8))
-            for suffix in [".\(self.description.fileExtension)", ".ids"] {
-                changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + path + suffix)
-            }
-            changes.updateValue(nil, forKey: key)
-        }
-        try self.state.commit(changes)
-    }
-
-    /// Adds the schemas of a closed part's events to the drafts next to it; repeating it changes nothing.
-    private func writeSchemas(ofPart path: String) throws(FileSystemError) {
-        let part = Path.join(self.root, "\(path).\(self.description.fileExtension)")
-        var schemas = SnowplowSchemas()
-        schemas.add(part: try self.files.contents(of: part) ?? [])
-        for name in schemas.paths {
-            let target = Path.join(Path.parent(of: part), "schemas/\(name)")
-            let old = try self.files.contents(of: target)
-            if let old { schemas.add(draft: old, at: name) }
-            let draft = schemas.draft(at: name)
-            // The usual case: most parts add nothing new.
-            if draft == old { continue }
-            try self.files.createDirectories(Path.parent(of: target))
-            try self.files.replace(target, with: draft)
-        }
-    }
-
     // MARK: Batches
 
     package mutating func project(_ batch: ProjectedBatch) throws(FileSystemError) {
         if let options = self.pending?.take() { try self.goOn(with: options, from: batch.position) }
+        self.arrive(at: batch.receivedAt)
         self.lines.read += batch.lineCount
         let reader = self.readers.reader(for: batch.description)
         var parsedEnd = 0
@@ -374,6 +342,21 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         }
         try self.finishBatch()
     }
+
+    /// Closes the parts that take no records of that time.
+    private mutating func arrive(at time: WallTime) {
+        guard time != self.receivedAt else { return }
+        self.receivedAt = time
+        _ = self.sink.pass(time)
+    }
+
+    package mutating func pass(_ time: WallTime) throws(FileSystemError) -> Bool {
+        guard self.sink.pass(time) else { return false }
+        try self.writeTouched()
+        return true
+    }
+
+    package var needsMarks: Bool { self.sink.hasAgingParts }
 
     /// Switches to other options for the batches from `position` on.
     private mutating func goOn(with options: ExportOptions, from position: JournalPosition) throws(FileSystemError) {
@@ -395,7 +378,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package mutating func export(
         _ line: UnsafeRawBufferPointer, _ reader: EventReader, at offset: UInt64, receivedAt: WallTime
     ) {
-        self.receivedAt = receivedAt
+        self.arrive(at: receivedAt)
         let isEvent = self.exporter.export(
             line, reader, at: offset, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, to: &self.sink)
         if !isEvent { self.lines.quarantined += 1 }
@@ -403,7 +386,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
 
     /// Maps one line that was already parsed; ``finishBatch()`` follows the last of its batch.
     package mutating func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime) {
-        self.receivedAt = receivedAt
+        self.arrive(at: receivedAt)
         let isEvent = self.exporter.export(
             line, source: source, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, to: &self.sink)
         if !isEvent { self.lines.quarantined += 1 }
@@ -414,6 +397,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
         receivedAt: WallTime
     ) {
+        self.arrive(at: receivedAt)
         self.exporter.export(
             line, facts, source: source, at: offset, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged,
             to: &self.sink)
@@ -463,25 +447,13 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         }
         if !partition.deadLetters.isEmpty {
             try self.set.append(
-                partition.deadLetters, to: self.set.index(of: "\(directory)/dead/\(PartitionPath.part(0)).ndjson"))
+                partition.deadLetters,
+                to: self.set.index(
+                    of: DeadLetterFile(partition: directory, number: partition.chunks.last?.part.revision ?? 0).path))
         }
         if !partition.held.isEmpty {
             try self.set.append(partition.held, to: self.set.index(of: "\(directory)/\(HeldRecord.fileName)"))
         }
-    }
-
-    private mutating func close(
-        _ part: PartStanding, _ path: String, _ records: FileSet<Files>.Index, _ ids: FileSet<Files>.Index,
-        key: PartSink.Key, zone: String
-    ) throws(FileSystemError) {
-        let digest = try SHA256Digest.ofFile(self.set.path(of: records), self.files)
-        let manifest = PartManifest(
-            provider: self.options.provider, zone: zone, env: key.env, day: key.day, part: part, sha256: digest)
-        self.closing.append(
-            ClosedPart(
-                path: path, manifest: String(decoding: manifest.json, as: UTF8.self), records: records, ids: ids))
-        self.set.release(records)
-        self.set.release(ids)
     }
 
     // MARK: Checkpoints
@@ -493,7 +465,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         if let moment { days = try self.closeDueDays(moment) }
         var changes = try self.set.synchronize()
         changes.merge(self.optionEntries) { _, new in new }
-        for part in self.closing { changes[Self.closedPrefix + part.path] = .some(part.manifest) }
+        for file in self.closing { changes[ExportCheckpoint.closedPrefix + file.path] = .some(file.manifest) }
         for day in days {
             let manifest = try self.dayManifest(day.key, day.rest, at: moment?.now ?? WallTime(milliseconds: 0))
             changes[Self.sealPrefix + self.path(day.key)] = .some(String(decoding: manifest.json, as: UTF8.self))
@@ -507,12 +479,12 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         changes["position"] = .some(String(position.rawValue))
         try self.state.commit(changes)
         self.set.checkpointCommitted()
+        self.waiting += self.closing.map(\.path)
         self.closing = []
         self.touchedKeys = []
         self.checkpointedLines = self.lines
         self.sink.checkpointed()
         self.openDays.remove(days.map(\.key))
-        try self.finishClosing()
         try self.finishSeals()
     }
 
@@ -524,27 +496,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     /// The partitions that this run has seen.
     var partitionKeys: [PartSink.Key] {
         self.sink.partitions.map(\.key)
-    }
-
-    /// Closes every open part, at the end of a replay.
-    package mutating func closeAll() throws(FileSystemError) {
-        for index in self.sink.partitions.indices {
-            let partition = self.sink.partitions[index]
-            guard let chunk = partition.chunks.last, chunk.part.recordCount > 0 else { continue }
-            try self.closePart(chunk.part, partition.key, zone: self.options.zone.name)
-            self.sink.closed(index)
-            self.touchedKeys.insert(partition.key)
-        }
-    }
-
-    /// Closes an open part of a day in that time zone.
-    mutating func closePart(
-        _ part: PartStanding, _ key: PartSink.Key, zone: String
-    ) throws(FileSystemError) {
-        let path = "\(self.path(key))/\(PartitionPath.part(part.number))"
-        let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
-        try self.set.append(self.description.footer, to: records)
-        try self.close(part, path, records, self.set.index(of: "\(path).ids"), key: key, zone: zone)
     }
 }
 

@@ -43,6 +43,8 @@ package struct PartManifest: Hashable, Sendable {
     package let lastID: String
     /// The digest of the part's bytes, 64 hexadecimal digits.
     package let sha256: String
+    /// The digest of the compressed file, which exists in place of the part's; `nil` if there is none.
+    package let gzipSHA256: String?
     package let oldest: WallTime?
     let lateness: Lateness?
 
@@ -65,6 +67,7 @@ package struct PartManifest: Hashable, Sendable {
         self.firstID = part.firstID
         self.lastID = part.lastID
         self.sha256 = sha256
+        self.gzipSHA256 = nil
         self.oldest = part.oldest.map { WallTime(milliseconds: $0) }
         self.lateness =
             provider != .ga4
@@ -76,7 +79,7 @@ package struct PartManifest: Hashable, Sendable {
             }
     }
 
-    /// One line without an LF, members in a fixed order.
+    /// One line without an LF, members in a fixed order, without the digest of the compressed file.
     var json: [UInt8] {
         JSONWriter.object { json in
             json.member("provider", self.provider)
@@ -120,6 +123,8 @@ package struct PartManifest: Hashable, Sendable {
         self.firstID = firstID
         self.lastID = lastID
         self.sha256 = sha256
+        self.gzipSHA256 = json["gz_sha256"]?.string
+        if json["gz_sha256"] != nil, !(self.gzipSHA256.map(SHA256Digest.isText) ?? false) { return nil }
         self.oldest = json["oldest_ts"]?.string.flatMap { WallTime(text: $0) }
         if (json["late"] != nil && json["late"]?.bool == nil) || (json["oldest_ts"] != nil && self.oldest == nil) {
             return nil

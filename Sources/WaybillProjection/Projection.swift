@@ -30,6 +30,12 @@ package protocol Projection: ~Copyable, SendableMetatype {
     /// - Returns: their new paths in the data directory.
     func setLinksAside() throws(FileSystemError) -> [String]
     mutating func project(_ batch: ProjectedBatch) throws(FileSystemError)
+    /// Takes a time from the journal: everything received before it was projected.
+    ///
+    /// - Returns: whether something was written that the next checkpoint makes durable.
+    mutating func pass(_ time: WallTime) throws(FileSystemError) -> Bool
+    /// Whether it waits for a later time in the journal, which an idle receiver writes.
+    var needsMarks: Bool { get }
     /// Makes everything projected so far durable, and records that the journal was read up to `position`.
     ///
     /// - Parameter moment: the time at which due days are sealed, or start to be sealed; `nil`: none.
@@ -44,6 +50,10 @@ package protocol Projection: ~Copyable, SendableMetatype {
     var isSealing: Bool { get }
     /// Does a bounded part of the remaining sealing: at most a few MiB are read and compressed.
     mutating func continueSealing() throws(FileSystemError)
+    /// Whether so much is being sealed that it does not wait for a pause.
+    var isSealingUrgent: Bool { get }
+    /// Whether further days may be sealed now.
+    var mayBeginSeals: Bool { get }
     /// Deletes the sealed days that the policy does not keep and that have nothing open; call it after a checkpoint.
     mutating func retire(_ policy: RetentionPolicy, now: WallTime) throws(FileSystemError) -> [DeletedDay]
     /// Returns the days that were sealed since the last call.
@@ -59,6 +69,13 @@ package protocol Projection: ~Copyable, SendableMetatype {
 extension Projection where Self: ~Copyable {
     /// Only the archive has a quarantine.
     package mutating func takeQuarantined() -> QuarantineCounts { QuarantineCounts() }
+
+    /// Only exports have parts that close by age.
+    package mutating func pass(_ time: WallTime) throws(FileSystemError) -> Bool { false }
+    package var needsMarks: Bool { false }
+
+    package var isSealingUrgent: Bool { false }
+    package var mayBeginSeals: Bool { !self.isSealing }
 
     /// Makes everything projected so far durable, and records that the journal was read up to `position`.
     package mutating func checkpoint(at position: JournalPosition) throws(FileSystemError) {
@@ -130,7 +147,10 @@ package struct ProjectionRun<Files: FileSystem>: ~Copyable {
         // A reader at another position (it skipped lines at the end) starts again at a segment's head.
         self.reader.seek(to: position)
         for _ in 0..<batchCountMax {
-            guard let batch = try self.reader.next(upTo: end) else { return end }
+            guard let batch = try self.reader.next(upTo: end) else {
+                _ = try projection.pass(self.reader.time)
+                return end
+            }
             try projection.project(batch)
             self.lastReceivedAt = batch.receivedAt
         }

@@ -1,4 +1,5 @@
 package import WaybillExport
+package import WaybillSystem
 
 /// How many lines of a projection had each outcome, since its start.
 package struct ProjectionTally: Hashable, Sendable {
@@ -15,6 +16,10 @@ package struct ProjectionTally: Hashable, Sendable {
     package var skips = SkipCounts()
     /// Archived lines that are in `_overflow`, because an account had too many new apps or new days.
     package var overflowed = 0
+
+    /// Records in parts that are open, and when the first of them was received.
+    package var openRecordCount = 0
+    package var oldestOpen: WallTime?
 
     package init() {}
 

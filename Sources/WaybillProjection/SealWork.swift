@@ -1,5 +1,4 @@
 internal import WaybillArchive
-internal import WaybillCompression
 internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJournal
@@ -116,28 +115,13 @@ struct SealTally<Files: FileSystem>: ~Copyable {
     }
 }
 
-/// Compresses one file of lines, step by step, to a file next to it.
-///
-///     part-00001.ndjson ── members of at most 4 MiB, cut at line ends ──▶ part-00001.ndjson.gz.tmp
-///
-/// Output is provisional until ``finish()``: after a crash or an error, the work starts again and writes the same
-/// bytes. Memory: one member, inflated and compressed.
+/// Compresses one file of lines, step by step, and counts its lines.
 struct SealWork<Files: FileSystem>: ~Copyable {
     let folder: DayFolder
     let seal: Seal
-    private let stem: String
-    private let byteCount: Int
     private let sourcesByteCount: Int
-    private let files: Files
-    private let input: FileID
-    private let output: FileID
     private var tally: SealTally<Files>
-    private var deflater: GzipDeflater
-    private var digest: SHA256Digest
-    private var gzipByteCount = 0
-    private let raw: UnsafeMutableRawBufferPointer
-    private let compressed: UnsafeMutableRawBufferPointer
-    private var isStarted = false
+    private var gzip: GzipWork<Files>
 
     /// - Parameters:
     ///   - root: the data directory.
@@ -148,85 +132,29 @@ struct SealWork<Files: FileSystem>: ~Copyable {
         let stem = Path.join(Path.join(root, folder.path), seal.stem)
         let tally = try SealTally(
             stem, folder: folder, byteCount: byteCount, sourcesByteCount: sourcesByteCount, files: files)
-        let (input, output) = try Self.open(stem + ".ndjson", files)
+        let gzip = try GzipWork(path: stem + ".ndjson", byteCount: byteCount, level: 6, files: files)
         self.folder = folder
         self.seal = seal
-        self.stem = stem
-        self.byteCount = byteCount
         self.sourcesByteCount = sourcesByteCount
-        self.files = files
         self.tally = tally
-        self.input = input
-        self.output = output
-        let count = max(1, min(byteCount, Gzip.memberByteCountMax))
-        let deflater = GzipDeflater(level: 6)
-        self.raw = .allocate(byteCount: count, alignment: 16)
-        self.compressed = .allocate(byteCount: deflater.byteCountMax(of: count), alignment: 16)
-        self.deflater = deflater
-        self.digest = SHA256Digest()
-    }
-
-    private static func open(_ path: String, _ files: Files) throws(FileSystemError) -> (FileID, FileID) {
-        let input = try files.open(path, .read)
-        do throws(FileSystemError) {
-            let output = try files.open(path + ".gz.tmp", .replace)
-            do throws(FileSystemError) {
-                try files.narrow(output, like: input)
-            } catch {
-                files.close(output)
-                throw error
-            }
-            return (input, output)
-        } catch {
-            files.close(input)
-            throw error
-        }
-    }
-
-    deinit {
-        self.files.close(self.input)
-        self.files.close(self.output)
-        self.raw.deallocate()
-        self.compressed.deallocate()
+        self.gzip = gzip
     }
 
     /// Compresses one member.
     ///
     /// - Returns: whether that was the last.
     mutating func step() throws(FileSystemError) -> Bool {
-        let position = self.tally.byteCount
-        let wanted = min(self.raw.count, self.byteCount - position)
-        let count = try self.files.readFully(
-            self.input, at: position, into: UnsafeMutableRawBufferPointer(rebasing: self.raw[..<wanted]))
-        guard count == wanted else {
-            // The file was cut since the start; the next start repairs it.
-            throw FileSystemError("read", path: self.stem + ".ndjson", errno: Errno.inputOutput)
-        }
-        var member = UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self.raw)[..<count])
-        if position + count < self.byteCount, let last = member.lastIndex(of: 0x0A) {
-            member = UnsafeRawBufferPointer(rebasing: member[...last])
-        }
-        // A file without lines becomes an empty member, because a gzip file needs at least one member.
-        if !member.isEmpty || !self.isStarted {
-            let compressedCount = self.deflater.deflate(member, into: self.compressed)
-            let bytes = UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self.compressed)[..<compressedCount])
-            try self.files.writeAll(self.output, bytes)
-            self.digest.update(bytes)
-            self.gzipByteCount += compressedCount
-            try self.tally.add(member)
-            self.isStarted = true
-        }
-        return self.tally.byteCount == self.byteCount
+        let member = try self.gzip.step()
+        if !member.isEmpty { try self.tally.add(member) }
+        return self.gzip.isDone
     }
 
     /// Makes the sealed file durable under its name; the file of lines is kept.
     mutating func finish() throws(FileSystemError) -> DayManifest.File {
-        try self.files.synchronize(self.output)
-        try self.files.rename(self.stem + ".ndjson.gz.tmp", to: self.stem + ".ndjson.gz")
-        try self.files.synchronizeDirectory(Path.parent(of: self.stem))
+        let sha256 = try self.gzip.finish()
         var file = self.tally.finish(DayManifest.File(name: self.seal.stem + ".ndjson.gz"))
-        file.gzipByteCount = self.gzipByteCount
-        file.sha256 = self.digest.finish()
+        file.gzipByteCount = self.gzip.gzipByteCount
+        file.sha256 = sha256
         file.sourcesByteCount = self.sourcesByteCount
         file.position = JournalPosition(self.seal.position)
         return file

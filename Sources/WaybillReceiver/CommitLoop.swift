@@ -31,6 +31,10 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     /// Requests not taken yet, in order, from ``next`` on.
     private var requests: [CommitRequest] = []
     private var next = 0
+    /// Whether the next commit writes the time even if nothing is staged.
+    private var isMarking = false
+    /// When the journal last got a time, or was asked whether it needs one.
+    private var lastMark: MonotonicTime
     /// Failed commits of the current group.
     private var failureCount = 0
     /// When to try again because the disk refused.
@@ -52,6 +56,21 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.telemetry = telemetry
         self.streams = StreamQuota(countMax: quotas.streamCountMax)
         telemetry.streamsKnown(awake: self.journal.streams.count, resting: self.journal.restingStreamCount)
+        self.lastMark = clock.monotonicTime()
+    }
+
+    /// When to call ``mark()``; `nil` if nothing ever waits for it.
+    var nextMark: MonotonicTime? { self.conditions.marks.interval.map { self.lastMark + $0 } }
+
+    /// Makes the time durable if projections wait for it; nothing came since ``nextMark`` was set.
+    ///
+    /// - Returns: as ``step(_:)``.
+    package mutating func mark() -> MonotonicTime? {
+        self.lastMark = self.clock.monotonicTime()
+        guard self.loss == nil, self.conditions.marks.isWaiting, self.conditions.clock.problem(self.clock) == nil
+        else { return nil }
+        self.isMarking = true
+        return self.commit() ? nil : self.retryAt
     }
 
     /// Takes requests and makes them durable.
@@ -258,7 +277,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private mutating func commit() -> Bool {
         let start = self.clock.monotonicTime()
         do throws(FileSystemError) {
-            if self.group.hasAnswers,
+            if self.group.hasAnswers || self.isMarking,
                 let loss = try self.journal.findLoss(unreadFrom: self.retirement.passedPosition)
             {
                 self.loss = loss
@@ -266,13 +285,15 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 self.telemetry.journalLost(loss)
                 return false
             }
-            if self.journal.hasStaged {
+            if self.journal.hasStaged || self.isMarking {
                 let time = self.conditions.clock.receiptTime(self.clock)
                 let ranges = try self.journal.commit(at: time)
                 self.conditions.clock.committed(at: time)
                 self.budget.committed(self.group.turns(at: ranges))
                 let entries = self.group.feedEntries(at: ranges, receivedAt: time)
-                self.feed.publish(entries, end: self.journal.end)
+                self.feed.publish(entries, end: self.journal.end, at: time)
+                self.isMarking = false
+                self.lastMark = start
                 self.telemetry.streamsKnown(
                     awake: self.journal.streams.count, resting: self.journal.restingStreamCount)
                 self.telemetry.groupCommitted(
@@ -428,40 +449,5 @@ private struct Group {
         self.lineCount = 0
         self.rawByteCount = 0
         self.charge = AdmissionCharge()
-    }
-}
-
-/// The bytes that each connection skipped: the first few skips are logged one by one, the rest as a sum when the
-/// connection ends.
-private struct Skips {
-    struct Sum {
-        var count = 0
-        var byteCount: UInt64 = 0
-    }
-
-    private static let toldCountMax = 10
-
-    private var told: [ObjectIdentifier: Int] = [:]
-    private var untold: [ObjectIdentifier: Sum] = [:]
-
-    /// - Returns: whether to log this skip by itself.
-    mutating func note(_ connection: ConnectionHandle, byteCount: UInt64) -> Bool {
-        let key = ObjectIdentifier(connection)
-        let told = self.told[key, default: 0]
-        guard told == Self.toldCountMax else {
-            self.told[key] = told + 1
-            return true
-        }
-        var sum = self.untold[key, default: Sum()]
-        sum.count += 1
-        sum.byteCount &+= byteCount
-        self.untold[key] = sum
-        return false
-    }
-
-    /// - Returns: the sum of the skips not logged yet; `nil` when there are none.
-    mutating func close(_ connection: ConnectionHandle) -> Sum? {
-        self.told[ObjectIdentifier(connection)] = nil
-        return self.untold.removeValue(forKey: ObjectIdentifier(connection))
     }
 }

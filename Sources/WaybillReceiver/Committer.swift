@@ -76,13 +76,13 @@ package final class Committer: Sendable {
     /// - Returns: the loss that ended it; `nil` after ``close()``.
     func run(_ loop: consuming CommitLoop<some FileSystem>) -> JournalLoss? {
         while true {
-            let requests: [CommitRequest]? = self.inbox.wait { inbox in
+            let requests: [CommitRequest]? = self.inbox.wait(until: loop.nextMark) { inbox in
                 if inbox.requests.isEmpty { return inbox.isClosed ? [] : nil }
                 defer { inbox.requests = [] }
                 return inbox.requests
             }
-            guard let requests, !requests.isEmpty else { return nil }
-            var retryAt = loop.step(requests)
+            if let requests, requests.isEmpty { return nil }
+            var retryAt = if let requests { loop.step(requests) } else { loop.mark() }
             while let at = retryAt {
                 let isStopping = self.inbox.wait(until: at) { $0.isClosed ? true : nil }
                 if isStopping == true { return nil }

@@ -1,5 +1,6 @@
 internal import Synchronization
 package import WaybillArchive
+internal import WaybillExport
 package import WaybillSystem
 
 /// What a receiver needs of its host, and what waits while it is missing.
@@ -10,6 +11,7 @@ package import WaybillSystem
 package final class HostConditions: Sendable {
     let clock: ClockTrust
     let reserve: DiskReserve
+    let marks: MarkDemand
     private let refusal = Mutex<String?>(nil)
 
     /// - Parameter lastMark: the last time in the journal.
@@ -21,12 +23,37 @@ package final class HostConditions: Sendable {
             lastMark: lastMark, programDate: configuration.programDate, acceptance: ClockAcceptance(in: data),
             telemetry: telemetry)
         self.reserve = DiskReserve(byteCount: configuration.reserveByteCount, in: data)
+        self.marks = MarkDemand(configuration.exports.map(\.closeAfter))
     }
 
     /// Why nothing is acknowledged, as agents are told; `nil` while the disk takes what comes.
     var withheld: String? {
         get { self.refusal.withLock { $0 } }
         set { self.refusal.withLock { $0 = newValue } }
+    }
+}
+
+/// Whether projections wait for a later time in the journal, because the time of their open parts is to be over.
+///
+/// A receiver that gets nothing then writes its time once a minute, or more often if parts are closed sooner.
+final class MarkDemand: Sendable {
+    /// How long the journal may be without a new time; `nil` if no projection ever waits for one.
+    let interval: Duration?
+    private let names = Mutex<Set<String>>([])
+
+    /// - Parameter closeAfter: of each export; zero if its parts are closed at any age.
+    init(_ closeAfter: [Duration]) {
+        self.interval = closeAfter.filter { $0 > .zero }.min().map { min($0, .seconds(60)) }
+    }
+
+    /// Whether a projection waits now.
+    var isWaiting: Bool { self.names.withLock { !$0.isEmpty } }
+
+    func set(_ isWaiting: Bool, for projection: String) {
+        guard self.interval != nil else { return }
+        self.names.withLock { names in
+            if isWaiting { names.insert(projection) } else { names.remove(projection) }
+        }
     }
 }
 

@@ -28,6 +28,8 @@ package final class JournalFeed: Sendable {
         case entry(FeedEntry)
         /// The entry was dropped: read the journal up to there.
         case behind(upTo: JournalPosition)
+        /// Nothing follows, and the journal has come to this time.
+        case passed(WallTime)
         /// The receiver is stopping; everything up to the end was handed out.
         case closed
         /// The receiver ends now; the journal has what was not handed out.
@@ -42,6 +44,8 @@ package final class JournalFeed: Sendable {
         /// Positions from here on are in ``entries``.
         var start: JournalPosition
         var end: JournalPosition
+        /// The last known time in the journal since the start.
+        var time = WallTime.unknown
         var isClosed = false
         var isAbandoned = false
     }
@@ -54,9 +58,10 @@ package final class JournalFeed: Sendable {
         self.byteCountMax = byteCountMax
     }
 
-    /// Adds a durable group; `end` is the journal's new end.
-    func publish(_ group: [FeedEntry], end: JournalPosition) {
+    /// Adds a durable group; `end` is the journal's new end, and `time` the time of the group.
+    func publish(_ group: [FeedEntry], end: JournalPosition, at time: WallTime = .unknown) {
         self.monitor.update { state in
+            if time != .unknown { state.time = time }
             for entry in group {
                 state.entries.append(entry)
                 state.byteCount += entry.byteCount
@@ -97,11 +102,17 @@ package final class JournalFeed: Sendable {
     }
 
     /// Waits for what comes at or after `position`; `nil` when the deadline passes first.
-    package func next(after position: JournalPosition, until deadline: MonotonicTime?) -> Next? {
+    ///
+    /// - Parameter known: the time that the reader has come to; any other one of the journal is returned when nothing
+    ///   follows. `nil`: times are not returned.
+    package func next(
+        after position: JournalPosition, until deadline: MonotonicTime?, known: WallTime? = nil
+    ) -> Next? {
         self.monitor.wait(until: deadline) { state in
             if state.isAbandoned { return .abandoned }
             if position < state.start { return .behind(upTo: state.end) }
             if let entry = Self.firstEntry(from: position, in: state) { return .entry(entry) }
+            if let known, state.time != .unknown, state.time != known { return .passed(state.time) }
             return state.isClosed ? .closed : nil
         }
     }

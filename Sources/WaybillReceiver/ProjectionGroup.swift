@@ -46,6 +46,8 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     private var reader: BatchReader<Files>
     private var otherReader: BatchReader<Files>
     private let parse = SharedParse()
+    /// The last known time of receipt of what the feed gave.
+    private(set) var time = WallTime.unknown
     /// Whether the members are at different positions.
     private var isBehind = false
     private var readsRearNext = false
@@ -138,9 +140,13 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
                 position: entry.position, description: entry.description, offset: entry.offset,
                 receivedAt: entry.receivedAt, lineCount: entry.lineCount, raw: entry.raw.bytes)
             batch.account = entry.account
+            if entry.receivedAt != .unknown { self.time = entry.receivedAt }
             self.give(batch, end: entry.end, to: here)
         case .behind(let end)?:
             self.read(from: place, upTo: end, for: here)
+        case .passed(let time)?:
+            self.time = time
+            for member in here { member.loop.pass(time) }
         case .closed?:
             for member in here { member.loop.close() }
         case .abandoned?:
@@ -180,7 +186,7 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
                 batch.account = self.budget?.account(ofBatchEndingAt: self.reader.position)
                 self.give(batch, end: self.reader.position, to: members)
             } else {
-                for member in members { member.loop.pass(to: end) }
+                for member in members { member.loop.pass(to: end, at: self.reader.time) }
             }
         } catch {
             for member in members { member.loop.failed(error) }
@@ -224,7 +230,7 @@ extension ProjectionGroup where Output: ~Copyable {
         while true {
             switch self.need {
             case .next(let place, let deadline):
-                let next = feed.next(after: place, until: deadline)
+                let next = feed.next(after: place, until: deadline, known: self.time)
                 if feed.isAbandoned { return }
                 self.take(next)
             case .recover(let at):

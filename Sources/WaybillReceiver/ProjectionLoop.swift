@@ -95,9 +95,20 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
-    /// Continues at `end`: there is no batch before it.
-    mutating func pass(to end: JournalPosition) {
+    /// Takes a time that the journal has come to after everything that was projected.
+    mutating func pass(_ time: WallTime) {
         self.attempt { (loop) throws(FileSystemError) in
+            if try loop.projection.pass(time) { loop.checkpoint.add(0, now: loop.clock.monotonicTime()) }
+            try loop.rest(isCaughtUp: true)
+        }
+    }
+
+    /// Continues at `end`: there is no batch before it.
+    ///
+    /// - Parameter time: the last one in the journal before `end`.
+    mutating func pass(to end: JournalPosition, at time: WallTime) {
+        self.attempt { (loop) throws(FileSystemError) in
+            _ = try loop.projection.pass(time)
             loop.checkpoint.add(end.rawValue - loop.position.rawValue, now: loop.clock.monotonicTime())
             loop.position = end
             try loop.rest(isCaughtUp: false)
@@ -111,10 +122,16 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         self.attempt { (loop) throws(FileSystemError) in try loop.rest(isCaughtUp: isCaughtUp) }
     }
 
+    /// How many steps of sealing a stop waits for, at most.
+    private static var lastStepCountMax: Int { 16 }
+
     /// Ends with a checkpoint.
     mutating func close() {
         self.attempt { (loop) throws(FileSystemError) in
             try loop.commit()
+            // Closed parts are usually small, and can be sent once they are compressed.
+            for _ in 0..<Self.lastStepCountMax where loop.projection.isSealing { try loop.projection.continueSealing() }
+            loop.report()
             loop.telemetry.projectionStopped(loop.projection.name, loop.projection.report)
             loop.need = .finished
         }
@@ -161,6 +178,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     // MARK: Sealing
 
     private mutating func wait() {
+        self.conditions.marks.set(self.projection.needsMarks, for: self.projection.name)
         var deadline = self.checkpoint.deadline
         let wake: MonotonicTime?
         if self.projection.isSealing {
@@ -174,7 +192,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
 
     /// Permission to seal, when it is time to check and something is due.
     private mutating func sealMoment(isCaughtUp: Bool) -> SealMoment? {
-        guard !self.projection.isSealing, self.sealing.isLookDue(self.clock) else { return nil }
+        guard self.projection.mayBeginSeals, self.sealing.isLookDue(self.clock) else { return nil }
         self.applySettings()
         guard let now = self.sealing.look(self.clock), let nextDue = self.projection.nextDue else { return nil }
         self.projection.correctDueTimes(now: now)
@@ -194,7 +212,8 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
 
     /// Continues sealing in a pause, or when there was none for a while.
     private mutating func sealOn(isIdle: Bool) throws(FileSystemError) {
-        guard self.projection.isSealing, self.sealing.isStepDue(self.clock.monotonicTime(), isIdle: isIdle) else {
+        let isUrgent = isIdle || self.projection.isSealingUrgent
+        guard self.projection.isSealing, self.sealing.isStepDue(self.clock.monotonicTime(), isIdle: isUrgent) else {
             return self.report()
         }
         do throws(FileSystemError) {

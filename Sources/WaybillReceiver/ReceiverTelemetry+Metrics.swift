@@ -3,6 +3,7 @@ internal import WaybillExport
 internal import WaybillJournal
 internal import WaybillMetrics
 internal import WaybillProjection
+internal import WaybillSystem
 internal import WaybillTLS
 
 /// The receiver's metrics; `Protocol/metrics.md` describes each.
@@ -163,6 +164,15 @@ extension ReceiverTelemetry {
             "waybill_projection_held_lines", .gauge, "Events held since the start, less those that were released.",
             for: projections.filter { $0.key != "archive" }
         ) { $0.tally.held }
+        let exports = projections.filter { $0.key != "archive" }
+        page.add(
+            "waybill_projection_open_records", .gauge, "Records in open parts, which wait to be full or old enough.",
+            for: exports
+        ) { $0.tally.openRecordCount }
+        page.add(
+            "waybill_projection_oldest_open_seconds", .gauge,
+            "When the oldest record of an open part was received, since 1970; 0 if there is none.", for: exports
+        ) { Int(($0.tally.oldestOpen?.milliseconds ?? 0) / 1000) }
         page.add(
             "waybill_projection_unaccounted_lines", .gauge, "Lines read without an outcome; not 0 is a defect.",
             for: projections

@@ -12,6 +12,7 @@ struct PresentPartition<Files: FileSystem> {
         let byteCount: Int
         let idsByteCount: Int
         let isClosed: Bool
+        let isCompressed: Bool
     }
 
     private let root: String
@@ -22,7 +23,7 @@ struct PresentPartition<Files: FileSystem> {
 
     /// - Parameters:
     ///   - path: below the data directory.
-    ///   - lengths: the lengths in the export's checkpoint of files that can still grow, by path.
+    ///   - lengths: the certain lengths of the export's files without a manifest, by path.
     init(
         data: DataDirectory<Files>, path: String, options: ExportOptions, lengths: [String: Int]
     ) {
@@ -33,12 +34,20 @@ struct PresentPartition<Files: FileSystem> {
         self.lengths = lengths
     }
 
-    /// The lengths of files in a provider's checkpoint.
+    /// The certain lengths of an export's files without a manifest.
     static func lengths(
-        of provider: Destination, in data: DataDirectory<Files>
+        of options: ExportOptions, in data: DataDirectory<Files>
     ) throws(FileSystemError) -> [String: Int] {
-        let path = data.statePath("export-\(provider.rawValue)")
-        return FileSet<Files>.lengths(in: try StateImage.read(path, files: data.files)?.entries ?? [:])
+        let path = data.statePath("export-\(options.provider.rawValue)")
+        return Self.lengths(of: options, try StateImage.read(path, files: data.files)?.entries ?? [:], data)
+    }
+
+    /// The same, from the entries of the export's checkpoint.
+    static func lengths(
+        of options: ExportOptions, _ entries: [String: String], _ data: DataDirectory<Files>
+    ) -> [String: Int] {
+        ExportCheckpoint.lengths(
+            in: entries, fileExtension: Exporter(options).description.fileExtension, data.files)
     }
 
     /// The parts, in order.
@@ -49,10 +58,14 @@ struct PresentPartition<Files: FileSystem> {
         for name in try self.files.list(folder)
         where name.hasSuffix(".ids") && PartitionPath.partNumber(of: name) != nil {
             let stem = "\(self.path)/\(name.dropLast(4))"
-            let isClosed = try self.files.status(at: Path.join(self.root, stem + ".manifest.json")) != nil
+            let manifest = try self.manifest(of: stem)
+            let isClosed = manifest != nil
             let records = self.lengths["\(stem).\(self.fileExtension)"] ?? (isClosed ? Int.max : 0)
             let ids = self.lengths[stem + ".ids"] ?? (isClosed ? Int.max : 0)
-            parts.append(Part(stem: stem, byteCount: records, idsByteCount: ids, isClosed: isClosed))
+            parts.append(
+                Part(
+                    stem: stem, byteCount: records, idsByteCount: ids, isClosed: isClosed,
+                    isCompressed: manifest.flatMap(PartManifest.init(json:))?.gzipSHA256 != nil))
         }
         return parts
     }
@@ -63,8 +76,8 @@ struct PresentPartition<Files: FileSystem> {
     ) throws(FileSystemError) {
         guard part.byteCount > 0 else { return }
         var reader = try RecordReader(
-            stem: Path.join(self.root, part.stem), fileExtension: self.fileExtension, byteCount: part.byteCount,
-            idsByteCount: part.idsByteCount, files: self.files)
+            stem: Path.join(self.root, part.stem), fileExtension: self.fileExtension, isCompressed: part.isCompressed,
+            byteCount: part.byteCount, idsByteCount: part.idsByteCount, files: self.files)
         while let (record, ids) = try reader.next() {
             guard body(record, ids) else { return }
         }
@@ -86,10 +99,21 @@ struct PresentPartition<Files: FileSystem> {
         }
     }
 
+    /// Calls `body` with each line of the refused events.
+    func visitDeadLetters(_ body: (_ line: [UInt8]) -> Void) throws(FileSystemError) {
+        for file in try DeadLetterFile.all(of: self.path, root: self.root, files: self.files) {
+            var reader = try file.lines(root: self.root, lengths: self.lengths, files: self.files)
+            while let line = try reader?.next() { body(line.bytes) }
+        }
+    }
+
     /// A closed part's manifest.
     func manifest(of part: Part) throws(FileSystemError) -> PartManifest? {
-        try self.files.contents(of: Path.join(self.root, part.stem + ".manifest.json"))
-            .flatMap(PartManifest.init(json:))
+        try self.manifest(of: part.stem).flatMap(PartManifest.init(json:))
+    }
+
+    private func manifest(of stem: String) throws(FileSystemError) -> [UInt8]? {
+        try self.files.contents(of: Path.join(self.root, stem + ".manifest.json"))
     }
 
     /// The parts that were sent to the provider, each of which has a marker file next to it.

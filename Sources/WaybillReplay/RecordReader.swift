@@ -23,15 +23,16 @@ struct RecordReader<Files: FileSystem>: ~Copyable {
     ///
     /// - Parameters:
     ///   - stem: the part's path without its extension.
+    ///   - isCompressed: whether its manifest names the compressed file.
     ///   - byteCount: how many bytes of the records, and of the ids, are valid.
     init(
-        stem: String, fileExtension: String, byteCount: Int, idsByteCount: Int, files: Files
+        stem: String, fileExtension: String, isCompressed: Bool, byteCount: Int, idsByteCount: Int, files: Files
     ) throws(FileSystemError) {
         self.fileExtension = fileExtension
         self.isAtHeader = fileExtension == "csv"
-        let lines = try LineReader(
-            path: "\(stem).\(fileExtension)", byteCount: byteCount, lineByteCountMax: Self.recordByteCountMax,
-            files: files)
+        let lines = LineReader(
+            try StoredBytes(path: "\(stem).\(fileExtension)", isCompressed: isCompressed, files: files),
+            byteCount: byteCount, lineByteCountMax: Self.recordByteCountMax, files: files)
         let ids = try LineReader(
             path: stem + ".ids", byteCount: idsByteCount, lineByteCountMax: Self.recordByteCountMax, files: files)
         self.lines = lines

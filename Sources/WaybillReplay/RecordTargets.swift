@@ -48,6 +48,7 @@ final class PartitionWriter<Files: FileSystem>: RecordTarget {
         guard self.uncommittedByteCount >= Self.commitByteCount else { return }
         self.uncommittedByteCount = 0
         try self.export.checkpoint(at: JournalPosition(0))
+        try self.export.finishSealing()
     }
 
     /// Closes all parts; everything is durable when it returns.
@@ -57,6 +58,7 @@ final class PartitionWriter<Files: FileSystem>: RecordTarget {
         try self.export.finishBatch()
         try self.export.closeAll()
         try self.export.checkpoint(at: JournalPosition(0))
+        try self.export.finishSealing()
         return self.export.partitionPaths
     }
 

@@ -18,7 +18,10 @@ extension Replayer {
         for provider in self.request.providers {
             let entries = try self.data.recordedEntries(of: "export-\(provider.rawValue)")
             checkpoints[provider] = entries
-            lengths[provider] = FileSet<Files>.lengths(in: entries)
+        }
+        for options in self.options {
+            lengths[options.provider] = PresentPartition.lengths(
+                of: options, checkpoints[options.provider] ?? [:], self.data)
         }
         let (present, recorded) = (lengths, checkpoints)
         let found = Monitor<[PartitionDifference]>([])
@@ -78,7 +81,7 @@ extension Replayer {
                 comparison.takePresent(mapping: manifest.mappingVersion, fixes: manifest.totals.fixes)
             }
         }
-        try partition.visitLines(of: "dead/\(PartitionPath.part(0)).ndjson") { comparison.takePresent(deadLetter: $0) }
+        try partition.visitDeadLetters { comparison.takePresent(deadLetter: $0) }
         let released = HeldRecord.releasedByteCount(of: path, in: entries)
         try partition.visitLines(of: HeldRecord.fileName, from: released) { line in
             comparison.takePresent(heldID: line.prefix { $0 != 0x20 })

@@ -228,7 +228,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
             "1", self.request.range.from?.description ?? "", self.request.range.to?.description ?? "",
             self.request.users.rawValue, self.request.duplicates.rawValue, self.request.origin.rawValue,
         ]
-        fields += self.options.map { "\($0.provider.rawValue) \($0.fingerprint)" }
+        fields += self.options.map { "\($0.provider.rawValue) \($0.fingerprint) \($0.closeAfter.nanoseconds)" }
         for set in [
             Set(self.request.range.environments.map(\.rawValue)), self.request.apps, self.request.names,
             Set(self.request.kinds.map(\.rawValue)),

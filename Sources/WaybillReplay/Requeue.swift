@@ -232,13 +232,12 @@ package struct Requeue<Files: FileSystem>: Sendable {
         var letters = DeadLetterReader()
         var added: [UInt8] = []
         var pointed = PointedLines()
-        let lengths = try PresentPartition.lengths(of: provider, in: self.data)
-        let name = "/dead/\(PartitionPath.part(0)).ndjson"
-        for (path, length) in lengths.sorted(by: { $0.key < $1.key }) where path.hasSuffix(name) {
-            guard try self.files.status(at: Path.join(self.data.root, path)) != nil else { continue }
-            var reader = try LineReader(
-                path: Path.join(self.data.root, path), byteCount: length, lineByteCountMax: 4 << 20, files: self.files)
-            while let line = try reader.next() {
+        let statePath = self.data.statePath("export-\(provider.rawValue)")
+        let entries = try StateImage.read(statePath, files: self.files)?.entries ?? [:]
+        let lengths = ExportCheckpoint.lengths(in: entries, fileExtension: "", self.files)
+        for file in try self.deadLetterFiles(of: provider) {
+            var reader = try file.lines(root: self.data.root, lengths: lengths, files: self.files)
+            while let line = try reader?.next() {
                 guard letters.read(line.bytes, reasons) else { continue }
                 guard let digest = letters.place?.digest(for: provider.rawValue) ?? letters.digest(provider) else {
                     report.withoutEventCount += 1
@@ -269,6 +268,25 @@ package struct Requeue<Files: FileSystem>: Sendable {
         try self.files.synchronizeDirectory(self.data.state)
         changes[Self.idsKey] = .some(String(certain + added.count))
         return true
+    }
+
+    /// The files with refused events of a provider, in the order of their paths.
+    private func deadLetterFiles(of provider: Destination) throws(FileSystemError) -> [DeadLetterFile] {
+        var found: [DeadLetterFile] = []
+        let top = "exports/\(provider.rawValue)"
+        for env in try self.folders(in: top) {
+            for day in try self.folders(in: env) {
+                found += try DeadLetterFile.all(of: day, root: self.data.root, files: self.files)
+            }
+        }
+        return found
+    }
+
+    private func folders(in folder: String) throws(FileSystemError) -> [String] {
+        let path = Path.join(self.data.root, folder)
+        guard try self.files.status(at: path)?.kind == .directory else { return [] }
+        return try self.files.list(path).filter { $0.hasPrefix("env=") || $0.hasPrefix("date=") }.sorted()
+            .map { "\(folder)/\($0)" }
     }
 
     /// The digests of taken events; `nil` if there are too many.

@@ -140,7 +140,7 @@ extension Replayer {
         if case .harmless = SendKey(provider) { return nil }
         var keys = DeliveredKeys(provider)
         do throws(FileSystemError) {
-            let lengths = try PresentPartition.lengths(of: provider, in: self.data)
+            let lengths = try PresentPartition.lengths(of: options, in: self.data)
             for unit in try self.presentUnits(below: "exports/\(provider.rawValue)") {
                 let partition = PresentPartition(
                     data: self.data, path: "exports/\(provider.rawValue)/\(unit)", options: options, lengths: lengths)

@@ -51,9 +51,13 @@ package final class ProjectionBench: @unchecked Sendable {
     }
 
     /// Puts batches into the journal, so many a group.
-    package func write(_ contents: [(description: StreamDescription, raw: [UInt8])], perGroup: Int = 3) throws {
+    ///
+    /// - Parameter start: when the first group was received; each group comes a second later.
+    package func write(
+        _ contents: [(description: StreamDescription, raw: [UInt8])], perGroup: Int = 3, at start: Int64? = nil
+    ) throws {
         var journal = try Journal(directory: self.data.journal, files: self.disk, segmentByteCountMax: 3_000)
-        var time = Self.noon + Int64(self.batches.count)
+        var time = start ?? Self.noon + Int64(self.batches.count)
         for (index, content) in contents.enumerated() {
             let offset = self.offsets[content.description.name] ?? 0
             #expect(
@@ -66,6 +70,13 @@ package final class ProjectionBench: @unchecked Sendable {
                 time += 1000
             }
         }
+        self.end = journal.end
+    }
+
+    /// Puts a time alone into the journal.
+    package func mark(at time: Int64) throws {
+        var journal = try Journal(directory: self.data.journal, files: self.disk, segmentByteCountMax: 3_000)
+        _ = try journal.commit(at: WallTime(milliseconds: time))
         self.end = journal.end
     }
 
@@ -85,15 +96,43 @@ package final class ProjectionBench: @unchecked Sendable {
         }
     }
 
-    /// Every file below `folders` of the data directory.
+    /// Every file below `folders` of the data directory; compressed files of exports as they were before.
     package func tree(_ folders: String...) -> [String: String] {
         var result: [String: String] = [:]
         for folder in folders {
             for (path, bytes) in self.disk.tree("/data/" + folder) {
-                result[String(path.dropFirst(6))] = String(decoding: bytes, as: UTF8.self)
+                var name = String(path.dropFirst(6))
+                var content = bytes
+                if name.hasSuffix(".gz"), name.contains("exports/") {
+                    name.removeLast(3)
+                    content = Self.inflate(bytes) ?? Array("\(path) is no whole gzip file".utf8)
+                }
+                #expect(result[name] == nil, "both \(name) and its compressed file are there")
+                result[name] = String(decoding: content, as: UTF8.self)
             }
         }
         return result
+    }
+
+    /// The content of a gzip file; `nil` if it is not whole.
+    package static func inflate(_ bytes: [UInt8]) -> [UInt8]? {
+        var inflater = GzipInflater()
+        var output: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 64 << 10)
+        var start = 0
+        while start < bytes.count {
+            do {
+                let (taken, filled) = try bytes[start...].withUnsafeBytes { input in
+                    try piece.withUnsafeMutableBytes { try inflater.inflate(input, into: $0) }
+                }
+                start += taken
+                output += piece[..<filled]
+                if taken == 0, filled == 0 { return nil }
+            } catch {
+                return nil
+            }
+        }
+        return inflater.isBetweenMembers ? output : nil
     }
 }
 
@@ -134,7 +173,7 @@ package struct ProjectionDriver {
         var position: JournalPosition?
         var checkpointed = JournalPosition(-1)
         var stepCount = 0
-        while checkpointed < self.bench.end {
+        while checkpointed < self.bench.end || projection.isSealing {
             stepCount += 1
             try #require(stepCount < 2000, "it makes no progress")
             disk.failAtRandom(seed: generator.next(), perMille: recoveryCount < 25 ? self.failuresPerMille : 0)

@@ -140,14 +140,20 @@ final class SimulatedDisk {
 
     /// Every file of lines of archive and quarantine, open or sealed, by its path before it was sealed.
     func storedFiles() -> [(path: String, bytes: [UInt8])] {
+        (self.files(below: "/data/archive") + self.files(below: "/data/quarantine")).filter {
+            $0.path.hasSuffix(".ndjson")
+        }
+    }
+
+    /// The files below a folder, compressed ones as they were before.
+    func files(below folder: String) -> [(path: String, bytes: [UInt8])] {
         var files: [String: [UInt8]] = [:]
-        for folder in ["/data/archive", "/data/quarantine"] {
-            for (path, bytes) in self.memory.files(below: folder) {
-                if path.hasSuffix(".ndjson") { files[path] = bytes }
-                // While a seal is under way the file is there in both forms.
-                guard path.hasSuffix(".ndjson.gz"), files[String(path.dropLast(3))] == nil else { continue }
-                files[String(path.dropLast(3))] = Self.inflate(bytes)
-            }
+        let stored = self.memory.files(below: folder)
+        for (path, bytes) in stored where !path.hasSuffix(".gz") && !path.hasSuffix(".gz.tmp") { files[path] = bytes }
+        for (path, bytes) in stored where path.hasSuffix(".gz") {
+            // While a file is compressed it is there in both forms.
+            let path = String(path.dropLast(3))
+            if files[path] == nil { files[path] = Self.inflate(bytes) }
         }
         return files.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }

@@ -25,7 +25,7 @@ extension SimulatedReceiver {
         for provider in self.exports {
             let folder = "/data/exports/\(provider.rawValue)"
             var exported: [Int: Int] = [:]
-            for (path, bytes) in self.disk.memory.files(below: folder) where !path.hasSuffix("/held") {
+            for (path, bytes) in self.disk.files(below: folder) where !path.hasSuffix("/held") {
                 bytes.countTokens(&exported)
             }
             for line in self.heldLines(folder, of: provider) { Array(line).countTokens(&exported) }
@@ -69,7 +69,7 @@ extension SimulatedReceiver {
     /// the order of days.
     private func records(_ folder: String, of provider: Destination) -> [ArraySlice<UInt8>: Int] {
         var counts: [ArraySlice<UInt8>: Int] = [:]
-        for (path, bytes) in self.disk.memory.files(below: folder) where !path.hasSuffix(".json") {
+        for (path, bytes) in self.disk.files(below: folder) where !path.hasSuffix(".json") {
             if provider == .ga4, !path.hasSuffix(".ids") { continue }
             var bytes = bytes[...]
             // How many parts there are depends on when their days were sealed, and each has a head.

@@ -8,9 +8,16 @@ package struct LineReader<Files: FileSystem>: ~Copyable {
         package let isTerminated: Bool
     }
 
-    private let file: FileID
+    private enum Source {
+        case file(FileID, isOwned: Bool)
+        case bytes(Read)
+    }
+
+    /// Reads from an offset on; returns 0 at the end.
+    package typealias Read = (_ offset: Int, _ buffer: UnsafeMutableRawBufferPointer) throws(FileSystemError) -> Int
+
+    private let source: Source
     private let files: Files
-    private let ownsFile: Bool
     private let byteCount: Int
     private let lineByteCountMax: Int
     private let buffer: UnsafeMutableRawBufferPointer
@@ -29,9 +36,8 @@ package struct LineReader<Files: FileSystem>: ~Copyable {
     package init(
         path: String, from start: Int = 0, byteCount: Int = .max, lineByteCountMax: Int = 2 << 20, files: Files
     ) throws(FileSystemError) {
-        self.file = try files.open(path, .read)
+        self.source = .file(try files.open(path, .read), isOwned: true)
         self.files = files
-        self.ownsFile = true
         self.base = start
         self.byteCount = byteCount
         self.lineByteCountMax = lineByteCountMax
@@ -40,18 +46,27 @@ package struct LineReader<Files: FileSystem>: ~Copyable {
 
     /// Reads a file that stays open afterwards; no line is truncated.
     package init(_ file: FileID, files: Files) {
-        self.file = file
+        self.source = .file(file, isOwned: false)
         self.files = files
-        self.ownsFile = false
         self.base = 0
         self.byteCount = .max
         self.lineByteCountMax = .max
         self.buffer = .allocate(byteCount: Self.bufferByteCount, alignment: 16)
     }
 
+    /// Reads the bytes that `read` returns.
+    package init(byteCount: Int, lineByteCountMax: Int, files: Files, read: @escaping Read) {
+        self.source = .bytes(read)
+        self.files = files
+        self.base = 0
+        self.byteCount = byteCount
+        self.lineByteCountMax = lineByteCountMax
+        self.buffer = .allocate(byteCount: Self.bufferByteCount, alignment: 16)
+    }
+
     deinit {
         self.buffer.deallocate()
-        if self.ownsFile { self.files.close(self.file) }
+        if case .file(let file, isOwned: true) = self.source { self.files.close(file) }
     }
 
     /// Continues with the line that begins at an offset.
@@ -86,8 +101,12 @@ package struct LineReader<Files: FileSystem>: ~Copyable {
         self.filled = 0
         let wanted = min(self.buffer.count, self.byteCount - self.base)
         guard wanted > 0 else { return false }
-        self.filled = try self.files.read(
-            self.file, at: self.base, into: UnsafeMutableRawBufferPointer(rebasing: self.buffer[..<wanted]))
+        let room = UnsafeMutableRawBufferPointer(rebasing: self.buffer[..<wanted])
+        self.filled =
+            switch self.source {
+            case .file(let file, _): try self.files.read(file, at: self.base, into: room)
+            case .bytes(let read): try read(self.base, room)
+            }
         return self.filled > 0
     }
 }

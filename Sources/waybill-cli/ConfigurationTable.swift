@@ -137,6 +137,10 @@ enum ConfigurationTable {
             "cut_off", .timeOfDay, \.cutOffSecond, applies: .reload,
             "When a day of the export is sealed: this time of the next day.")
         ConfigurationKey(
+            "close_after", .age, \.closeAfter,
+            default: "5m for providers that `waybill deliver` sends, off for others", example: "5m",
+            "How long a part takes records, counted from the receipt of its first; then it is closed and can be sent.")
+        ConfigurationKey(
             "env", .environments, \.environments, applies: .reload, default: "all",
             example: "[prod]",
             "The environments whose events are exported.")

@@ -158,6 +158,25 @@ extension ValueType<Duration> {
     }
 }
 
+extension ValueType<Duration> {
+    /// `off`, or a number of seconds, minutes or hours; off is zero.
+    static var age: ValueType {
+        let units = [("h", 3600), ("m", 60), ("s", 1)]
+        let rule = "off, or 1s to 24h in whole seconds, minutes or hours, e.g. 5m"
+        return .scalar("off or a duration", range: "1s to 24h", rule: rule) { age in
+            let seconds = Int(age.nanoseconds / 1_000_000_000)
+            guard seconds > 0, let unit = units.first(where: { seconds % $0.1 == 0 }) else { return "off" }
+            return "\(seconds / unit.1)\(unit.0)"
+        } read: { node in
+            if node.bool == false { return .zero }
+            guard let text = node.string, let unit = units.first(where: { text.hasSuffix($0.0) }),
+                let count = Int(text.dropLast()), (1...86_400 / unit.1).contains(count)
+            else { return nil }
+            return .seconds(count * unit.1)
+        }
+    }
+}
+
 extension ValueType<Bool> {
     static var flag: ValueType {
         .scalar("on or off", rule: "on or off") {

@@ -46,6 +46,7 @@ import WaybillTestSupport
             position = try run.advance(&export, from: position, upTo: bench.end, batchCountMax: 1)
             try export.checkpoint(at: position)
         }
+        try export.finishSealing()
     }
 
     /// Half of all events are of kind `user`, and profiles take 1000 of those.
@@ -101,6 +102,7 @@ import WaybillTestSupport
         }
         try export.closeAll()
         try export.checkpoint(at: position)
+        try export.finishSealing()
         let again = bench.tree("exports/again/env=prod/date=2026-11-20")
         #expect(again["exports/again/env=prod/date=2026-11-20/part-00000.json"] == closed)
         #expect(again["exports/again/env=prod/date=2026-11-20/part-00001.json"] == open + "]\n")

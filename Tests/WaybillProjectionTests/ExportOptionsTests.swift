@@ -99,6 +99,7 @@ import WaybillTestSupport
         try export.checkpoint(at: try Self.advance(bench, &export, batchCount: 4))
         export = try Export.live(Self.options(version: 2), data: bench.data)
         try export.checkpoint(at: try Self.advance(bench, &export))
+        try export.finishSealing()
         let (parts, ids) = Self.parts(bench)
         #expect(
             parts == [
@@ -116,6 +117,7 @@ import WaybillTestSupport
         options.zone = try TimeZoneRules(named: "Asia/Seoul", from: POSIXFileSystem())
         export = try Export.live(options, data: bench.data)
         try export.checkpoint(at: try Self.advance(bench, &export))
+        try export.finishSealing()
         let manifests = bench.tree(Self.folder).filter { $0.key.hasSuffix(".manifest.json") }
         #expect(manifests.count == 1 && manifests.values.allSatisfy { $0.contains("\"zone\":\"UTC\"") })
     }
@@ -143,6 +145,7 @@ import WaybillTestSupport
             position = try run.advance(&export, from: position, upTo: bench.end, batchCountMax: 1)
         }
         try export.checkpoint(at: position)
+        try export.finishSealing()
         let (parts, ids) = Self.parts(bench)
         #expect(
             parts == [
@@ -203,6 +206,7 @@ import WaybillTestSupport
         options.custom = CustomOptions(format: .csv, columns: [.init(name: "n", from: "name")])
         var export = try Export.live(options, data: bench.data)
         try export.checkpoint(at: try Self.advance(bench, &export))
+        try export.finishSealing()
         #expect(bench.tree("exports/warehouse").keys.contains { $0.hasSuffix("part-00000.csv") })
         let history = try ExportHistory(ofExport: "warehouse", in: bench.data)
         #expect(history.conflict(with: options) == nil)

@@ -50,13 +50,16 @@ private enum Events {
             expectedPaths.insert(path + ".manifest.json")
             var digest = SHA256Digest()
             Array(records.utf8).withUnsafeBytes { digest.update($0) }
+            let compressed = try #require(bench.disk.bytes(of: "/data/\(path).ndjson.gz"))
+            var other = SHA256Digest()
+            compressed.withUnsafeBytes { other.update($0) }
             let day = partition.suffix(10)
             #expect(
                 tree[path + ".manifest.json"]
                     == "{\"provider\":\"mixpanel\",\"env\":\"prod\",\"day\":\"\(day)\",\"zone\":\"UTC\",\"mapping\":0,"
                     + "\"records\":2000,\"events\":2000,\"fix\":{},\"dead\":{},\"held\":0,\"first_id\":\"\(ids[0])\","
                     + "\"last_id\":\"\(ids[1999])\",\"sha256\":\"\(digest.finish())\","
-                    + "\"oldest_ts\":\"\(day)T09:00:00.000Z\"}\n")
+                    + "\"oldest_ts\":\"\(day)T09:00:00.000Z\",\"gz_sha256\":\"\(other.finish())\"}\n")
         }
         #expect(Set(tree.keys) == expectedPaths)
     }
@@ -117,9 +120,10 @@ private enum Events {
                 }
                 isDone = !bench.disk.isStopped
                 if isKilled { bench.disk.kill() } else { bench.disk.crash(seed: UInt64(call)) }
-                // Recovery alone writes the manifests that are owed.
+                // Recovery finds the manifests that are owed.
                 var export = try Self.export(bench)
                 _ = try export.recover()
+                try export.finishSealing()
                 let state = try StateStore(path: bench.data.statePath("export-mixpanel"), files: bench.disk)
                 #expect(state.entries.keys.filter { $0.hasPrefix("closed:") } == [])
                 try Self.finish(bench)
@@ -174,6 +178,7 @@ private enum Events {
             position = try run.advance(&export, from: position, upTo: bench.end, batchCountMax: 1)
             try export.checkpoint(at: position)
         }
+        try export.finishSealing()
     }
 
     @Test(arguments: 0..<UInt64(40))

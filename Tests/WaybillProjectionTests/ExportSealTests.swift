@@ -48,11 +48,16 @@ import WaybillTestSupport
         var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
         while position < bench.end { position = try run.advance(&export, from: position, upTo: bench.end) }
         try export.checkpoint(at: position, sealing: moment)
+        try export.finishSealing()
     }
 
     private static func sha256(_ text: String) -> String {
+        Self.sha256(Array(text.utf8))
+    }
+
+    private static func sha256(_ bytes: [UInt8]) -> String {
         var digest = SHA256Digest()
-        Array(text.utf8).withUnsafeBytes { digest.update($0) }
+        bytes.withUnsafeBytes { digest.update($0) }
         return digest.finish()
     }
 
@@ -74,21 +79,29 @@ import WaybillTestSupport
             if isSealed { #expect(held.isEmpty) }
             let isSame = found.compactMap { $0 }.sorted() == expected
             #expect(isSame, "\(folder) has \(found.count) of \(expected.count)")
-            let dead = tree["\(folder)/dead/part-00000.ndjson"]?.split(separator: "\n").count ?? 0
+            let letters = tree.filter { $0.key.hasPrefix(folder + "/dead/") && $0.key.hasSuffix(".ndjson") }
+            let dead = letters.values.reduce(0) { $0 + $1.split(separator: "\n").count }
             #expect(dead == numbers.count - expected.count)
             guard isSealed else { continue }
             let json = try #require(tree[folder + "/manifest.json"])
             #expect(tree[folder + "/_SUCCESS"] == "")
             #expect(json.contains("\"records\":\(expected.count),\"events\":\(expected.count),"))
             #expect(json.contains("\"dead\":{\"mixpanel.no_insert_id\":\(dead)}"), "\(json)")
+            for letter in letters.keys {
+                #expect(bench.disk.bytes(of: "/data/\(letter).gz") != nil)
+                let own = try #require(tree[letter.dropLast(7) + ".manifest.json"])
+                #expect(own.contains(Self.sha256(try #require(tree[letter]))))
+            }
             let parts = tree.keys.filter { $0.hasPrefix(folder + "/part-") && $0.hasSuffix(".ndjson") }.sorted()
             for (index, part) in parts.enumerated() {
                 let own = try #require(tree[part.dropLast(7) + ".manifest.json"], "\(part)")
                 let digest = Self.sha256(try #require(tree[part]))
                 #expect(own.contains(digest))
+                let compressed = try #require(bench.disk.bytes(of: "/data/\(part).gz"))
+                #expect(own.hasSuffix(",\"gz_sha256\":\"\(Self.sha256(compressed))\"}\n"))
                 let isLate = own.contains("\"late\":true")
                 #expect(
-                    json.contains("\"name\":\"\(Path.name(of: part))\"")
+                    json.contains("\"name\":\"\(Path.name(of: part)).gz\"")
                         && json.contains("\"sha256\":\"\(digest)\",\"late\":\(isLate)"))
                 if index == 0 { #expect(!isLate) }
             }
@@ -103,6 +116,7 @@ import WaybillTestSupport
         for second in 0..<3 {
             position = try run.advance(&export, from: position, upTo: bench.end, batchCountMax: 10)
             try export.checkpoint(at: position, sealing: .everything(now: Self.now(Int64(second))))
+            try export.finishSealing()
             #expect(export.takeSealed().map(\.revision) == [second + 1, second + 1, second + 1])
             #expect(export.nextDue == nil)
             // What a seal wrote is not something that came after it.

@@ -40,6 +40,7 @@ import WaybillTestSupport
         var position = try projection.recover().position
         while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
         try projection.checkpoint(at: bench.end)
+        while projection.isSealing { try projection.continueSealing() }
     }
 
     private static func request() -> Replay.Request {
@@ -78,6 +79,7 @@ import WaybillTestSupport
     private static func live(_ bench: ProjectionBench) throws -> [String: String] {
         var export = try ExportProjection.live(ExportOptions(provider: .mixpanel), data: bench.data)
         _ = try export.recover()
+        try export.finishSealing()
         // Readers pass over names that begin with a dot.
         return bench.tree("exports/mixpanel").filter { !Path.name(of: $0.key).hasPrefix(".") }
     }

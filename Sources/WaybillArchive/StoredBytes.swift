@@ -1,0 +1,164 @@
+internal import WaybillCompression
+package import WaybillSystem
+
+/// The bytes of an export's file at any offset, the same before and after it is compressed.
+///
+///     part-00000.ndjson       while it grows, and until it is compressed
+///     part-00000.ndjson.gz    then: members of at most 4 MiB, of which one is in memory
+package final class StoredBytes<Files: FileSystem> {
+    /// Where a member begins, in the file and in the inflated bytes.
+    private struct Member {
+        let stored: Int
+        let raw: Int
+    }
+
+    /// The path of the file that is read, with `.gz` if it is compressed.
+    package let path: String
+    package let isCompressed: Bool
+    private let files: Files
+    private let file: FileID
+    /// The members found so far, and the one after them.
+    private var members = [Member(stored: 0, raw: 0)]
+    /// The inflated member, in ``raw``.
+    private var loaded: (index: Int, byteCount: Int)?
+    private let raw: UnsafeMutableRawBufferPointer
+    private let input: UnsafeMutableRawBufferPointer
+
+    private static var inputByteCount: Int { 64 << 10 }
+
+    /// Opens a file.
+    ///
+    /// - Parameters:
+    ///   - path: an absolute path without `.gz`. If that file does not exist, the compressed one is read.
+    ///   - isCompressed: whether to read the compressed file although both may exist.
+    package init(path: String, isCompressed: Bool, files: Files) throws(FileSystemError) {
+        (self.file, self.isCompressed) = try PartBytes.open(path, isCompressed, files)
+        self.path = self.isCompressed ? path + ".gz" : path
+        self.files = files
+        // The last bytes of a member have no output, but zlib may ask for room.
+        self.raw = .allocate(byteCount: self.isCompressed ? Gzip.memberByteCountMax + 64 : 0, alignment: 16)
+        self.input = .allocate(byteCount: self.isCompressed ? Self.inputByteCount : 0, alignment: 16)
+    }
+
+    deinit {
+        self.raw.deallocate()
+        self.input.deallocate()
+        self.files.close(self.file)
+    }
+
+    /// Reads from `offset` on; fills `buffer`, completely except at the end.
+    package func read(
+        at offset: Int, into buffer: UnsafeMutableRawBufferPointer
+    ) throws(PartReadError) -> Int {
+        guard self.isCompressed else {
+            do throws(FileSystemError) {
+                return try self.files.readFully(self.file, at: offset, into: buffer)
+            } catch {
+                throw .disk(error)
+            }
+        }
+        var filled = 0
+        while filled < buffer.count, let piece = try self.inflated(from: offset + filled) {
+            let count = min(piece.count, buffer.count - filled)
+            UnsafeMutableRawBufferPointer(rebasing: buffer[filled...]).copyMemory(
+                from: UnsafeRawBufferPointer(rebasing: piece[..<count]))
+            filled += count
+        }
+        return filled
+    }
+
+    /// Reads up to `byteCount` bytes from the start, piece by piece.
+    package func visit(
+        upTo byteCount: Int = .max, _ body: (UnsafeRawBufferPointer) -> Void
+    ) throws(PartReadError) {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
+        defer { buffer.deallocate() }
+        var position = 0
+        while position < byteCount {
+            let wanted = min(buffer.count, byteCount - position)
+            let count = try self.read(at: position, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted]))
+            if count == 0 { return }
+            body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            position += count
+        }
+    }
+
+    /// The inflated bytes from `offset` to the end of their member; `nil` at the end of the file.
+    private func inflated(from offset: Int) throws(PartReadError) -> UnsafeRawBufferPointer? {
+        var index = self.members.lastIndex { $0.raw <= offset } ?? 0
+        while true {
+            if self.loaded?.index != index, try !self.load(index) { return nil }
+            let start = offset - self.members[index].raw
+            if let loaded, start < loaded.byteCount {
+                return UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self.raw)[start..<loaded.byteCount])
+            }
+            index += 1
+        }
+    }
+
+    /// - Returns: whether there is such a member.
+    private func load(_ index: Int) throws(PartReadError) -> Bool {
+        self.loaded = nil
+        let start = self.members[index]
+        var inflater = GzipInflater()
+        var stored = start.stored
+        var filled = 0
+        repeat {
+            let count = try self.fill(at: stored)
+            if count == 0 {
+                if stored == start.stored { return false }
+                throw self.damage(at: stored, .truncated)
+            }
+            var taken = 0
+            while taken < count, stored + taken == start.stored || !inflater.isBetweenMembers {
+                let step: (taken: Int, filled: Int)
+                do throws(InflateError) {
+                    step = try inflater.inflate(
+                        UnsafeRawBufferPointer(rebasing: self.input[taken..<count]),
+                        into: UnsafeMutableRawBufferPointer(rebasing: self.raw[filled...]))
+                } catch {
+                    throw self.damage(at: stored + taken, error)
+                }
+                // No file of ours has a larger member.
+                if step == (0, 0) { throw self.damage(at: stored + taken, .corrupt) }
+                taken += step.taken
+                filled += step.filled
+            }
+            stored += taken
+        } while !inflater.isBetweenMembers
+        if index + 1 == self.members.count {
+            self.members.append(Member(stored: stored, raw: start.raw + filled))
+        }
+        self.loaded = (index, filled)
+        return true
+    }
+
+    private func fill(at offset: Int) throws(PartReadError) -> Int {
+        do throws(FileSystemError) {
+            return try self.files.read(self.file, at: offset, into: self.input)
+        } catch {
+            throw .disk(error)
+        }
+    }
+
+    private func damage(at offset: Int, _ error: InflateError) -> PartReadError {
+        .damaged(path: self.path, offset: offset, error)
+    }
+}
+
+extension LineReader {
+    /// Reads stored bytes line by line.
+    package init(_ bytes: StoredBytes<Files>, byteCount: Int = .max, lineByteCountMax: Int = .max, files: Files) {
+        self.init(byteCount: byteCount, lineByteCountMax: lineByteCountMax, files: files) {
+            offset, buffer throws(FileSystemError) in
+            do throws(PartReadError) {
+                return try bytes.read(at: offset, into: buffer)
+            } catch {
+                switch error {
+                case .disk(let cause): throw cause
+                case .damaged(let path, _, _): throw FileSystemError("inflate", path: path, errno: Errno.inputOutput)
+                }
+            }
+        }
+    }
+}

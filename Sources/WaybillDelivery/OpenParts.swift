@@ -1,0 +1,30 @@
+internal import WaybillArchive
+internal import WaybillEvent
+internal import WaybillProjection
+package import WaybillSystem
+
+/// The records of an export that cannot be sent yet, because their parts are open.
+package struct OpenParts: Hashable, Sendable {
+    package private(set) var recordCount = 0
+    /// When the first of them was received; `nil` if that is unknown.
+    package private(set) var oldest: WallTime?
+
+    package init() {}
+
+    /// Reads them from the export's last checkpoint; nothing if it cannot be read.
+    init(
+        of provider: DeliverableProvider, only env: DeploymentEnvironment?, in data: DataDirectory<some FileSystem>
+    ) throws(FileSystemError) {
+        let path = data.statePath("export-\(provider.rawValue)")
+        for part in OpenPart.all(in: try StateImage.read(path, files: data.files)?.entries ?? [:])
+        where env == nil || part.env == env {
+            self.recordCount += part.recordCount
+            if let time = part.receivedAt { self.oldest = min(self.oldest ?? time, time) }
+        }
+    }
+
+    /// How long the oldest record has waited, in whole seconds; `nil` if there is none, or if that is unknown.
+    func ageSeconds(at now: WallTime) -> Int? {
+        self.oldest.map { Int(max(0, now.milliseconds - $0.milliseconds) / 1000) }
+    }
+}

@@ -1,0 +1,119 @@
+internal import WaybillArchive
+internal import WaybillEvent
+internal import WaybillExport
+internal import WaybillJSON
+package import WaybillSystem
+
+/// One file of a partition's refused events.
+///
+///     dead/part-00000.ndjson       until the day is sealed
+///     dead/part-00000.ndjson.gz    then, with dead/part-00000.manifest.json
+///     dead/part-00001.ndjson       events refused since then, until the next seal
+package struct DeadLetterFile: Hashable, Sendable {
+    /// The path without extension.
+    package let stem: String
+
+    /// - Parameter number: how often the day was sealed before.
+    init(partition: String, number: Int) {
+        self.stem = "\(partition)/dead/\(PartitionPath.part(number))"
+    }
+
+    private init(stem: String) {
+        self.stem = stem
+    }
+
+    /// The path before it is compressed.
+    package var path: String { self.stem + ".ndjson" }
+
+    /// Whether a path is one of a file of refused events.
+    package static func isDead(_ path: String) -> Bool {
+        Path.name(of: Path.parent(of: path)) == "dead"
+    }
+
+    /// The files of a partition, oldest first.
+    package static func all(
+        of partition: String, root: String, files: some FileSystem
+    ) throws(FileSystemError) -> [DeadLetterFile] {
+        let folder = Path.join(root, "\(partition)/dead")
+        guard try files.status(at: folder)?.kind == .directory else { return [] }
+        var found: [Int: String] = [:]
+        for name in try files.list(folder) where name.hasSuffix(".ndjson") || name.hasSuffix(".ndjson.gz") {
+            guard let number = PartitionPath.partNumber(of: name) else { continue }
+            found[number] = "\(partition)/dead/\(name.prefix { $0 != "." })"
+        }
+        return found.sorted { $0.key < $1.key }.map { DeadLetterFile(stem: $0.value) }
+    }
+
+    /// Opens it for reading, line by line.
+    ///
+    /// - Parameter lengths: from ``ExportCheckpoint/lengths(in:files:fileExtension:)``.
+    /// - Returns: `nil` if the checkpoint has nothing of it.
+    package func lines<Files: FileSystem>(
+        root: String, lengths: [String: Int], lineByteCountMax: Int = 4 << 20, files: Files
+    ) throws(FileSystemError) -> LineReader<Files>? {
+        let isClosed = try files.status(at: Path.join(root, self.stem + ".manifest.json")) != nil
+        let path = Path.join(root, self.path)
+        let isCompressed = isClosed ? try files.status(at: path + ".gz") != nil : false
+        guard let byteCount = lengths[self.path] ?? (isClosed ? Int.max : nil), byteCount > 0 else { return nil }
+        let bytes = try StoredBytes(path: path, isCompressed: isCompressed, files: files)
+        return LineReader(bytes, byteCount: byteCount, lineByteCountMax: lineByteCountMax, files: files)
+    }
+}
+
+/// The contents of `dead/part-00000.manifest.json`.
+package struct DeadLetterManifest: Hashable, Sendable {
+    package let provider: String
+    package let env: String
+    package let day: String
+    package let recordCount: Int
+    /// The digest of the lines, 64 hexadecimal digits.
+    package let sha256: String
+    /// The digest of the compressed file.
+    package let gzipSHA256: String?
+
+    /// Describes a file by reading it.
+    init(
+        of path: String, provider: Destination, env: DeploymentEnvironment, day: CalendarDay, _ files: some FileSystem
+    ) throws(FileSystemError) {
+        let file = try files.open(path, .read)
+        defer { files.close(file) }
+        var digest = SHA256Digest()
+        var count = 0
+        try files.visit(file, 0..<Int.max) { (piece) throws(FileSystemError) in
+            digest.update(piece)
+            count += piece.count { $0 == 0x0A }
+        }
+        self.provider = provider.rawValue
+        self.env = env.rawValue
+        self.day = day.description
+        self.recordCount = count
+        self.sha256 = digest.finish()
+        self.gzipSHA256 = nil
+    }
+
+    /// One line without an LF, members in a fixed order, without the digest of the compressed file.
+    var json: [UInt8] {
+        JSONWriter.object { json in
+            json.member("provider", self.provider)
+            json.member("env", self.env)
+            json.member("day", self.day)
+            json.member("records", self.recordCount)
+            json.member("sha256", self.sha256)
+        }
+    }
+
+    /// Parses a manifest; `nil` if it is invalid.
+    package init?(json bytes: [UInt8]) {
+        guard let json = JSONValue(bytes), let provider = json["provider"]?.string, let env = json["env"]?.string,
+            let day = json["day"]?.string, let records = json["records"]?.count,
+            let sha256 = json["sha256"]?.string, SHA256Digest.isText(sha256), json["zone"] == nil
+        else { return nil }
+        self.provider = provider
+        self.env = env
+        self.day = day
+        self.recordCount = records
+        self.sha256 = sha256
+        self.gzipSHA256 = json["gz_sha256"]?.string
+        if json["gz_sha256"] != nil, !(self.gzipSHA256.map(SHA256Digest.isText) ?? false) { return nil }
+    }
+}
