@@ -16,6 +16,13 @@ extension SimulatedReceiver {
         return counts
     }
 
+    /// Dead letters hold the events that they are about, so that events can be counted.
+    static func options(of provider: Destination) -> ExportOptions {
+        var options = ExportOptions(provider: provider)
+        options.keepsRefusedEvents = true
+        return options
+    }
+
     /// Compares the exports with the archive: each event once, and a replay gives the same.
     func exportProblem() -> String? {
         var archived: [Int: Int] = [:]
@@ -51,6 +58,7 @@ extension SimulatedReceiver {
         defer { files.die() }
         var request = Replay.Request(providers: [provider], now: self.clock.wallTime())
         request.output = "/replay"
+        request.options = [provider: Self.options(of: provider)]
         do throws(Replay.Failure) {
             _ = try Replayer(dataDirectory: "/data", files: files, request: request).run()
         } catch {

@@ -60,7 +60,7 @@ final class SimulatedReceiver {
         var configuration = ReceiverConfiguration(dataDirectory: "/data")
         configuration.name = self.name
         configuration.agents = site.principals
-        configuration.exports = self.exports.map { ExportOptions(provider: $0) }
+        configuration.exports = self.exports.map(Self.options)
         configuration.limits.lineByteCountMax = 64 << 10
         configuration.limits.rawByteCountMax = 64 << 10
         configuration.limits.windowByteCount = site.knows(.smallWindow) ? 4096 : 256 << 10
