@@ -375,7 +375,9 @@ struct Custom: Provider {
             draft.cell.append(UInt8(ascii: "\""))
             return Self.limitJSON(column, &draft)
         case .number:
-            guard Self.isNumber(draft.text.bytes) else { return Self.dropped(&draft) }
+            guard Self.isNumber(draft.text.bytes), !JSONFaults.isTooLarge(draft.text.bytes) else {
+                return Self.dropped(&draft)
+            }
             draft.cell.append(draft.text.bytes)
             return Self.coerced(.json, &draft)
         case .boolean:

@@ -187,7 +187,16 @@ final class CompiledMapping: Sendable {
             self.dropped = NamePatterns(rule.drops)
             self.constants = NameTable(rule.constants.map(\.name))
             self.constantNames = rule.constants.map { GivenName($0.name) }
-            self.constantValues = rule.constants.map { Array($0.json.utf8) }
+            self.constantValues = rule.constants.map { Self.value($0.json) }
+        }
+
+        /// A number that binary64 cannot hold is text, as it is in events.
+        private static func value(_ json: String) -> [UInt8] {
+            let bytes = Array(json.utf8)
+            guard let first = bytes.first, first == UInt8(ascii: "-") || 0x30...0x39 ~= first,
+                bytes.withUnsafeBytes({ JSONFaults.isTooLarge($0) })
+            else { return bytes }
+            return [UInt8(ascii: "\"")] + bytes + [UInt8(ascii: "\"")]
         }
     }
 

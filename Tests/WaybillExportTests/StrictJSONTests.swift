@@ -96,11 +96,14 @@ import WaybillServerTestSupport
         var rules = OperatorMapping.Rules(version: 1)
         var rule = OperatorMapping.FieldRule()
         rule.renames = [.init(from: "n", to: "m")]
+        rule.constants = [.init(name: "c", json: "-1e400"), .init(name: "d", json: "-1e40")]
         rules.fields = [rule]
         var options = ExportOptions(provider: .segment)
         options.mapping = OperatorMapping(rules)
         let record = try #require(export([event(members: Self.faulty)], options).records.first)
-        #expect(record.text.contains("{\"m\":\"1e400\",\"s\":\"a\u{FFFD}b\",\"o\":{\"x\":1},\"a\":1,"))
+        #expect(
+            record.text.contains(
+                "{\"c\":\"-1e400\",\"d\":-1e40,\"m\":\"1e400\",\"s\":\"a\u{FFFD}b\",\"o\":{\"x\":1},\"a\":1,"))
         let refused = export(
             [event(user: nil, members: Self.faulty).replacing("\"anon\":", with: "\"none\":")],
             ExportOptions(provider: .segment))
