@@ -88,7 +88,7 @@ extension ArchiveIndex {
             }
         }
         var parts: [StreamName: [Int: [UInt8]]] = [:]
-        for (path, wanted) in reads {
+        for (path, wanted) in reads.sorted(by: { $0.key < $1.key }) {
             let ranges = wanted.sorted { $0.range.lowerBound < $1.range.lowerBound }
             let found = try self.bytes(of: path, in: ranges.map(\.range))
             for (read, bytes) in zip(ranges, found) { parts[read.name, default: [:]][read.index] = bytes }
