@@ -67,7 +67,7 @@ class HardCaseTests(unittest.TestCase):
             if not case.expected:
                 break
             what = f"{case.what}, expected {case.expected[1]}"
-            name = case.members.get("id") or mark(number)
+            name = f'"$insert_id":"{case.members["id"]}"' if "id" in case.members else mark(number)
             if provider == "mixpanel-profiles":
                 name = case.probe[:40]
             mine = [text for text in texts if name in text]
