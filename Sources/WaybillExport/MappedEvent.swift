@@ -419,16 +419,26 @@ struct MappedEvent: ~Copyable {
     }
 
     /// Whether a top-level member of a foreign line is a field, where its source or its id decides; `nil` elsewhere.
-    private func isForeignField(named field: EventField?, value: Int) -> Bool? {
-        if self.foreignSource?.userMember != nil {
-            if value == self.index(.user) { return false }
+    ///
+    /// A member that the source names is none, even if its value is missing.
+    private func isForeignField(key: Int) -> Bool? {
+        let field = self.field(named: key)
+        if let name = self.foreignSource?.userMember {
+            if self.isKey(key, name) { return false }
             if field == .user { return true }
         }
-        if self.foreignSource?.anonymousMember != nil {
-            if value == self.index(.anon) { return false }
+        if let name = self.foreignSource?.anonymousMember {
+            if self.isKey(key, name) { return false }
             if field == .anon { return true }
         }
         return field == .id && self.madeID != nil ? true : nil
+    }
+
+    private func isKey(_ key: Int, _ name: String) -> Bool {
+        var name = name
+        let text = TextSlice(
+            body: self.tape.bytes(of: key), isEscaped: self.tape[key].traits.contains(.hasEscapes))
+        return name.withUTF8 { text.equals(UnsafeRawBufferPointer($0)) }
     }
 
     /// The event's id, if it is a UUID.
@@ -495,7 +505,7 @@ struct MappedEvent: ~Copyable {
 
     /// Whether a top-level member of a foreign line is a field: not in the schema, not its time and not its name.
     func isForeignField(key: Int, value: Int) -> Bool {
-        if let answer = self.isForeignField(named: self.field(named: key), value: value) { return answer }
+        if let answer = self.isForeignField(key: key) { return answer }
         let entry = self.tape[value]
         let start = entry.kind == .string ? Int(entry.start) - 1 : Int(entry.start)
         if start == self.timeStart || start + 1 == self.nameStart { return false }

@@ -145,9 +145,6 @@ enum ConfigurationTable {
             example: "[prod]",
             "The environments whose events are exported.")
         ConfigurationKey(
-            "events", in: "dead", .flag, \.keepsRefusedEvents,
-            "Keep a copy of each refused event in its dead letter, which otherwise says where the archive has it.")
-        ConfigurationKey(
             "mapping", type: "file", applies: .reload,
             example: "ga4.yaml", "A mapping: what to leave out, rename and add (`formats/providers.md`, \"Mappings\").",
             show: { $0.custom == nil ? $0.mappingText : "none" })
@@ -158,6 +155,9 @@ enum ConfigurationTable {
             "file", type: "file", applies: .reload, default: "required for `custom`",
             "The columns of a custom provider (`formats/providers.md`, \"Custom providers\").",
             show: { $0.custom == nil ? "none" : $0.mappingText })
+        ConfigurationKey(
+            "events", in: "dead", .flag, \.keepsRefusedEvents,
+            "Keep a copy of each refused event in its dead letter, which otherwise says where the archive has it.")
     }
 
     /// The section `options` of an export.
