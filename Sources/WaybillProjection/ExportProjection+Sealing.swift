@@ -6,7 +6,8 @@ package import WaybillSystem
 ///
 /// A seal is part of a checkpoint, like closing a part: held records are written to the day's open part, which is
 /// closed, as its refused events are; one commit records this and contains the day's manifest; once the day's parts are
-/// compressed, the manifest and `_SUCCESS` are written. Later events go to the next part, which is late and is closed by the next cut-off with a new revision of the manifest.
+/// compressed, the manifest and `_SUCCESS` are written. Later events go to the next part, which is late; the next
+/// cut-off adds it to a new revision of the manifest.
 extension ExportProjection {
     static var sealPrefix: String { "seal:" }
     /// How many days one checkpoint seals; the others follow with the next.

@@ -346,13 +346,12 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private mutating func arrive(at time: WallTime) {
         guard time != self.receivedAt else { return }
         self.receivedAt = time
-        _ = self.sink.pass(time)
+        self.sink.pass(time)
     }
 
-    package mutating func pass(_ time: WallTime) throws(FileSystemError) -> Bool {
-        guard self.sink.pass(time) else { return false }
+    package mutating func pass(_ time: WallTime) throws(FileSystemError) {
+        self.sink.pass(time)
         try self.writeTouched()
-        return true
     }
 
     package var needsMarks: Bool { self.sink.hasAgingParts }
