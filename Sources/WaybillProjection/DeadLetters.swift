@@ -1,6 +1,6 @@
 internal import WaybillArchive
-internal import WaybillEvent
-internal import WaybillExport
+package import WaybillEvent
+package import WaybillExport
 internal import WaybillJSON
 package import WaybillSystem
 
@@ -69,10 +69,10 @@ package struct DeadLetterManifest: Hashable, Sendable {
     /// The digest of the lines, 64 hexadecimal digits.
     package let sha256: String
     /// The digest of the compressed file.
-    package let gzipSHA256: String?
+    package var gzipSHA256: String?
 
     /// Describes a file by reading it.
-    init(
+    package init(
         of path: String, provider: Destination, env: DeploymentEnvironment, day: CalendarDay, _ files: some FileSystem
     ) throws(FileSystemError) {
         let file = try files.open(path, .read)
@@ -91,14 +91,15 @@ package struct DeadLetterManifest: Hashable, Sendable {
         self.gzipSHA256 = nil
     }
 
-    /// One line without an LF, members in a fixed order, without the digest of the compressed file.
-    var json: [UInt8] {
+    /// One line without an LF, members in a fixed order.
+    package var json: [UInt8] {
         JSONWriter.object { json in
             json.member("provider", self.provider)
             json.member("env", self.env)
             json.member("day", self.day)
             json.member("records", self.recordCount)
             json.member("sha256", self.sha256)
+            if let gzipSHA256 { json.member("gz_sha256", gzipSHA256) }
         }
     }
 

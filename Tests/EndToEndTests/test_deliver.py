@@ -99,8 +99,9 @@ class Part:
         assert len(self.ids) == len(self.records) == self.manifest["records"]
 
     def dead(self):
-        path = self.path.parent / "dead" / f"delivery-{self.stem.removeprefix('part-')}.ndjson"
-        return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+        found = list((self.path.parent / "dead").glob(f"delivery-{self.stem.removeprefix('part-')}.ndjson*"))
+        assert len(found) < 2, found
+        return [json.loads(line) for path in found for line in whole(path).splitlines()]
 
     @property
     def is_delivered(self):
