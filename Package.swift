@@ -249,7 +249,8 @@ let package = Package(
         tests(
             "WaybillDeliveryTests",
             [
-                "WaybillDelivery", "WaybillCompression", "WaybillExport", "WaybillSystem", "WaybillEvent",
+                "WaybillDelivery", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillProjection",
+                "WaybillSystem", "WaybillEvent", "WaybillTestSupport",
             ]),
         tests("WaybillMetricsTests", ["WaybillMetrics"]),
         tests(
