@@ -30,6 +30,17 @@ package struct DeadLetterFile: Hashable, Sendable {
         Path.name(of: Path.parent(of: path)) == "dead"
     }
 
+    /// Whether a file of refused events, whatever its extension, gets nothing more.
+    ///
+    /// - Parameter closing: from ``ExportCheckpoint/closing(in:)``.
+    static func isClosed(
+        _ path: String, _ closing: [String: String], root: String, files: some FileSystem
+    ) throws(FileSystemError) -> Bool {
+        let stem = "\(Path.parent(of: path))/\(Path.name(of: path).prefix { $0 != "." })"
+        if closing[stem] != nil { return true }
+        return try files.status(at: Path.join(root, stem + ".manifest.json")) != nil
+    }
+
     /// The files of a partition, oldest first.
     package static func all(
         of partition: String, root: String, files: some FileSystem
