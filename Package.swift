@@ -269,9 +269,9 @@ let package = Package(
         tests(
             "WaybillReceiverTests",
             [
-                "WaybillReceiver", "WaybillArchive", "WaybillJournal", "WaybillProjection", "WaybillProtocol",
-                "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport", "WaybillTesting", "WaybillTLS",
-                logging, nio,
+                "WaybillReceiver", "WaybillArchive", "WaybillExport", "WaybillJournal", "WaybillProjection",
+                "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport", "WaybillTesting",
+                "WaybillTLS", logging, nio,
             ]),
         tests(
             "WaybillInspectTests",

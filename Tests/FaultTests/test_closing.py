@@ -126,10 +126,10 @@ class ClosingTests(SiteTest):
     def test_what_close_after_may_be(self):
         """Off, or a whole number of seconds, minutes or hours up to a day; anything else is named with its line."""
         for value in ("off", "30s", "5m", "24h"):
-            checked = run("check", "--config", self.configure(f", close_after: {value}"))
+            checked = run("check", self.configure(f", close_after: {value}"))
             self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
         for value in ("5", "0s", "25h", "5 m", "on", "-1m", "1.5h"):
-            checked = run("check", "--config", self.configure(f", close_after: {value}"))
+            checked = run("check", self.configure(f", close_after: {value}"))
             self.assertNotEqual(checked.returncode, 0, value)
             self.assertIn(b"close_after", checked.stdout + checked.stderr)
             self.assertIn(b"e.g. 5m", checked.stdout + checked.stderr)
