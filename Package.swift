@@ -250,7 +250,8 @@ let package = Package(
         tests(
             "WaybillDeliveryTests",
             [
-                "WaybillDelivery", "WaybillCompression", "WaybillExport", "WaybillSystem", "WaybillEvent",
+                "WaybillDelivery", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillProjection",
+                "WaybillSystem", "WaybillEvent", "WaybillTestSupport",
             ]),
         tests("WaybillMetricsTests", ["WaybillMetrics"]),
         tests(
@@ -269,9 +270,9 @@ let package = Package(
         tests(
             "WaybillReceiverTests",
             [
-                "WaybillReceiver", "WaybillArchive", "WaybillJournal", "WaybillProjection", "WaybillProtocol",
-                "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport", "WaybillTesting", "WaybillTLS",
-                logging, nio,
+                "WaybillReceiver", "WaybillArchive", "WaybillExport", "WaybillJournal", "WaybillProjection",
+                "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport", "WaybillTesting",
+                "WaybillTLS", logging, nio,
             ]),
         tests(
             "WaybillInspectTests",

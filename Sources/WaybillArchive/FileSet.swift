@@ -265,6 +265,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
             expected[String(key.dropFirst(Self.keyPrefix.utf8.count))] = max(0, Int(value) ?? 0)
         }
         let aside = SetAside(root: self.root, files: self.files)
+        var removedDirectories: Set<String> = []
         var answer: Bool?
         func isMadeAgain() throws(FileSystemError) -> Bool {
             if let answer { return answer }
@@ -282,6 +283,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
                     if isRemoved {
                         try self.files.unlink(Path.join(self.root, path))
                         recovery.removedFileCount += 1
+                        removedDirectories.insert(Path.parent(of: Path.join(self.root, path)))
                     } else {
                         recovery.keptPaths.append(try aside.move(path))
                     }
@@ -298,6 +300,8 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
                 }
             }
         }
+        // A file that a power cut brings back could be taken for one that another checkpoint knows.
+        for directory in removedDirectories.sorted() { try self.files.synchronizeDirectory(directory) }
         for (path, byteCount) in expected.sorted(by: { $0.key < $1.key }) {
             let isMissing = try self.files.status(at: Path.join(self.root, path)) == nil
             if isMissing, byteCount > 0 { recovery.shortFiles[path] = byteCount }

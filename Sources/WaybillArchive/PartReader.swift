@@ -46,15 +46,6 @@ package struct PartBytes<Files: FileSystem>: ~Copyable {
         self.input = .allocate(byteCount: isCompressed ? 64 << 10 : 0, alignment: 16)
     }
 
-    /// Opens a file; like ``init(path:isSealed:files:)``.
-    package init(opening path: String, isSealed: Bool, files: Files) throws(PartReadError) {
-        do throws(FileSystemError) {
-            try self.init(path: path, isSealed: isSealed, files: files)
-        } catch {
-            throw .disk(error)
-        }
-    }
-
     /// Opens a file, or the compressed one if that exists in its place.
     static func open(
         _ path: String, _ isSealed: Bool, _ files: Files

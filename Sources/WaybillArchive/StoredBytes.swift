@@ -83,6 +83,51 @@ package final class StoredBytes<Files: FileSystem> {
         }
     }
 
+    /// The same; what cannot be inflated is an error of the disk.
+    package func visitOnDisk(_ body: (UnsafeRawBufferPointer) -> Void) throws(FileSystemError) {
+        do throws(PartReadError) {
+            try self.visit(body)
+        } catch {
+            throw error.onDisk
+        }
+    }
+
+    /// Makes a file again as it was before it was compressed, durable under its name; the compressed one is kept.
+    package static func inflate(_ path: String, files: Files) throws(PartReadError) {
+        let bytes = try Self.onDisk { () throws(FileSystemError) in
+            try StoredBytes(path: path, isCompressed: true, files: files)
+        }
+        let output = try Self.onDisk { () throws(FileSystemError) in try files.open(path + ".tmp", .replace) }
+        defer { files.close(output) }
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
+        defer { buffer.deallocate() }
+        var position = 0
+        while true {
+            let count = try bytes.read(at: position, into: buffer)
+            if count == 0 { break }
+            try Self.onDisk { () throws(FileSystemError) in
+                try files.writeAll(output, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            }
+            position += count
+        }
+        try Self.onDisk { () throws(FileSystemError) in
+            try files.narrow(output, like: bytes.file)
+            try files.synchronize(output)
+            try files.rename(path + ".tmp", to: path)
+            try files.synchronizeDirectory(Path.parent(of: path))
+        }
+    }
+
+    private static func onDisk<Result>(
+        _ body: () throws(FileSystemError) -> Result
+    ) throws(PartReadError) -> Result {
+        do throws(FileSystemError) {
+            return try body()
+        } catch {
+            throw .disk(error)
+        }
+    }
+
     /// The inflated bytes from `offset` to the end of their member; `nil` at the end of the file.
     private func inflated(from offset: Int) throws(PartReadError) -> UnsafeRawBufferPointer? {
         var index = self.members.lastIndex { $0.raw <= offset } ?? 0
@@ -146,6 +191,16 @@ package final class StoredBytes<Files: FileSystem> {
     }
 }
 
+extension PartReadError {
+    /// For callers that only know errors of the disk.
+    package var onDisk: FileSystemError {
+        switch self {
+        case .disk(let cause): cause
+        case .damaged(let path, _, _): FileSystemError("inflate", path: path, errno: Errno.inputOutput)
+        }
+    }
+}
+
 extension LineReader {
     /// Reads stored bytes line by line.
     package init(_ bytes: StoredBytes<Files>, byteCount: Int = .max, lineByteCountMax: Int = .max, files: Files) {
@@ -154,10 +209,7 @@ extension LineReader {
             do throws(PartReadError) {
                 return try bytes.read(at: offset, into: buffer)
             } catch {
-                switch error {
-                case .disk(let cause): throw cause
-                case .damaged(let path, _, _): throw FileSystemError("inflate", path: path, errno: Errno.inputOutput)
-                }
+                throw error.onDisk
             }
         }
     }

@@ -126,6 +126,7 @@ extension Deliverer {
             return self.logger.warning(
                 "a part was regenerated while it was being delivered", metadata: ["part": "\(part.day)/\(part.name)"])
         }
+        try course.log.compress(self.configuration.provider.id, part.env, part.manifest.day)
         try self.files.replace(
             self.parts.deliveredPath(part.day, part.name), with: Array("\(part.manifest.sha256)\n".utf8))
         self.parts.setDelivered(part, course.generation)

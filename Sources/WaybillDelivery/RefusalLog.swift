@@ -1,22 +1,28 @@
+internal import WaybillArchive
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJSON
+internal import WaybillProjection
 internal import WaybillSystem
 
 /// The dead letters of one part's delivery, `dead/delivery-00000.ndjson`: one line for each event, in the format of the
 /// exports' dead letters.
 ///
-/// A process that died may have written uncommitted lines; opening the log cuts them off.
+/// A process that died may have written uncommitted lines; opening the log cuts them off. Once the part is delivered,
+/// the log is compressed, and `dead/delivery-00000.manifest.json` describes it. If the part's number is used again, for
+/// another part, the log continues.
 final class RefusalLog<Files: FileSystem> {
-    private let path: String
+    private let stem: String
+    private var path: String { self.stem + ".ndjson" }
     private let files: Files
     private var file: FileID?
     private(set) var byteCount: Int
 
     /// - Parameter byteCount: the committed length of the file; `nil` for a new delivery.
     init(folder: String, partNumber: String, byteCount: Int?, files: Files) throws(FileSystemError) {
-        self.path = "\(folder)/dead/delivery-\(partNumber).ndjson"
+        self.stem = "\(folder)/dead/delivery-\(partNumber)"
         self.files = files
-        let found = try files.status(at: self.path)?.byteCount ?? 0
+        let found = try Self.byteCount(of: self.stem + ".ndjson", files)
         self.byteCount = byteCount.map { min($0, found) } ?? found
         if found > self.byteCount { try self.open() }
     }
@@ -25,11 +31,40 @@ final class RefusalLog<Files: FileSystem> {
         if let file { self.files.close(file) }
     }
 
+    /// The length of the log, inflated if it is compressed.
+    private static func byteCount(of path: String, _ files: Files) throws(FileSystemError) -> Int {
+        if let status = try files.status(at: path) { return status.byteCount }
+        guard try files.status(at: path + ".gz") != nil else { return 0 }
+        var count = 0
+        try StoredBytes(path: path, isCompressed: true, files: files).visitOnDisk { count += $0.count }
+        return count
+    }
+
     private func open() throws(FileSystemError) {
         try self.files.createDirectories(Path.parent(of: self.path))
+        if try self.files.status(at: self.path) == nil, try self.files.status(at: self.path + ".gz") != nil {
+            do throws(PartReadError) {
+                try StoredBytes.inflate(self.path, files: self.files)
+            } catch {
+                throw error.onDisk
+            }
+        }
         let file = try self.files.open(self.path, .append)
         self.file = file
         try self.files.truncate(file, to: self.byteCount)
+        try self.files.synchronizeDirectory(Path.parent(of: self.path))
+    }
+
+    /// Compresses the log, which gets nothing more; repeating it changes nothing.
+    func compress(_ provider: Destination, _ env: DeploymentEnvironment, _ day: CalendarDay) throws(FileSystemError) {
+        if let file { self.files.close(file) }
+        self.file = nil
+        guard try self.files.status(at: self.path) != nil else { return }
+        var manifest = try DeadLetterManifest(of: self.path, provider: provider, env: env, day: day, self.files)
+        var work = try GzipWork(path: self.path, byteCount: self.byteCount, level: 1, files: self.files)
+        manifest.gzipSHA256 = try work.run()
+        try self.files.replace(self.stem + ".manifest.json", with: manifest.json + [0x0A])
+        try self.files.unlink(self.path)
         try self.files.synchronizeDirectory(Path.parent(of: self.path))
     }
 

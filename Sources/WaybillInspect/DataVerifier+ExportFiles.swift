@@ -39,19 +39,35 @@ extension DataVerifier {
                 self.unknown(file.path)
                 continue
             }
-            guard let facts = DeadLetterManifest(json: manifest) else {
-                self.report.add(
-                    Problem(.damaged, path, at: 0, byteCount: manifest.count, "it is not a readable manifest"))
-                continue
-            }
-            guard let stored = try self.stored(file.path, isCompressed: facts.gzipSHA256 != nil) else {
-                self.report.add(Problem(.missing, file.path + ".gz", "its manifest exists, but the file does not"))
-                continue
-            }
-            try self.verifyDigests(of: stored, file.path, facts.sha256, facts.gzipSHA256)
-            count += facts.recordCount
+            count += try self.verifyDeadLetters(file.path, manifest, path)
+        }
+        // What could not be delivered is compressed once its part is done.
+        let suffix = ".manifest.json"
+        for name in try self.data.files.list(self.absolute("\(folder)/dead"))
+        where name.hasPrefix("delivery-") && name.hasSuffix(suffix) {
+            let path = "\(folder)/dead/\(name)"
+            let manifest = try self.data.files.contents(of: self.absolute(path)) ?? []
+            _ = try self.verifyDeadLetters(path.dropLast(suffix.utf8.count) + ".ndjson", manifest, path)
         }
         return count
+    }
+
+    /// - Returns: how many lines the manifest states.
+    private mutating func verifyDeadLetters(
+        _ path: some StringProtocol, _ manifest: [UInt8], _ manifestPath: String
+    ) throws(FileSystemError) -> Int {
+        let path = String(path)
+        guard let facts = DeadLetterManifest(json: manifest) else {
+            self.report.add(
+                Problem(.damaged, manifestPath, at: 0, byteCount: manifest.count, "it is not a readable manifest"))
+            return 0
+        }
+        if let stored = try self.stored(path, isCompressed: facts.gzipSHA256 != nil) {
+            try self.verifyDigests(of: stored, path, facts.sha256, facts.gzipSHA256)
+        } else {
+            self.report.add(Problem(.missing, path + ".gz", "its manifest exists, but the file does not"))
+        }
+        return facts.recordCount
     }
 
     /// - Returns: `nil` if there is no such file.

@@ -1,6 +1,6 @@
 internal import WaybillArchive
-internal import WaybillEvent
-internal import WaybillExport
+package import WaybillEvent
+package import WaybillExport
 internal import WaybillJSON
 package import WaybillSystem
 
@@ -28,6 +28,17 @@ package struct DeadLetterFile: Hashable, Sendable {
     /// Whether a path is one of a file of refused events.
     package static func isDead(_ path: String) -> Bool {
         Path.name(of: Path.parent(of: path)) == "dead"
+    }
+
+    /// Whether a file of refused events, whatever its extension, gets nothing more.
+    ///
+    /// - Parameter closing: from ``ExportCheckpoint/closing(in:)``.
+    static func isClosed(
+        _ path: String, _ closing: [String: String], root: String, files: some FileSystem
+    ) throws(FileSystemError) -> Bool {
+        let stem = "\(Path.parent(of: path))/\(Path.name(of: path).prefix { $0 != "." })"
+        if closing[stem] != nil { return true }
+        return try files.status(at: Path.join(root, stem + ".manifest.json")) != nil
     }
 
     /// The files of a partition, oldest first.
@@ -69,10 +80,10 @@ package struct DeadLetterManifest: Hashable, Sendable {
     /// The digest of the lines, 64 hexadecimal digits.
     package let sha256: String
     /// The digest of the compressed file.
-    package let gzipSHA256: String?
+    package var gzipSHA256: String?
 
     /// Describes a file by reading it.
-    init(
+    package init(
         of path: String, provider: Destination, env: DeploymentEnvironment, day: CalendarDay, _ files: some FileSystem
     ) throws(FileSystemError) {
         let file = try files.open(path, .read)
@@ -91,14 +102,15 @@ package struct DeadLetterManifest: Hashable, Sendable {
         self.gzipSHA256 = nil
     }
 
-    /// One line without an LF, members in a fixed order, without the digest of the compressed file.
-    var json: [UInt8] {
+    /// One line without an LF, members in a fixed order.
+    package var json: [UInt8] {
         JSONWriter.object { json in
             json.member("provider", self.provider)
             json.member("env", self.env)
             json.member("day", self.day)
             json.member("records", self.recordCount)
             json.member("sha256", self.sha256)
+            if let gzipSHA256 { json.member("gz_sha256", gzipSHA256) }
         }
     }
 

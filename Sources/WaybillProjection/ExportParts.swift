@@ -146,13 +146,10 @@ struct PartSink: ExportSink, ~Copyable {
     /// Closes the parts whose time is over: call it with each batch's time of receipt before its lines.
     ///
     /// A later call with a time that no batch has makes no difference to the content of parts.
-    ///
-    /// - Returns: whether a part was closed.
-    mutating func pass(_ time: WallTime) -> Bool {
+    mutating func pass(_ time: WallTime) {
         self.now = max(0, time.milliseconds)
-        guard time > .unknown, !self.span.contains(self.now) else { return false }
+        guard time > .unknown, !self.span.contains(self.now) else { return }
         self.span = Self.allTimes
-        var hasClosed = false
         for index in self.partitions.indices {
             let last = self.partitions[index].chunks.count - 1
             let part = self.partitions[index].chunks[last].part
@@ -163,10 +160,8 @@ struct PartSink: ExportSink, ~Copyable {
                 self.touch(index)
                 self.partitions[index].chunks[last].close(self.description)
                 self.partitions[index].chunks.append(Chunk(part: part.next))
-                hasClosed = true
             }
         }
-        return hasClosed
     }
 
     private mutating func watch(_ part: PartStanding) {

@@ -1,5 +1,4 @@
 internal import WaybillArchive
-internal import WaybillCompression
 internal import WaybillExport
 package import WaybillSystem
 
@@ -178,42 +177,12 @@ extension ExportProjection {
                 try self.files.status(at: full + ".gz") != nil
             else { continue }
             do throws(PartReadError) {
-                try self.inflate(full)
+                try StoredBytes.inflate(full, files: self.files)
             } catch {
                 // Damaged: the part is short, and is set aside.
                 guard case .disk(let cause) = error else { continue }
                 throw cause
             }
-        }
-    }
-
-    private func inflate(_ path: String) throws(PartReadError) {
-        var bytes = try PartBytes(opening: path, isSealed: true, files: self.files)
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
-        defer { buffer.deallocate() }
-        let output = try self.onDisk { (files) throws(FileSystemError) in try files.open(path + ".tmp", .replace) }
-        defer { self.files.close(output) }
-        while true {
-            let count = try bytes.read(into: buffer)
-            if count == 0 { break }
-            try self.onDisk { (files) throws(FileSystemError) in
-                try files.writeAll(output, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            }
-        }
-        try self.onDisk { (files) throws(FileSystemError) in
-            try files.synchronize(output)
-            try files.rename(path + ".tmp", to: path)
-            try files.synchronizeDirectory(Path.parent(of: path))
-        }
-    }
-
-    private func onDisk<Result>(
-        _ body: (Files) throws(FileSystemError) -> Result
-    ) throws(PartReadError) -> Result {
-        do throws(FileSystemError) {
-            return try body(self.files)
-        } catch {
-            throw .disk(error)
         }
     }
 }

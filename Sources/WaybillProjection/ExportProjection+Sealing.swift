@@ -6,7 +6,8 @@ package import WaybillSystem
 ///
 /// A seal is part of a checkpoint, like closing a part: held records are written to the day's open part, which is
 /// closed, as its refused events are; one commit records this and contains the day's manifest; once the day's parts are
-/// compressed, the manifest and `_SUCCESS` are written. Later events go to the next part, which is late and is closed by the next cut-off with a new revision of the manifest.
+/// compressed, the manifest and `_SUCCESS` are written. Later events go to the next part, which is late; the next
+/// cut-off adds it to a new revision of the manifest.
 extension ExportProjection {
     static var sealPrefix: String { "seal:" }
     /// How many days one checkpoint seals; the others follow with the next.
@@ -54,7 +55,10 @@ extension ExportProjection {
         _ key: PartSink.Key, _ rest: ExportTotals, at time: WallTime
     ) throws(FileSystemError) -> ExportDayManifest {
         let directory = Path.join(self.root, self.path(key))
-        let old = try self.dayManifest(in: directory)
+        // A seal before this one may still wait for its parts.
+        let waiting = self.state.entries[Self.sealPrefix + self.path(key)]
+        var old = waiting.flatMap { ExportDayManifest(json: Array($0.utf8)) }
+        if old == nil { old = try self.dayManifest(in: directory) }
         let revision = self.sink.partitions[self.sink.index(known: key)].chunks.last?.part.revision ?? 1
         var manifest = ExportDayManifest(self.options, key, revision: revision, sealedAt: time)
         if let old { manifest.totals = old.totals }
@@ -70,11 +74,11 @@ extension ExportProjection {
                 parts["\(stem).\(self.description.fileExtension)\(part.gzipSHA256 == nil ? "" : ".gz")"] = part
             }
         }
-        var waiting = self.closing
+        var closed = self.closing
         for (path, manifest) in ExportCheckpoint.closing(in: self.state.entries) {
-            waiting.append(ClosedFile(path: path, manifest: manifest))
+            closed.append(ClosedFile(path: path, manifest: manifest))
         }
-        for part in waiting where Path.parent(of: part.path) == self.path(key) {
+        for part in closed where Path.parent(of: part.path) == self.path(key) {
             let name = "\(Path.name(of: part.path)).\(self.description.fileExtension)"
             parts[name] = nil
             parts[name + ".gz"] = PartManifest(json: Array(part.manifest.utf8))

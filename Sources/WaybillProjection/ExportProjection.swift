@@ -182,17 +182,19 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         let standings = self.checkpointedStandings
         let records = ".\(self.description.fileExtension)"
         let suffixes = [records, records + ".gz", records + ".gz.tmp", ".ids", ".manifest.json"]
+        let closing = ExportCheckpoint.closing(in: self.state.entries)
+        let (root, files) = (self.root, self.files)
         let coverage = JournalCoverage(directory: self.journal, files: self.files)
         let position = self.checkpointedPosition
         return try self.set.recover(
             from: self.state.entries, roots: [self.directory],
             isRebuilt: { () throws(FileSystemError) in try coverage.isWhole(from: position) }
-        ) { path in
+        ) { path throws(FileSystemError) in
             let name = Path.name(of: path)
             if DeadLetterFile.isDead(path), let number = PartitionPath.partNumber(of: name) {
-                // Those before the last seal are closed.
                 guard let key = PartSink.Key(partition: Path.parent(of: Path.parent(of: path))) else { return true }
-                return number < standings[key]?.revision ?? 0
+                guard number < standings[key]?.revision ?? 0 else { return false }
+                return try DeadLetterFile.isClosed(path, closing, root: root, files: files)
             }
             let isPart = PartitionPath.partNumber(of: name) != nil && suffixes.contains(where: name.hasSuffix)
             if name == DayFolder.manifestName || name == DayFolder.successName,
@@ -347,13 +349,12 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private mutating func arrive(at time: WallTime) {
         guard time != self.receivedAt else { return }
         self.receivedAt = time
-        _ = self.sink.pass(time)
+        self.sink.pass(time)
     }
 
-    package mutating func pass(_ time: WallTime) throws(FileSystemError) -> Bool {
-        guard self.sink.pass(time) else { return false }
+    package mutating func pass(_ time: WallTime) throws(FileSystemError) {
+        self.sink.pass(time)
         try self.writeTouched()
-        return true
     }
 
     package var needsMarks: Bool { self.sink.hasAgingParts }

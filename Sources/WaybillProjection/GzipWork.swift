@@ -1,6 +1,6 @@
 internal import WaybillArchive
 internal import WaybillCompression
-internal import WaybillSystem
+package import WaybillSystem
 
 /// Compresses a file that gets nothing more, step by step, to a file next to it.
 ///
@@ -9,7 +9,7 @@ internal import WaybillSystem
 ///
 /// Output is provisional until ``finish()``: after a crash or an error, the work starts again and writes the same
 /// bytes. Memory: one member, inflated and compressed.
-struct GzipWork<Files: FileSystem>: ~Copyable {
+package struct GzipWork<Files: FileSystem>: ~Copyable {
     /// The part of the file that is compressed.
     private(set) var position = 0
     private(set) var gzipByteCount = 0
@@ -29,7 +29,7 @@ struct GzipWork<Files: FileSystem>: ~Copyable {
     /// - Parameters:
     ///   - path: an absolute path.
     ///   - byteCount: the size of what is compressed.
-    init(path: String, byteCount: Int, level: Int, files: Files) throws(FileSystemError) {
+    package init(path: String, byteCount: Int, level: Int, files: Files) throws(FileSystemError) {
         let (input, output) = try Self.open(path, files)
         self.path = path
         self.byteCount = byteCount
@@ -69,12 +69,12 @@ struct GzipWork<Files: FileSystem>: ~Copyable {
     }
 
     /// Whether everything is compressed.
-    var isDone: Bool { self.isStarted && self.position == self.byteCount }
+    package var isDone: Bool { self.isStarted && self.position == self.byteCount }
 
     /// Compresses one member.
     ///
     /// - Returns: its inflated bytes, which are valid until the next call.
-    mutating func step() throws(FileSystemError) -> UnsafeRawBufferPointer {
+    package mutating func step() throws(FileSystemError) -> UnsafeRawBufferPointer {
         let wanted = min(self.raw.count, self.byteCount - self.position)
         let count = try self.files.readFully(
             self.input, at: self.position, into: UnsafeMutableRawBufferPointer(rebasing: self.raw[..<wanted]))
@@ -99,10 +99,18 @@ struct GzipWork<Files: FileSystem>: ~Copyable {
         return member
     }
 
+    /// Compresses all that is left and makes it durable under its name; the other file is kept.
+    ///
+    /// - Returns: the digest of the compressed bytes.
+    package mutating func run() throws(FileSystemError) -> String {
+        while !self.isDone { _ = try self.step() }
+        return try self.finish()
+    }
+
     /// Makes the compressed file durable under its name; the other one is kept.
     ///
     /// - Returns: the digest of its bytes.
-    mutating func finish() throws(FileSystemError) -> String {
+    package mutating func finish() throws(FileSystemError) -> String {
         try self.files.synchronize(self.output)
         try self.files.rename(self.path + ".gz.tmp", to: self.path + ".gz")
         try self.files.synchronizeDirectory(Path.parent(of: self.path))

@@ -79,7 +79,7 @@ package struct PartManifest: Hashable, Sendable {
             }
     }
 
-    /// One line without an LF, members in a fixed order, without the digest of the compressed file.
+    /// One line without an LF, members in a fixed order.
     var json: [UInt8] {
         JSONWriter.object { json in
             json.member("provider", self.provider)
@@ -97,10 +97,12 @@ package struct PartManifest: Hashable, Sendable {
             json.member("last_id", self.lastID)
             json.member("sha256", self.sha256)
             if let oldest { json.member("oldest_ts", oldest.text) }
-            guard let lateness else { return }
-            if let notAfter = lateness.notAfter { json.member("not_after", notAfter.text) }
-            json.member("late_24h", lateness.late24HoursCount)
-            json.member("late_48h", lateness.late48HoursCount)
+            if let lateness {
+                if let notAfter = lateness.notAfter { json.member("not_after", notAfter.text) }
+                json.member("late_24h", lateness.late24HoursCount)
+                json.member("late_48h", lateness.late48HoursCount)
+            }
+            if let gzipSHA256 { json.member("gz_sha256", gzipSHA256) }
         }
     }
 

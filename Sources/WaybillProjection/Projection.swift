@@ -31,9 +31,7 @@ package protocol Projection: ~Copyable, SendableMetatype {
     func setLinksAside() throws(FileSystemError) -> [String]
     mutating func project(_ batch: ProjectedBatch) throws(FileSystemError)
     /// Takes a time from the journal: everything received before it was projected.
-    ///
-    /// - Returns: whether something was written that the next checkpoint makes durable.
-    mutating func pass(_ time: WallTime) throws(FileSystemError) -> Bool
+    mutating func pass(_ time: WallTime) throws(FileSystemError)
     /// Whether it waits for a later time in the journal, which an idle receiver writes.
     var needsMarks: Bool { get }
     /// Makes everything projected so far durable, and records that the journal was read up to `position`.
@@ -71,7 +69,7 @@ extension Projection where Self: ~Copyable {
     package mutating func takeQuarantined() -> QuarantineCounts { QuarantineCounts() }
 
     /// Only exports have parts that close by age.
-    package mutating func pass(_ time: WallTime) throws(FileSystemError) -> Bool { false }
+    package mutating func pass(_ time: WallTime) throws(FileSystemError) {}
     package var needsMarks: Bool { false }
 
     package var isSealingUrgent: Bool { false }
@@ -148,7 +146,7 @@ package struct ProjectionRun<Files: FileSystem>: ~Copyable {
         self.reader.seek(to: position)
         for _ in 0..<batchCountMax {
             guard let batch = try self.reader.next(upTo: end) else {
-                _ = try projection.pass(self.reader.time)
+                try projection.pass(self.reader.time)
                 return end
             }
             try projection.project(batch)

@@ -28,8 +28,8 @@ package final class JournalFeed: Sendable {
         case entry(FeedEntry)
         /// The entry was dropped: read the journal up to there.
         case behind(upTo: JournalPosition)
-        /// Nothing follows, and the journal has come to this time.
-        case passed(WallTime)
+        /// Nothing follows up to there, and the journal has come to this time.
+        case passed(WallTime, upTo: JournalPosition)
         /// The receiver is stopping; everything up to the end was handed out.
         case closed
         /// The receiver ends now; the journal has what was not handed out.
@@ -112,7 +112,9 @@ package final class JournalFeed: Sendable {
             if state.isAbandoned { return .abandoned }
             if position < state.start { return .behind(upTo: state.end) }
             if let entry = Self.firstEntry(from: position, in: state) { return .entry(entry) }
-            if let known, state.time != .unknown, state.time != known { return .passed(state.time) }
+            if let known, state.time != .unknown, state.time != known {
+                return .passed(state.time, upTo: state.end)
+            }
             return state.isClosed ? .closed : nil
         }
     }

@@ -144,9 +144,9 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
             self.give(batch, end: entry.end, to: here)
         case .behind(let end)?:
             self.read(from: place, upTo: end, for: here)
-        case .passed(let time)?:
+        case .passed(let time, let end)?:
             self.time = time
-            for member in here { member.loop.pass(time) }
+            for member in here { member.loop.pass(to: end, at: time) }
         case .closed?:
             for member in here { member.loop.close() }
         case .abandoned?:

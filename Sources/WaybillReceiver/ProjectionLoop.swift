@@ -95,20 +95,12 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
-    /// Takes a time that the journal has come to after everything that was projected.
-    mutating func pass(_ time: WallTime) {
-        self.attempt { (loop) throws(FileSystemError) in
-            if try loop.projection.pass(time) { loop.checkpoint.add(0, now: loop.clock.monotonicTime()) }
-            try loop.rest(isCaughtUp: true)
-        }
-    }
-
     /// Continues at `end`: there is no batch before it.
     ///
     /// - Parameter time: the last one in the journal before `end`.
     mutating func pass(to end: JournalPosition, at time: WallTime) {
         self.attempt { (loop) throws(FileSystemError) in
-            _ = try loop.projection.pass(time)
+            try loop.projection.pass(time)
             loop.checkpoint.add(end.rawValue - loop.position.rawValue, now: loop.clock.monotonicTime())
             loop.position = end
             try loop.rest(isCaughtUp: false)

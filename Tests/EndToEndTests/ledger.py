@@ -157,6 +157,11 @@ def lines_of(path):
         yield from file
 
 
+def whole(path):
+    """A file's bytes, inflated if it is compressed."""
+    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+
+
 def archive_files(data):
     """Files of lines; of one that is there in both forms, since a seal of it is under way, the plain one."""
     return sorted(
@@ -199,8 +204,8 @@ def exported_ids(data, provider, base="exports"):
 
 
 def parts(data, provider, base="exports"):
-    """The provider's record files, below its folder, by name."""
+    """The provider's record files, below its folder, by name; compressed ones as they were before."""
     top = data / base / provider
     return {
-        str(path.relative_to(top)): path.read_bytes() for path in sorted(top.rglob("part-*"))
-        if path.suffix in (".csv", ".ndjson") and path.parent.name != "dead"}
+        str(path.relative_to(top)).removesuffix(".gz"): whole(path) for path in sorted(top.rglob("part-*"))
+        if path.name.removesuffix(".gz").endswith((".csv", ".ndjson")) and path.parent.name != "dead"}

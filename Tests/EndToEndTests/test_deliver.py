@@ -1,6 +1,7 @@
 """Closed parts go to servers that behave as the providers document it, failures and all."""
 
 import collections
+import gzip
 import hashlib
 import json
 import os
@@ -12,7 +13,7 @@ import subprocess
 import unittest
 
 from harness import Site, SiteTest, binary, free_port, run, until
-from ledger import EventMaker
+from ledger import EventMaker, whole
 from providers import PATHS, SECRETS, FalseProvider, compact, is_poison, key
 from scale import SEED, amount
 
@@ -88,9 +89,9 @@ class Part:
     def __init__(self, manifest):
         self.path, self.manifest = manifest, json.loads(manifest.read_text())
         self.stem = manifest.name.removesuffix(".manifest.json")
-        self.file = next(path for path in manifest.parent.glob(self.stem + ".*") if path.suffix in (".ndjson", ".json") and path != manifest)
-        text = self.file.read_text()
-        if self.file.suffix == ".json":
+        self.file = next(path for path in manifest.parent.glob(self.stem + ".*.gz"))
+        text = whole(self.file).decode()
+        if self.file.name.endswith(".json.gz"):
             self.records = [json.loads(f"[{line.lstrip('[').rstrip(',')}]" if not line.endswith("]") else f"[{line.lstrip('[')}") for line in text.splitlines()]
         else:
             self.records = [json.loads(line) for line in text.splitlines()]
@@ -98,8 +99,9 @@ class Part:
         assert len(self.ids) == len(self.records) == self.manifest["records"]
 
     def dead(self):
-        path = self.path.parent / "dead" / f"delivery-{self.stem.removeprefix('part-')}.ndjson"
-        return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+        found = list((self.path.parent / "dead").glob(f"delivery-{self.stem.removeprefix('part-')}.ndjson*"))
+        assert len(found) < 2, found
+        return [json.loads(line) for path in found for line in whole(path).splitlines()]
 
     @property
     def is_delivered(self):
@@ -108,7 +110,7 @@ class Part:
 
 
 def parts(data, provider, env="prod"):
-    return [Part(path) for path in sorted((data / "exports" / provider / f"env={env}").rglob("*.manifest.json"))]
+    return [Part(path) for path in sorted((data / "exports" / provider / f"env={env}").glob("date=*/*.manifest.json"))]
 
 
 def filled(provider, record):
@@ -324,13 +326,15 @@ class RuleTests(DeliverTest):
 
     def age(self, part, record):
         """Makes the events of one record a week older, as if the part had lain for so long."""
-        lines = part.file.read_text().splitlines()
+        lines = whole(part.file).decode().splitlines()
         value = json.loads(lines[record])
         for event in value["events"]:
             event["timestamp_micros"] -= 7 * 86_400_000_000
         lines[record] = compact(value)
-        part.file.write_text("\n".join(lines) + "\n")
-        manifest = {**part.manifest, "sha256": hashlib.sha256(part.file.read_bytes()).hexdigest(), "not_after": "2020-01-01T00:00:00.000Z"}
+        content = ("\n".join(lines) + "\n").encode()
+        part.file.write_bytes(gzip.compress(content))
+        manifest = {**part.manifest, "sha256": hashlib.sha256(content).hexdigest(), "not_after": "2020-01-01T00:00:00.000Z",
+                    "gz_sha256": hashlib.sha256(part.file.read_bytes()).hexdigest()}
         part.path.write_text(compact(manifest) + "\n")
 
     def test_a_day_that_was_made_again_is_sent_on_demand_alone(self):

@@ -15,7 +15,7 @@ import signal
 import unittest
 
 from harness import REPOSITORY, VECTORS, SiteTest, run, until
-from ledger import EventMaker, Ledger, stored
+from ledger import EventMaker, Ledger, stored, whole
 from scale import SEED, THOROUGH, amount
 
 GOLDEN = (VECTORS / "providers" / "golden-events.ndjson").read_bytes()
@@ -134,8 +134,8 @@ class MappingTests(FileTest):
 
     def rows(self, folder):
         found = collections.Counter()
-        for path in (self.site.data / folder).glob("*/*/part-*.csv"):
-            found.update(path.read_bytes().split(b"\r\n")[1:-1])
+        for path in (self.site.data / folder).glob("*/*/part-*.csv*"):
+            found.update(whole(path).split(b"\r\n")[1:-1])
         return found
 
     def test_a_replay_wants_to_know_the_mapping_of_the_live_export(self):
@@ -334,9 +334,9 @@ class ReloadTests(FileTest):
 
     def records(self):
         """For each part, the versions that wrote it, its manifest's version, and its events."""
-        for path in sorted(self.site.data.glob("exports/mixpanel/*/*/part-*.ndjson")):
-            lines = [json.loads(line) for line in path.read_text().splitlines()]
-            manifest = path.with_suffix("").with_suffix(".manifest.json")
+        for path in sorted(self.site.data.glob("exports/mixpanel/*/*/part-*.ndjson*")):
+            lines = [json.loads(line) for line in whole(path).splitlines()]
+            manifest = path.parent / (path.name.split(".")[0] + ".manifest.json")
             version = json.loads(manifest.read_text())["mapping"] if manifest.exists() else None
             yield {line["properties"]["written_by"] for line in lines}, version, lines
 

@@ -12,7 +12,7 @@ import time
 import unittest
 
 from harness import SiteTest, binary, run
-from ledger import EventMaker, Ledger, exported_ids, parts, stored, timestamp, utc_now
+from ledger import EventMaker, Ledger, exported_ids, parts, stored, timestamp, utc_now, whole
 
 EXPORTS = "mixpanel,csv"
 
@@ -125,7 +125,7 @@ class SealTest(SiteTest):
                 self.assertEqual([part["late"] for part in manifest["parts"]], [False, True])
                 self.assertEqual(manifest["records"], sum(part["records"] for part in manifest["parts"]))
                 for part in manifest["parts"]:
-                    content = (folder / part["name"]).read_bytes()
+                    content = whole(folder / part["name"])
                     self.assertEqual(part["sha256"], hashlib.sha256(content).hexdigest())
                     own = json.loads((folder / f"{part['name'].split('.')[0]}.manifest.json").read_text())
                     self.assertEqual(own.get("late", False), part["late"])

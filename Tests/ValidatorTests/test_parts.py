@@ -16,7 +16,7 @@ import unittest
 from export_harness import PROVIDERS, judge, validator
 from corpus import Corpus
 from harness import SiteTest, run
-from ledger import EventMaker, timestamp
+from ledger import EventMaker, timestamp, whole
 from scale import THOROUGH
 
 COUNT = 30_000 if THOROUGH else 1500
@@ -27,7 +27,7 @@ USERS_IN_ORDER = ("ga4", "mixpanel-profiles", "amplitude", "segment", "posthog")
 
 
 def files(folder, suffix):
-    return sorted(path for path in folder.rglob(f"*{suffix}") if path.name.startswith("part-"))
+    return sorted(path for path in folder.rglob("part-*") if path.name.removesuffix(".gz").endswith(suffix))
 
 
 class PartTests(SiteTest):
@@ -51,13 +51,14 @@ class PartTests(SiteTest):
         for path in files(top, "." + module.EXTENSION):
             if path.parent.name == "dead" or path.name.endswith(".manifest.json"):
                 continue
-            part = path.read_bytes()
-            manifest = path.parent / (path.stem + ".manifest.json")
+            part = whole(path)
+            stem = path.name.split(".")[0]
+            manifest = path.parent / (stem + ".manifest.json")
             if provider == "mixpanel-profiles" and not manifest.exists():
                 part += b"]\n"  # The list is still open.
             records, events, problems = judge(provider, part)
             self.assertEqual(problems, [], path)
-            ids = (path.parent / (path.stem + ".ids")).read_text().splitlines()
+            ids = (path.parent / (stem + ".ids")).read_text().splitlines()
             self.assertEqual(len(ids), records, path)
             self.assertEqual(sum(line.count(",") + 1 for line in ids), events, path)
             # Requests of several events may be cut elsewhere; everything else is the same record by record.
@@ -83,8 +84,8 @@ class PartTests(SiteTest):
         """Each event and entity of a closed part has a draft of its schema next to the part."""
         snowplow, checked = validator("snowplow"), 0
         for manifest in sorted((base / "exports" / "snowplow").rglob("*.manifest.json")):
-            part = manifest.parent / manifest.name.replace(".manifest.json", ".ndjson")
-            for record in snowplow.records(part.read_bytes()):
+            part = manifest.parent / manifest.name.replace(".manifest.json", ".ndjson.gz")
+            for record in snowplow.records(whole(part)):
                 for path, members in [snowplow.envelope(record), *snowplow.entities(record)]:
                     if path.startswith(snowplow.PUBLIC):
                         continue
@@ -157,7 +158,7 @@ class PartTests(SiteTest):
                 frozenset((name, value) for name, value, _ in journal.fields(record, 0)[0] if name[:1] != b"_" and value)
                 for record in journal.records(data))
 
-        self.assertEqual(entries(back), entries(part.read_bytes()))
+        self.assertEqual(entries(back), entries(whole(part)))
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ import WaybillTestSupport
         #expect(
             manifest.hasPrefix(
                 "{\"revision\":3,\"provider\":\"mixpanel\",\"env\":\"prod\",\"day\":\"2026-11-19\",\"zone\":\"UTC\","))
-        #expect(tree.keys.filter { $0.hasSuffix("/part-00002.manifest.json") }.count == 1)
+        #expect(tree.keys.filter { $0.hasSuffix("date=2026-11-19/part-00002.manifest.json") }.count == 1)
     }
 
     @Test(arguments: 0..<UInt64(40))

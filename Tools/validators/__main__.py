@@ -1,11 +1,12 @@
 """Validates parts of exports by their providers' documentation; shares no code with the exporters.
 
-    python3 Tools/validators amplitude data/exports/amplitude/env=prod/date=2026-11-20/part-00000.ndjson …
+    python3 Tools/validators amplitude data/exports/amplitude/env=prod/date=2026-11-20/part-00000.ndjson.gz …
 
 Prints each problem with the record's number; exits with 1 if there are any, otherwise 0. It uses only the standard
 library.
 """
 
+import gzip
 import pathlib
 import sys
 
@@ -22,6 +23,8 @@ def main(arguments):
     judge, count = validator(arguments[0]), 0
     for path in arguments[1:]:
         part = pathlib.Path(path).read_bytes()
+        if path.endswith(".gz"):
+            part = gzip.decompress(part)
         try:
             problems = [(0, text) for text in judge.check_request(part)]
             for number, record in enumerate(judge.records(part), 1):

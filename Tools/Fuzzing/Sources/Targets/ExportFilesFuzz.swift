@@ -74,6 +74,7 @@ enum ExportFilesFuzz {
             while position < end { position = try run.advance(&projection, from: position, upTo: end) }
             try projection.checkpoint(at: position)
         }
+        while projection.isSealing { try projection.continueSealing() }
     }
 
     private static func line(_ number: Int) -> String {
