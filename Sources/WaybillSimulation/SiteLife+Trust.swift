@@ -92,7 +92,7 @@ extension SiteLife {
 
     /// Others make the journal grow, often before the agent comes back.
     private func letOthersIn(_ receiver: SimulatedReceiver) {
-        for _ in 0..<self.dice.pick([0, 0, 1, 3]) {
+        for _ in 0..<self.dice.pick([0, 1, 3]) {
             let count = self.dice.int(1...20)
             self.schedule.after(self.dice.milliseconds(500...6_000)) {
                 self.admit(receiver, to: .grow(batchCount: count))
@@ -103,7 +103,7 @@ extension SiteLife {
         let length = self.dice.milliseconds(1_000...12_000)
         self.schedule.after(length) { self.isPartitioned = false }
         // It starts once more before the agent is back: only the start before the last tells that it came back older.
-        guard self.dice.chance(500) else { return }
+        guard self.dice.chance(700) else { return }
         self.schedule.after(length * 3 / 4) { receiver.kill() }
     }
 
