@@ -52,7 +52,7 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     case forgetSealedStreams
 
     // How receivers tell owners apart.
-    /// A stream is named by its id alone: whoever opens it, moves it.
+    /// A stream is named by its id alone: any agent that opens it moves it.
     case nameStreamsByID
     /// A stream from before there were principals goes to the first principal that asks for it.
     case adoptWithoutProof
