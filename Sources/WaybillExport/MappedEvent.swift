@@ -403,7 +403,7 @@ struct MappedEvent: ~Copyable {
 
     private mutating func take(_ field: EventField, fromMember name: String) {
         var name = name
-        let value = name.withUTF8 { self.tape.firstValue(of: UnsafeRawBufferPointer($0), in: 0) }
+        let value = name.withUTF8 { self.tape.firstValue(of: UnsafeRawBufferPointer($0), in: self.root) }
         // Servers write a dash for a value that is missing.
         let isMissing = value.flatMap { self.text(at: $0) }?.equals("-") ?? false
         self.slots[Int(field.rawValue)] = isMissing ? 0 : UInt32(truncatingIfNeeded: value ?? 0)
