@@ -114,10 +114,10 @@ package final class Receiver: Service {
         let server = try self.tlsServer()
         self.tls.withLock { $0 = $0 ?? server }
         let files = POSIXFileSystem(.data, dataDirectory: self.configuration.dataDirectory)
-        // Connections, and the files of twelve projections.
-        let fileCount = ProcessLimits.projectionFileCount(ofOpenFiles: 65_536, needed: 16_384)
         let data = DataDirectory(
-            root: self.configuration.dataDirectory, files: files, openFileCountMax: fileCount)
+            root: self.configuration.dataDirectory, files: files,
+            openFileCountMax: ProcessLimits.projectionFileCount(
+                ofOpenFiles: Self.openFileCount, needed: Self.neededFileCount))
         let lock = try self.openData(data)
         defer { files.close(lock) }
         var journal = try self.openJournal(data)
@@ -334,6 +334,10 @@ package final class Receiver: Service {
 
     // MARK: Projections
 
+    private static let openFileCount = 65_536
+    /// Connections, and the files of twelve projections.
+    private static let neededFileCount = 16_384
+
     private func startProjections(
         _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed, _ conditions: HostConditions,
         _ budget: AdmissionBudget
@@ -341,8 +345,12 @@ package final class Receiver: Service {
         let histories = try self.exportHistories(data)
         var workers: [Worker] = []
         do throws(FileSystemError) {
+            let archived = DataDirectory(
+                root: data.root, files: data.files,
+                openFileCountMax: ProcessLimits.archiveFileCount(
+                    ofOpenFiles: Self.openFileCount, needed: Self.neededFileCount))
             let archive = try ArchiveProjection(
-                data: data, zone: self.configuration.archiveZone,
+                data: archived, zone: self.configuration.archiveZone,
                 cutOffSecond: self.configuration.archiveCutOffSecond, quotas: self.configuration.partitionQuotas)
             var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data, conditions, budget)
             archives.add(archive)

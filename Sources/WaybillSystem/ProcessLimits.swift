@@ -15,6 +15,14 @@ package enum ProcessLimits {
         self.raiseOpenFileCount(to: wanted) >= needed ? 512 : 64
     }
 
+    /// How many files the archive may keep open: those that all projections together do not need, at most 4096.
+    ///
+    /// It has two files for each day of each app; one that is closed for another is synced first.
+    package static func archiveFileCount(ofOpenFiles wanted: Int, needed: Int) -> Int {
+        let spare = self.raiseOpenFileCount(to: wanted) - needed
+        return max(self.projectionFileCount(ofOpenFiles: wanted, needed: needed), min(4096, spare))
+    }
+
     /// Raises the limit as far as possible without privileges.
     ///
     /// - Returns: how many files may be open now.

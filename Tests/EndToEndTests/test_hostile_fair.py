@@ -7,7 +7,6 @@ the printed figures of a quiet machine are the ones that count.
 import json
 import random
 import resource
-import selectors
 import socket
 import threading
 import time
@@ -401,7 +400,7 @@ class ConnectionTests(FairTest):
         self.open_files(1024)
         receiver = self.configured()
         before = receiver.resident_mebibytes()
-        crowd, selector = [], selectors.DefaultSelector()
+        crowd = []
         line, payload = batch("", b"", payload=bytes(RAW_MAX), raw_count=RAW_MAX, lines=1)
         for number in range(250):
             peer = self.peer(f"slow-{number}")
@@ -423,19 +422,7 @@ class ConnectionTests(FairTest):
                         pass
                 peak = max(peak, receiver.resident_mebibytes())
                 time.sleep(max(0, tick + 0.25 - time.monotonic()))
-            begun = time.monotonic()
-            large = self.peer("large")
-            large.open("large", form="ndjson")
-            opened = time.monotonic() - begun
-            raw = random.Random(6).randbytes(600_000).hex().encode()
-            raw = b"".join(b'{"x":"%s"}\n' % raw[start:start + 30_000] for start in range(0, len(raw), 30_000))
-            large.batch("large", raw)
-            answer = large.line(60)
-            took = time.monotonic() - begun
-        selector.close()
-        print(f"fair: slow payloads: OPEN {opened:.2f} s, a large batch {took:.2f} s ({answer.split()[0]}), "
-              f"{peak - before:.0f} MiB more")
-        self.assertTrue(answer.startswith("ACK "), answer)
+        print(f"fair: 250 slow payloads of 2 MiB: {peak - before:.0f} MiB more")
         self.assert_prompt(honest, "next to 250 slow payloads")
         self.assertLess(peak - before, 100)
         self.assertEqual(receiver.stop(), 0)

@@ -121,7 +121,7 @@ class DeterminismTests(OptionTest):
             _, said = self.lines(*arguments)
             resumed += "continuing" in said
             self.assertEqual(tree(output), undisturbed, f"seed {SEED}, turn {turn}")
-        self.assertGreater(kills, 5)
+        self.assertGreater(kills, 1)
         self.assertGreater(resumed, 0, f"seed {SEED}")
 
     def test_a_replay_in_place_that_is_killed_is_gone_on_with(self):
