@@ -1,7 +1,7 @@
-/// SHA-256 (FIPS 180-4) of short byte runs: proofs, and the names of devices.
+/// SHA-256 (FIPS 180-4) of short byte runs: proofs, names of devices, private values.
 ///
-/// In Swift, because apps link this module on platforms that have no libcrypto. It hashes at most some hundred bytes per
-/// batch.
+/// In Swift, because apps link this module, have no package dependencies, and run on platforms that have no libcrypto. It
+/// hashes at most some hundred bytes per batch.
 package struct SHA256 {
     private var state = SIMD8<UInt32>(
         0x6A09_E667, 0xBB67_AE85, 0x3C6E_F372, 0xA54F_F53A, 0x510E_527F, 0x9B05_688C, 0x1F83_D9AB, 0x5BE0_CD19)
@@ -13,6 +13,13 @@ package struct SHA256 {
 
     package init() {
         self.rest.reserveCapacity(Self.blockByteCount)
+    }
+
+    /// The 32 bytes of the digest of a whole message.
+    package static func digest(_ message: some Collection<UInt8>) -> [UInt8] {
+        var hash = SHA256()
+        hash.update(message)
+        return hash.finish()
     }
 
     package mutating func update(_ bytes: some Collection<UInt8>) {
