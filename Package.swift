@@ -82,23 +82,24 @@ let package = Package(
 
         // No package, no socket, no thread: each row imports only rows above it.
         module("WaybillSystem", ["CWaybillSystem"]),
+        module("WaybillDigest"),
         module("WaybillJSON"),
         module("WaybillYAML", ["CYAML"]),
-        module("WaybillEvent", ["WaybillJSON"]),
+        module("WaybillEvent", ["WaybillDigest", "WaybillJSON"]),
         module("WaybillCompression", ["CZlib", .target(name: "CISAL", condition: .when(traits: ["ISAL"]))]),
-        module("WaybillProtocol", ["WaybillJSON"]),
+        module("WaybillProtocol", ["WaybillDigest", "WaybillJSON"]),
         module("WaybillSpool", ["WaybillSystem"]),
         module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
         module("WaybillTesting", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem"]),
         module("WaybillPresentation", ["Waybill"]),
         module("WaybillUI", ["Waybill", "WaybillPresentation"]),
         module("WaybillSystemLog", ["CWaybillSystem", "Waybill", "WaybillEvent", "WaybillSystem"]),
-        module("WaybillTail", ["WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
-        module("WaybillJournal", ["WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
+        module("WaybillTail", ["WaybillDigest", "WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
+        module("WaybillJournal", ["WaybillCompression", "WaybillDigest", "WaybillProtocol", "WaybillSystem"]),
         module(
             "WaybillArchive",
             ["CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
-        module("WaybillExport", ["WaybillEvent", "WaybillJSON", "WaybillSystem"]),
+        module("WaybillExport", ["WaybillDigest", "WaybillEvent", "WaybillJSON", "WaybillSystem"]),
         module(
             "WaybillProjection",
             [
@@ -118,7 +119,7 @@ let package = Package(
         module("WaybillLogging", ["Waybill", "WaybillSystem", logging]),
 
         // Drivers: sockets, threads, clocks, signals.
-        module("WaybillTLS", ["WaybillProtocol", "WaybillSystem", nio, nioSSL, nioTLS]),
+        module("WaybillTLS", ["WaybillDigest", "WaybillProtocol", "WaybillSystem", nio, nioSSL, nioTLS]),
         module("WaybillMetrics", ["WaybillSystem", nio, nioHTTP, nioPosix]),
         module(
             "WaybillAgent",
@@ -131,9 +132,10 @@ let package = Package(
         module(
             "WaybillReceiver",
             [
-                "CLibcrypto", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal",
-                "WaybillMetrics",
-                "WaybillProjection", "WaybillProtocol", "WaybillSystem", "WaybillTLS", nio, nioPosix, logging,
+                "CLibcrypto", "WaybillArchive", "WaybillCompression", "WaybillDigest", "WaybillExport",
+                "WaybillJournal",
+                "WaybillMetrics", "WaybillProjection", "WaybillProtocol", "WaybillSystem", "WaybillTLS", nio, nioPosix,
+                logging,
                 lifecycle,
             ]),
         module(
@@ -208,6 +210,7 @@ let package = Package(
         // Reads the sources: what they may import, call, be named and say.
         .testTarget(name: "TidyTests", exclude: ["Allowed.txt"], swiftSettings: settings),
         tests("WaybillSystemTests", ["WaybillSystem", "WaybillTestSupport"]),
+        tests("WaybillDigestTests", ["WaybillDigest"]),
         tests("WaybillJSONTests", ["WaybillJSON", "WaybillSystem"]),
         tests("WaybillYAMLTests", ["WaybillYAML"]),
         tests("WaybillEventTests", ["WaybillEvent", "WaybillSystem", "WaybillTestSupport"]),

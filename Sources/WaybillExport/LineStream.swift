@@ -1,3 +1,4 @@
+internal import WaybillDigest
 package import WaybillEvent
 internal import WaybillJSON
 

@@ -1,4 +1,5 @@
 internal import WaybillCompression
+internal import WaybillDigest
 internal import WaybillProtocol
 internal import WaybillSystem
 
@@ -137,9 +138,7 @@ struct SealedTable<Files: FileSystem>: ~Copyable {
     // MARK: Records
 
     private static func key(of name: StreamName) -> [UInt8] {
-        var hash = SHA256()
-        hash.update("\(name.principal)\n\(name.id.text)".utf8)
-        return Array(ProofDigest(hash.finish()).text.utf8)
+        Array(ProofDigest(SHA256.digest("\(name.principal)\n\(name.id.text)".utf8)).text.utf8)
     }
 
     private static func hash(_ key: [UInt8]) -> UInt32 {

@@ -23,6 +23,18 @@ package enum Base64 {
         return String(decoding: text, as: UTF8.self)
     }
 
+    /// With the alphabet for addresses and file names, unpadded (RFC 4648, section 5).
+    package static func urlText(_ bytes: some Collection<UInt8>) -> String {
+        let characters = self.text(bytes).utf8.filter { $0 != UInt8(ascii: "=") }.map { byte in
+            switch byte {
+            case UInt8(ascii: "+"): UInt8(ascii: "-")
+            case UInt8(ascii: "/"): UInt8(ascii: "_")
+            default: byte
+            }
+        }
+        return String(decoding: characters, as: UTF8.self)
+    }
+
     /// Returns `nil` for anything but what ``text(_:)`` returns.
     package static func bytes(_ text: some Collection<UInt8>) -> [UInt8]? {
         guard text.count % 4 == 0 else { return nil }

@@ -1,3 +1,5 @@
+internal import WaybillDigest
+
 /// The key of one install of an app, which proves the name of its agent.
 ///
 /// Installs share one credential, which ships with the app. Each makes a key of its own, and its agent's name is a hash
@@ -30,21 +32,12 @@ package struct DeviceKey: Hashable, Sendable, CustomStringConvertible, CustomDeb
 
     /// The member `key` of `HELLO`: 22 characters of base64url (RFC 4648, section 5) without padding.
     package var text: String {
-        let characters = Base64.text(self.bytes).utf8.prefix(22).map { byte in
-            switch byte {
-            case UInt8(ascii: "+"): UInt8(ascii: "-")
-            case UInt8(ascii: "/"): UInt8(ascii: "_")
-            default: byte
-            }
-        }
-        return String(decoding: characters, as: UTF8.self)
+        Base64.urlText(self.bytes)
     }
 
     /// The first 32 hexadecimal digits of the key's SHA-256.
     package var agentName: String {
-        var hash = SHA256()
-        hash.update(self.bytes)
-        return ProofDigest(hash.finish()).text
+        ProofDigest(SHA256.digest(self.bytes)).text
     }
 
     package var description: String { "<device key>" }

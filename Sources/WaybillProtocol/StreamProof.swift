@@ -1,3 +1,5 @@
+internal import WaybillDigest
+
 /// The first 128 bits of a SHA-256.
 package struct ProofDigest: Hashable, Sendable {
     private let bits: Bits128

@@ -1,6 +1,8 @@
+internal import WaybillDigest
 internal import WaybillExport
 package import WaybillProjection
 package import WaybillProtocol
+internal import WaybillSystem
 internal import WaybillTLS
 
 /// Who owns streams: an entry of `agents:` in the receiver's configuration.
@@ -69,9 +71,7 @@ package struct TokenDigest: Hashable, Sendable, CustomStringConvertible {
     private let bytes: [UInt8]
 
     package init(of token: String) {
-        var hash = SHA256()
-        hash.update(token.utf8)
-        self.bytes = hash.finish()
+        self.bytes = SHA256.digest(token.utf8)
     }
 
     /// Reads `sha256:` and 64 lower-case hexadecimal digits; `nil` for any other text.
@@ -81,6 +81,9 @@ package struct TokenDigest: Hashable, Sendable, CustomStringConvertible {
         }
         self.bytes = bytes
     }
+
+    /// What ``init(_:)`` reads.
+    package var text: String { "sha256:" + Hexadecimal.text(self.bytes) }
 
     /// Compares in constant time.
     func isEqual(to other: TokenDigest) -> Bool {
@@ -121,30 +124,6 @@ package enum CertificatePattern: Hashable, Sendable, CustomStringConvertible {
         case .name(let name): name
         case .fingerprint(let digits): "sha256:\(digits)"
         }
-    }
-}
-
-/// Lower-case hexadecimal digits.
-enum Hexadecimal {
-    static func bytes(_ digits: some StringProtocol) -> [UInt8]? {
-        guard digits.utf8.count % 2 == 0 else { return nil }
-        var bytes: [UInt8] = []
-        var high: UInt8?
-        for digit in digits.utf8 {
-            let value: UInt8
-            switch digit {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
-            default: return nil
-            }
-            if let first = high {
-                bytes.append(first << 4 | value)
-                high = nil
-            } else {
-                high = value
-            }
-        }
-        return bytes
     }
 }
 

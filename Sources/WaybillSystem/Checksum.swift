@@ -46,4 +46,31 @@ package enum Hexadecimal {
         let digits = String(value, radix: 16)
         return String(repeating: "0", count: max(0, digitCount - digits.utf8.count)) + digits
     }
+
+    /// Two digits for each byte.
+    package static func text(_ bytes: some Sequence<UInt8>) -> String {
+        bytes.map { self.text($0, digitCount: 2) }.joined()
+    }
+
+    /// Reads what ``text(_:)`` returns; `nil` for anything else.
+    package static func bytes(_ digits: some StringProtocol) -> [UInt8]? {
+        guard digits.utf8.count % 2 == 0 else { return nil }
+        var bytes: [UInt8] = []
+        var high: UInt8?
+        for digit in digits.utf8 {
+            let value: UInt8
+            switch digit {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
+            default: return nil
+            }
+            if let first = high {
+                bytes.append(first << 4 | value)
+                high = nil
+            } else {
+                high = value
+            }
+        }
+        return bytes
+    }
 }

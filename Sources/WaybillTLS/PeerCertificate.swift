@@ -1,6 +1,6 @@
 package import NIOCore
 internal import NIOSSL
-internal import WaybillProtocol
+internal import WaybillDigest
 package import WaybillSystem
 
 /// What a receiver reads from the certificate that an agent has presented.
@@ -29,9 +29,7 @@ package struct PeerCertificate: Hashable, Sendable {
     ///
     /// - Returns: `nil` if it is not the DER of a certificate.
     init?(der: [UInt8], expiry: WallTime) {
-        var hash = SHA256()
-        hash.update(der)
-        self.fingerprint = hash.finish().map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
+        self.fingerprint = Hexadecimal.text(SHA256.digest(der))
         self.expiry = expiry
         var outer = DER(der[...])
         guard var certificate = outer.next(DER.Tag.sequence)?.elements,

@@ -1,3 +1,4 @@
+internal import WaybillDigest
 internal import WaybillProtocol
 internal import WaybillSpool
 package import WaybillSystem

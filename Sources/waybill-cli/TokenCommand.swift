@@ -2,6 +2,7 @@ import ArgumentParser
 import WaybillAgent
 import WaybillConsole
 import WaybillProtocol
+import WaybillReceiver
 import WaybillSystem
 
 struct TokenCommand: ParsableCommand {
@@ -52,7 +53,7 @@ struct TokenCommand: ParsableCommand {
     private static func made() throws -> Secret {
         do throws(FileSystemError) {
             let bytes = try SystemRandom.secretBytes(count: 32)
-            guard let token = Secret(Self.urlText(bytes)) else { preconditionFailure("43 characters are a token") }
+            guard let token = Secret(Base64.urlText(bytes)) else { preconditionFailure("43 characters are a token") }
             return token
         } catch {
             Console.printError("\(error)")
@@ -60,22 +61,8 @@ struct TokenCommand: ParsableCommand {
         }
     }
 
-    /// Base64 with the alphabet for addresses and file names, unpadded (RFC 4648, section 5).
-    private static func urlText(_ bytes: [UInt8]) -> String {
-        let text = Base64.text(bytes).utf8.filter { $0 != UInt8(ascii: "=") }.map { byte in
-            switch byte {
-            case UInt8(ascii: "+"): UInt8(ascii: "-")
-            case UInt8(ascii: "/"): UInt8(ascii: "_")
-            default: byte
-            }
-        }
-        return String(decoding: text, as: UTF8.self)
-    }
-
     private static func digest(of token: Secret) -> String {
-        var hash = SHA256()
-        hash.update(token.revealed.utf8)
-        return "sha256:" + hash.finish().map { Hexadecimal.text($0, digitCount: 2) }.joined()
+        TokenDigest(of: token.revealed).text
     }
 
     private static func fromStandardInput() throws(TokenFile.Failure) -> Secret {

@@ -2,32 +2,6 @@ import Testing
 import WaybillEvent
 import WaybillSystem
 
-private func hexadecimal(_ bytes: [UInt8]) -> String {
-    bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-}
-
-@Test(arguments: [
-    // FIPS 180-4 examples, and lengths around the end of a block.
-    ("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
-    ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
-    (
-        "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
-        "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"
-    ),
-])
-private func `SHA-256 gives the digests of the standard's examples`(text: String, digest: String) {
-    #expect(hexadecimal(SHA256.digest(Array(text.utf8))) == digest)
-}
-
-@Test func `SHA-256 of every length around a block is another`() {
-    let digests = (0...130).map { SHA256.digest([UInt8](repeating: 0x61, count: $0)) }
-    #expect(Set(digests).count == 131)
-    // 55 bytes are the most that fit one block with their length, from an independent implementation.
-    #expect(hexadecimal(digests[55]) == "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318")
-    #expect(hexadecimal(digests[56]) == "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a")
-    #expect(hexadecimal(digests[64]) == "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb")
-}
-
 private var salt: PrivacySalt { PrivacySalt([UInt8](0..<32))! }  // There are 32.
 
 private func draft(

@@ -25,21 +25,22 @@ let package = Package(
         .systemLibrary(name: "CZlib", path: "Product/CZlib", pkgConfig: "zlib"),
         module("WaybillSystem", ["CWaybillSystem"]),
         module("WaybillTestSupport", ["WaybillSystem"]),
+        module("WaybillDigest"),
         module("WaybillJSON"),
-        module("WaybillEvent", ["WaybillJSON"]),
+        module("WaybillEvent", ["WaybillDigest", "WaybillJSON"]),
         module("WaybillCompression", ["CZlib"]),
-        module("WaybillProtocol", ["WaybillJSON"]),
+        module("WaybillProtocol", ["WaybillDigest", "WaybillJSON"]),
         module("WaybillSpool", ["WaybillSystem"]),
         module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
-        module("WaybillTail", ["WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
-        module("WaybillJournal", ["WaybillProtocol", "WaybillCompression", "WaybillSystem"]),
+        module("WaybillTail", ["WaybillDigest", "WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
+        module("WaybillJournal", ["WaybillCompression", "WaybillDigest", "WaybillProtocol", "WaybillSystem"]),
         module(
             "WaybillArchive",
             [
                 "CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON",
                 "WaybillSystem",
             ]),
-        module("WaybillExport", ["WaybillEvent", "WaybillJSON", "WaybillSystem"]),
+        module("WaybillExport", ["WaybillDigest", "WaybillEvent", "WaybillJSON", "WaybillSystem"]),
         module(
             "WaybillProjection",
             [

@@ -1,11 +1,9 @@
 import Testing
-import WaybillProtocol
+import WaybillDigest
 
 @Suite struct SHA256Tests {
     private static func digest(_ bytes: some Collection<UInt8>) -> String {
-        var hash = SHA256()
-        hash.update(bytes)
-        return Self.text(hash.finish())
+        Self.text(SHA256.digest(bytes))
     }
 
     private static func text(_ digest: [UInt8]) -> String {
@@ -56,5 +54,26 @@ import WaybillProtocol
     ])
     func `bytes that count up give the digest that another implementation gives`(count: Int, digest: String) {
         #expect(Self.digest((0..<count).map { UInt8(truncatingIfNeeded: $0) }) == digest)
+    }
+
+    @Test(arguments: [0, 1, 0x0102_0304_0506_0708, UInt64.max])
+    func `a digest and a number have the digest of their bytes`(number: UInt64) {
+        let seed = SHA256.digest("seed".utf8)
+        let message = seed + (0..<8).map { UInt8(truncatingIfNeeded: number >> (56 - 8 * UInt64($0))) }
+        let words = SHA256.firstWords(ofDigest: seed, number)
+        let whole = SHA256.digest(message)
+        let first = whole[..<8].reduce(0) { $0 << 8 | UInt64($1) }
+        let second = whole[8..<16].reduce(0) { $0 << 8 | UInt64($1) }
+        #expect(words.0 == first)
+        #expect(words.1 == second)
+    }
+
+    @Test func `every length around a block has another digest`() {
+        let digests = (0...130).map { SHA256.digest([UInt8](repeating: 0x61, count: $0)) }
+        #expect(Set(digests).count == 131)
+        // 55 bytes are the most that fit one block with their length, from an independent implementation.
+        #expect(Self.text(digests[55]) == "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318")
+        #expect(Self.text(digests[56]) == "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a")
+        #expect(Self.text(digests[64]) == "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb")
     }
 }

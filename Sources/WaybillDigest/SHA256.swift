@@ -1,10 +1,9 @@
-/// SHA-256 (FIPS 180-4) of short byte runs: proofs, and the names of devices.
+/// SHA-256 (FIPS 180-4) of short byte runs: proofs, names of devices, private values.
 ///
-/// In Swift, because apps link this module on platforms that have no libcrypto. It hashes at most some hundred bytes per
-/// batch.
+/// In Swift, because apps link this module, have no package dependencies, and run on platforms that have no libcrypto. It
+/// hashes at most some hundred bytes per batch.
 package struct SHA256 {
-    private var state = SIMD8<UInt32>(
-        0x6A09_E667, 0xBB67_AE85, 0x3C6E_F372, 0xA54F_F53A, 0x510E_527F, 0x9B05_688C, 0x1F83_D9AB, 0x5BE0_CD19)
+    private var state = Self.start
     /// Bytes of a block that is not full yet.
     private var rest: [UInt8] = []
     private var byteCount: UInt64 = 0
@@ -13,6 +12,35 @@ package struct SHA256 {
 
     package init() {
         self.rest.reserveCapacity(Self.blockByteCount)
+    }
+
+    /// The 32 bytes of the digest of a whole message.
+    package static func digest(_ message: some Collection<UInt8>) -> [UInt8] {
+        var hash = SHA256()
+        hash.update(message)
+        return hash.finish()
+    }
+
+    /// The first 16 bytes of the digest of a digest's 32 bytes and a number, most significant byte first.
+    ///
+    /// One block, without an allocation.
+    package static func firstWords(ofDigest digest: [UInt8], _ number: UInt64) -> (UInt64, UInt64) {
+        precondition(digest.count == 32, "a digest has 32 bytes, not \(digest.count)")
+        var state = Self.start
+        withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 64) { words in
+            digest.withUnsafeBytes { bytes in
+                for index in 0..<8 {
+                    words[index] = UInt32(bigEndian: bytes.loadUnaligned(fromByteOffset: index * 4, as: UInt32.self))
+                }
+            }
+            words[8] = UInt32(truncatingIfNeeded: number >> 32)
+            words[9] = UInt32(truncatingIfNeeded: number)
+            words[10] = 0x8000_0000
+            for index in 11..<15 { words[index] = 0 }
+            words[15] = 320
+            Self.mix(words, into: &state)
+        }
+        return (UInt64(state[0]) << 32 | UInt64(state[1]), UInt64(state[2]) << 32 | UInt64(state[3]))
     }
 
     package mutating func update(_ bytes: some Collection<UInt8>) {
@@ -54,20 +82,20 @@ package struct SHA256 {
                 schedule[index] = UInt32(
                     bigEndian: block.loadUnaligned(fromByteOffset: index * 4, as: UInt32.self))
             }
-            for index in 16..<64 {
-                let (early, late) = (schedule[index - 15], schedule[index - 2])
-                let first = early.rotated(7) ^ early.rotated(18) ^ early >> 3
-                let second = late.rotated(17) ^ late.rotated(19) ^ late >> 10
-                schedule[index] = schedule[index - 16] &+ first &+ schedule[index - 7] &+ second
-            }
-            self.mix(UnsafeBufferPointer(schedule))
+            Self.mix(schedule, into: &self.state)
         }
     }
 
-    private mutating func mix(_ schedule: UnsafeBufferPointer<UInt32>) {
-        let start = self.state
-        var (a, b, c, d) = (start[0], start[1], start[2], start[3])
-        var (e, f, g, h) = (start[4], start[5], start[6], start[7])
+    /// Adds the block in the first 16 words of `schedule`, and uses the others.
+    private static func mix(_ schedule: UnsafeMutableBufferPointer<UInt32>, into state: inout SIMD8<UInt32>) {
+        for index in 16..<64 {
+            let (early, late) = (schedule[index - 15], schedule[index - 2])
+            let first = early.rotated(7) ^ early.rotated(18) ^ early >> 3
+            let second = late.rotated(17) ^ late.rotated(19) ^ late >> 10
+            schedule[index] = schedule[index - 16] &+ first &+ schedule[index - 7] &+ second
+        }
+        var (a, b, c, d) = (state[0], state[1], state[2], state[3])
+        var (e, f, g, h) = (state[4], state[5], state[6], state[7])
         Self.constants.withUnsafeBufferPointer { constants in
             for index in 0..<64 {
                 let choice = (e & f) ^ (~e & g)
@@ -80,8 +108,12 @@ package struct SHA256 {
                 (d, c, b, a) = (c, b, a, upper &+ lower)
             }
         }
-        self.state = start &+ SIMD8(a, b, c, d, e, f, g, h)
+        state &+= SIMD8(a, b, c, d, e, f, g, h)
     }
+
+    /// The first 32 bits of the fractional parts of the square roots of the first 8 primes.
+    private static let start = SIMD8<UInt32>(
+        0x6A09_E667, 0xBB67_AE85, 0x3C6E_F372, 0xA54F_F53A, 0x510E_527F, 0x9B05_688C, 0x1F83_D9AB, 0x5BE0_CD19)
 
     /// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
     private static let constants: [UInt32] = [
