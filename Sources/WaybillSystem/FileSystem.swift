@@ -313,7 +313,19 @@ extension FileSystem {
 }
 
 /// Paths as text: no normalisation, no disk.
+///
+/// They are bytes to the system, and so they are here: a combining mark after a slash hides it from Swift's characters,
+/// and strings that differ in their bytes are equal.
 package enum Path {
+    package static func isAbsolute(_ path: String) -> Bool {
+        path.utf8.first == UInt8(ascii: "/")
+    }
+
+    /// What is between the slashes, without empty ones.
+    package static func components(of path: String) -> [Substring] {
+        path.utf8.split(separator: UInt8(ascii: "/")).map { Substring($0) }
+    }
+
     /// Everything before the last component; `/` or `.` when nothing is left.
     package static func parent(of path: String) -> String {
         guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
@@ -328,6 +340,25 @@ package enum Path {
 
     /// `directory/name`.
     package static func join(_ directory: String, _ name: String) -> String {
-        directory.hasSuffix("/") ? directory + name : directory + "/" + name
+        directory.utf8.last == UInt8(ascii: "/") ? directory + name : directory + "/" + name
+    }
+}
+
+/// A path or a name as a key: equal if the bytes are.
+package struct PathKey: Hashable, Sendable {
+    package let text: String
+
+    package init(_ text: String) {
+        self.text = text
+    }
+
+    package static func == (left: Self, right: Self) -> Bool {
+        left.text.utf8.elementsEqual(right.text.utf8)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        var text = self.text
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        hasher.combine(0xFF as UInt8)
     }
 }

@@ -3,29 +3,29 @@ internal import WaybillSystem
 /// A path split after its last slash, so that files in the same folder share its name.
 struct FilePlace: Hashable, Sendable {
     /// The folder including its slash; empty for a bare name.
-    private(set) var folder: String
+    private(set) var folder: PathKey
     private let name: FileName
 
     init(_ path: String) {
         let start = Self.nameStart(of: path)
-        self.folder = String(path[..<start])
+        self.folder = PathKey(String(path[..<start]))
         self.name = FileName(path.utf8[start...])
     }
 
-    var path: String { self.folder + self.name.text }
+    var path: String { self.folder.text + self.name.text }
 
     /// Whether this is the place of `path`; does not create a string.
     func leads(to path: String) -> Bool {
         let start = Self.nameStart(of: path)
-        return self.name == FileName(path.utf8[start...]) && self.folder.utf8.elementsEqual(path.utf8[..<start])
+        return self.name == FileName(path.utf8[start...]) && self.folder.text.utf8.elementsEqual(path.utf8[..<start])
     }
 
     /// Uses another copy of the folder's name.
-    mutating func shareFolder(_ folder: String) {
+    mutating func shareFolder(_ folder: PathKey) {
         self.folder = folder
     }
 
-    var hash: UInt32 { Self.hash(self.folder.utf8[...], self.name) }
+    var hash: UInt32 { Self.hash(self.folder.text.utf8[...], self.name) }
 
     static func hash(of path: String) -> UInt32 {
         let start = self.nameStart(of: path)
@@ -47,16 +47,16 @@ struct FilePlace: Hashable, Sendable {
 /// The name of a file, stored in 32 bytes if it has at most 31: for most names a string needs 64 bytes more.
 private enum FileName: Hashable, Sendable {
     case short(ShortName)
-    case long(String)
+    case long(PathKey)
 
     init(_ bytes: Substring.UTF8View) {
-        if let name = ShortName(bytes) { self = .short(name) } else { self = .long(String(Substring(bytes))) }
+        if let name = ShortName(bytes) { self = .short(name) } else { self = .long(PathKey(String(Substring(bytes)))) }
     }
 
     var text: String {
         switch self {
         case .short(let name): name.text
-        case .long(let name): name
+        case .long(let name): name.text
         }
     }
 }

@@ -10,7 +10,7 @@ struct FileTable {
     private var identities = SlotIndex()
     private var paths = SlotIndex()
     /// The number of files in each folder.
-    private var folders: [String: Int] = [:]
+    private var folders: [PathKey: Int] = [:]
 
     var count: Int { self.slots.count - self.free.count }
 
@@ -118,7 +118,7 @@ struct FileTable {
     }
 
     /// The shared copy of a folder's name for all its files.
-    private mutating func share(_ folder: String) -> String {
+    private mutating func share(_ folder: PathKey) -> PathKey {
         guard let index = self.folders.index(forKey: folder) else {
             self.folders[folder] = 1
             return folder
@@ -127,7 +127,7 @@ struct FileTable {
         return self.folders.keys[index]
     }
 
-    private mutating func release(_ folder: String) {
+    private mutating func release(_ folder: PathKey) {
         guard let count = self.folders[folder] else { return }
         self.folders[folder] = count > 1 ? count - 1 : nil
     }

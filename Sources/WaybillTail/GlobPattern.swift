@@ -14,26 +14,31 @@ package struct GlobPattern: Hashable, Sendable {
 
     package init(_ pattern: String) {
         self.description = pattern
-        self.isAbsolute = pattern.hasPrefix("/")
-        self.components = pattern.split(separator: "/", omittingEmptySubsequences: true).map { GlobComponent($0) }
+        self.isAbsolute = Path.isAbsolute(pattern)
+        self.components = Path.components(of: pattern).map { GlobComponent($0) }
     }
 
     /// Whether a path has characters that match others than themselves.
     package static func hasWildcard(_ path: String) -> Bool {
-        path.split(separator: "/").contains { GlobComponent($0).literal == nil }
+        Path.components(of: path).contains { GlobComponent($0).literal == nil }
     }
 
     /// The pattern that matches only this path, whatever characters it has.
     package static func quoted(_ path: String) -> String {
         var quoted = ""
-        for character in path { quoted += "*?[".contains(character) ? "[\(character)]" : String(character) }
+        for scalar in path.unicodeScalars {
+            switch scalar {
+            case "*", "?", "[": quoted += "[\(scalar)]"
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
         return quoted
     }
 
     /// Whether the pattern matches `path`, which must be written in the same form.
     package func matches(_ path: String) -> Bool {
-        let names = path.split(separator: "/", omittingEmptySubsequences: true)
-        guard names.count == self.components.count, path.hasPrefix("/") == self.isAbsolute else { return false }
+        let names = Path.components(of: path)
+        guard names.count == self.components.count, Path.isAbsolute(path) == self.isAbsolute else { return false }
         return zip(self.components, names).allSatisfy { $0.matches($1) }
     }
 
@@ -208,7 +213,7 @@ private struct GlobComponent: Hashable, Sendable {
     }
 
     func matches(_ name: Substring) -> Bool {
-        if let literal { return name == literal }
+        if let literal { return name.utf8.elementsEqual(literal.utf8) }
         if name.utf8.first == UInt8(ascii: "."), self.tokens.first != .scalar(".") { return false }
         let scalars = name.unicodeScalars
         var position = scalars.startIndex

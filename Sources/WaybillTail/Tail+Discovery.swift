@@ -8,7 +8,7 @@ extension Tail {
         self.scanCount &+= 1
         // Must come first, so that a renamed segment is not considered lost.
         self.clearUnfinishedSegments(now)
-        var directories: Set<String> = []
+        var directories: Set<PathKey> = []
         for source in self.sources.indices {
             var expansion = GlobPattern.Expansion()
             for pattern in self.patterns[source] {
@@ -20,9 +20,9 @@ extension Tail {
             for failure in expansion.failures {
                 self.complain(failure.path, .unreadable(path: failure.path, failure))
             }
-            directories.formUnion(expansion.directories)
+            directories.formUnion(expansion.directories.map { PathKey($0) })
         }
-        self.directories = directories.sorted()
+        self.directories = directories.map(\.text).sorted()
         var lost = self.checkUnseen(now)
         self.retryFaulty(now)
         self.settleLost(&lost, now)
@@ -251,7 +251,7 @@ extension Tail {
 
     /// Handles files no longer at their path: renamed, deleted, or on an unmounted file system.
     mutating func settleLost(_ lost: inout [StreamKey], _ now: TailTime) {
-        var listings: [String: [FileIdentity: String]] = [:]
+        var listings: [PathKey: [FileIdentity: String]] = [:]
         for key in lost where self.table.contains(key) && self.table[key].reach == .path {
             let file = self.table[key]
             guard !self.leads(file.path, to: file.identity) else { continue }
@@ -298,9 +298,10 @@ extension Tail {
     }
 
     /// Searches for a file in the directory of its old path.
-    func findRenamed(_ file: TailedFile, _ listings: inout [String: [FileIdentity: String]]) -> String? {
+    func findRenamed(_ file: TailedFile, _ listings: inout [PathKey: [FileIdentity: String]]) -> String? {
         let directory = Path.parent(of: file.path)
-        if let listing = listings[directory] { return listing[file.identity] }
+        let key = PathKey(directory)
+        if let listing = listings[key] { return listing[file.identity] }
         var listing: [FileIdentity: String] = [:]
         do throws(FileSystemError) {
             guard try self.files.status(at: directory) != nil else { return nil }
@@ -312,10 +313,10 @@ extension Tail {
             }
         } catch {
             // Files listed so far still count; a file that is not found keeps its descriptor or waits.
-            listings[directory] = listing
+            listings[key] = listing
             return listing[file.identity]
         }
-        listings[directory] = listing
+        listings[key] = listing
         return listing[file.identity]
     }
 

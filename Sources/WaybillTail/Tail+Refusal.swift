@@ -20,11 +20,12 @@ extension Tail {
         guard !self.sources[file.source].followsLinks else { return try self.files.open(path, .read) }
         let base =
             self.patterns[file.source].map(\.literalFolder)
-            .first { $0.isEmpty ? !path.hasPrefix("/") : path.hasPrefix(Path.join($0, "")) } ?? Path.parent(of: path)
+            .first { $0.isEmpty ? !Path.isAbsolute(path) : path.utf8.starts(with: Path.join($0, "").utf8) }
+            ?? Path.parent(of: path)
         do throws(FileSystemError) {
             let folder = try self.files.open(base.isEmpty ? "." : base, .read)
             defer { self.files.close(folder) }
-            let rest = base.isEmpty ? path : String(path.dropFirst(Path.join(base, "").count))
+            let rest = base.isEmpty ? path : String(Substring(path.utf8.dropFirst(Path.join(base, "").utf8.count)))
             return try self.files.open(rest, in: folder)
         } catch  where error.errno == Errno.link {
             self.refuse(path, .link)

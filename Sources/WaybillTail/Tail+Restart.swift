@@ -18,7 +18,7 @@ extension Tail {
     /// from the configuration and may return.
     mutating func adoptRemembered(_ now: TailTime) {
         guard !self.remembered.isEmpty || !self.rememberedSegments.isEmpty else { return }
-        var listings: [String: [FileIdentity: String]] = [:]
+        var listings: [PathKey: [FileIdentity: String]] = [:]
         for inode in self.remembered.keys.sorted() {
             for entry in self.remembered[inode] ?? [] where self.source(named: entry.source) != nil {
                 self.adopt(entry, &listings, now)
@@ -36,7 +36,7 @@ extension Tail {
     }
 
     private mutating func adopt(
-        _ entry: RegistryEntry, _ listings: inout [String: [FileIdentity: String]], _ now: TailTime
+        _ entry: RegistryEntry, _ listings: inout [PathKey: [FileIdentity: String]], _ now: TailTime
     ) {
         guard entry.state != .gone else {
             self.freeze(entry, .told)

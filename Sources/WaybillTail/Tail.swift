@@ -80,7 +80,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     package internal(set) var refusals: [FileRefusal: Int] = [:]
     var notices: [TailNotice] = []
     /// Paths already reported, so that each is reported only once.
-    var complaints: Set<String> = []
+    var complaints: Set<PathKey> = []
     var changed: Set<StreamKey> = []
     var removedIDs: Set<String> = []
     var checkpointedAt: MonotonicTime?
@@ -265,7 +265,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     @discardableResult
     mutating func complain(_ path: String, _ notice: TailNotice) -> Bool {
         // Only this many problems are reported, for example in a folder with many bad files.
-        guard self.complaints.count < 65536, self.complaints.insert(path).inserted else { return false }
+        guard self.complaints.count < 65536, self.complaints.insert(PathKey(path)).inserted else { return false }
         self.notices.append(notice)
         return true
     }

@@ -22,6 +22,18 @@ import WaybillSystem
         #expect(place.hash == FilePlace.hash(of: path))
     }
 
+    @Test func `folders and names that differ in their bytes alone are two`() {
+        var table = FileTable()
+        let name = String(repeating: "n", count: 32)
+        let paths = ["/ä/\(name)ä", "/a\u{308}/\(name)ä", "/ä/\(name)a\u{308}"]
+        let keys = paths.enumerated().map { table.insert(self.file($0.element, inode: UInt64($0.offset))) }
+        for key in keys { table.indexPath(of: key) }
+        for (key, path) in zip(keys, paths) {
+            #expect(table[key].path.utf8.elementsEqual(path.utf8))
+            #expect(table.key(at: path) == key)
+        }
+    }
+
     @Test func `a file is found by path and identity until it is moved, taken out or removed`() {
         var table = FileTable()
         let first = table.insert(self.file("/log/a.log", inode: 1))

@@ -12,6 +12,9 @@ struct GlobPatternTests {
         ("/*/app/*", "/var/app/x", true), ("/*/app/*", "/var/other/x", false), ("/log/**a*b*", "/log/xaxxbx", true),
         ("/log/*a*b", "/log/aabab", true), ("/log/*a*b", "/log/aaba", false), ("/log/.*", "/log/.x", true),
         ("log/*", "/log/x", false), ("log/*", "log/x", true), ("/log/plain", "/log/plain", true),
+        // A combining mark makes one character of the slash before it, and of the letter before it another one.
+        (".*", ".*/\u{30F}x", false), ("/log/?x", "/log/\u{30F}x", true), ("/\u{30F}*", "/\u{30F}x", true),
+        ("/log/a\u{308}", "/log/ä", false), ("/log/a\u{308}", "/log/a\u{308}", true),
     ])
     func `a pattern matches as a shell's does`(pattern: String, path: String, isMatch: Bool) {
         #expect(GlobPattern(pattern).matches(path) == isMatch)
@@ -28,6 +31,12 @@ struct GlobPatternTests {
         var expansion = GlobPattern.Expansion()
         pattern.expand(on: files, into: &expansion)
         #expect(expansion.paths == ["/sp[a]ol*/x?/1.ndjson"])
+    }
+
+    @Test
+    func `a wildcard with a combining mark is quoted`() {
+        let quoted = GlobPattern(GlobPattern.quoted("/a*\u{308}/b"))
+        #expect(quoted.matches("/a*\u{308}/b") && !quoted.matches("/ax\u{308}/b"))
     }
 
     @Test

@@ -84,6 +84,23 @@ struct TailPOSIXTests {
     }
 
     @Test
+    func `names that differ in their bytes alone are two files`() throws {
+        let folder = try Folder()
+        let sources = [SourceConfiguration(name: "app", kind: .files(patterns: [folder.path + "/log/*/*"]))]
+        let bench = try TailBench(folder.files, root: folder.path, sources: sources)
+        // macOS has one folder for the first two.
+        let folders = ["/log/ä", "/log/a\u{308}", "/log/\u{308}x"]
+        for (number, path) in folders.enumerated() {
+            try folder.files.createDirectory(folder.path + path)
+            try folder.append(path + "/a.log", "\(number)\n")
+            try folder.append(path + "/\u{308}.log", "\(number) mark\n")
+        }
+        bench.settle()
+        #expect(Set(bench.texts) == Set(folders.indices.flatMap { ["\($0)\n", "\($0) mark\n"] }))
+        #expect(bench.texts.count == 6)
+    }
+
+    @Test
     func `a segment is deleted after its writer's lock is gone`() throws {
         let folder = try Folder()
         let bench = try TailBench(folder.files, root: folder.path)
