@@ -25,8 +25,8 @@ package struct ArchiveIndex<Files: FileSystem> {
         }
 
         package var environment: String { self.folder.environment }
-        /// The app as a component of the path.
-        package var app: String { self.folder.app }
+        /// The bundle as a component of the path.
+        package var bundle: String { self.folder.bundle }
         package var day: CalendarDay { self.folder.day }
     }
 
@@ -92,23 +92,23 @@ extension DataDirectory {
         _ body: (DayFolder) throws(FileSystemError) -> Void
     ) throws(FileSystemError) {
         for environment in try self.folders(in: "archive", prefix: "env=") {
-            for app in try self.folders(in: environment, prefix: "app=") {
-                for path in try self.folders(in: app, prefix: "date=") {
+            for bundle in try self.folders(in: environment, prefix: "bundle=") {
+                for path in try self.folders(in: bundle, prefix: "date=") {
                     if let folder = DayFolder(path: path) { try body(folder) }
                 }
             }
         }
     }
 
-    /// The names of the apps' folders, escaped as in paths.
-    package func archivedApps() throws(FileSystemError) -> Set<String> {
-        var apps: Set<String> = []
+    /// The names of the bundles' folders, escaped as in paths.
+    package func archivedBundles() throws(FileSystemError) -> Set<String> {
+        var bundles: Set<String> = []
         for environment in try self.folders(in: "archive", prefix: "env=") {
-            for app in try self.folders(in: environment, prefix: "app=") {
-                apps.insert(String(Path.name(of: app).dropFirst(4)))
+            for bundle in try self.folders(in: environment, prefix: "bundle=") {
+                bundles.insert(String(Path.name(of: bundle).dropFirst("bundle=".utf8.count)))
             }
         }
-        return apps
+        return bundles
     }
 
     private func folders(in path: String, prefix: String) throws(FileSystemError) -> [String] {

@@ -2,27 +2,27 @@ internal import WaybillJSON
 package import WaybillJournal
 package import WaybillSystem
 
-/// A day's folder in the archive: one environment, one app, one day.
+/// A day's folder in the archive: one environment, one bundle, one day.
 ///
-///     archive/env=prod/app=com.example.shop/date=2026-11-20
+///     archive/env=prod/bundle=com.example.shop/date=2026-11-20
 package struct DayFolder: Hashable, Sendable {
     /// The path below the data directory.
     package let path: String
     package let environment: String
-    /// The app as in the folder's name.
-    package let app: String
+    /// The bundle as in the folder's name.
+    package let bundle: String
     package let day: CalendarDay
 
     /// Parses a folder's path; `nil` for other paths.
     package init?(path: some StringProtocol) {
         let components = path.split(separator: "/")
         guard components.count == 4, components[0] == "archive", components[1].hasPrefix("env="),
-            components[2].hasPrefix("app="), components[3].hasPrefix("date="),
+            components[2].hasPrefix("bundle="), components[3].hasPrefix("date="),
             let day = CalendarDay(String(components[3].dropFirst(5)))
         else { return nil }
         self.path = String(path)
         self.environment = String(components[1].dropFirst(4))
-        self.app = String(components[2].dropFirst(4))
+        self.bundle = String(components[2].dropFirst("bundle=".utf8.count))
         self.day = day
     }
 
@@ -95,7 +95,7 @@ package struct DayManifest: Hashable, Sendable {
     /// How often the day was sealed.
     package var revision: Int
     package var environment: String
-    package var app: String
+    package var bundle: String
     package var day: CalendarDay
     package var zone: String
     package var sealedAt: WallTime
@@ -113,7 +113,7 @@ package struct DayManifest: Hashable, Sendable {
     package init(folder: DayFolder, revision: Int, zone: String, sealedAt: WallTime) {
         self.revision = revision
         self.environment = folder.environment
-        self.app = folder.app
+        self.bundle = folder.bundle
         self.day = folder.day
         self.zone = zone
         self.sealedAt = sealedAt
@@ -144,7 +144,7 @@ extension DayManifest {
         JSONWriter.object { json in
             json.member("revision", self.revision)
             json.member("env", self.environment)
-            json.member("app", self.app)
+            json.member("bundle", self.bundle)
             json.member("day", self.day.description)
             json.member("zone", self.zone)
             json.member("sealed_at", self.sealedAt.text)
@@ -161,7 +161,7 @@ extension DayManifest {
     /// Parses ``json``; `nil` if it is invalid.
     package init?(json bytes: [UInt8]) {
         guard let json = JSONValue(bytes), let revision = json["revision"]?.count, revision > 0,
-            let environment = json["env"]?.string, let app = json["app"]?.string,
+            let environment = json["env"]?.string, let bundle = json["bundle"]?.string,
             let day = json["day"]?.string.flatMap({ CalendarDay($0) }), let zone = json["zone"]?.string,
             let sealedAt = json["sealed_at"]?.string.flatMap({ WallTime(text: $0) }),
             let others = json["other_lines"]?.count, let files = json["files"]?.elements?.all({ File($0) }),
@@ -169,7 +169,7 @@ extension DayManifest {
         else { return nil }
         self.revision = revision
         self.environment = environment
-        self.app = app
+        self.bundle = bundle
         self.day = day
         self.zone = zone
         self.sealedAt = sealedAt

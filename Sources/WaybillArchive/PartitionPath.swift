@@ -2,12 +2,12 @@ internal import WaybillSystem
 
 /// Names of folders and files made from field values: confined, bounded, and reversible.
 ///
-///     archive/env=prod/app=com.example.shop/date=2026-11-20/part-00001.ndjson
+///     archive/env=prod/bundle=com.example.shop/date=2026-11-20/part-00001.ndjson
 ///     exports/ga4/env=prod/date=2026-11-20/part-00000.ndjson
 ///     quarantine/date=2026-11-20/not-json.ndjson
 package enum PartitionPath {
-    /// The folder for apps that exceed the limit of distinct partitions.
-    package static let overflowApp = "_overflow"
+    /// The folder for bundles that exceed the limit of distinct partitions.
+    package static let overflowBundle = "_overflow"
 
     /// A value as one component of a path.
     ///

@@ -2,7 +2,7 @@ package import WaybillSystem
 
 /// Keeps the files that a start cannot use, instead of deleting them.
 ///
-///     data/set-aside/archive/env=prod/app=…/date=…/part-00001.ndjson.1         a whole file or folder
+///     data/set-aside/archive/env=prod/bundle=…/date=…/part-00001.ndjson.1         a whole file or folder
 ///                                                 part-00001.ndjson@4096.1     a file's content from that offset on
 package struct SetAside<Files: FileSystem> {
     private let root: String

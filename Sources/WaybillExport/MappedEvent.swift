@@ -2,38 +2,6 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// Text in a line: the body of a JSON string.
-struct TextSlice {
-    let body: UnsafeRawBufferPointer
-    /// Whether the body has escapes and must be unescaped before it is counted or cut.
-    let isEscaped: Bool
-
-    init(body: UnsafeRawBufferPointer, isEscaped: Bool) {
-        self.body = body
-        self.isEscaped = isEscaped
-    }
-
-    init(_ text: StaticString) {
-        self.init(
-            body: UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount), isEscaped: false)
-    }
-
-    func equals(_ text: StaticString) -> Bool {
-        JSONText.equals(self.body, isEscaped: self.isEscaped, text)
-    }
-
-    func equals(_ text: UnsafeRawBufferPointer) -> Bool {
-        self.isEscaped ? JSONText.unescapedEquals(self.body, text) : JSONText.equals(self.body, text)
-    }
-}
-
-/// A parsed line: the entries of its tape, and the tape index of each ``EventField``'s value.
-struct ParsedEvent {
-    let entries: UnsafeBufferPointer<JSONEntry>
-    let slots: UnsafePointer<UInt32>
-    let mayHaveFaults: Bool
-}
-
 /// One event while it is mapped: the line's tape, the places of its schema members, and the name and fields as changed
 /// by the steps before the provider's own rules.
 ///
@@ -510,25 +478,5 @@ struct MappedEvent: ~Copyable {
         let start = entry.kind == .string ? Int(entry.start) - 1 : Int(entry.start)
         if start == self.timeStart || start + 1 == self.nameStart { return false }
         return self.field(named: key) == nil
-    }
-}
-
-/// An iterator over an event's fields.
-struct EventFields {
-    private var members: JSONMembers?
-    private let isTopLevel: Bool
-
-    init(members: JSONMembers?, isTopLevel: Bool) {
-        self.members = members
-        self.isTopLevel = isTopLevel
-    }
-
-    /// Tape indices of the next field's key and value.
-    @inline(__always)
-    mutating func next(in event: borrowing MappedEvent) -> (key: Int, value: Int)? {
-        while let field = self.members?.next(in: event.tape) {
-            if !self.isTopLevel || event.isForeignField(key: field.key, value: field.value) { return field }
-        }
-        return nil
     }
 }

@@ -178,9 +178,9 @@ extension DataVerifier {
                 continue
             }
             count += 1
-            if manifest.environment != folder.environment || manifest.app != folder.app || manifest.day != folder.day {
+            if manifest.environment != folder.environment || manifest.bundle != folder.bundle || manifest.day != folder.day {
                 self.report.add(
-                    Problem(.disagreement, path, "it is of \(manifest.environment), \(manifest.app), \(manifest.day)"))
+                    Problem(.disagreement, path, "it is of \(manifest.environment), \(manifest.bundle), \(manifest.day)"))
             }
             let isUnderWay = checkpoint.entries["seal:" + folder.path] != nil
             if !isUnderWay, try self.data.files.status(at: Path.join(directory, DayFolder.successName)) == nil {

@@ -6,7 +6,7 @@ package import WaybillSystem
 
 /// Writes every line, byte for byte, to the daily file of its event's time, app and environment.
 ///
-///     archive/env=prod/app=com.example.shop/date=2026-11-20/part-00001.ndjson     the lines
+///     archive/env=prod/bundle=com.example.shop/date=2026-11-20/part-00001.ndjson     the lines
 ///                                                           part-00001.sources    where they came from
 ///     quarantine/date=2026-11-20/<reason>.ndjson, <reason>.sources                lines that are not events
 ///

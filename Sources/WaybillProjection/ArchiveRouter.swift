@@ -38,10 +38,10 @@ package struct ArchiveRouter: ~Copyable {
 
     private struct Key: Hashable {
         let env: DeploymentEnvironment
-        var app: String
+        var bundle: String
         var day: CalendarDay
 
-        var place: String { "archive/env=\(self.env.rawValue)/app=\(self.app)/date=\(self.day)" }
+        var place: String { "archive/env=\(self.env.rawValue)/bundle=\(self.bundle)/date=\(self.day)" }
     }
 
     /// The files that lines were routed to, in the order of their first line.
@@ -83,13 +83,13 @@ package struct ArchiveRouter: ~Copyable {
     package static func apps(
         in data: DataDirectory<some FileSystem>, _ paths: some Sequence<String>
     ) throws(FileSystemError) -> Set<String> {
-        var apps = try data.archivedApps()
+        var apps = try data.archivedBundles()
         for path in paths where path.hasPrefix("archive/") {
-            for component in path.split(separator: "/") where component.hasPrefix("app=") {
-                apps.insert(String(component.dropFirst(4)))
+            for component in path.split(separator: "/") where component.hasPrefix("bundle=") {
+                apps.insert(String(component.dropFirst("bundle=".utf8.count)))
             }
         }
-        return apps.subtracting([PartitionPath.overflowApp])
+        return apps.subtracting([PartitionPath.overflowBundle])
     }
 
     /// Routes every line of a batch; ``touched`` and ``routes`` have the result until ``finishBatch()``.
@@ -171,12 +171,12 @@ package struct ArchiveRouter: ~Copyable {
         of facts: EventFacts, _ line: UnsafeRawBufferPointer, _ source: SourceDescription, _ batch: ProjectedBatch,
         _ isRecorded: IsRecorded?
     ) -> Int {
-        let app = PartitionPath.component(facts.bundleText(in: line, source: source))
-        let wanted = Key(env: facts.env, app: app, day: self.days.day(of: facts.time))
+        let bundle = PartitionPath.component(facts.bundleText(in: line, source: source))
+        let wanted = Key(env: facts.env, bundle: bundle, day: self.days.day(of: facts.time))
         guard let isRecorded else { return self.admitted(wanted, batch) }
         if let known = self.recordedKeys[wanted] { return self.route(of: known) }
         var key = wanted
-        if !self.apps.contains(app) { key.app = PartitionPath.overflowApp }
+        if !self.apps.contains(bundle) { key.bundle = PartitionPath.overflowBundle }
         key = self.places(for: wanted, batch).first { isRecorded($0.place) } ?? key
         self.recordedKeys[wanted] = key
         return self.route(of: key)
@@ -185,7 +185,7 @@ package struct ArchiveRouter: ~Copyable {
     /// Where a line may be: the folder of its app, or that of the apps that were too many, at its day or, if its day was
     /// one too many, at the day of receipt.
     private mutating func places(for wanted: Key, _ batch: ProjectedBatch) -> [Key] {
-        let overflow = Key(env: wanted.env, app: PartitionPath.overflowApp, day: wanted.day)
+        let overflow = Key(env: wanted.env, bundle: PartitionPath.overflowBundle, day: wanted.day)
         var today = overflow
         today.day = self.days.day(of: batch.receivedAt)
         return [wanted, overflow, today]
@@ -195,7 +195,7 @@ package struct ArchiveRouter: ~Copyable {
     private mutating func admitted(_ wanted: Key, _ batch: ProjectedBatch) -> Int {
         let places = self.places(for: wanted, batch)
         let today = places[2].day.daysSince1970
-        let hasApp = self.admitApp(wanted.app, batch.account)
+        let hasApp = self.admitApp(wanted.bundle, batch.account)
         for place in places.dropFirst(hasApp ? 0 : 1) {
             if let index = self.keys[place] { return index }
             let isUsual = (today - 2...today + 1).contains(place.day.daysSince1970)
@@ -216,7 +216,7 @@ package struct ArchiveRouter: ~Copyable {
 
     private mutating func route(of key: Key) -> Int {
         if let index = self.keys[key] { return index }
-        let index = self.addRoute(key.place, isDay: true, isOverflow: key.app == PartitionPath.overflowApp)
+        let index = self.addRoute(key.place, isDay: true, isOverflow: key.bundle == PartitionPath.overflowBundle)
         self.keys[key] = index
         return index
     }

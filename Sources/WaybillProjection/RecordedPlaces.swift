@@ -21,7 +21,7 @@ final class RecordedPlaces<Files: FileSystem> {
         let archive = Path.join(root, "archive")
         if try files.status(at: archive) != nil {
             for name in try files.list(archive) where name.hasPrefix("env=") {
-                let folder = Path.join(Path.join(archive, name), "app=" + PartitionPath.overflowApp)
+                let folder = Path.join(Path.join(archive, name), "bundle=" + PartitionPath.overflowBundle)
                 if try files.status(at: folder) != nil { hasOverflow = true }
             }
         }

@@ -57,7 +57,7 @@ struct SealTally<Files: FileSystem>: ~Copyable {
         self.digest = SHA256Digest()
         self.otherReader = EventReader(
             source: SourceDescription(
-                env: DeploymentEnvironment(rawValue: folder.environment) ?? .dev, bundle: folder.app))
+                env: DeploymentEnvironment(rawValue: folder.environment) ?? .dev, bundle: folder.bundle))
     }
 
     private static func runs(

@@ -61,7 +61,7 @@ package enum Replay {
         package var zone: TimeZoneRules?
         package var range = ExportRange()
         /// All when empty.
-        package var apps: Set<String> = []
+        package var bundles: Set<String> = []
         package var names: Set<String> = []
         package var kinds: Set<EventKind> = []
         package var origin = Origin.archive
@@ -85,7 +85,7 @@ package enum Replay {
 
         /// Whether the request selects whole days.
         package var takesWholeDays: Bool {
-            self.apps.isEmpty && self.names.isEmpty && self.kinds.isEmpty
+            self.bundles.isEmpty && self.names.isEmpty && self.kinds.isEmpty
         }
     }
 
@@ -195,7 +195,7 @@ package enum Replay {
             case .outputBusy(let path): "another replay writes to \(path); wait for it, or name another directory"
             case .noArchive(let path): "\(path) has no archive; name a receiver's data directory with --data"
             case .partOfDay:
-                "--app, --name and --kind select some events of a day, but in place a day is replaced and "
+                "--bundle, --name and --kind select some events of a day, but in place a day is replaced and "
                     + "compared as a whole; write them elsewhere with --output DIR"
             case .journalInPlace:
                 "the journal may contain only part of a day, but in place a day is replaced as a whole; "

@@ -31,11 +31,11 @@ struct ReplayPlan<Files: FileSystem>: @unchecked Sendable {
 
     init(index: ArchiveIndex<Files>, request: Replay.Request) {
         self.index = index
-        let apps = Set(request.apps.map(PartitionPath.component) + [PartitionPath.overflowApp])
+        let bundles = Set(request.bundles.map(PartitionPath.component) + [PartitionPath.overflowBundle])
         var found: [ReplayUnit: [Int]] = [:]
         for (number, part) in index.parts.enumerated() {
             guard let environment = DeploymentEnvironment(rawValue: part.environment),
-                request.apps.isEmpty || apps.contains(part.appComponent)
+                request.bundles.isEmpty || bundles.contains(part.bundleComponent)
             else { continue }
             for days in -Self.reach...Self.reach {
                 let day = CalendarDay(daysSince1970: part.day.daysSince1970 + days)
@@ -58,10 +58,10 @@ struct ReplayPlan<Files: FileSystem>: @unchecked Sendable {
 }
 
 extension ArchiveIndex.Part {
-    /// `com.example.shop` of `archive/env=prod/app=com.example.shop/date=…/part-00001.ndjson`.
-    fileprivate var appComponent: String {
+    /// `com.example.shop` of `archive/env=prod/bundle=com.example.shop/date=…/part-00001.ndjson`.
+    fileprivate var bundleComponent: String {
         let components = self.path.split(separator: "/")
-        return components.count > 2 ? String(components[2].dropFirst("app=".utf8.count)) : ""
+        return components.count > 2 ? String(components[2].dropFirst("bundle=".utf8.count)) : ""
     }
 }
 

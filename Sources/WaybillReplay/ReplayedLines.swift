@@ -38,13 +38,13 @@ enum LeaveOutReason: String, Hashable, Sendable {
 /// Selects events of the range.
 struct LineFilter: Sendable {
     private let environments: Set<DeploymentEnvironment>
-    private let apps: Set<[UInt8]>
+    private let bundles: Set<[UInt8]>
     private let names: Set<[UInt8]>
     private let kinds: Set<EventKind>
 
     init(_ request: Replay.Request) {
         self.environments = request.range.environments
-        self.apps = Set(request.apps.map { Array($0.utf8) })
+        self.bundles = Set(request.bundles.map { Array($0.utf8) })
         self.names = Set(request.names.map { Array($0.utf8) })
         self.kinds = request.kinds
     }
@@ -55,7 +55,7 @@ struct LineFilter: Sendable {
         if !self.names.isEmpty, !self.names.contains(Self.text(facts.name, in: line) ?? Array("log".utf8)) {
             return false
         }
-        return self.apps.isEmpty || self.apps.contains(Self.text(facts.bundle, in: line) ?? Array(source.bundle.utf8))
+        return self.bundles.isEmpty || self.bundles.contains(Self.text(facts.bundle, in: line) ?? Array(source.bundle.utf8))
     }
 
     private static func text(_ range: Range<Int>?, in line: UnsafeRawBufferPointer) -> [UInt8]? {

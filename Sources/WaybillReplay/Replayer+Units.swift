@@ -243,7 +243,7 @@ extension Replayer {
         // A value that was set after the range is newer than all values in it.
         var open = self.request
         open.range.to = nil
-        open.apps = []
+        open.bundles = []
         let fromRange = ReplayPlan(index: plan.index, request: open).allParts
         for pass in passes {
             var failure: Replay.Failure?

@@ -230,7 +230,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
         ]
         fields += self.options.map { "\($0.provider.rawValue) \($0.fingerprint) \($0.closeAfter.nanoseconds)" }
         for set in [
-            Set(self.request.range.environments.map(\.rawValue)), self.request.apps, self.request.names,
+            Set(self.request.range.environments.map(\.rawValue)), self.request.bundles, self.request.names,
             Set(self.request.kinds.map(\.rawValue)),
         ] {
             fields += ["set"] + set.sorted()

@@ -147,6 +147,12 @@ package final class SiteLife {
         return "k\(String(1_000_000 + self.tokenCount))x"
     }
 
+    /// A name that is no such text: an export's records name the streams of their lines.
+    func nextName() -> String {
+        self.tokenCount += 1
+        return String(self.tokenCount)
+    }
+
     func promiseForeign(_ line: ArraySlice<UInt8>) {
         if line.count + 1 > SimulatedAgent.lineByteCountMax {
             self.longLines.append(line)

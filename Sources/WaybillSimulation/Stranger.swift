@@ -40,7 +40,7 @@ final class Stranger: CallingSide {
         guard let server = self.receiver.accept(self) else { return self.leave() }
         self.server = server
         let hello = Hello(
-            versions: LineProtocol.versions, agent: "stranger-\(self.site.nextToken())", instance: "0123456789abcdef",
+            versions: LineProtocol.versions, agent: "stranger-\(self.site.nextName())", instance: "0123456789abcdef",
             token: Ownership.token(of: self.principal), encodings: ["zlib"])
         self.send(.hello(hello))
         // Whatever comes of it: it does not hold its streams for long.
@@ -82,7 +82,7 @@ final class Stranger: CallingSide {
     private func take(_ message: Message) {
         switch (message, self.aim) {
         case (.ready, .grow):
-            let id = StreamID(unchecked: "stranger-\(self.site.nextToken())")
+            let id = StreamID(unchecked: "stranger-\(self.site.nextName())")
             let bundle = self.site.ownership.isKept ? Ownership.othersBundle : "com.example.web"
             self.open(
                 StreamDescription(

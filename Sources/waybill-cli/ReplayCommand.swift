@@ -42,8 +42,8 @@ struct ReplayCommand: ParsableCommand {
     @Option(help: "Only these environments: dev, internal, prod; may be given several times.")
     var env: [DeploymentEnvironment] = []
 
-    @Option(help: "Only events of this app; may be given several times; with --output.")
-    var app: [String] = []
+    @Option(help: "Only events of this bundle; may be given several times; with --output.")
+    var bundle: [String] = []
 
     @Option(help: "Only events of this name; may be given several times; with --output.")
     var name: [String] = []
@@ -148,7 +148,7 @@ struct ReplayCommand: ParsableCommand {
         if self.config != nil { for options in exports { request.options[options.provider] = options } }
         request.zone = try self.zone.map(OptionReader.zone)
         request.range = ExportRange(from: self.from, to: self.to, environments: Set(self.env))
-        request.apps = Set(self.app)
+        request.bundles = Set(self.bundle)
         request.names = Set(self.name)
         request.kinds = Set(self.kind)
         request.origin = self.fromJournal ? .journal : .archive

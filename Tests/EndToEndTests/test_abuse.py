@@ -452,8 +452,8 @@ class NameTests(AbuseTest):
                              {"archive", "exports", "journal", "quarantine", "state", "lock"})
         folders = [path.name for path in (self.site.data / "archive" / "env=prod").iterdir()]
         self.assertLessEqual(len(folders), 1001)
-        self.assertEqual("app=_overflow" in folders, apps > 100)
-        self.assertEqual([name for name in folders if not name.startswith("app=") or "/" in name or len(name) > 150], [])
+        self.assertEqual("bundle=_overflow" in folders, apps > 100)
+        self.assertEqual([name for name in folders if not name.startswith("bundle=") or "/" in name or len(name) > 150], [])
         print(f"abuse: {count} names, {len(folders)} folders, {peak} descriptors, {memory:.0f} MiB")
 
     def test_streams_agents_and_sources_shape_no_path(self):

@@ -516,7 +516,7 @@ class ForeignFileTests(AgentTest):
         self.append("web.json", [line])
         self.site.once(*self.globbing(), "--time-member", "when", "--name-member", "what")
         self.assertEqual(receiver.stop(), 0)
-        part = self.site.data / "archive/env=prod/app=com.example.web/date=2026-03-04/part-00001.ndjson"
+        part = self.site.data / "archive/env=prod/bundle=com.example.web/date=2026-03-04/part-00001.ndjson"
         self.assertEqual(part.read_bytes(), line)
 
 

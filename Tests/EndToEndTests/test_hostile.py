@@ -293,7 +293,7 @@ class OtherPrincipalTests(HostileTest):
         self.ship()
         self.assert_stored(self.receiver)
         folders = {"/".join(path.parts[-4:-2]) for path in (self.site.data / "archive").rglob("*.ndjson*")}
-        self.assertEqual(folders, {"env=prod/app=com.example.web"})
+        self.assertEqual(folders, {"env=prod/bundle=com.example.web"})
 
     def test_b1_b7_another_principal_skips_and_ends_its_own_stream_alone(self):
         """Skipped on and sealed under the id of a shipped log, before and after it: nothing is lost and nothing twice."""

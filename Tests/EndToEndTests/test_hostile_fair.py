@@ -80,7 +80,7 @@ class Honest(threading.Thread):
         """Until everything is archived: a line is when its file is as long as all lines up to it."""
         deadline = None
         while True:
-            size = sum(path.stat().st_size for path in (self.site.data / "archive").glob(f"env=*/app={self.APP}/*/*.ndjson"))
+            size = sum(path.stat().st_size for path in (self.site.data / "archive").glob(f"env=*/bundle={self.APP}/*/*.ndjson"))
             while self.waiting and self.waiting[0][0] <= size:
                 self.archived.append(time.monotonic() - self.waiting.pop(0)[1])
             if self.is_ending.is_set():
@@ -240,7 +240,7 @@ class ArchiveTimeTests(FairTest):
         # What was created is bounded, and everything is there once.
         receiver = self.site.receiver(exports="csv")
         self.assertEqual(receiver.stop(), 0)
-        folders = len(list((self.site.data / "archive").glob("env=*/app=*/date=*")))
+        folders = len(list((self.site.data / "archive").glob("env=*/bundle=*/date=*")))
         print(f"fair: random days and apps created {folders} folders")
         self.assertLess(folders, 1300)
         own = set(honest.lines)
@@ -346,7 +346,7 @@ class QuotaTests(FairTest):
         self.assertEqual(receiver.stop(), 0)
         folders = {path.name for path in (self.site.data / "archive" / "env=prod").iterdir()}
         print(f"fair: 1,500 new apps: {len(folders)} folders")
-        self.assertLessEqual({"app=quite.new", "app=_overflow", "app=com.example.web"}, folders)
+        self.assertLessEqual({"bundle=quite.new", "bundle=_overflow", "bundle=com.example.web"}, folders)
         self.assertLess(len(folders), 110)
         self.assertEqual(sum(1 for line in archived(self.site.data) if b'"app' in line), 1500)
         self.verify()

@@ -215,8 +215,8 @@ class FilterTests(OptionTest):
             made.append((env, bundle, name.replace("\\", ""), kind, json.loads(line)["id"].encode(), line))
         self.ship_lines([row[5] for row in made])
         for number, (arguments, chosen) in enumerate((
-                (["--app", "장바구니"], lambda row: row[1] == "장바구니"),
-                (["--app", "장바구니", "--app", "a.b"], lambda row: True),
+                (["--bundle", "장바구니"], lambda row: row[1] == "장바구니"),
+                (["--bundle", "장바구니", "--bundle", "a.b"], lambda row: True),
                 (["--name", 'two "quoted"'], lambda row: row[2] == 'two "quoted"'),
                 (["--kind", "screen", "--env", "dev"], lambda row: row[3] == "screen" and row[0] == "dev"),
                 (["--env", "dev", "--env", "prod", "--name", "one"], lambda row: row[2] == "one"),
@@ -228,7 +228,7 @@ class FilterTests(OptionTest):
         """Nothing is exchanged for some events of a day; usage is 64."""
         self.fill(200_000)
         before = tree(self.site.data / "exports")
-        for arguments in (["--app", "a"], ["--name", "a"], ["--kind", "user"], ["--name", "a", "--diff"],
+        for arguments in (["--bundle", "a"], ["--name", "a"], ["--kind", "user"], ["--name", "a", "--diff"],
                           ["--from-journal"]):
             _, said = self.lines("--provider", "csv", *arguments, expected=64)
             self.assertIn("--output DIR", said)

@@ -56,7 +56,7 @@ class SealTest(SiteTest):
         for folder, manifest in found.items():
             self.assertEqual((folder / "_SUCCESS").read_bytes(), b"")
             self.assertEqual(folder.parts[-3:], (
-                f"env={manifest['env']}", f"app={manifest['app']}", f"date={manifest['day']}"))
+                f"env={manifest['env']}", f"bundle={manifest['bundle']}", f"date={manifest['day']}"))
             self.assertEqual({path.name for path in folder.glob("*.gz")}, {file["name"] for file in manifest["files"]})
             self.assertEqual(manifest["lines"], sum(file["lines"] for file in manifest["files"]))
             self.assertEqual(manifest["bytes"], sum(file["bytes"] for file in manifest["files"]))

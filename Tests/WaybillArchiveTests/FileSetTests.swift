@@ -58,7 +58,7 @@ private struct Writer: ~Copyable {
         var writes: [Writer.Write] = []
         while writes.count < 50 {
             let day = Int.random(in: 0..<3, using: &generator)
-            let path = "out/day=\(day)/app=\(Int.random(in: 0..<3, using: &generator))/part-\(writes.count / 30).txt"
+            let path = "out/day=\(day)/bundle=\(Int.random(in: 0..<3, using: &generator))/part-\(writes.count / 30).txt"
             if finished.contains(path) { continue }
             let isLast = Int.random(in: 0..<12, using: &generator) == 0
             if isLast { finished.insert(path) }

@@ -7,7 +7,7 @@ import WaybillSystem
 import WaybillTestSupport
 
 @Suite struct PartReaderTests {
-    private static let folder = "archive/env=prod/app=com.example.shop/date=2026-11-20"
+    private static let folder = "archive/env=prod/bundle=com.example.shop/date=2026-11-20"
     private static let open = #"OPEN 1 {"stream":"s-1","source":"/a","env":"prod","bundle":"b","format":"waybill"}"#
     private static let runs: [[UInt8]] = [
         Array("{\"n\":1}\n{\"n\":2}\n".utf8), Array(String(repeating: "{\"n\":3}\n", count: 50_000).utf8),
@@ -93,7 +93,7 @@ import WaybillTestSupport
         let part = try #require(index.parts.first)
         #expect(index.parts.count == 1)
         #expect(part.path == "\(Self.folder)/part-00001.ndjson")
-        #expect(part.app == "com.example.shop")
+        #expect(part.bundle == "com.example.shop")
         #expect((part.sealed != nil) == isSealed)
         #expect(try Self.read(part, data) == Self.runs)
         #expect(try Self.read(part, data, from: 16) == Array(Self.runs[1...]))

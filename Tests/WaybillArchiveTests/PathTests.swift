@@ -26,7 +26,7 @@ import WaybillTestSupport
             let component = PartitionPath.component(value)
             #expect(!component.hasPrefix("."))
             #expect(component.utf8.filter { $0 == UInt8(ascii: "/") || $0 >= 0x80 } == [])
-            #expect(component != PartitionPath.overflowApp)
+            #expect(component != PartitionPath.overflowBundle)
             let other = components.updateValue(value, forKey: component)
             #expect(other == nil || other.map { Array($0.utf8) } == Array(value.utf8))
         }

@@ -20,7 +20,7 @@ import WaybillTestSupport
     private static let open = #"OPEN 1 {"stream":"s-1","source":"/a","env":"prod","bundle":"b","format":"waybill"}"#
 
     private static func part(_ day: Int, app: String = "b") -> String {
-        "archive/env=prod/app=\(app)/date=2026-11-\(day)/part-00001"
+        "archive/env=prod/bundle=\(app)/date=2026-11-\(day)/part-00001"
     }
 
     /// Lines whose bytes are different from one another.

@@ -88,12 +88,12 @@ import WaybillTestSupport
         #expect(report.problems == [])
         #expect(report.totals.first { $0.name == "archive_lines" }?.count == 12 * 19)
         let tree = bench.tree("archive", "quarantine")
-        let folders = Set(tree.keys.filter { $0.contains("app=_overflow") }.map(Path.parent(of:)))
-        #expect(folders.contains("archive/env=prod/app=_overflow/date=2026-11-20"))
+        let folders = Set(tree.keys.filter { $0.contains("bundle=_overflow") }.map(Path.parent(of:)))
+        #expect(folders.contains("archive/env=prod/bundle=_overflow/date=2026-11-20"))
         #expect(folders.count > 1)
         #expect(tree["quarantine/date=2026-11-20/empty.ndjson"]?.isEmpty == true)
         // A folder of the overflow that is cut is made again from the journal, with the same lines.
-        for path in tree.keys.sorted() where path.hasSuffix(".ndjson") && path.contains("app=_overflow") {
+        for path in tree.keys.sorted() where path.hasSuffix(".ndjson") && path.contains("bundle=_overflow") {
             let file = try bench.disk.open("/data/\(path)", .append)
             try bench.disk.truncate(file, to: 100)
             bench.disk.close(file)

@@ -46,7 +46,7 @@ private struct Lines {
         let time = "2026-11-\(day)T0\(Int.random(in: 0...9, using: &self.generator)):30:00.000Z"
         if description.format == .ndjson {
             let line = "{\"level\":\"info\",\"time\":\"\(time)\",\"number\":\(self.number)}"
-            return (line, "archive/env=internal/app=\(description.bundle)/date=2026-11-\(day)/part-00001.ndjson")
+            return (line, "archive/env=internal/bundle=\(description.bundle)/date=2026-11-\(day)/part-00001.ndjson")
         }
         let env = ["dev", "prod"][Int.random(in: 0..<2, using: &self.generator)]
         let app = ["com.example.shop", "com.example.game", "../x"][Int.random(in: 0..<3, using: &self.generator)]
@@ -54,7 +54,7 @@ private struct Lines {
             "{\"v\":1,\"ts\":\"\(time)\",\"kind\":\"event\",\"name\":\"n\",\"env\":\"\(env)\",\"bundle\":\"\(app)\","
             + "\"data\":{\"number\":\(self.number)}}"
         let folder = app == "../x" ? "%2E.%2Fx" : app
-        return (line, "archive/env=\(env)/app=\(folder)/date=2026-11-\(day)/part-00001.ndjson")
+        return (line, "archive/env=\(env)/bundle=\(folder)/date=2026-11-\(day)/part-00001.ndjson")
     }
 }
 

@@ -303,7 +303,7 @@ import WaybillTestSupport
         try Self.expect(
             bench,
             holds: [
-                "archive/env=prod/app=b/date=2026-11-20/part-00001.ndjson":
+                "archive/env=prod/bundle=b/date=2026-11-20/part-00001.ndjson":
                     String(decoding: (0..<count).flatMap { _ in raw }, as: UTF8.self)
             ])
     }

@@ -9,7 +9,7 @@ enum ArchiveIndexFuzz {
         let disk = FaultyFiles()
         let data = DataDirectory(root: "/data", files: disk)
         try data.create()
-        let directory = "archive/env=prod/app=b/date=2026-11-20"
+        let directory = "archive/env=prod/bundle=b/date=2026-11-20"
         try disk.createDirectories(Path.join(data.root, directory))
         let sources = Array(Self.head.utf8) + input
         disk.place("/data/\(directory)/part-00000.sources", sources)

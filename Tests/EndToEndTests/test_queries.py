@@ -1,0 +1,77 @@
+"""The queries of Documentation/query.md against lines whose answers were counted by hand.
+
+Two people share a device, steps are repeated or come in the wrong order, and one person signs up a day later.
+"""
+import json
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from test_readme import ROOT, page_files
+
+ARCHIVE = "waybill-demo/data/archive/env=prod/bundle=com.example.shop"
+TAP = "Sign Up Tapped"
+
+
+def screen(anon, ts, name, prev=None, prev_ms=None, user=None):
+    return {"anon": anon, "ts": ts, "kind": "screen", "name": "screen_view", "screen": name, "prev": prev,
+            "prev_ms": prev_ms, "user": user}
+
+
+def tap(anon, ts, user=None):
+    return {"anon": anon, "ts": ts, "kind": "action", "name": TAP, "screen": "SignUp", "user": user}
+
+
+def account(anon, ts, user):
+    return {"anon": anon, "ts": ts, "kind": "user", "name": "set_user", "user": user}
+
+
+LINES = [
+    # Ana signs up, and later Ben signs in on the same device.
+    screen("shared", "2026-11-20T09:00:00.000Z", "Home"),
+    {**tap("shared", "2026-11-20T09:01:00.000Z"), "screen": "Home"},
+    screen("shared", "2026-11-20T09:02:00.000Z", "SignUp", "Home", 4_000),
+    tap("shared", "2026-11-20T09:03:00.000Z"),
+    account("shared", "2026-11-20T09:04:00.000Z", "ana"),
+    screen("shared", "2026-11-20T09:05:00.000Z", "Home", "SignUp", 20_000, "ana"),
+    screen("shared", "2026-11-20T09:10:00.000Z", "SignUp", "Home", 8_000),
+    account("shared", "2026-11-20T09:11:00.000Z", "ben"),
+    # Never signs up, and comes back.
+    screen("guest", "2026-11-20T10:00:00.000Z", "SignUp"),
+    tap("guest", "2026-11-20T10:01:00.000Z"),
+    screen("guest", "2026-11-21T09:00:00.000Z", "Home"),
+    # Signs up a day after the tap, with another version.
+    screen("late", "2026-11-20T11:00:00.000Z", "SignUp"),
+    tap("late", "2026-11-20T11:01:00.000Z"),
+    {**account("late", "2026-11-21T08:00:00.000Z", "cleo"), "app": "1.1"},
+    # Was signed in before, and taps twice: no new account.
+    account("early", "2026-11-20T12:00:00.000Z", "dan"),
+    screen("early", "2026-11-20T12:01:00.000Z", "SignUp", user="dan"),
+    tap("early", "2026-11-20T12:02:00.000Z", "dan"),
+    tap("early", "2026-11-20T12:03:00.000Z", "dan"),
+]
+ANSWERS = [
+    ["date", "active"], ["2026-11-20", "5"], ["2026-11-21", "2"],
+    ["version", "active"], ["1.0", "5"], ["1.1", "1"],
+    ["screen", "views", "seconds"], ["SignUp", "5", "20.0"], ["Home", "3", "6.0"],
+    ["saw_screen", "tapped", "joined"], ["5", "4", "2"],
+]
+
+
+class QueryTests(unittest.TestCase):
+    def test_the_answers_are_those_of_a_count_by_hand(self):
+        with tempfile.TemporaryDirectory() as directory:
+            root = pathlib.Path(directory)
+            for day in ("2026-11-20", "2026-11-21"):
+                folder = root / ARCHIVE / f"date={day}"
+                folder.mkdir(parents=True)
+                lines = [{"app": "1.0", **line} for line in LINES if line["ts"].startswith(day)]
+                text = "".join(json.dumps({k: v for k, v in line.items() if v is not None}) + "\n" for line in lines)
+                (folder / "part-00001.ndjson").write_text(text, encoding="utf-8")
+            result = subprocess.run(
+                [ROOT / ".build/python/bin/duckdb", "-markdown"], cwd=root, capture_output=True, text=True,
+                input=page_files(ROOT / "Documentation/query.md")["product.sql"])
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in result.stdout.splitlines()]
+        self.assertEqual([row for row in rows if not row[0].startswith("-")], ANSWERS)
