@@ -52,6 +52,8 @@ package struct DayManifest: Hashable, Sendable {
         /// The digest of its inflated bytes.
         package var rawSHA256 = ""
         package var sourcesByteCount = 0
+        /// The digest of the `.sources`; `nil` if an earlier version sealed the file.
+        package var sourcesSHA256: String?
         /// The earliest and the latest time of an event; `nil` if no event can be read.
         package var first: WallTime?
         package var last: WallTime?
@@ -141,21 +143,39 @@ package struct DayManifest: Hashable, Sendable {
 extension DayManifest {
     /// One line, members in a fixed order, with its LF.
     package var json: [UInt8] {
-        JSONWriter.object { json in
-            json.member("revision", self.revision)
-            json.member("env", self.environment)
-            json.member("bundle", self.bundle)
-            json.member("day", self.day.description)
-            json.member("zone", self.zone)
-            json.member("sealed_at", self.sealedAt.text)
-            json.member("lines", self.lineCount)
-            json.member("bytes", self.byteCount)
-            if let first = self.files.compactMap(\.first).min() { json.member("first_ts", first.text) }
-            if let last = self.files.compactMap(\.last).max() { json.member("last_ts", last.text) }
-            json.member("files", objects: self.files) { json, file in file.write(to: &json) }
-            json.member("sources", objects: self.sources) { json, source in source.write(to: &json) }
-            json.member("other_lines", self.otherLineCount)
-        } + [0x0A]
+        ManifestLine.sealed(
+            JSONWriter.object { json in
+                json.member("revision", self.revision)
+                json.member("env", self.environment)
+                json.member("bundle", self.bundle)
+                json.member("day", self.day.description)
+                json.member("zone", self.zone)
+                json.member("sealed_at", self.sealedAt.text)
+                json.member("lines", self.lineCount)
+                json.member("bytes", self.byteCount)
+                if let first = self.files.compactMap(\.first).min() { json.member("first_ts", first.text) }
+                if let last = self.files.compactMap(\.last).max() { json.member("last_ts", last.text) }
+                json.member("files", objects: self.files) { json, file in file.write(to: &json) }
+                json.member("sources", objects: self.sources) { json, source in source.write(to: &json) }
+                json.member("other_lines", self.otherLineCount)
+            })
+    }
+
+    /// What in a manifest's text contradicts its own files; `nil` if nothing does.
+    ///
+    /// Totals are not parsed, because they are sums over the files.
+    package func contradiction(in text: [UInt8]) -> String? {
+        guard let json = JSONValue(text) else { return "it is not JSON" }
+        if json["lines"]?.count != self.lineCount { return "lines is not the sum over its files, \(self.lineCount)" }
+        if json["bytes"]?.count != self.byteCount { return "bytes is not the sum over its files, \(self.byteCount)" }
+        let first = self.files.compactMap(\.first).min()?.text
+        let last = self.files.compactMap(\.last).max()?.text
+        if json["first_ts"]?.string != first || json["last_ts"]?.string != last {
+            return "first_ts and last_ts are not those of its files"
+        }
+        let lines = self.sources.reduce(self.otherLineCount) { $0 + $1.lineCount }
+        if lines != self.lineCount { return "sources and other_lines have \(lines) lines, the files \(self.lineCount)" }
+        return nil
     }
 
     /// Parses ``json``; `nil` if it is invalid.
@@ -188,6 +208,7 @@ extension DayManifest.File {
         json.member("sha256", self.sha256)
         json.member("raw_sha256", self.rawSHA256)
         json.member("sources_bytes", self.sourcesByteCount)
+        if let sourcesSHA256 { json.member("sources_sha256", sourcesSHA256) }
         if let first { json.member("first_ts", first.text) }
         if let last { json.member("last_ts", last.text) }
         json.member("position", self.position.rawValue)
@@ -207,6 +228,7 @@ extension DayManifest.File {
         self.sha256 = sha256
         self.rawSHA256 = rawSHA256
         self.sourcesByteCount = sourcesBytes
+        self.sourcesSHA256 = json["sources_sha256"]?.string
         self.first = json["first_ts"]?.string.flatMap { WallTime(text: $0) }
         self.last = json["last_ts"]?.string.flatMap { WallTime(text: $0) }
         self.position = JournalPosition(position)

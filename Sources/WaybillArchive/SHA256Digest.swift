@@ -20,12 +20,16 @@ package struct SHA256Digest: ~Copyable {
         EVP_DigestUpdate(self.context, bytes.baseAddress, bytes.count)
     }
 
-    /// The digest of a whole file.
-    package static func ofFile(_ path: String, _ files: some FileSystem) throws(FileSystemError) -> String {
+    /// The digest of a file.
+    ///
+    /// - Parameter byteCount: how many of its bytes, all by default.
+    package static func ofFile(
+        _ path: String, upTo byteCount: Int = .max, _ files: some FileSystem
+    ) throws(FileSystemError) -> String {
         let file = try files.open(path, .read)
         defer { files.close(file) }
         var digest = SHA256Digest()
-        try files.visit(file, 0..<Int.max) { (piece) throws(FileSystemError) in digest.update(piece) }
+        try files.visit(file, 0..<byteCount) { (piece) throws(FileSystemError) in digest.update(piece) }
         return digest.finish()
     }
 

@@ -63,7 +63,7 @@ final class RefusalLog<Files: FileSystem> {
         var manifest = try DeadLetterManifest(of: self.path, provider: provider, env: env, day: day, self.files)
         var work = try GzipWork(path: self.path, byteCount: self.byteCount, level: 1, files: self.files)
         manifest.gzipSHA256 = try work.run()
-        try self.files.replace(self.stem + ".manifest.json", with: manifest.json + [0x0A])
+        try self.files.replace(self.stem + ".manifest.json", with: ManifestLine.sealed(manifest.json))
         try self.files.unlink(self.path)
         try self.files.synchronizeDirectory(Path.parent(of: self.path))
     }

@@ -8,7 +8,7 @@ internal import WaybillSystem
 /// Verifies the archive and the quarantine against the journal.
 extension DataVerifier {
     /// A run of a batch that is still in the journal.
-    private struct Found {
+    struct Found {
         let stem: Int
         let range: Range<Int>
         let lineCount: Int
@@ -21,7 +21,7 @@ extension DataVerifier {
         var isExpected = false
     }
 
-    private struct Archived {
+    struct Archived {
         var stems: [String] = []
         var runs: [RunKey: [Found]] = [:]
         /// By the position of a batch: the files with its runs.
@@ -84,6 +84,11 @@ extension DataVerifier {
     ) throws(FileSystemError) {
         let lines = try self.checkedLength(stem + ".ndjson", expected)
         let sources = try self.checkedLength(stem + ".sources", checkpoint.lengths[stem + ".sources"] ?? 0)
+        for (path, length) in [
+            (stem + ".ndjson", expected), (stem + ".sources", checkpoint.lengths[stem + ".sources"] ?? 0),
+        ] {
+            try self.lookPastEnd(of: path, length, checkpoint.position.rawValue)
+        }
         archived.stems.append(stem)
         archived.byteCount += lines
         guard lines > 0 || sources > 0 else { return }
@@ -147,7 +152,7 @@ extension DataVerifier {
     }
 
     /// Records where the lines of a run were found.
-    private func note(_ run: SourceRun, lineCount: Int, checksum: UInt32?, in archived: inout Archived) {
+    func note(_ run: SourceRun, lineCount: Int, checksum: UInt32?, in archived: inout Archived) {
         guard let position = self.position(of: run) else {
             archived.olderLineCount += lineCount
             return
@@ -158,165 +163,6 @@ extension DataVerifier {
                 stem: archived.stems.count - 1, range: run.range, lineCount: run.lineCount,
                 emptyLineCount: run.emptyLineCount, receivedAt: run.receivedAt, description: run.description,
                 checksum: checksum))
-    }
-
-    // MARK: Sealed days
-
-    private mutating func readSealedDays(
-        _ checkpoint: Checkpoint, into archived: inout Archived
-    ) throws(FileSystemError) {
-        var folders: [DayFolder] = []
-        try self.data.visitDays { folders.append($0) }
-        var count = 0
-        for folder in folders {
-            let path = Path.join(folder.path, DayFolder.manifestName)
-            let directory = self.absolute(folder.path)
-            guard try self.data.files.status(at: self.absolute(path)) != nil else { continue }
-            guard let manifest = try DayManifest.read(in: directory, files: self.data.files) else {
-                self.report.add(
-                    Problem(.damaged, path, "it is not a readable manifest; the day's next seal rewrites it"))
-                continue
-            }
-            count += 1
-            if manifest.environment != folder.environment || manifest.bundle != folder.bundle || manifest.day != folder.day {
-                self.report.add(
-                    Problem(.disagreement, path, "it is of \(manifest.environment), \(manifest.bundle), \(manifest.day)"))
-            }
-            let isUnderWay = checkpoint.entries["seal:" + folder.path] != nil
-            if !isUnderWay, try self.data.files.status(at: Path.join(directory, DayFolder.successName)) == nil {
-                self.report.add(
-                    Problem(.missing, Path.join(folder.path, DayFolder.successName), "the day's manifest exists"))
-            }
-            for file in manifest.files { try self.readSealed(file, folder, into: &archived) }
-        }
-        self.report.total("sealed_days", count)
-    }
-
-    private mutating func readSealed(
-        _ file: DayManifest.File, _ folder: DayFolder, into archived: inout Archived
-    ) throws(FileSystemError) {
-        let stem = Path.join(folder.path, file.stem)
-        let path = stem + ".ndjson.gz"
-        self.sealedFiles[stem + ".ndjson"] = file
-        guard let status = try self.data.files.status(at: self.absolute(path)) else {
-            return self.report.add(
-                Problem(.missing, path, at: 0, byteCount: file.gzipByteCount, "the day's manifest lists it"))
-        }
-        archived.stems.append(stem)
-        let sha256 = try SHA256Digest.ofFile(self.absolute(path), self.data.files)
-        if status.byteCount != file.gzipByteCount || sha256 != file.sha256 {
-            self.report.add(
-                Problem(
-                    .different, path,
-                    "it has \(status.byteCount) bytes and SHA-256 \(sha256), but the day's manifest states "
-                        + "\(file.gzipByteCount) and \(file.sha256)"))
-        }
-        let sources = try self.checkedLength(stem + ".sources", file.sourcesByteCount)
-        do throws(PartReadError) {
-            let whole = try self.readSealedRuns(file, stem, sources, into: &archived)
-            if whole.lineCount != file.lineCount || whole.byteCount != file.byteCount || whole.sha256 != file.rawSHA256
-            {
-                self.report.add(
-                    Problem(
-                        .disagreement, path,
-                        "it has \(whole.lineCount) lines and \(whole.byteCount) bytes, but the day's manifest states "
-                            + "\(file.lineCount) and \(file.byteCount)"))
-            }
-        } catch {
-            switch error {
-            case .disk(let cause): throw cause
-            case .damaged(_, let offset, let cause):
-                self.report.add(
-                    Problem(
-                        .damaged, path, at: offset, byteCount: nil,
-                        "it cannot be decompressed (\(cause.code)); restore it from a backup"))
-            }
-        }
-    }
-
-    /// Decompresses a sealed file once for its lines, its checksum and its runs.
-    private mutating func readSealedRuns(
-        _ file: DayManifest.File, _ stem: String, _ sourcesByteCount: Int, into archived: inout Archived
-    ) throws(PartReadError) -> (lineCount: Int, byteCount: Int, sha256: String) {
-        var runs: [SourceRun] = []
-        var reader: PartBytes<Files>
-        do throws(FileSystemError) {
-            runs = try self.runs(of: stem, sourcesByteCount, linesByteCount: file.byteCount)
-            reader = try PartBytes(path: self.absolute(stem + ".ndjson"), isSealed: true, files: self.data.files)
-        } catch {
-            throw .disk(error)
-        }
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
-        defer { buffer.deallocate() }
-        var digest = SHA256Digest()
-        var total = 0
-        var next = 0
-        while true {
-            let start = reader.position
-            // Up to where a run starts or ends, so that each has its own checksum.
-            let isInside = next < runs.count && runs[next].range.lowerBound <= start
-            let end =
-                next < runs.count ? (isInside ? runs[next].range.upperBound : runs[next].range.lowerBound) : Int.max
-            var position = start
-            var lineCount = 0
-            var checksum: UInt32 = 0
-            while position < end {
-                let wanted = min(buffer.count, end - position)
-                let count = try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted]))
-                let piece = UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count])
-                digest.update(piece)
-                lineCount += piece.count { $0 == 0x0A }
-                checksum = FrameChecksum.checksum(continuing: checksum, piece)
-                position += count
-                if count < wanted { break }
-            }
-            total += lineCount
-            if isInside {
-                self.takeSealed(runs[next], stem, lineCount: lineCount, checksum, into: &archived)
-                next += 1
-            } else if position > start {
-                self.report.add(
-                    Problem(
-                        .unexplained, stem + ".ndjson.gz", at: start, byteCount: position - start,
-                        "no run records its origin"))
-            }
-            if position < end { break }
-        }
-        archived.lineCount += total
-        archived.byteCount += reader.position
-        return (total, reader.position, digest.finish())
-    }
-
-    private mutating func runs(
-        of stem: String, _ byteCount: Int, linesByteCount: Int
-    ) throws(FileSystemError) -> [SourceRun] {
-        let path = self.absolute(stem + ".sources")
-        guard try self.data.files.status(at: path) != nil else { return [] }
-        var reader = try SourceRuns(
-            path: path, byteCount: byteCount, linesByteCount: linesByteCount, files: self.data.files)
-        var runs: [SourceRun] = []
-        while let item = try reader.next() {
-            switch item {
-            case .open: break
-            case .run(let run, _): runs.append(run)
-            case .damaged(let range, let reason):
-                self.report.add(
-                    Problem(.damaged, stem + ".sources", at: range.lowerBound, byteCount: range.count, reason))
-            }
-        }
-        return runs
-    }
-
-    private mutating func takeSealed(
-        _ run: SourceRun, _ stem: String, lineCount: Int, _ checksum: UInt32, into archived: inout Archived
-    ) {
-        if lineCount != run.lineCount, archived.moved.insert(stem).inserted {
-            self.report.add(
-                Problem(
-                    .different, stem + ".ndjson.gz", at: run.range.lowerBound, byteCount: run.range.count,
-                    "the .sources state \(run.lineCount) lines, but there are \(lineCount)"))
-        }
-        self.note(run, lineCount: lineCount, checksum: checksum, in: &archived)
     }
 
     /// Counts the lines up to `end`; stops after the line that reaches it.

@@ -1,73 +1,137 @@
 internal import WaybillArchive
 internal import WaybillCompression
+internal import WaybillJSON
 internal import WaybillProjection
 internal import WaybillSystem
 
 /// Reads an export's files, whether they are compressed or not.
 extension DataVerifier {
     func visitLines(
-        of path: String, _ byteCount: Int, _ body: (_ line: ArraySlice<UInt8>, _ offset: Int) -> Void
+        of path: String, _ byteCount: Int, _ body: (_ line: [UInt8], _ range: Range<Int>) -> Void
     ) throws(FileSystemError) {
         guard byteCount > 0, try self.data.files.status(at: self.absolute(path)) != nil else { return }
         var reader = try LineReader(path: self.absolute(path), byteCount: byteCount, files: self.data.files)
-        while let line = try reader.next() { body(line.bytes[...], line.range.lowerBound) }
+        while let line = try reader.next() { body(line.bytes, line.range) }
     }
 
-    /// Visits the ids of events that are still held; the other ids in the file are in parts.
-    func visitHeld(
-        in folder: String, _ checkpoint: Checkpoint, _ body: (_ id: ArraySlice<UInt8>) -> Void
+    /// Reads the events that are still held; the others in the file are in parts.
+    mutating func readHeld(
+        of check: ExportCheck, _ folder: String, into tally: inout ExportTally
     ) throws(FileSystemError) {
         let path = "\(folder)/\(HeldRecord.fileName)"
-        let released = HeldRecord.releasedByteCount(of: folder, in: checkpoint.entries)
-        try self.visitLines(of: path, checkpoint.lengths[path] ?? 0) { line, offset in
-            if offset >= released { body(line.prefix { $0 != 0x20 }) }
+        let released = HeldRecord.releasedByteCount(of: folder, in: check.entries)
+        guard let length = check.lengths[path] else { return self.unknown(path) }
+        var sum = ExportTally()
+        try self.visitLines(of: path, length) { line, range in
+            line.withUnsafeBytes { bytes in
+                check.foundHeld.append(
+                    ExportCheck.FoundLine(
+                        path: path, range: range, content: ContentHash.hash(ContentHash.content(bytes)), line: nil))
+                guard range.lowerBound >= released else { return }
+                sum.exported += 1
+                let fields = bytes.split(separator: 0x20, maxSplits: 3, omittingEmptySubsequences: false)
+                guard fields.count == 4 else { return }
+                sum.records &+=
+                    EventContent(
+                        UnsafeRawBufferPointer(rebasing: fields[3]), id: UnsafeRawBufferPointer(rebasing: fields[0])
+                    ).whole
+            }
         }
+        tally = tally.adding(sum)
     }
 
-    /// Counts a partition's refused events, and verifies the files of sealed days.
-    mutating func refusedCount(in folder: String, _ checkpoint: Checkpoint) throws(FileSystemError) -> Int {
-        var count = 0
+    /// Reads a partition's refused events, and verifies the files of sealed days.
+    mutating func readDeadLetters(
+        of check: ExportCheck, _ folder: String, into tally: inout ExportTally
+    ) throws(FileSystemError) {
         for file in try DeadLetterFile.all(of: folder, root: self.data.root, files: self.data.files) {
-            if let length = checkpoint.lengths[file.path] {
-                try self.visitLines(of: file.path, length) { _, _ in count += 1 }
-                continue
-            }
+            let length = check.lengths[file.path]
             let path = file.stem + ".manifest.json"
-            var manifest = try self.data.files.contents(of: self.absolute(path))
-            if manifest == nil { manifest = checkpoint.entries["closed:" + file.stem].map { Array($0.utf8) } }
-            guard let manifest else {
+            var manifest = length == nil ? try self.data.files.contents(of: self.absolute(path)) : nil
+            if manifest == nil { manifest = check.entries["closed:" + file.stem].map { Array($0.utf8) } }
+            guard length != nil || manifest != nil else {
                 self.unknown(file.path)
                 continue
             }
-            count += try self.verifyDeadLetters(file.path, manifest, path)
+            if let manifest { self.verifyPlace(of: manifest, path, folder) }
+            try self.readDeadLetters(file.path, length, manifest, path, check, into: &tally)
         }
-        // What could not be delivered is compressed once its part is done.
-        let suffix = ".manifest.json"
-        for name in try self.data.files.list(self.absolute("\(folder)/dead"))
-        where name.hasPrefix("delivery-") && name.hasSuffix(suffix) {
+        let manifests = ".manifest.json"
+        for name in try self.data.files.list(self.absolute("\(folder)/dead")) {
             let path = "\(folder)/dead/\(name)"
-            let manifest = try self.data.files.contents(of: self.absolute(path)) ?? []
-            _ = try self.verifyDeadLetters(path.dropLast(suffix.utf8.count) + ".ndjson", manifest, path)
+            if name.hasSuffix(manifests) {
+                // What could not be delivered is compressed once its part is done.
+                let isOfDelivery = name.hasPrefix("delivery-")
+                let stem = String(path.dropLast(manifests.utf8.count))
+                if isOfDelivery {
+                    let manifest = try self.data.files.contents(of: self.absolute(path)) ?? []
+                    self.verifyPlace(of: manifest, path, folder)
+                    var unused = ExportTally()
+                    try self.readDeadLetters(stem + ".ndjson", nil, manifest, path, nil, into: &unused)
+                } else if try self.stored(stem + ".ndjson", isCompressed: false) == nil {
+                    self.report.add(
+                        Problem(.missing, stem + ".ndjson.gz", "its manifest exists, but the file does not"))
+                }
+            } else if !name.hasSuffix(".ndjson"), !name.hasSuffix(".ndjson.gz"), !name.hasSuffix(".tmp") {
+                self.report.add(Problem(.stray, path, "exports have no file with this name"))
+            }
         }
-        return count
     }
 
-    /// - Returns: how many lines the manifest states.
-    private mutating func verifyDeadLetters(
-        _ path: some StringProtocol, _ manifest: [UInt8], _ manifestPath: String
-    ) throws(FileSystemError) -> Int {
-        let path = String(path)
-        guard let facts = DeadLetterManifest(json: manifest) else {
+    /// Reads one file of dead letters, all of it if it is closed.
+    private mutating func readDeadLetters(
+        _ path: String, _ length: Int?, _ manifest: [UInt8]?, _ manifestPath: String, _ check: ExportCheck?,
+        into tally: inout ExportTally
+    ) throws(FileSystemError) {
+        let facts = manifest.flatMap { DeadLetterManifest(json: $0) }
+        if let manifest, facts == nil {
             self.report.add(
                 Problem(.damaged, manifestPath, at: 0, byteCount: manifest.count, "it is not a readable manifest"))
-            return 0
         }
-        if let stored = try self.stored(path, isCompressed: facts.gzipSHA256 != nil) {
-            try self.verifyDigests(of: stored, path, facts.sha256, facts.gzipSHA256)
-        } else {
-            self.report.add(Problem(.missing, path + ".gz", "its manifest exists, but the file does not"))
+        guard let stored = try self.stored(path, isCompressed: facts?.gzipSHA256 != nil) else {
+            let name = facts?.gzipSHA256 == nil ? path : path + ".gz"
+            return self.report.add(Problem(.missing, name, "its manifest exists, but the file does not"))
         }
-        return facts.recordCount
+        if let manifest, facts != nil, check?.entries["closed:" + path.dropLast(".ndjson".utf8.count)] == nil {
+            self.verifyChecksum(of: manifest, manifestPath)
+        }
+        var digest = SHA256Digest()
+        var scanner = RecordScanner(fileExtension: "ndjson")
+        var tape = JSONTape()
+        var sum = ExportTally()
+        func take(_ letter: UnsafeRawBufferPointer, _ range: Range<Int>) {
+            let content = LetterContent(letter, &tape)
+            sum.refused += 1
+            sum.letters &+= content.letter
+            guard let line = content.line else { return }
+            check?.foundLines.append(
+                ExportCheck.FoundLine(
+                    path: stored.isCompressed ? path + ".gz" : path, range: range,
+                    content: content.letter, line: line))
+        }
+        let isRead = try self.visit(stored, path, upTo: length ?? .max) { piece in
+            if facts != nil { digest.update(piece) }
+            scanner.take(piece, take)
+        }
+        scanner.finish(isOpen: length != nil, take)
+        if !isRead { check?.unreadable.insert(Path.parent(of: Path.parent(of: path))) }
+        tally = tally.adding(sum)
+        guard let facts, isRead else { return }
+        try self.compareDigests(of: stored, path, facts.sha256, facts.gzipSHA256, &digest)
+        if facts.recordCount != sum.refused {
+            self.report.add(
+                Problem(
+                    .disagreement, manifestPath, "it states \(facts.recordCount) records, but there are \(sum.refused)")
+            )
+        }
+    }
+
+    /// Compares what a manifest of dead letters says of its folder with the folder.
+    private mutating func verifyPlace(of manifest: [UInt8], _ path: String, _ folder: String) {
+        guard let facts = DeadLetterManifest(json: manifest),
+            !folder.hasSuffix("exports/\(facts.provider)/env=\(facts.env)/date=\(facts.day)")
+        else { return }
+        self.report.add(Problem(.disagreement, path, "it is of \(facts.provider), \(facts.env), \(facts.day)"))
     }
 
     /// - Returns: `nil` if there is no such file.
@@ -80,8 +144,12 @@ extension DataVerifier {
         }
     }
 
-    mutating func verifyDigests(
-        of stored: StoredBytes<Files>, _ path: String, _ sha256: String, _ gzipSHA256: String?
+    /// Compares a closed file with the digests in its manifest.
+    ///
+    /// - Parameter digest: of the bytes before they were compressed.
+    mutating func compareDigests(
+        of stored: StoredBytes<Files>, _ path: String, _ sha256: String, _ gzipSHA256: String?,
+        _ digest: inout SHA256Digest
     ) throws(FileSystemError) {
         if let gzipSHA256 {
             let own = try SHA256Digest.ofFile(stored.path, self.data.files)
@@ -91,11 +159,12 @@ extension DataVerifier {
                         .different, path + ".gz", "its SHA-256 is \(own), but its manifest states \(gzipSHA256)"))
             }
         }
-        var digest = SHA256Digest()
-        guard try self.visit(stored, path, { digest.update($0) }) else { return }
         let own = digest.finish()
         if own != sha256 {
-            self.report.add(Problem(.different, path, "its SHA-256 is \(own), but its manifest states \(sha256)"))
+            self.report.add(
+                Problem(
+                    .different, stored.isCompressed ? path + ".gz" : path,
+                    "the SHA-256 of its content is \(own), but its manifest states \(sha256)"))
         }
     }
 
@@ -119,33 +188,5 @@ extension DataVerifier {
                 return false
             }
         }
-    }
-
-    /// The number of records in a part: lines, but CSV has a header and quoted line feeds, a JSON array has no line
-    /// feed after the last record, and the journal's export format has entries.
-    ///
-    /// - Returns: `nil` if they cannot be read, which is reported.
-    mutating func recordCount(
-        of stored: StoredBytes<Files>, _ path: String, _ byteCount: Int, isOpen: Bool
-    ) throws(FileSystemError) -> Int? {
-        if path.hasSuffix(".export") {
-            var scanner = JournalEntryScanner()
-            let isWhole = try self.visit(stored, path, upTo: byteCount) { piece in
-                for byte in piece { _ = scanner.take(byte) }
-            }
-            return isWhole ? scanner.entryCount : nil
-        }
-        let isCSV = path.hasSuffix(".csv")
-        var isQuoted = false
-        var isEmpty = true
-        var count = isCSV ? -1 : path.hasSuffix(".json") && isOpen ? 1 : 0
-        let isWhole = try self.visit(stored, path, upTo: byteCount) { piece in
-            isEmpty = false
-            for byte in piece {
-                if byte == UInt8(ascii: "\""), isCSV { isQuoted.toggle() }
-                if byte == UInt8(ascii: "\n"), !isQuoted { count += 1 }
-            }
-        }
-        return isWhole ? isEmpty ? 0 : max(0, count) : nil
     }
 }

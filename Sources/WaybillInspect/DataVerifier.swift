@@ -9,11 +9,12 @@ package import WaybillSystem
 ///
 ///     journal that is still kept ──▶ every batch, decompressed and routed again ──▶ compared with archive ∪ quarantine,
 ///         byte for byte, through .sources
-///     archive ──▶ every line mapped again ──▶ compared with each export's .ids, dead letters and held events
+///     archive ──▶ every line mapped again ──▶ compared with each export's records, dead letters and held events
 ///     manifests, checkpoints ──▶ compared with the files
 ///
 /// It writes nothing and takes no lock. It verifies up to the last checkpoints, so a receiver may be running. Memory:
-/// about 200 bytes for each batch of the kept journal and for each of its runs in the archive.
+/// about 200 bytes for each batch of the kept journal and for each of its runs in the archive, and 32 for each event of a
+/// day whose export differs.
 package struct DataVerifier<Files: FileSystem> {
     /// A run as identified in a `.sources` file: its stream, and the offset of its first line.
     struct RunKey: Hashable {
@@ -38,8 +39,14 @@ package struct DataVerifier<Files: FileSystem> {
     private var compared: (path: String, file: FileID)?
     /// Sealed files by the path that they had while open.
     var sealedFiles: [String: DayManifest.File] = [:]
-    private var isInUse = false
+    private(set) var isInUse = false
     private var newFileCount = 0
+    /// Files with bytes that a crash may have left after the end that the checkpoint states.
+    var unfinishedFileCount = 0
+    private var lastSegment: String?
+    private var lastSegmentStart = JournalPosition(0)
+    /// The position of the journal's last batch.
+    private(set) var lastBatch = JournalPosition(0)
     private var states: [String: [UInt8]] = [:]
     /// The exports in the receiver's configuration; others have their defaults.
     let exports: [ExportOptions]
@@ -47,7 +54,8 @@ package struct DataVerifier<Files: FileSystem> {
     package init(data: DataDirectory<Files>, exports: [ExportOptions] = [], problemCountMax: Int = 100) {
         self.data = data
         self.exports = exports
-        self.report = VerifyReport(problemCountMax: problemCountMax)
+        self.report = VerifyReport(
+            problemCountMax: problemCountMax, adviser: RepairAdviser(root: data.root))
     }
 
     /// Reads everything; an unreadable file is reported as a problem and does not stop the rest.
@@ -67,17 +75,21 @@ package struct DataVerifier<Files: FileSystem> {
         } catch {
             self.unreadable(error)
         }
+        var exports: [(name: String, checkpoint: Checkpoint)] = []
         for name in names where name.hasPrefix("export-") {
             guard let checkpoint = self.checkpoint(name) else { continue }
-            do throws(FileSystemError) {
-                try self.verifyExport(String(name.dropFirst(7)), checkpoint, archive: archive)
-            } catch {
-                self.unreadable(error)
-            }
+            exports.append((String(name.dropFirst(7)), checkpoint))
         }
+        self.verifyExports(exports, archive: archive)
+        self.verifyState(except: ["archive"] + names.filter { $0.hasPrefix("export-") })
         self.lookForStrays()
         if self.newFileCount > 0 {
             self.report.note("\(self.newFileCount) files are newer than the checkpoint and are not verified")
+        }
+        if self.unfinishedFileCount > 0 {
+            self.report.note(
+                "\(self.unfinishedFileCount) files have bytes after the end that their checkpoint states, as a crash leaves "
+                    + "them: a start cuts them off and writes them again")
         }
         return self.report
     }
@@ -131,6 +143,7 @@ package struct DataVerifier<Files: FileSystem> {
         }
     }
 
+    /// The names of the checkpoints of the archive and the exports.
     private mutating func projectionNames() -> [String] {
         do throws(FileSystemError) {
             guard try self.data.files.status(at: self.data.state) != nil else { return [] }
@@ -186,6 +199,7 @@ package struct DataVerifier<Files: FileSystem> {
             return nil
         }
         if position > self.journalEnd.rawValue {
+            if name == "archive" { self.reportJournalEnd(before: position) }
             self.report.add(
                 Problem(
                     .disagreement, path,
@@ -262,6 +276,8 @@ package struct DataVerifier<Files: FileSystem> {
         let lastPath = JournalPath.segment(last, in: self.data.journal)
         let fileEnd = last.rawValue + (try self.data.files.status(at: lastPath)?.byteCount ?? 0)
         self.journalFirst = first
+        self.lastSegment = self.segmentPath(last)
+        self.lastSegmentStart = last
         self.journalEnd = JournalPosition(fileEnd)
         var reader = JournalReader(directory: self.data.journal, position: first, files: self.data.files)
         var count = 0
@@ -272,13 +288,23 @@ package struct DataVerifier<Files: FileSystem> {
                 JournalBatch(
                     offset: offset, end: offset.advanced(by: record.header.rawByteCount), position: record.position))
             count += 1
+            self.lastBatch = record.position
             rawByteCount += record.header.rawByteCount
         }
         self.sortBatches(last)
+        for (segment, next) in zip(segments, segments.dropFirst()) {
+            let path = JournalPath.segment(segment, in: self.data.journal)
+            let count = next.rawValue - segment.rawValue
+            guard let status = try self.data.files.status(at: path), status.byteCount > count else { continue }
+            self.report.add(
+                Problem(
+                    .unexplained, self.segmentPath(segment), at: count, byteCount: status.byteCount - count,
+                    "bytes after the start of the next segment, which no reader takes for the journal's"))
+        }
         for damage in reader.takeDamages() {
             guard damage.end < self.journalEnd else {
                 self.report.note(
-                    "the journal's last \(damage.end.rawValue - damage.start.rawValue) bytes are not a complete group "
+                    "\(self.segmentPath(damage.segment)): the journal's last \(damage.end.rawValue - damage.start.rawValue) bytes are not a complete group "
                         + "(\(damage.reason)): it is being written, or was torn by a crash; a start cuts it off and keeps it"
                 )
                 self.journalEnd = damage.start
@@ -298,6 +324,15 @@ package struct DataVerifier<Files: FileSystem> {
         if first.rawValue > 0 {
             self.report.note("the journal starts at \(first): older lines cannot be compared")
         }
+    }
+
+    /// Reports that bytes are missing at the journal's end.
+    private mutating func reportJournalEnd(before position: Int) {
+        let end = self.journalEnd.rawValue
+        self.report.add(
+            Problem(
+                .short, self.lastSegment ?? Path.name(of: self.data.journal), at: end - self.lastSegmentStart.rawValue,
+                byteCount: position - end, "the journal ends here, but the archive was written up to \(position)"))
     }
 
     private func segmentPath(_ segment: JournalPosition) -> String {

@@ -1,3 +1,6 @@
+internal import WaybillArchive
+internal import WaybillSystem
+
 /// A problem in the data: where it is, how many bytes it affects, and what it means.
 package struct Problem: Hashable, Sendable {
     /// A closed set of words that are stable for scripts.
@@ -30,6 +33,8 @@ package struct Problem: Hashable, Sendable {
     package let offset: Int?
     package let byteCount: Int?
     package let text: String
+    /// What it means for the data, and the command or the step that repairs it.
+    package fileprivate(set) var repair = Repair()
 
     package init(_ code: Code, _ path: String, at offset: Int? = nil, byteCount: Int? = nil, _ text: String) {
         self.code = code
@@ -39,11 +44,12 @@ package struct Problem: Hashable, Sendable {
         self.text = text
     }
 
-    /// `path:offset: text`.
+    /// `path:offset: code: text (bytes)`, and below it what it means and how to repair it.
     package var line: String {
         let place = self.offset.map { ":\($0)" } ?? ""
         let length = self.byteCount.map { " (\($0) bytes)" } ?? ""
-        return "\(self.path)\(place): \(self.code.rawValue): \(self.text)\(length)"
+        return "\(self.path)\(place): \(self.code.rawValue): \(self.text)\(length)\n"
+            + "    \(self.repair.meaning); repair: \(self.repair.step)"
     }
 }
 
@@ -62,13 +68,17 @@ package struct VerifyReport: Sendable {
     /// Facts worth knowing that are not problems.
     package private(set) var notes: [String] = []
     private let problemCountMax: Int
+    private let adviser: RepairAdviser
+    /// Folders of the archive with a file whose lines are not certain.
+    private(set) var archiveFolders: Set<String> = []
     private var countsByPath: [String: Int] = [:]
 
     /// One file with many problems does not hide the others.
     private static var problemCountMaxPerFile: Int { 5 }
 
-    init(problemCountMax: Int) {
+    init(problemCountMax: Int, adviser: RepairAdviser) {
         self.problemCountMax = problemCountMax
+        self.adviser = adviser
     }
 
     package var isWhole: Bool { self.problemCount == 0 }
@@ -78,10 +88,17 @@ package struct VerifyReport: Sendable {
     mutating func add(_ problem: Problem) {
         self.problemCount += 1
         if problem.code == .unreadable { self.isIncomplete = true }
+        if problem.path.hasPrefix("archive/"), !problem.path.hasSuffix("/\(DayFolder.successName)"),
+            problem.code != .disagreement || !problem.path.hasSuffix("/\(DayFolder.manifestName)")
+        {
+            self.archiveFolders.insert(Path.parent(of: problem.path))
+        }
         self.countsByPath[problem.path, default: 0] += 1
         guard self.problems.count < self.problemCountMax,
             self.countsByPath[problem.path, default: 0] <= Self.problemCountMaxPerFile
         else { return }
+        var problem = problem
+        problem.repair = self.adviser.repair(of: problem)
         self.problems.append(problem)
     }
 

@@ -204,6 +204,9 @@ extension ArchiveProjection {
         var file = DayManifest.File(name: stem + ".ndjson.gz")
         file.gzipByteCount = status.byteCount
         file.sourcesByteCount = sources
+        if try self.files.status(at: path + ".sources")?.kind == .regular {
+            file.sourcesSHA256 = try SHA256Digest.ofFile(path + ".sources", self.files)
+        }
         file.position = JournalPosition(seal.position)
         file.sha256 = try SHA256Digest.ofFile(path + ".ndjson.gz", self.files)
         return tally.finish(file)

@@ -38,6 +38,11 @@ package struct ExportDayManifest: Hashable, Sendable {
         self.sealedAt = sealedAt
     }
 
+    /// Whether it describes this folder, `…/exports/ga4/env=prod/date=2026-11-20`.
+    package func describes(_ folder: String) -> Bool {
+        folder.hasSuffix("exports/\(self.provider)/env=\(self.env)/date=\(self.day)")
+    }
+
     /// One line without an LF, members in a fixed order.
     var json: [UInt8] {
         JSONWriter.object { json in

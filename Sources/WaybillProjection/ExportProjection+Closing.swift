@@ -136,7 +136,8 @@ extension ExportProjection {
                 own = try SHA256Digest.ofFile(path + ".gz", self.files)
             }
             try self.files.replace(
-                self.manifestPath(of: stem), with: Array((CompressedManifest.text(manifest, own) + "\n").utf8))
+                self.manifestPath(of: stem),
+                with: ManifestLine.sealed(Array(CompressedManifest.text(manifest, own).utf8)))
         }
         if try self.files.status(at: path) != nil {
             try self.files.unlink(path)
@@ -197,6 +198,8 @@ enum CompressedManifest {
     /// Whether this is the content of a manifest's file, with whatever digest.
     static func matches(_ written: [UInt8], _ manifest: String) -> Bool {
         let start = Array("\(manifest.dropLast()),\"gz_sha256\":\"".utf8)
-        return written.starts(with: start) && written.count == start.count + 64 + 3
+        let count = start.count + 64 + 3
+        return written.starts(with: start)
+            && (written.count == count || written.count == count + ManifestLine.checksumByteCount)
     }
 }

@@ -1,5 +1,5 @@
 internal import WaybillArchive
-internal import WaybillExport
+package import WaybillExport
 internal import WaybillSystem
 
 /// A record that its provider does not accept yet, as a line of `held` in the day's folder.
@@ -11,7 +11,7 @@ internal import WaybillSystem
 package enum HeldRecord {
     package static let fileName = "held"
 
-    static func line(of event: HeldEvent) -> [UInt8] {
+    package static func line(of event: HeldEvent) -> [UInt8] {
         Array(event.id) + " \(event.notBefore.milliseconds) \(event.record.oldest.milliseconds) ".utf8
             + event.record.bytes
     }

@@ -114,7 +114,7 @@ extension ExportProjection {
             let directory = Path.join(self.root, folder)
             try self.files.createDirectories(directory)
             try self.files.replace(
-                Path.join(directory, DayFolder.manifestName), with: Array((manifest + "\n").utf8))
+                Path.join(directory, DayFolder.manifestName), with: ManifestLine.sealed(Array(manifest.utf8)))
             let success = try self.files.open(Path.join(directory, DayFolder.successName), .append)
             defer { self.files.close(success) }
             try self.files.synchronize(success)

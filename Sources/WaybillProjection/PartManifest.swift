@@ -11,7 +11,32 @@ package struct ExportTotals: Hashable, Sendable {
     package var fixes: [String: Int] = [:]
     package var dead: [String: Int] = [:]
 
-    mutating func add(_ other: ExportTotals) {
+    package init(recordCount: Int = 0, eventCount: Int = 0, fixes: [String: Int] = [:], dead: [String: Int] = [:]) {
+        self.recordCount = recordCount
+        self.eventCount = eventCount
+        self.fixes = fixes
+        self.dead = dead
+    }
+
+    /// What contradicts that these are the totals of a day whose parts have `sum`; `nil` if nothing does.
+    ///
+    /// A day also counts what was fixed or refused while no part had a record.
+    package func contradiction(to sum: ExportTotals) -> String? {
+        if self.recordCount != sum.recordCount {
+            return "it states \(self.recordCount) records, the parts have \(sum.recordCount)"
+        }
+        if self.eventCount != sum.eventCount {
+            return "it states \(self.eventCount) events, the parts have \(sum.eventCount)"
+        }
+        for (own, others) in [(self.fixes, sum.fixes), (self.dead, sum.dead)] {
+            for (name, count) in others.sorted(by: { $0.key < $1.key }) where own[name, default: 0] < count {
+                return "it states \(own[name, default: 0]) of \(name), the parts have \(count)"
+            }
+        }
+        return nil
+    }
+
+    package mutating func add(_ other: ExportTotals) {
         self.recordCount += other.recordCount
         self.eventCount += other.eventCount
         self.fixes.merge(other.fixes, uniquingKeysWith: +)

@@ -120,6 +120,7 @@ struct SealWork<Files: FileSystem>: ~Copyable {
     let folder: DayFolder
     let seal: Seal
     private let sourcesByteCount: Int
+    private let sourcesSHA256: String?
     private var tally: SealTally<Files>
     private var gzip: GzipWork<Files>
 
@@ -133,6 +134,9 @@ struct SealWork<Files: FileSystem>: ~Copyable {
         let tally = try SealTally(
             stem, folder: folder, byteCount: byteCount, sourcesByteCount: sourcesByteCount, files: files)
         let gzip = try GzipWork(path: stem + ".ndjson", byteCount: byteCount, level: 6, files: files)
+        let hasSources = try files.status(at: stem + ".sources")?.kind == .regular
+        self.sourcesSHA256 =
+            hasSources ? try SHA256Digest.ofFile(stem + ".sources", upTo: sourcesByteCount, files) : nil
         self.folder = folder
         self.seal = seal
         self.sourcesByteCount = sourcesByteCount
@@ -156,6 +160,7 @@ struct SealWork<Files: FileSystem>: ~Copyable {
         file.gzipByteCount = self.gzip.gzipByteCount
         file.sha256 = sha256
         file.sourcesByteCount = self.sourcesByteCount
+        file.sourcesSHA256 = self.sourcesSHA256
         file.position = JournalPosition(self.seal.position)
         return file
     }

@@ -198,6 +198,8 @@ private struct ReportPrinter {
                 json.member("offset", problem.offset)
                 json.member("bytes", problem.byteCount)
                 json.member("text", problem.text)
+                json.member("means", problem.repair.meaning)
+                json.member("repair", problem.repair.step)
             }
         }
         self.show { json in
