@@ -210,6 +210,10 @@ def good():
     counts = [{"stream": ID, "reason": "not-json", "count": 12}, {"stream": "b", "reason": "not-allowed", "count": MAX}]
     plain("note", "NOTE " + text({"quarantined": counts}), quarantined=counts)
     plain("note of nothing", 'NOTE {"quarantined":[]}', quarantined=[])
+    refusals = [{"stream": ID, "export": "ga4", "reason": "ga4.no_app_instance_id", "count": 496},
+                {"stream": "b", "export": "x-1", "reason": "consent", "count": 0}]
+    plain("note of refusals", "NOTE " + text({"quarantined": counts[:1], "refused": refusals}),
+          quarantined=counts[:1], refused=refusals)
     add("note with unknown members", "NOTE " + text({"x": 1, "quarantined": [{"y": 2, **counts[0]}]}),
         "NOTE " + text({"quarantined": counts[:1]}), type="NOTE", quarantined=counts[:1])
     plain("ping", "PING 7", value=7)
@@ -443,6 +447,9 @@ def bad():
         "a negative count": {"stream": "a", "reason": "not-json", "count": -1}}
     for what, entry in entries.items():
         add("bad-member", {f"NOTE with an entry of {what}": "NOTE " + text({"quarantined": [entry]})})
+    add("bad-member", {"NOTE of refusals by no export":
+                       'NOTE {"quarantined":[],"refused":[{"stream":"a","reason":"consent","count":1}]}',
+                       "NOTE whose refusals are no array": 'NOTE {"quarantined":[],"refused":5}'})
     add("bad-stream-id", {"NOTE of a bad stream": 'NOTE {"quarantined":[{"stream":"a/b","reason":"x","count":1}]}'})
     add("bad-stream-id", {f"a stream id that is {text(value)[:24]}": changed("OPEN 1", OPEN, stream=value)
                           for value in ["", "a" * 129, "a b", "a/b", "../a", "가", "a\n", "a,b", "a%20"]})

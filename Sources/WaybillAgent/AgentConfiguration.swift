@@ -173,6 +173,14 @@ package struct AgentSummary: Hashable, Sendable {
     package var shortenedStreamCount = 0
     /// Segments that were delivered and deleted, and that a receiver of the same address does not hold.
     package var missingSegmentCount = 0
+    /// Files and folders that could not be read at the last attempt.
+    package var unreadableFileCount = 0
+    /// Files and folders that are not followed.
+    package var refusedFileCount = 0
+    /// Lines that the receiver reported to have put into its quarantine.
+    package var quarantinedLineCount = 0
+    /// Events that the receiver's exports refused, as it reported; one may be refused by several.
+    package var refusedEventCount = 0
     package var duration = Duration.zero
     /// Why the last attempt to ship failed; `nil` while a receiver accepts what it is sent.
     package var lastFailure: String?
@@ -184,6 +192,14 @@ package struct AgentSummary: Hashable, Sendable {
         case .known: break
         case .unknown: self.unknownReceiverCount += 1
         case .older: self.olderReceiverCount += 1
+        }
+    }
+
+    mutating func count(_ counts: [QuarantineCount]) {
+        for count in counts {
+            let path: WritableKeyPath<Self, Int> = count.export == nil ? \.quarantinedLineCount : \.refusedEventCount
+            let (sum, isOverflow) = self[keyPath: path].addingReportingOverflow(count.count)
+            self[keyPath: path] = isOverflow ? .max : sum
         }
     }
 
@@ -205,6 +221,8 @@ package struct AgentSummary: Hashable, Sendable {
             + "\"batches\":\(self.batchCount),\"wire_bytes\":\(self.wireByteCount),"
             + "\"skipped_bytes\":\(self.skippedByteCount),\"sealed\":\(self.sealedStreamCount),"
             + "\"held_bytes\":\(self.heldByteCount),\"lost_bytes\":\(self.lostByteCount),"
+            + "\"unreadable_files\":\(self.unreadableFileCount),\"refused_files\":\(self.refusedFileCount),"
+            + "\"quarantined_lines\":\(self.quarantinedLineCount),\"refused_events\":\(self.refusedEventCount),"
             + "\"seconds\":\(milliseconds / 1000).\(fraction)}"
     }
 }
@@ -222,6 +240,8 @@ package struct AgentStanding: Hashable, Sendable {
     package var disputedStreamCount = 0
     /// How many paths were refused since the start, by reason.
     package var refusals: [FileRefusal: Int] = [:]
+    /// Foreign files that are shipped although they are probably no NDJSON, since the start.
+    package var formats: [ForeignFormat: Int] = [:]
 }
 
 /// How a run ended.

@@ -28,10 +28,21 @@ extension AgentStanding {
             self.summary.sealedStreamCount)
         page.add(
             "waybill_agent_refused_files_total", .counter,
-            "Files and folders that are not followed, because another user may have put them there."
+            "Files and folders that are not followed: another user may have put them there, or they have no lines."
         ) { family in
             for refusal in FileRefusal.allCases {
                 family.sample(self.refusals[refusal] ?? 0, [("reason", refusal.rawValue)])
+            }
+        }
+        page.add(
+            "waybill_agent_unreadable_files", .gauge, "Files and folders that could not be read at the last attempt.",
+            self.summary.unreadableFileCount)
+        page.add(
+            "waybill_agent_unsuitable_files_total", .counter,
+            "Files that are shipped although their first bytes show that their lines are probably no events."
+        ) { family in
+            for format in ForeignFormat.allCases where format != .compressed {
+                family.sample(self.formats[format] ?? 0, [("format", format.rawValue)])
             }
         }
         self.addBytes(to: &page)

@@ -90,6 +90,17 @@ package struct AgentTelemetry: Sendable {
             ])
     }
 
+    /// Logs what the receiver's exports refused; the receiver sends it at most once a second.
+    func refusedEvents(_ counts: [QuarantineCount]) {
+        guard let first = counts.first else { return }
+        self.logger.warning(
+            "exports of the receiver refused events of this agent; its log says what to do",
+            metadata: [
+                "events": "\(counts.reduce(0) { $0 &+ $1.count })", "export": "\(first.export ?? "")",
+                "reason": "\(first.reason)", "first": "\(first.stream)",
+            ])
+    }
+
     func disconnected(reason: String) {
         self.logger.warning(
             "not connected; what is not acknowledged stays on disk and is sent after the next connection",
@@ -132,7 +143,15 @@ package struct AgentTelemetry: Sendable {
         self.logger.info("agent stopped", metadata: ["summary": "\(summary.json)"])
     }
 
+    func foldersDenied(_ folders: [String]) {
+        guard let first = folders.first else { return }
+        self.logger.warning(
+            "folders may not be read, so their new files are found late or not at all; let the agent's user read them",
+            metadata: ["folders": "\(folders.count)", "first": "\(first)"])
+    }
+
     func polls(unwatchedCount: Int) {
+        guard unwatchedCount > 0 else { return }
         self.logger.warning(
             "folders cannot be watched and are polled instead; raise fs.inotify.max_user_watches",
             metadata: ["unwatched_folders": "\(unwatchedCount)"])
@@ -195,8 +214,17 @@ package struct AgentTelemetry: Sendable {
 
     private func refused(_ path: String, _ refusal: FileRefusal) {
         self.logger.warning(
-            "another user may have put this here, so it is not followed",
+            refusal == .compressed
+                ? "this is a compressed file and is not followed"
+                : "another user may have put this here, so it is not followed",
             metadata: ["path": "\(path)", "reason": "\(refusal.rawValue)", "remedy": "\(refusal.remedy)"])
+    }
+
+    /// - Parameter untoldCount: files of that format that were not logged, for the rate limit.
+    func recognized(_ path: String, _ format: ForeignFormat, untoldCount: Int) {
+        self.logger.warning(
+            "this file is \(format.name); \(format.remedy)",
+            metadata: ["path": "\(path)", "format": "\(format.rawValue)", "more_unlogged": "\(untoldCount)"])
     }
 
     func noticed(_ notice: TailNotice) {
@@ -230,7 +258,10 @@ package struct AgentTelemetry: Sendable {
                 "a file is gone; its content from this offset on is lost",
                 metadata: Self.loss(id, path, offset, lostByteCount))
         case .unreadable(let path, let error):
-            self.logger.warning("a file cannot be read", metadata: ["path": "\(path)", "cause": "\(error)"])
+            self.logger.warning(
+                "a file or folder cannot be read; what is in it is not shipped",
+                metadata: ["path": "\(path)", "cause": "\(error)"])
+        case .recognized(let path, let format): self.recognized(path, format, untoldCount: 0)
         case .refused(let path, let refusal): self.refused(path, refusal)
         case .notRegular(let path):
             self.logger.warning("this is not a regular file and is not followed", metadata: ["path": "\(path)"])
@@ -238,10 +269,17 @@ package struct AgentTelemetry: Sendable {
             self.logger.warning("a spool contains a file that is not a segment", metadata: ["path": "\(path)"])
         case .duplicateSegment(let id, let path):
             self.logger.warning("a segment exists twice", metadata: ["stream": "\(id)", "path": "\(path)"])
-        case .tooLong(let id, let offset, let length, let path):
+        case .tooLong(let id, let offset, let length, let keptByteCount, let path):
             self.logger.warning(
                 "a line is too long and was moved to quarantine",
-                metadata: ["stream": "\(id)", "offset": "\(offset)", "bytes": "\(length)", "kept": "\(path)"])
+                metadata: [
+                    "stream": "\(id)", "offset": "\(offset)", "bytes": "\(length)", "kept": "\(path)",
+                    "kept_bytes": "\(keptByteCount)",
+                ])
+        case .tooLongSoFar(let id, let path, let offset, let length):
+            self.logger.warning(
+                "a line is too long and has no end yet; the file waits for it: let the program end it, or delete the file",
+                metadata: ["stream": "\(id)", "path": "\(path)", "offset": "\(offset)", "bytes": "\(length)"])
         case .quarantineFailed(let id, let offset, let error):
             self.logger.error(
                 "a line that is too long could not be quarantined; the stream waits",

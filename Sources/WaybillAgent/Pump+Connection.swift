@@ -122,7 +122,10 @@ extension Pump where Hints: ~Copyable {
         case .finish(let number, let proof, let end): self.finish(number, proof, end: end)
         // Only a fleet stores more than it acknowledges.
         case .stored: break
-        case .note(let counts): self.telemetry.quarantined(counts)
+        case .note(let counts):
+            self.telemetry.quarantined(counts.filter { $0.export == nil })
+            self.telemetry.refusedEvents(counts.filter { $0.export != nil })
+            self.summary.count(counts)
         case .reopen(let number, let offset, let code, let text): self.reopen(number, offset, code, text)
         case .pause(let milliseconds):
             self.pausedUntil = self.clock.monotonicTime() + .milliseconds(Int(min(milliseconds, 600_000)))
@@ -313,6 +316,10 @@ extension Pump where Hints: ~Copyable {
     /// - Parameter isHopeless: whether only a change at one of the two sides helps: the next attempt waits longest.
     mutating func disconnect(_ reason: String, isHopeless: Bool = false) {
         guard self.link != nil else { return }
+        guard self.farewell == nil else {
+            self.link?.close()
+            return self.link = nil
+        }
         self.telemetry.disconnected(reason: reason)
         self.lastFailure = reason
         self.link?.close()

@@ -22,6 +22,25 @@ extension Pump where Hints: ~Copyable {
         return isRefused || isHopeless || isUnready ? .unreachable(self.lastFailure ?? Self.silence, self.summary) : nil
     }
 
+    /// How long a receiver may take to answer `BYE`: it may have to say what it put aside.
+    private static var farewellPatience: Duration { .seconds(2) }
+
+    /// Says `BYE` at the end of a run that reports what became of its lines, and waits for the answer.
+    ///
+    /// - Returns: whether to wait.
+    mutating func beginFarewell(_ outcome: AgentOutcome) -> Bool {
+        guard case .once = self.configuration.mode, case .drained = outcome, self.phase == .ready,
+            self.summary.batchCount > 0
+        else { return false }
+        self.send(.bye)
+        self.farewell = self.clock.monotonicTime() + Self.farewellPatience
+        return true
+    }
+
+    func isParted(by deadline: MonotonicTime) -> Bool {
+        self.link == nil || deadline <= self.clock.monotonicTime()
+    }
+
     /// The failure to report when not even an attempt has failed.
     static var silence: String { "no receiver answered" }
 
@@ -54,6 +73,8 @@ extension Pump where Hints: ~Copyable {
         standing.summary.lostByteCount = self.tail.loss.byteCount
         standing.isConnected = self.phase == .ready
         standing.refusals = self.tail.refusals
+        standing.formats = self.tail.formats
+        standing.summary.unreadableFileCount = self.tail.unreadable.count
         standing.disputedStreamCount = self.disputes.count
         standing.inFlightByteCount = self.session.inFlightByteCount
         for stream in self.tail.streams {
@@ -67,9 +88,11 @@ extension Pump where Hints: ~Copyable {
     mutating func finish(_ outcome: AgentOutcome) -> AgentOutcome {
         self.checkpoint(self.now)
         self.takeNotices()
-        if self.phase == .ready { self.send(.bye) }
+        if self.phase == .ready, self.farewell == nil { self.send(.bye) }
         self.link?.close()
         self.summary.lostByteCount = self.tail.loss.byteCount
+        self.summary.unreadableFileCount = self.tail.unreadable.count
+        self.summary.refusedFileCount = self.tail.refusals.values.reduce(0, +)
         self.summary.disputedStreamCount = self.disputes.count
         self.summary.wireByteCount = self.buffers.wireByteCount
         self.summary.duration = self.clock.monotonicTime() - self.started

@@ -68,6 +68,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var scanTook = Duration.zero
     var retries: [(at: MonotonicTime, stream: StreamKey)] = []
     var stopDeadline: MonotonicTime?
+    /// Until when the receiver's answer to `BYE` is awaited; `nil` before that is sent.
+    var farewell: MonotonicTime?
     let started: MonotonicTime
     /// Since when no receiver has accepted this agent; `nil` while one has.
     var unreadySince: MonotonicTime?
@@ -82,6 +84,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var lastScan: MonotonicTime
     var hasCheckedSources = false
     var isPolling = false
+    var formatPace = FormatPace()
     var lastProgress: MonotonicTime
     /// When a receiver last acknowledged something.
     var lastAdvance: MonotonicTime
@@ -135,6 +138,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     /// - Returns: how the run ended; `nil` while it continues.
     package mutating func step(_ events: [(generation: Int, event: LinkEvent)]) -> AgentOutcome? {
         self.take(events)
+        if let farewell { return self.isParted(by: farewell) ? self.finish(.drained(self.summary)) : nil }
         self.look()
         if let failure { return self.finish(.failed(failure)) }
         if self.needsNoReceiver { return self.finish(.drained(self.summary)) }
@@ -142,7 +146,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.ship()
         self.reportProgress()
         self.keepAlive()
-        return self.outcome().map { self.finish($0) }
+        guard let outcome = self.outcome() else { return nil }
+        return self.beginFarewell(outcome) ? nil : self.finish(outcome)
     }
 
     /// What to wait on in addition to the network; `nil` while hints are gathering, or when there are none.
@@ -184,7 +189,12 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     mutating func takeNotices() {
         for notice in self.tail.takeNotices() {
-            self.telemetry.noticed(notice)
+            if case .recognized(let path, let format) = notice {
+                guard let count = self.formatPace.admit(format, self.clock.monotonicTime()) else { continue }
+                self.telemetry.recognized(path, format, untoldCount: count)
+            } else {
+                self.telemetry.noticed(notice)
+            }
             self.summary.count(notice)
         }
     }
@@ -237,6 +247,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         if isPolling, !self.isPolling {
             let all = self.tail.watchDirectories.count
             self.telemetry.polls(unwatchedCount: self.hints.file == nil ? all : self.hints.unwatchedCount)
+            self.telemetry.foldersDenied(self.hints.deniedFolders)
         }
         self.isPolling = isPolling
     }
@@ -389,6 +400,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     package func restingTime() -> Duration {
         if self.hasMore { return .zero }
         let now = self.clock.monotonicTime()
+        if let farewell { return max(.zero, farewell - now) }
         var wake = self.nextScan
         if let lingerUntil { wake = min(wake, lingerUntil) }
         if let retry = self.retries.first { wake = min(wake, retry.at) }

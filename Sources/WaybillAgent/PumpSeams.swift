@@ -36,12 +36,19 @@ package protocol ChangeHints: ~Copyable {
     var file: FileID? { get }
     /// Whether every folder is watched, so that scans may be rare.
     var isComplete: Bool { get }
-    /// Folders that could not be watched.
+    /// Folders that could not be watched because the system's limit is reached.
     var unwatchedCount: Int { get }
+    /// Folders that could not be watched because this user may not read them.
+    var deniedFolders: [String] { get }
     /// Watches these folders and no others.
     mutating func watch(_ directories: [String])
     /// Takes the gathered hints; `nil` when there are none.
     mutating func read() -> DirectoryWatcher.Hint?
+}
+
+extension ChangeHints where Self: ~Copyable {
+    /// For hints that do not depend on permissions.
+    package var deniedFolders: [String] { [] }
 }
 
 extension DirectoryWatcher: ChangeHints {}

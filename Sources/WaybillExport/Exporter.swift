@@ -115,6 +115,7 @@ package struct Exporter: ~Copyable {
     private var group = RecordGroup()
     private var deadLetter = DeadLetter()
     private var terminator: StaticString = "\n"
+    private var census = OutcomeCensus()
 
     package init(_ options: ExportOptions) {
         self.options = options
@@ -149,6 +150,11 @@ package struct Exporter: ~Copyable {
         Exporter(ExportOptions(provider: provider)).description
     }
 
+    /// What happened to the events of each app since the last call.
+    package mutating func takeCensus() -> OutcomeCensus {
+        self.census.take()
+    }
+
     /// How many different event names GA4 received for an environment, up to 1000; it keeps 500 per app user.
     package func eventNameCount(in env: DeploymentEnvironment) -> Int {
         self.draft.eventNames.count(in: env)
@@ -164,10 +170,13 @@ package struct Exporter: ~Copyable {
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, source: SourceDescription, at offset: UInt64,
         receivedAt: WallTime, isAgeJudged: Bool, to sink: inout Sink
     ) {
-        guard self.options.environments.contains(facts.env) else { return sink.skip(.environment) }
+        guard self.options.environments.contains(facts.env) else {
+            return self.skipEnvironment(line, facts, source, to: &sink)
+        }
         do throws(JSONError) {
             try self.event.load(line, facts, source, at: offset)
         } catch {
+            self.census.add(1, .refused(.unreadable), of: self.count(line, facts, source))
             self.deadLetter.writeUnreadable(
                 provider: self.options.provider, place: source.stream.map { ($0, offset) }, at: receivedAt,
                 mappingVersion: self.options.mappingVersion)
@@ -192,7 +201,7 @@ package struct Exporter: ~Copyable {
         if self.options.environments.contains(facts.env) {
             self.exportLoaded(line, reader.source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
         } else {
-            sink.skip(.environment)
+            self.skipEnvironment(line, facts, reader.source, to: &sink)
         }
         return true
     }
@@ -209,9 +218,32 @@ package struct Exporter: ~Copyable {
                 line.parsed, facts, of: line.bytes, source, at: line.streamOffset, madeID: line.madeID)
             self.exportLoaded(line.bytes, source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
         } else {
-            sink.skip(.environment)
+            self.skipEnvironment(line.bytes, facts, source, to: &sink)
         }
         return true
+    }
+
+    /// Counts an event for its app.
+    ///
+    /// - Returns: the app's index in the census.
+    private mutating func count(
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription
+    ) -> Int {
+        let app: Int
+        if let bundle = facts.bundle {
+            app = self.census.index(ofApp: UnsafeRawBufferPointer(rebasing: line[bundle]))
+        } else {
+            app = self.census.index(ofApp: source.bundle)
+        }
+        self.census.addLines(1, of: app)
+        return app
+    }
+
+    private mutating func skipEnvironment<Sink: ExportSink & ~Copyable>(
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, to sink: inout Sink
+    ) {
+        self.census.add(1, .skipped(.environment), of: self.count(line, facts, source))
+        sink.skip(.environment)
     }
 
     /// Maps the event that was loaded from `line`.
@@ -220,11 +252,13 @@ package struct Exporter: ~Copyable {
         to sink: inout Sink
     ) {
         let isAgeJudged = isAgeJudged && receivedAt != .unknown
+        let app = self.count(line, self.event.facts, source)
         let day = self.days.day(of: self.event.facts.time)
         let mapped = self.map(receivedAt: receivedAt, isAgeJudged: isAgeJudged)
         let fate = self.fate(day: day, receivedAt: receivedAt, isAgeJudged: isAgeJudged)
         switch self.released(mapped.outcome) {
         case .written:
+            self.census.add(self.draft.fixes, of: app)
             self.terminator = mapped.terminator
             if mapped.eventsPerRecordMax > 1 {
                 self.addToGroup(mapped, fate, to: &sink)
@@ -232,11 +266,15 @@ package struct Exporter: ~Copyable {
                 self.write(mapped, fate, to: &sink)
             }
         case .skipped(let reason):
+            self.census.add(1, .skipped(reason), of: app)
             sink.skip(reason)
         case .held(let notBefore):
+            self.census.add(self.draft.fixes, of: app)
+            self.census.add(1, .held, of: app)
             precondition(mapped.eventsPerRecordMax == 1, "a held event has a record of its own")
             sink.hold(HeldEvent(record: self.record(mapped, fate), notBefore: notBefore))
         case .refused(let cause):
+            self.census.add(1, .refused(cause.reason), of: app)
             let isKept = self.options.keepsRefusedEvents || source.stream == nil
             self.deadLetter.write(
                 cause, provider: self.options.provider, of: self.event, place: source.stream,

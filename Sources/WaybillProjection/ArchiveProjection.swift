@@ -1,5 +1,5 @@
 package import WaybillArchive
-internal import WaybillExport
+package import WaybillExport
 package import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
@@ -44,6 +44,9 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     var work: SealWork<Files>?
     var sealed: [SealedDay] = []
     private var quarantined = QuarantineCounts()
+    /// Quarantined lines by stream since the last checkpoint, and up to it since they were taken.
+    private var census = OutcomeCensus()
+    private var outcomes = OutcomeCensus()
     package private(set) var tally = ProjectionTally()
     /// ``tally`` at the last checkpoint, which recovery restores.
     private var checkpointedTally = ProjectionTally()
@@ -76,6 +79,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         self.partitions = []
         self.work = nil
         self.tally = self.checkpointedTally
+        self.census = OutcomeCensus()
         try self.state.settle()
         var notes = self.state.recovery.notes
         try self.finishRepairs()
@@ -152,6 +156,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         try self.state.commit(changes)
         self.set.checkpointCommitted()
         self.checkpointedTally = self.tally
+        self.outcomes.add(self.census.take())
         self.begin(seals)
     }
 
@@ -200,9 +205,18 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
 
     /// Counts the lines of the current batch that are no events, or that their owner may not write.
     private mutating func countQuarantined(of batch: ProjectedBatch) {
+        let description = batch.description
+        let stream = Array(description.id.text.utf8).withUnsafeBytes {
+            self.census.index(of: $0) { Self.name(of: description) }
+        }
+        self.census.addLines(batch.lineCount, of: stream)
         for index in self.router.touched where !self.router.routes[index].isDay {
             let reason = Path.name(of: self.router.routes[index].place)
             let count = self.router.routes[index].lineCount
+            if let known = QuarantineReason(rawValue: reason) {
+                self.tally.outcomes.add(count, .quarantined(known))
+                self.census.add(count, .quarantined(known), of: stream)
+            }
             if reason == QuarantineReason.notAllowed.rawValue {
                 self.tally.notAllowed[batch.description.owner.principalName, default: 0] += count
             }
@@ -210,6 +224,15 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
             self.quarantined.add(
                 count, for: QuarantineKey(account: account, stream: batch.description.id, reason: reason))
         }
+    }
+
+    /// What people know a stream by: its file, and its id, which tells files of equal names apart.
+    private static func name(of description: StreamDescription) -> String {
+        "stream \(description.id.text), source \(description.source)"
+    }
+
+    package mutating func takeOutcomes() -> OutcomeCensus {
+        self.outcomes.take()
     }
 
     package mutating func takeQuarantined() -> QuarantineCounts {

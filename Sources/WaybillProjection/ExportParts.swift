@@ -86,11 +86,15 @@ struct PartSink: ExportSink, ~Copyable {
         }
 
         /// Updates the part with the values that are too costly to update for each record.
-        mutating func settle() {
-            self.part.add(self.fixes)
+        ///
+        /// - Returns: the fixes that were made since the last call.
+        mutating func settle() -> FixCounts {
+            let fixes = self.fixes
+            self.part.add(fixes)
             self.fixes = FixCounts()
-            guard !self.ids.isEmpty else { return }
+            guard !self.ids.isEmpty else { return fixes }
             self.part.lastID = String(decoding: self.ids.dropLast().suffix(self.lastIDByteCount), as: UTF8.self)
+            return fixes
         }
 
         /// Removes the contents; keeps the capacity unless it is unusually large.
@@ -115,6 +119,8 @@ struct PartSink: ExportSink, ~Copyable {
         var refused = 0
         var held = 0
         var skips = SkipCounts()
+        /// Refusals and fixes.
+        var outcomes = OutcomeCounts()
     }
 
     private var description: ProviderDescription
@@ -237,6 +243,7 @@ struct PartSink: ExportSink, ~Copyable {
         let last = self.partitions[index].chunks.count - 1
         self.partitions[index].chunks[last].part.dead[refusal.reason.rawValue, default: 0] += 1
         self.counts.refused += 1
+        self.counts.outcomes.add(1, .refused(refusal.reason))
     }
 
     mutating func hold(_ event: HeldEvent) {
@@ -246,6 +253,7 @@ struct PartSink: ExportSink, ~Copyable {
         let last = self.partitions[index].chunks.count - 1
         self.partitions[index].chunks[last].part.heldCount += 1
         self.partitions[index].chunks[last].part.add(event.record.fixes)
+        self.counts.outcomes.add(event.record.fixes)
         self.counts.held += 1
     }
 
@@ -277,7 +285,9 @@ struct PartSink: ExportSink, ~Copyable {
 
     /// Updates the parts of a partition with the records written to them.
     mutating func settle(_ index: Int) {
-        for chunk in self.partitions[index].chunks.indices { self.partitions[index].chunks[chunk].settle() }
+        for chunk in self.partitions[index].chunks.indices {
+            self.counts.outcomes.add(self.partitions[index].chunks[chunk].settle())
+        }
     }
 
     /// Removes the bytes that were written to the disk, and keeps the state of each open part.

@@ -55,6 +55,10 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private var lines = LineCounts()
     /// ``lines`` at the last checkpoint, which recovery restores.
     private var checkpointedLines = LineCounts()
+    /// Up to the last checkpoint, since it was taken.
+    private var outcomes = OutcomeCensus()
+    /// Of batches whose agent is known, since it was taken.
+    private var refused = QuarantineCounts()
 
     static var partPrefix: String { PartStanding.keyPrefix }
     static var switchPrefix: String { "switch:" }
@@ -112,6 +116,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         tally.refused = counts.refused
         tally.held = counts.held
         tally.skips = counts.skips
+        tally.outcomes = counts.outcomes
         (tally.openRecordCount, tally.oldestOpen) = self.sink.open
         return tally
     }
@@ -332,6 +337,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.arrive(at: batch.receivedAt)
         self.lines.read += batch.lineCount
         let reader = self.readers.reader(for: batch.description)
+        let refusedCount = self.sink.counts.refused
+        let outcomes = self.sink.counts.outcomes
         var parsedEnd = 0
         if let parse = batch.parse {
             parse.lines.forEach(in: batch.raw) { self.export($0, reader.source, receivedAt: batch.receivedAt) }
@@ -342,6 +349,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             let offset = batch.offset.rawValue + UInt64(range.lowerBound)
             self.export(line, reader, at: offset, receivedAt: batch.receivedAt)
         }
+        if self.sink.counts.refused > refusedCount { self.countRefused(of: batch, since: outcomes) }
         try self.finishBatch()
     }
 
@@ -485,8 +493,30 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.touchedKeys = []
         self.checkpointedLines = self.lines
         self.sink.checkpointed()
+        self.outcomes.add(self.exporter.takeCensus())
         self.openDays.remove(days.map(\.key))
         try self.finishSeals()
+    }
+
+    /// Counts the events of a batch that were refused, for the agent that brought them.
+    private mutating func countRefused(of batch: ProjectedBatch, since before: OutcomeCounts) {
+        guard let account = batch.account else { return }
+        for (outcome, count) in self.sink.counts.outcomes.outcomes {
+            guard case .refused(let reason) = outcome, count > before[outcome] else { continue }
+            self.refused.add(
+                count - before[outcome],
+                for: QuarantineKey(
+                    account: account, stream: batch.description.id, export: self.name, reason: reason.rawValue))
+        }
+    }
+
+    package mutating func takeQuarantined() -> QuarantineCounts {
+        defer { self.refused = QuarantineCounts() }
+        return self.refused
+    }
+
+    package mutating func takeOutcomes() -> OutcomeCensus {
+        self.outcomes.take()
     }
 
     /// Forgets a file of a deleted day.

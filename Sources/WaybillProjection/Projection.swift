@@ -56,8 +56,10 @@ package protocol Projection: ~Copyable, SendableMetatype {
     mutating func retire(_ policy: RetentionPolicy, now: WallTime) throws(FileSystemError) -> [DeletedDay]
     /// Returns the days that were sealed since the last call.
     mutating func takeSealed() -> [SealedDay]
-    /// Returns what was put into the quarantine since the last call.
+    /// Returns what was put into the quarantine, or refused, since the last call.
     mutating func takeQuarantined() -> QuarantineCounts
+    /// Returns what happened to lines of which there is something to tell, up to the last checkpoint, since the last call.
+    mutating func takeOutcomes() -> OutcomeCensus
     /// How many lines had each outcome since the start; ``recover()`` resets it to the last checkpoint.
     var tally: ProjectionTally { get }
     /// The tally as text, for logs.
@@ -65,7 +67,7 @@ package protocol Projection: ~Copyable, SendableMetatype {
 }
 
 extension Projection where Self: ~Copyable {
-    /// Only the archive has a quarantine.
+    /// For a projection that sets nothing aside.
     package mutating func takeQuarantined() -> QuarantineCounts { QuarantineCounts() }
 
     /// Only exports have parts that close by age.

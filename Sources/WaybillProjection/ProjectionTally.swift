@@ -14,6 +14,8 @@ package struct ProjectionTally: Hashable, Sendable {
     /// Events that were held, minus those that were released; either may have been received before the start.
     package var held = 0
     package var skips = SkipCounts()
+    /// The refusals and fixes of an export, the quarantined lines of the archive.
+    package var outcomes = OutcomeCounts()
     /// Archived lines that are in `_overflow`, because an account had too many new apps or new days.
     package var overflowed = 0
 

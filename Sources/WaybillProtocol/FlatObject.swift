@@ -82,6 +82,12 @@ struct FlatObject {
         try Self.needed(name, self.json[name]?.elements?.all { $0.kind == .object ? FlatObject($0) : nil })
     }
 
+    /// Empty when the member is absent or null.
+    func optionalObjects(_ name: StaticString) throws(WireError) -> [FlatObject] {
+        guard let value = self.json[name], value.kind != .null else { return [] }
+        return try self.objects(name)
+    }
+
     /// An array of pairs of an id and a position.
     func starts(_ name: StaticString) throws(WireError) -> [ReceiverStart] {
         try Self.needed(

@@ -299,15 +299,18 @@ package enum Message: Hashable, Sendable {
     case resting(count: UInt64, checksum: UInt32)
 }
 
-/// Lines of one stream that the receiver put into its quarantine, for the agent's operator.
+/// Lines of one stream that the receiver put into its quarantine, or that an export refused, for the agent's operator.
 package struct QuarantineCount: Hashable, Sendable {
     package var stream: StreamID
-    /// The quarantine's reason, a word such as `not-json`.
+    /// The export that refused them; `nil`: they are in the quarantine.
+    package var export: String?
+    /// The reason, a word such as `not-json` or `ga4.too_old`.
     package var reason: String
     package var count: Int
 
-    package init(stream: StreamID, reason: String, count: Int) {
+    package init(stream: StreamID, export: String? = nil, reason: String, count: Int) {
         self.stream = stream
+        self.export = export
         self.reason = reason
         self.count = count
     }

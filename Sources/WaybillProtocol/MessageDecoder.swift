@@ -58,14 +58,19 @@ extension Message {
     }
 
     private static func quarantineCounts(json: UnsafeRawBufferPointer) throws(WireError) -> [QuarantineCount] {
+        let object = try FlatObject(json)
         var counts: [QuarantineCount] = []
-        for entry in try FlatObject(json).objects("quarantined") {
-            guard let stream = StreamID(try entry.string("stream")) else { throw .badStreamID }
-            counts.append(
-                QuarantineCount(
-                    stream: stream, reason: try entry.string("reason"), count: Int(try entry.integer("count"))))
+        for entry in try object.objects("quarantined") { counts.append(try Self.count(entry, export: nil)) }
+        for entry in try object.optionalObjects("refused") {
+            counts.append(try Self.count(entry, export: try entry.string("export")))
         }
         return counts
+    }
+
+    private static func count(_ entry: FlatObject, export: String?) throws(WireError) -> QuarantineCount {
+        guard let stream = StreamID(try entry.string("stream")) else { throw .badStreamID }
+        return QuarantineCount(
+            stream: stream, export: export, reason: try entry.string("reason"), count: Int(try entry.integer("count")))
     }
 
     private static func receivers(json: UnsafeRawBufferPointer) throws(WireError) -> [String] {

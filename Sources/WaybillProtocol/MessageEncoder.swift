@@ -22,7 +22,7 @@ extension Message {
         case .seal(let stream, let length): "SEAL \(stream.rawValue) \(length.rawValue)"
         case .sealed(let stream, let proof, let end): "SEALED \(stream.rawValue) \(proof.text) \(end)"
         case .stored(let stream, let offset): "STORED \(stream.rawValue) \(offset.rawValue)"
-        case .note(let counts): "NOTE {\"quarantined\":[\(counts.map(\.json).joined(separator: ","))]}"
+        case .note(let counts): QuarantineCount.note(counts)
         case .ping(let number): "PING \(number)"
         case .pong(let number): "PONG \(number)"
         case .wait(let milliseconds): "WAIT \(milliseconds)"
@@ -44,8 +44,18 @@ extension StreamProof {
 }
 
 extension QuarantineCount {
-    fileprivate var json: String {
-        "{\"stream\":\"\(self.stream.text)\",\"reason\":\(FreeText.quoted(self.reason)),\"count\":\(self.count)}"
+    fileprivate static func note(_ counts: [QuarantineCount]) -> String {
+        let lists = [counts.filter { $0.export == nil }, counts.filter { $0.export != nil }].map {
+            $0.map(\.json).joined(separator: ",")
+        }
+        let refused = lists[1].isEmpty ? "" : ",\"refused\":[\(lists[1])]"
+        return "NOTE {\"quarantined\":[\(lists[0])]\(refused)}"
+    }
+
+    private var json: String {
+        let export = self.export.map { ",\"export\":\(FreeText.quoted($0))" } ?? ""
+        return "{\"stream\":\"\(self.stream.text)\"\(export),\"reason\":\(FreeText.quoted(self.reason)),"
+            + "\"count\":\(self.count)}"
     }
 }
 

@@ -27,6 +27,27 @@ extension ConnectionHandler {
         context.flush()
     }
 
+    /// How long a leaving agent waits at most for what is said about its last lines.
+    static var farewellPatience: TimeAmount { .seconds(1) }
+
+    /// Answers `BYE`, once everything that the agent brought was looked at, so that a `NOTE` can say what was set aside.
+    func sayFarewell(until deadline: NIODeadline, _ context: ChannelHandlerContext) {
+        guard self.shared.telemetry.hasCounted(upTo: self.durableEnd) || deadline <= context.eventLoop.now else {
+            let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+            context.eventLoop.scheduleTask(in: .milliseconds(5)) {
+                guard let context = bound.value.context else { return }
+                bound.value.sayFarewell(until: deadline, context)
+            }
+            return
+        }
+        if let connection {
+            let counts = self.shared.telemetry.takeQuarantined(of: connection.account)
+            if !counts.isEmpty { self.write(.note(Array(counts.prefix(Self.toldCountMax))), context) }
+        }
+        self.write(.bye, context)
+        self.linger(context)
+    }
+
     func deadlineTimerFired() {
         self.isDeadlineScheduled = false
         guard let context else { return }

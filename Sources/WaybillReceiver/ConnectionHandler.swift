@@ -65,6 +65,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
     var account = Account(principal: "", device: nil)
     /// Whether something of it is durable.
     var isKnown = false
+    /// The durable end of the journal when this connection was last answered.
+    var durableEnd: UInt64 = 0
     var deadline: NIODeadline = .distantFuture
     var isDeadlineScheduled = false
     /// What the message that is being read holds of the budget.
@@ -237,6 +239,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
         case .seal(let number, _, let length):
             guard let connection, let description = self.descriptions[number] else { return }
             self.admit(.seal(connection, number, description, length: length), context)
+        case .close(.bye) where self.connection != nil:
+            self.sayFarewell(until: context.eventLoop.now + Self.farewellPatience, context)
         case .close(let message):
             if case .err(let code, let text) = message { self.closeReason = "\(code.rawValue): \(text)" }
             self.write(message, context)
@@ -263,6 +267,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
 
     func receive(_ replies: [Reply], end: UInt64) {
         guard let context else { return }
+        self.durableEnd = end
         for reply in replies {
             let messages =
                 switch reply {

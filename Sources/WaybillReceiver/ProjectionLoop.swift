@@ -39,6 +39,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     /// Attempts to continue since it holds; 0 when it does not.
     private var holdCount = 0
     private var sealing: SealTimer
+    private var outcomes = OutcomeLog()
     private let settings: LiveSettings
     private var retention: RetentionPolicy
     private let retirement: JournalRetirement
@@ -124,6 +125,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
             // Closed parts are usually small, and can be sent once they are compressed.
             for _ in 0..<Self.lastStepCountMax where loop.projection.isSealing { try loop.projection.continueSealing() }
             loop.report()
+            loop.telemetry.happened(loop.outcomes.finish(), in: loop.projection.name)
             loop.telemetry.projectionStopped(loop.projection.name, loop.projection.report)
             loop.need = .finished
         }
@@ -150,6 +152,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
             self.checkpoint.done()
             self.failureCount = 0
         }
+        self.telemetry.happened(self.outcomes.take(self.clock.monotonicTime()), in: self.projection.name)
         try self.sealOn(isIdle: isCaughtUp)
         try self.retire()
         self.wait()
@@ -159,6 +162,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         try self.projection.checkpoint(at: self.position, sealing: moment)
         self.telemetry.projectionCheckpointed(self.projection.name, at: self.position, self.projection.tally)
         self.retirement.checkpointed(self.projection.name, at: self.position)
+        self.outcomes.add(self.projection.takeOutcomes())
     }
 
     /// Whether everything due is projected, checkpointed and sealed.
@@ -170,6 +174,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     // MARK: Sealing
 
     private mutating func wait() {
+        self.telemetry.reached(self.position, by: self.projection.name)
         self.conditions.marks.set(self.projection.needsMarks, for: self.projection.name)
         var deadline = self.checkpoint.deadline
         let wake: MonotonicTime?
@@ -178,7 +183,9 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         } else {
             wake = self.sealing.nextLook
         }
-        if let wake { deadline = min(deadline ?? wake, wake) }
+        for wake in [wake, self.outcomes.deadline] {
+            if let wake { deadline = min(deadline ?? wake, wake) }
+        }
         self.need = .next(after: self.position, until: deadline)
     }
 

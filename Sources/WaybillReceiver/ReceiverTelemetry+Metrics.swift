@@ -165,6 +165,7 @@ extension ReceiverTelemetry {
             for: projections.filter { $0.key != "archive" }
         ) { $0.tally.held }
         let exports = projections.filter { $0.key != "archive" }
+        Self.addFixes(of: exports, to: &page)
         page.add(
             "waybill_projection_open_records", .gauge, "Records in open parts, which wait to be full or old enough.",
             for: exports
@@ -193,16 +194,36 @@ extension ReceiverTelemetry {
     }
 
     private static func addOutcomes(_ tally: ProjectionTally, of name: String, to family: inout MetricsPage.Family) {
-        func add(_ outcome: String, _ count: Int) {
-            family.sample(count, [("projection", name), ("outcome", outcome)])
+        func add(_ outcome: String, _ count: Int, reason: String? = nil) {
+            guard let reason else { return family.sample(count, [("projection", name), ("outcome", outcome)]) }
+            family.sample(count, [("projection", name), ("outcome", outcome), ("reason", reason)])
+        }
+        guard let provider = Destination(recordedName: name) else {
+            for reason in QuarantineReason.allCases {
+                add("quarantined", tally.outcomes[.quarantined(reason)], reason: reason.rawValue)
+            }
+            return add("archived", tally.archived)
         }
         add("quarantined", tally.quarantined)
-        guard name != "archive" else { return add("archived", tally.archived) }
         add("exported", tally.exported)
-        add("refused", tally.refused)
-        for reason in NotExported.allCases {
-            family.sample(
-                tally.skips[reason], [("projection", name), ("outcome", "skipped"), ("reason", reason.rawValue)])
+        for reason in RefusalReason.allCases where reason.isPossible(for: provider) {
+            add("refused", tally.outcomes[.refused(reason)], reason: reason.rawValue)
+        }
+        for reason in NotExported.allCases { add("skipped", tally.skips[reason], reason: reason.rawValue) }
+    }
+
+    private static func addFixes(
+        of exports: [(key: String, value: ProjectionStanding)], to page: inout MetricsPage
+    ) {
+        page.add(
+            "waybill_projection_fixes_total", .counter, "Changes to values that a provider would not take as they are."
+        ) { family in
+            for (name, standing) in exports {
+                for code in FixCode.allCases {
+                    family.sample(
+                        standing.tally.outcomes[.fixed(code)], [("projection", name), ("reason", code.rawValue)])
+                }
+            }
         }
     }
 

@@ -13,6 +13,8 @@ package final class ReceiverTelemetry: Sendable {
     struct ProjectionStanding: Sendable {
         /// At its last checkpoint.
         var position = JournalPosition(0)
+        /// Up to which it has read the journal, whether or not its files are durable yet.
+        var read = JournalPosition(0)
         var tally = ProjectionTally()
         var failureCount = 0
         /// Whether it leaves the disk's space to the journal.
@@ -52,7 +54,7 @@ package final class ReceiverTelemetry: Sendable {
     private let clock: any SystemClock
     private let limiter = Mutex(LogLimiter<Cause>())
     let limits = Mutex<[Limit: Int]>([:])
-    private let quarantined = Mutex(QuarantineCounts())
+    let quarantined = Mutex(QuarantineCounts())
     let awakeStreams = Atomic(0)
     let restingStreams = Atomic(0)
     let suppressedLines = Atomic(0)
@@ -115,7 +117,7 @@ package final class ReceiverTelemetry: Sendable {
         self.projections.withLock { $0.first { $0.value.tally.unaccountedLineCount != 0 }?.key }
     }
 
-    private func update(_ name: String, _ change: (inout ProjectionStanding) -> Void) {
+    func update(_ name: String, _ change: (inout ProjectionStanding) -> Void) {
         self.projections.withLock { change(&$0[name, default: ProjectionStanding()]) }
     }
 
@@ -449,20 +451,6 @@ package final class ReceiverTelemetry: Sendable {
 
     func clockTrusted(_ time: WallTime) {
         self.logger.notice("the clock is trusted again", metadata: ["time": "\(time.text)"])
-    }
-
-    /// Lines were put into the quarantine; their agents are told now and then.
-    func quarantined(_ counts: QuarantineCounts) {
-        guard !counts.isEmpty else { return }
-        self.quarantined.withLock { $0.add(counts) }
-    }
-
-    /// What was put into the quarantine since the last call.
-    func takeQuarantined() -> QuarantineCounts {
-        self.quarantined.withLock { counts in
-            defer { counts = QuarantineCounts() }
-            return counts
-        }
     }
 
     /// A stop did not wait for it.

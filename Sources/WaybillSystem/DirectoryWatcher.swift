@@ -20,8 +20,12 @@ package struct DirectoryWatcher: ~Copyable {
         private var watches: [String: Int32] = [:]
         private var buffer = [UInt8](repeating: 0, count: 64 << 10)
     #endif
-    /// Folders that could not be watched, because the limit of watches is reached or they are gone.
+    /// Folders that could not be watched because the limit of watches is reached.
     package private(set) var unwatchedCount = 0
+    /// Folders that could not be watched because this user may not read them.
+    package private(set) var deniedFolders: [String] = []
+    /// Folders that could not be watched for whatever reason, for instance because they are gone.
+    private var failureCount = 0
 
     package init() {
         #if canImport(Glibc)
@@ -46,7 +50,7 @@ package struct DirectoryWatcher: ~Copyable {
 
     /// Whether every folder is watched.
     package var isComplete: Bool {
-        self.file != nil && self.unwatchedCount == 0
+        self.file != nil && self.failureCount == 0
     }
 
     /// Watches these folders and no others.
@@ -60,6 +64,8 @@ package struct DirectoryWatcher: ~Copyable {
                 self.directories[watch] = nil
             }
             self.unwatchedCount = 0
+            self.deniedFolders = []
+            self.failureCount = 0
             let events =
                 IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF
             for directory in directories where self.watches[directory] == nil {
@@ -68,7 +74,12 @@ package struct DirectoryWatcher: ~Copyable {
                     self.watches[directory] = watch
                     self.directories[watch] = directory
                 } else {
-                    self.unwatchedCount += 1
+                    self.failureCount += 1
+                    if errno == EACCES {
+                        self.deniedFolders.append(directory)
+                    } else if errno != ENOENT {
+                        self.unwatchedCount += 1
+                    }
                 }
             }
         #endif

@@ -1,6 +1,6 @@
 package import WaybillSystem
 
-/// Why a file is not followed: its path or its owner suggests that another user has put it in place.
+/// Why a file is not followed: its path or its owner suggests that another user has put it in place, or it has no lines.
 ///
 /// An agent often runs as root. A user who can write to a spool or a log folder could otherwise have it read, ship and
 /// delete files that only root may read.
@@ -13,6 +13,8 @@ package enum FileRefusal: String, Hashable, Sendable, CaseIterable {
     case hardLink = "hard-link"
     /// The segment belongs to another user than its folder, and no group shares the folder.
     case owner
+    /// The file is compressed, so that its bytes are no lines.
+    case compressed
 
     /// Judges a segment by its own status and that of its folder; `nil` if it is followed.
     ///
@@ -40,6 +42,7 @@ package enum FileRefusal: String, Hashable, Sendable, CaseIterable {
         case .hardLink: "remove its other name"
         case .owner:
             "give it the owner of its folder, or share the folder by a group: chgrp GROUP and chmod 2770 on the folder"
+        case .compressed: ForeignFormat.compressed.remedy
         }
     }
 }

@@ -28,7 +28,7 @@ extension Tail {
         self.useCount += 1
         if let descriptor = self.table[key].descriptor {
             self.table[key].lastUse = self.useCount
-            return .opened(descriptor)
+            return self.recognized(key, descriptor, nil)
         }
         guard self.table[key].reach == .path, self.makeRoom() else {
             self.waitForScan(key)
@@ -80,7 +80,7 @@ extension Tail {
         self.table[key].descriptor = descriptor
         self.table[key].lastUse = self.useCount
         self.openKeys.append(key)
-        return .opened(descriptor)
+        return self.recognized(key, descriptor, status)
     }
 
     private mutating func waitForScan(_ key: StreamKey) {

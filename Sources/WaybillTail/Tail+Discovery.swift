@@ -6,6 +6,7 @@ extension Tail {
     /// Checks every file of every source; this periodic scan is authoritative.
     package mutating func scan(_ now: TailTime) {
         self.scanCount &+= 1
+        self.unreadable.removeAll(keepingCapacity: true)
         // Must come first, so that a renamed segment is not considered lost.
         self.clearUnfinishedSegments(now)
         var directories: Set<PathKey> = []
@@ -23,6 +24,7 @@ extension Tail {
             directories.formUnion(expansion.directories.map { PathKey($0) })
         }
         self.directories = directories.map(\.text).sorted()
+        self.forgetUnsuitable()
         var lost = self.checkUnseen(now)
         self.retryFaulty(now)
         self.settleLost(&lost, now)
@@ -81,7 +83,8 @@ extension Tail {
         }
         switch self.sources[source].kind {
         case .spool: self.observeSegment(path, source: source, status, now)
-        case .files: self.observeForeign(path, source: source, status, now)
+        case .files:
+            if !self.isLeftOut(status) { self.observeForeign(path, source: source, status, now) }
         }
     }
 

@@ -1,7 +1,7 @@
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// Copies lines that are too long for events into the quarantine folder, one buffer at a time.
+/// Copies lines that are too long for events into the quarantine folder, one buffer at a time, as far as the limit allows.
 ///
 /// The copy is durable before the skip is returned. For a line that is still growing, copying continues where the copy
 /// ends; an interrupted copy starts over. It has a temporary name until it is complete: another receiver may ask for
@@ -40,9 +40,10 @@ extension Tail {
             let count = try self.files.readFully(descriptor, at: line.scanned, into: buffer)
             let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
             let end = LineScanner.firstLineFeed(in: bytes).map { $0 + 1 }
+            let room = max(0, line.offset + self.limits.overlongCopyByteCountMax - line.scanned)
             let isEnd = end != nil || (count < buffer.count && self.table[stream].phase == .complete)
             do throws(FileSystemError) {
-                try self.files.writeAll(copy, UnsafeRawBufferPointer(rebasing: bytes[..<(end ?? count)]))
+                try self.files.writeAll(copy, UnsafeRawBufferPointer(rebasing: bytes[..<min(end ?? count, room)]))
                 if isEnd {
                     try self.files.synchronize(copy)
                     try self.files.rename(unfinished, to: path)
@@ -55,7 +56,9 @@ extension Tail {
             line.scanned += end ?? count
             self.table[stream].byteCount = max(self.table[stream].byteCount, line.scanned)
             if isEnd { return try self.endOverlong(stream, descriptor, id, line, path) }
-            if count < buffer.count {
+            let isAllThereIs = count < buffer.count
+            self.reportGrowth(of: &line, id, path: self.table[stream].path, isAllThereIs: isAllThereIs)
+            if isAllThereIs {
                 self.table[stream].examined = line.scanned
                 self.table[stream].overlong = line
                 self.enqueueProbe(stream)
@@ -73,9 +76,22 @@ extension Tail {
         let range = try self.skippedRange(descriptor, from: line.offset, to: line.scanned, .tooLong)
         self.table[stream].overlong = nil
         self.passed(stream, range)
-        self.notices.append(.tooLong(id, offset: line.offset, length: length, quarantinePath: path))
+        self.notices.append(
+            .tooLong(
+                id, offset: line.offset, length: length,
+                keptByteCount: min(length, self.limits.overlongCopyByteCountMax), quarantinePath: path))
         if self.table[stream].isDrained { self.enqueueProbe(stream) }
         return .skip(range)
+    }
+
+    /// Reports a line without an end, again whenever it is twice as long.
+    private mutating func reportGrowth(
+        of line: inout OverlongLine, _ id: StreamID, path: String, isAllThereIs: Bool
+    ) {
+        let length = line.scanned - line.offset
+        guard isAllThereIs || length >= self.limits.overlongCopyByteCountMax, length >= line.toldLength else { return }
+        line.toldLength = 2 * length
+        self.notices.append(.tooLongSoFar(id, path: path, offset: line.offset, length: length))
     }
 
     /// Opens the copy at its end, or from the start if it is shorter than expected.
@@ -83,7 +99,8 @@ extension Tail {
         if line.scanned > line.offset {
             let copy = try self.files.open(path, .append)
             do throws(FileSystemError) {
-                if try self.files.status(copy).byteCount == line.scanned - line.offset { return copy }
+                let expected = min(line.scanned - line.offset, self.limits.overlongCopyByteCountMax)
+                if try self.files.status(copy).byteCount == expected { return copy }
             } catch {
                 self.files.close(copy)
                 throw error
@@ -99,7 +116,8 @@ extension Tail {
         _ stream: StreamKey, _ id: StreamID, _ line: OverlongLine, _ path: String, _ error: FileSystemError
     ) {
         self.complain(path, .quarantineFailed(id, offset: line.offset, error))
-        self.table[stream].overlong = OverlongLine(offset: line.offset, scanned: line.offset)
+        self.table[stream].overlong = OverlongLine(
+            offset: line.offset, scanned: line.offset, toldLength: line.toldLength)
         self.table[stream].isFaulty = true
         self.faulty.append(stream)
     }

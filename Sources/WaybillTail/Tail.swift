@@ -76,6 +76,12 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     package internal(set) var shippedStreamCount = 0
     /// The losses since the start, each also reported in a notice.
     package internal(set) var loss = TailLoss()
+    /// Files and folders that could not be read at the last attempt, by path.
+    package internal(set) var unreadable: Set<PathKey> = []
+    /// How many foreign files had which format since the start; compressed ones are among ``refusals``.
+    package internal(set) var formats: [ForeignFormat: Int] = [:]
+    /// Files that are not followed because they have no lines.
+    var unsuitable: [FileIdentity: Unsuitable] = [:]
     /// How many paths were refused since the start.
     package internal(set) var refusals: [FileRefusal: Int] = [:]
     var notices: [TailNotice] = []
@@ -261,11 +267,16 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         self.probes.append(key)
     }
 
+    static var complaintCountMax: Int { 65536 }
+
     /// - Returns: whether it is reported, which is so once for each path.
     @discardableResult
     mutating func complain(_ path: String, _ notice: TailNotice) -> Bool {
+        if case .unreadable = notice, self.unreadable.count < Self.complaintCountMax { self.unreadable.insert(PathKey(path)) }
         // Only this many problems are reported, for example in a folder with many bad files.
-        guard self.complaints.count < 65536, self.complaints.insert(PathKey(path)).inserted else { return false }
+        guard self.complaints.count < Self.complaintCountMax, self.complaints.insert(PathKey(path)).inserted else {
+            return false
+        }
         self.notices.append(notice)
         return true
     }

@@ -90,7 +90,9 @@ package struct TailLimits: Hashable, Sendable {
     package var checkpointInterval = Duration.seconds(1)
     /// The number of fully read segments that one scan checks for whether their writer is gone.
     package var lockProbeCountMax = 512
-    /// The number of bytes of an over-long line that one read copies to the quarantine folder.
+    /// How much of an over-long line the quarantine folder keeps.
+    package var overlongCopyByteCountMax = 64 << 20
+    /// The number of bytes of an over-long line that one read looks at.
     package var overlongByteCountPerRead = 64 << 20
 
     package init() {}
@@ -164,7 +166,9 @@ package enum TailNotice: Hashable, Sendable {
     /// unknown.
     case vanished(StreamID?, path: String, offset: Int, lostByteCount: Int)
     case unreadable(path: String, FileSystemError)
-    /// A file or folder is not followed, because another user may have put it there.
+    /// A foreign file is shipped although its first bytes show that its lines are probably no events.
+    case recognized(path: String, ForeignFormat)
+    /// A file or folder is not followed, because another user may have put it there, or because it has no lines.
     case refused(path: String, FileRefusal)
     /// A pattern matches something that is not a regular file.
     case notRegular(path: String)
@@ -172,7 +176,10 @@ package enum TailNotice: Hashable, Sendable {
     case notSegment(path: String)
     /// Two paths claim one segment; only the first is followed.
     case duplicateSegment(StreamID, path: String)
-    case tooLong(StreamID, offset: Int, length: Int, quarantinePath: String)
+    /// `keptByteCount` of its bytes are in the quarantine folder.
+    case tooLong(StreamID, offset: Int, length: Int, keptByteCount: Int, quarantinePath: String)
+    /// A line is longer than the limit and goes on; reported again whenever it is twice as long.
+    case tooLongSoFar(StreamID, path: String, offset: Int, length: Int)
     case quarantineFailed(StreamID, offset: Int, FileSystemError)
     case tornTail(StreamID, offset: Int, length: Int)
     case segmentDeleted(StreamID)

@@ -390,11 +390,13 @@ struct TailedFile {
     }
 }
 
-/// A line longer than the limit that is being copied to the quarantine folder.
+/// A line longer than the limit whose beginning is being copied to the quarantine folder.
 struct OverlongLine: Hashable {
     let offset: Int
-    /// The offset up to which bytes were copied and have no LF.
+    /// The offset up to which bytes have no LF and were copied, as far as the copy may grow.
     var scanned: Int
+    /// The length at which it is reported next.
+    var toldLength = 0
 }
 
 /// State of a file that is open, has batches in flight, or had other contents; shared by copies until one changes it.

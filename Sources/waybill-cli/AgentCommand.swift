@@ -22,7 +22,8 @@ struct AgentCommand: AsyncParsableCommand {
               waybill agent --state ./agent --to 127.0.0.1:4390 --spool ./spool --once
               waybill agent --state ./agent --to collect.example.com:4390 --tls --spool ./spool
 
-            --once ships everything available, waits until it is durable, and prints one line of JSON.
+            --once ships everything available, waits until it is durable, and prints one line of JSON;
+            the exit code is 66 if files could not be read.
             SIGTERM ships what is available and exits; lines not acknowledged by then stay on disk.
             """)
 
@@ -120,7 +121,13 @@ struct AgentCommand: AsyncParsableCommand {
         bar.update { $0.finish() }
         switch agent.outcome {
         case .drained(let summary), .stopped(let summary):
-            if self.once { print(summary.json) }
+            guard self.once else { break }
+            print(summary.json)
+            guard summary.unreadableFileCount == 0 else {
+                Console.printError(
+                    "\(summary.unreadableFileCount) files or folders could not be read; the warnings name them")
+                throw ExitCode.noInput
+            }
         case .unreachable(let reason, let summary):
             if self.once { print(summary.json) }
             Console.printError("no receiver accepted the lines: \(reason); nothing is lost, run it again")

@@ -175,9 +175,12 @@ struct RandomMessages {
         case 14: return .err(ofConnection, text: self.printable())
         case 15: return .stored(self.number(), self.offset())
         case 16:
+            let refusedCount = Int.random(in: 0...2, using: &self.generator)
             return .note(
-                (0..<Int.random(in: 0...5, using: &self.generator)).map { _ in
-                    QuarantineCount(stream: Sample.id("a-1"), reason: self.text(), count: Int(self.integer()))
+                (0..<Int.random(in: refusedCount...5, using: &self.generator)).reversed().map { number in
+                    QuarantineCount(
+                        stream: Sample.id("a-1"), export: number < refusedCount ? self.text() : nil,
+                        reason: self.text(), count: Int(self.integer()))
                 })
         case 17:
             return Bool.random(using: &self.generator)

@@ -162,7 +162,8 @@ extension Message {
                 end: try row.requireInteger("end"))
         case "STORED": self = .stored(try number(), try offset())
         case "NOTE":
-            self = .note(try #require(row["quarantined"]?.values).map(QuarantineCount.init))
+            self = .note(
+                try (#require(row["quarantined"]?.values) + (row["refused"]?.values ?? [])).map(QuarantineCount.init))
         case "PING": self = .ping(try row.requireInteger("value"))
         case "PONG": self = .pong(try row.requireInteger("value"))
         case "WAIT": self = .wait(milliseconds: try row.requireInteger("value"))
@@ -216,7 +217,9 @@ extension OpenClaim {
 extension QuarantineCount {
     fileprivate init(_ row: Value) throws {
         let stream = try #require(StreamID(try row.requireText("stream")))
-        self.init(stream: stream, reason: try row.requireText("reason"), count: try row.requireCount("count"))
+        self.init(
+            stream: stream, export: row["export"]?.text, reason: try row.requireText("reason"),
+            count: try row.requireCount("count"))
     }
 }
 

@@ -1,6 +1,7 @@
 import Logging
 import Testing
 import WaybillArchive
+import WaybillExport
 import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
@@ -80,6 +81,7 @@ private struct NotingProjection: ~Copyable, Projection {
         return []
     }
     mutating func takeSealed() -> [SealedDay] { [] }
+    mutating func takeOutcomes() -> OutcomeCensus { OutcomeCensus() }
 }
 
 /// A group over a journal of twelve batches, and the feed behind it.

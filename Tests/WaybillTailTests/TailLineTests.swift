@@ -64,6 +64,36 @@ struct TailLineTests {
     }
 
     @Test
+    func `the copy of an endless line is bounded, and the line is reported while it grows`() throws {
+        var limits = TailLimits()
+        limits.lineByteCountMax = 1000
+        limits.overlongCopyByteCountMax = 2000
+        let bench = try TailBench(files, limits: limits)
+        files.append("/log/a.log", "head\n")
+        bench.run()
+        for _ in 0..<64 {
+            files.append("/log/a.log", String(repeating: "y", count: 1000))
+            bench.scan()
+            bench.ship()
+        }
+        let id = bench.order[0]
+        #expect(files.bytes(of: "/state/quarantine/\(id)-5.line.new")?.count == 2000)
+        func lengths() -> [Int] {
+            bench.notices.compactMap { if case .tooLongSoFar(_, _, 5, let length) = $0 { length } else { nil } }
+        }
+        #expect(lengths() == [1000, 2000, 4000, 8000, 16000, 32000, 64000])
+        files.append("/log/a.log", "\nnext\n")
+        bench.run()
+        #expect(bench.skipped[id] == ["5+64001 too-long"])
+        #expect(files.bytes(of: "/state/quarantine/\(id)-5.line")?.count == 2000)
+        #expect(
+            bench.notices.contains {
+                if case .tooLong(_, 5, 64001, keptByteCount: 2000, _) = $0 { true } else { false }
+            })
+        #expect(bench.received[id]?.suffix(5) == Array("next\n".utf8)[...])
+    }
+
+    @Test
     func `an over-long last line of a deleted file is set aside too`() throws {
         let bench = try bench(lineByteCountMax: 10)
         files.append("/log/a.log", "head\n0123456789abc")

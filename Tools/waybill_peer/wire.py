@@ -72,13 +72,17 @@ def is_client(value):
 
 
 CLIENT = ("principal", "agent", "address")
-QUARANTINED = ("stream", "reason", "count")
+COUNTED = {"quarantined": ("stream", "reason", "count"), "refused?": ("stream", "export", "reason", "count")}
 
 
 def are_counts(value):
     return isinstance(value, list) and all(
         isinstance(each, dict) and is_string(each.get("stream")) and is_string(each.get("reason"))
         and is_integer(each.get("count")) for each in value)
+
+
+def are_refusals(value):
+    return are_counts(value) and all(is_string(each.get("export")) for each in value)
 
 
 # Word → its members in order, with what holds for the value; a `?` marks an optional one.
@@ -96,7 +100,7 @@ MEMBERS = {
              "bundle": lambda value: is_name(value, 1, 255), "format": lambda value: value in ("waybill", "ndjson"),
              "time?": is_string, "name?": is_string, "user?": is_string, "anonymous?": is_string, "from?": is_integer,
              "by?": is_string, "proof?": lambda value: is_hexadecimal(value, 32), "client?": is_client},
-    "NOTE": {"quarantined": are_counts},
+    "NOTE": {"quarantined": are_counts, "refused?": are_refusals},
     "MOVE": {"receivers": lambda value: isinstance(value, list) and all(map(is_string, value))}}
 
 
@@ -125,7 +129,8 @@ def decode_object(word, text):
         if not is_good(member):
             raise Refused("bad-member")
         message[name.rstrip("?")] = trimmed(name, member)
-    ids = [message["stream"]] if word == "OPEN" else [each["stream"] for each in message.get("quarantined", [])]
+    counts = message.get("quarantined", []) + message.get("refused", [])
+    ids = [message["stream"]] if word == "OPEN" else [each["stream"] for each in counts]
     if not all(re.fullmatch(r"[A-Za-z0-9._:-]{1,128}", stream) for stream in ids):
         raise Refused("bad-stream-id")
     if word == "READY":
@@ -142,8 +147,8 @@ def trimmed(name, member):
         return {key: member[key] for key in LIMITS}
     if name == "client?":
         return {key: member[key] for key in CLIENT}
-    if name == "quarantined":
-        return [{key: each[key] for key in QUARANTINED} for each in member]
+    if name in COUNTED:
+        return [{key: each[key] for key in COUNTED[name]} for each in member]
     return re.sub("[\ud800-\udfff]", "\ufffd", member) if isinstance(member, str) else member
 
 

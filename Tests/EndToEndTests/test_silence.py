@@ -1,0 +1,226 @@
+"""Nothing is set aside in silence: what the logs, the metrics, the summary and the exit code say about it."""
+
+import gzip
+import json
+import os
+import subprocess
+import unittest
+import urllib.request
+
+from harness import binary, free_port, run, until
+from test_agent import FOREIGN, AgentTest
+from test_hostile_files import IS_ROOT, STRANGER
+
+EXPORTS = "ga4,mixpanel,csv"
+
+
+def entries(text):
+    """The messages of a log, each with its fields."""
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def nginx(count, start=0):
+    """Lines of a web server that knows nobody."""
+    return [
+        json.dumps({"time": "2026-11-22T09:00:%02d+00:00" % (number % 60), "request": f"GET /{number}", "status": 200,
+                    "addr": "203.0.113.9"}).encode() + b"\n"
+        for number in range(start, start + count)
+    ]
+
+
+class SilenceTest(AgentTest):
+    def setUp(self):
+        super().setUp()
+        self.metrics = free_port()
+        self.receiver = self.site.receiver("--metrics", f"127.0.0.1:{self.metrics}", exports=EXPORTS)
+
+    def ship(self, *arguments, pattern="*"):
+        """One run of an agent: its exit code, its summary, its log."""
+        result = run(*self.site.agent_arguments("--once", *self.globbing(pattern), *arguments))
+        return result.returncode, json.loads(result.stdout), entries(result.stderr.decode())
+
+    def messages(self, beginning):
+        """What the receiver has logged that begins so; shown with the test's output."""
+        found = [entry["message"] for entry in entries(self.receiver.log()) if entry["message"].startswith(beginning)]
+        for message in found:
+            print(f"receiver: {message}")
+        return found
+
+    def value(self, name, **labels):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=10) as page:
+            for line in page.read().decode().splitlines():
+                if line.startswith(name + "{") and all(f'{key}="{value}"' in line for key, value in labels.items()):
+                    return int(line.split()[-1])
+        return None
+
+
+class ReceiverTests(SilenceTest):
+    """What a receiver says."""
+
+    def test_refused_events_are_told_with_their_app_share_and_remedy(self):
+        """496 lines of nginx and the default exports: the log names provider, app, share, reason and remedy, once."""
+        self.append("access.json", nginx(496))
+        code, summary, log = self.ship()
+        self.assertEqual([code, summary["quarantined_lines"]], [0, 0])
+        self.assertGreaterEqual(summary["refused_events"], 496)
+        told = [entry for entry in log if entry["message"].startswith("exports of the receiver refused events")]
+        print(f"agent: {told}")
+        self.assertIn("ga4.no_app_instance_id", [entry["reason"] for entry in told])
+        refusals = until(lambda: self.value(
+            "waybill_projection_lines_total", projection="ga4", outcome="refused", reason="ga4.no_app_instance_id"), 20)
+        self.assertEqual(refusals, 496)
+        self.receiver.until_logged("ga4 refused")
+        # More of the same within the minute adds no line; the stop says what was not told.
+        self.append("access.json", nginx(300, start=496))
+        self.ship()
+        until(lambda: self.value("waybill_projection_lines_total", projection="ga4", outcome="refused",
+                                 reason="ga4.no_app_instance_id") == 796, 20)
+        self.assertEqual(self.receiver.stop(), 0)
+        told = self.messages("ga4 refused")
+        self.assertEqual(len(told), 2, told)
+        for message, count in zip(told, (496, 300)):
+            self.assertTrue(message.startswith(
+                f"ga4 refused {count} of {count} events of com.example.web (ga4.no_app_instance_id); GA4 takes only"))
+
+    def test_fixed_and_skipped_events_are_told_too(self):
+        lines = [
+            json.dumps({"v": 1, "id": "01939a3e-0000-7000-8000-%012x" % number, "ts": "2026-11-22T09:00:00.000Z",
+                        "kind": "event", "name": "n", "env": "prod", "bundle": "com.example.shop", "anon": "a",
+                        "providers": ["mixpanel"], "data": {"text": "x" * 300}}).encode() + b"\n"
+            for number in range(20)]
+        self.ledger.add(lines)
+        self.maker.segment(self.site.spool, lines)
+        self.site.once("--spool", self.site.spool)
+        self.assertEqual(self.receiver.stop(), 0)
+        self.assertRegex(self.messages("csv skipped")[0],
+                         r"^csv skipped 20 of 20 events of com.example.shop \(not-subscribed\); ")
+        self.assertRegex(self.messages("mixpanel changed")[0],
+                         r"^mixpanel changed 20 values in 20 events of com.example.shop \(trunc_value\); ")
+
+    def test_quarantined_lines_are_told_at_both_ends(self):
+        """24 of 37 lines are no events: receiver, agent, summary and metrics say so, with file and reason."""
+        self.append("mixed.json", nginx(13) + [b"not json\n"] * 14 + [b"[1]\n"] * 10)
+        code, summary, log = self.ship()
+        self.assertEqual([code, summary["lines"], summary["quarantined_lines"]], [0, 37, 24])
+        told = [entry for entry in log if entry["message"].startswith("the receiver put lines into its quarantine")]
+        for entry in told:
+            print(f"agent: {entry}")
+        self.assertEqual(sum(int(entry["lines"]) for entry in told), 24)
+        self.assertEqual(until(lambda: self.value(
+            "waybill_projection_lines_total", projection="archive", outcome="quarantined", reason="not-json"), 20), 14)
+        self.assertEqual(self.receiver.stop(), 0)
+        told = self.messages("quarantined")
+        self.assertRegex(told[0], r"^quarantined 14 of 37 lines of stream \S+, source \S*mixed.json \(not-json\); each")
+        self.assertRegex(told[1], r"^quarantined 10 of 37 lines of stream .* \(not-object\); ")
+
+
+class FormatTests(SilenceTest):
+    """Files that are no NDJSON."""
+
+    FILES = {
+        "cri.log": (b"2026-11-22T09:00:00.1Z stdout F hello\n" * 2, "cri"),
+        "docker.log": (b'{"log":"hello\\n","stream":"stdout","time":"2026-11-22T09:00:00Z"}\n' * 2, "docker"),
+        "rows.csv": (b"time,name\n2026-11-22T09:00:00Z,a\n", "csv"),
+        "pretty.json": (b'{\n  "time": "2026-11-22T09:00:00Z"\n}\n', "pretty-json"),
+        "wide.txt": (('{"time":"2026-11-22T09:00:00Z"}\n' * 2).encode("utf-16"), "utf-16"),
+        "combined.log": (b'10.0.0.1 - - "GET /"\n' * 3, "text"),
+    }
+
+    def test_each_is_named_with_what_to_do(self):
+        for name, (content, _) in self.FILES.items():
+            self.append(name, [content])
+        self.append("good.json", nginx(5))
+        code, summary, log = self.ship()
+        self.assertEqual([code, summary["refused_files"], summary["unreadable_files"]], [0, 0, 0])
+        told = {os.path.basename(entry["path"]): entry for entry in log if "format" in entry}
+        for entry in told.values():
+            print(f"agent: {entry['message']}")
+        self.assertEqual({name: entry["format"] for name, entry in told.items()},
+                         {name: form for name, (_, form) in self.FILES.items()})
+        self.assertTrue(all(entry["level"] == "warning" for entry in told.values()))
+        self.assertGreater(summary["quarantined_lines"], 8)
+        # Told once for each file.
+        self.append("cri.log", [self.FILES["cri.log"][0]])
+        self.assertFalse([entry for entry in self.ship()[2] if "format" in entry and "csv" in entry["path"]])
+
+    def test_a_compressed_file_is_refused_and_counted(self):
+        self.append("old.json.gz", [gzip.compress(b"".join(nginx(100)))])
+        self.append("new.json", nginx(7))
+        code, summary, log = self.ship()
+        self.assertEqual([code, summary["lines"], summary["refused_files"]], [0, 7, 1])
+        told = [entry for entry in log if entry["message"].startswith("this is a compressed file")]
+        print(f"agent: {told}")
+        self.assertEqual([(os.path.basename(entry["path"]), entry["reason"]) for entry in told],
+                         [("old.json.gz", "compressed")])
+
+
+@unittest.skipUnless(IS_ROOT, "only root can start an agent as another user")
+class PermissionTests(SilenceTest):
+    """What an agent may not read."""
+
+    def ship_as_stranger(self, *arguments):
+        self.site.root.chmod(0o755)
+        os.chown(self.folder, 0, 0)
+        self.folder.chmod(0o755)
+        state = self.site.root / "other-state"
+        state.mkdir()
+        os.chown(state, STRANGER, STRANGER)
+        try:
+            result = subprocess.run(
+                [binary(), "agent", "--state", state, "--to", self.site.address, "--once", *map(str, arguments), *FOREIGN],
+                user=STRANGER, group=STRANGER, extra_groups=[], check=False, capture_output=True, timeout=60)
+        except PermissionError:
+            raise unittest.SkipTest("other users cannot start the program where it was built") from None
+        return result.returncode, json.loads(result.stdout), result.stderr.decode()
+
+    def test_a_file_that_cannot_be_read_is_counted_and_ends_with_66(self):
+        self.append("open.json", nginx(5))
+        self.append("secret.json", nginx(5))
+        (self.folder / "secret.json").chmod(0o600)
+        (self.folder / "open.json").chmod(0o644)
+        code, summary, log = self.ship_as_stranger("--glob", self.folder / "*.json")
+        print(f"agent: {log.splitlines()[-1]}")
+        self.assertEqual([code, summary["lines"], summary["unreadable_files"]], [66, 5, 1])
+        self.assertIn("secret.json", log)
+        self.assertIn("1 files or folders could not be read", log)
+
+    def test_a_folder_that_may_not_be_read_has_a_message_of_its_own(self):
+        self.append("open.json", nginx(5))
+        (self.folder / "open.json").chmod(0o644)
+        closed = self.folder / "closed"
+        closed.mkdir(mode=0o700)
+        code, summary, log = self.ship_as_stranger("--glob", self.folder / "*.json", "--glob", closed / "*.json")
+        self.assertEqual([code, summary["lines"], summary["unreadable_files"]], [66, 5, 1])
+        self.assertNotIn("max_user_watches", log)
+        told = [entry for entry in entries(log) if entry["message"].startswith("folders may not be read")]
+        print(f"agent: {told}")
+        self.assertEqual([entry["first"] for entry in told], [str(closed)])
+
+
+class EndlessLineTests(SilenceTest):
+    """A line without an end."""
+
+    SIZE = 300 << 20
+
+    def test_its_copy_is_bounded_and_it_is_reported_while_it_grows(self):
+        self.append("endless.json", nginx(3))
+        with open(self.folder / "endless.json", "r+b") as file:
+            file.truncate(self.SIZE)
+        agent = self.site.agent(*self.globbing())
+        agent.until_logged("is too long and has no end yet", 60)
+        until(lambda: any(int(entry["bytes"]) > self.SIZE - 4096 for entry in entries(agent.log())
+                          if entry["message"].startswith("a line is too long and has no end yet")), 60)
+        copies = list((self.site.state / "quarantine").iterdir())
+        self.assertEqual([copy.stat().st_size for copy in copies], [64 << 20])
+        self.append("endless.json", [b"\n", *nginx(2)])
+        self.until_archived(5)
+        told = [entry for entry in entries(agent.log()) if "too long" in entry["message"]]
+        for entry in told:
+            print(f"agent: {entry}")
+        self.assertLessEqual(len(told), 6)
+        self.assertEqual(told[-1]["kept_bytes"], str(64 << 20))
+        self.assertEqual(agent.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
