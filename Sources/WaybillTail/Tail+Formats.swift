@@ -49,9 +49,9 @@ extension Tail {
     }
 
     private mutating func report(_ format: ForeignFormat, of path: String) {
-        guard self.complaints.count < Self.complaintCountMax, self.complaints.insert("format:\(path)").inserted else {
-            return
-        }
+        guard self.complaints.count < Self.complaintCountMax,
+            self.complaints.insert(PathKey("format:\(path)")).inserted
+        else { return }
         self.formats[format, default: 0] += 1
         self.notices.append(.recognized(path: path, format))
     }

@@ -116,7 +116,7 @@ struct ForeignFormatTests {
         files.append("/log/a.log", "{\"a\":1}\n")
         files.fail(.open, of: "/log/a.log", .error(13))
         bench.settle()
-        #expect(bench.withTail { $0.unreadable } == ["/log/a.log"])
+        #expect(bench.withTail { $0.unreadable.map(\.text) } == ["/log/a.log"])
         files.fail(.open, of: "/log/a.log", nil)
         bench.settle()
         #expect(bench.withTail { $0.unreadable }.isEmpty)
