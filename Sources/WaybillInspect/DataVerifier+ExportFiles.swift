@@ -50,7 +50,12 @@ extension DataVerifier {
             var manifest = length == nil ? try self.data.files.contents(of: self.absolute(path)) : nil
             if manifest == nil { manifest = check.entries["closed:" + file.stem].map { Array($0.utf8) } }
             guard length != nil || manifest != nil else {
-                self.unknown(file.path)
+                if try self.data.files.status(at: self.absolute(file.path)) != nil {
+                    self.unknown(file.path)
+                } else {
+                    self.report.add(
+                        Problem(.missing, path, "the dead letters are compressed, but their manifest does not exist"))
+                }
                 continue
             }
             if let manifest { self.verifyPlace(of: manifest, path, folder) }

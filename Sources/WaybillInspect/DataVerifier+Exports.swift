@@ -24,6 +24,7 @@ extension DataVerifier {
             self.report.total("\(name)_events", totals.reduce(0) { $0 + $1.exported })
             self.report.total("\(name)_refused", totals.reduce(0) { $0 + $1.refused })
         }
+        self.verifyDeliveries(of: checks)
         let compared = checks.filter(\.isCompared)
         guard let archive, !compared.isEmpty else { return }
         do throws(FileSystemError) {
@@ -45,6 +46,12 @@ extension DataVerifier {
             self.report.note(
                 "\(checkpoint.path) belongs to a provider that this version does not know; name custom ones with --config"
             )
+            return nil
+        }
+        let folder = "exports/\(name)/"
+        if let alien = checkpoint.lengths.keys.sorted().first(where: { !$0.hasPrefix(folder) }) {
+            self.report.add(
+                Problem(.disagreement, checkpoint.path, "it is the checkpoint of another export: it lists \(alien)"))
             return nil
         }
         let zone = checkpoint.zone(self.data.files)
@@ -197,6 +204,7 @@ extension DataVerifier {
         }
         let found = try self.readPart(stem, stored, facts, check, into: &tally)
         if let facts, let found { self.compare(facts, stem, found) }
+        if facts != nil { check.closed[Path.parent(of: stem), default: []].append(stem) }
         try self.verifyDelivered(stem, facts)
     }
 

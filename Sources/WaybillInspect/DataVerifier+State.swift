@@ -25,6 +25,70 @@ extension DataVerifier {
         }
     }
 
+    /// Exports have a checkpoint as soon as they have files.
+    mutating func verifyNames(ofExports names: [String]) {
+        do throws(FileSystemError) {
+            guard !self.isInUse, try self.data.files.status(at: self.data.exports) != nil else { return }
+            for name in try self.data.files.list(self.data.exports) where !name.hasPrefix(".") {
+                let path = self.absolute("exports/\(name)")
+                guard !names.contains("export-" + name), try self.data.files.status(at: path)?.kind == .directory
+                else { continue }
+                self.report.add(
+                    Problem(
+                        .missing, "state/export-\(name).state",
+                        "exports/\(name) has files, but its checkpoint does not exist"))
+            }
+        } catch {
+            self.unreadable(error)
+        }
+    }
+
+    /// Compares what deliveries recorded with the marks of delivered parts.
+    mutating func verifyDeliveries(of checks: [ExportCheck]) {
+        guard !self.isInUse else { return }
+        for check in checks {
+            do throws(FileSystemError) {
+                try self.verifyDelivery(of: check)
+            } catch {
+                self.unreadable(error)
+            }
+        }
+    }
+
+    private mutating func verifyDelivery(of check: ExportCheck) throws(FileSystemError) {
+        let path = "state/deliver-\(check.name).state"
+        var delivered: [String: [String]] = [:]
+        for (folder, stems) in check.closed {
+            for stem in stems where try self.data.files.status(at: self.absolute(stem + ".delivered")) != nil {
+                delivered[folder, default: []].append(stem)
+            }
+        }
+        let isThere = try self.data.files.status(at: self.absolute(path)) != nil
+        guard isThere, let state = try StateImage.read(self.absolute(path), files: self.data.files) else {
+            if !isThere, !delivered.isEmpty {
+                self.report.add(
+                    Problem(.missing, path, "parts were delivered, but the state of the delivery does not exist"))
+            }
+            return
+        }
+        for (folder, stems) in check.closed.sorted(by: { $0.key < $1.key }) {
+            let day = folder.dropFirst(check.folder.utf8.count + 1)
+            let fields = state.entries["day:\(day)"]?.split(separator: " ") ?? []
+            // A day that was made again since then is delivered again.
+            guard fields.count == 2, fields[0] == "live", let count = Int(fields[1]),
+                (delivered[folder] ?? []).count < count
+            else { continue }
+            let own = delivered[folder] ?? []
+            for stem in stems.sorted()
+            where !own.contains(stem) && state.entries["part:\(day)/\(Path.name(of: stem))"] == nil {
+                self.report.add(
+                    Problem(
+                        .missing, stem + ".delivered",
+                        "\(count) parts of this day were delivered, but only \(own.count) are marked"))
+            }
+        }
+    }
+
     private mutating func verifyStore(_ path: String) throws(FileSystemError) {
         guard let bytes = try self.data.files.contents(of: self.absolute(path), byteCountMax: 1 << 30) else { return }
         let valid = StateImage(bytes: bytes)?.validByteCount ?? 0

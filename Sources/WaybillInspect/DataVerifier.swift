@@ -80,6 +80,7 @@ package struct DataVerifier<Files: FileSystem> {
             guard let checkpoint = self.checkpoint(name) else { continue }
             exports.append((String(name.dropFirst(7)), checkpoint))
         }
+        self.verifyNames(ofExports: names)
         self.verifyExports(exports, archive: archive)
         self.verifyState(except: ["archive"] + names.filter { $0.hasPrefix("export-") })
         self.lookForStrays()

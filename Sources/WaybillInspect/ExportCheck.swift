@@ -194,6 +194,8 @@ final class ExportCheck {
     /// Whether the files are compared with the archive.
     var isCompared = false
     var found: [ExportDay: ExportTally] = [:]
+    /// The closed parts of each folder, without extension.
+    var closed: [String: [String]] = [:]
     /// Days that a replay made.
     var replayed: Set<ExportDay> = []
     /// Folders of days with a part that cannot be read, which is reported.

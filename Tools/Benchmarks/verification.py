@@ -31,9 +31,11 @@ def timed(command, **settings):
 
 def measure(options, place):
     ledger = bench.Events(options.seed, has_vendor_ids=True).backlog(place.folder("spool"), options.megabytes * 10**6)
-    receiver = place.receiver(exports=",".join(EXPORTS))
+    receiver = place.receiver()
     place.once()
-    receiver.stop(3600)
+    receiver.stop(600)
+    # It ends when everything is projected.
+    place.receiver(exports=",".join(EXPORTS)).stop(3600)
     data = place.path("data")
     for name in EXPORTS:
         if bench.exported(data, name) != bench.exportable(name, ledger.line_count):
