@@ -270,16 +270,8 @@ package struct AgentTelemetry: Sendable {
         case .duplicateSegment(let id, let path):
             self.logger.warning("a segment exists twice", metadata: ["stream": "\(id)", "path": "\(path)"])
         case .tooLong(let id, let offset, let length, let keptByteCount, let path):
-            self.logger.warning(
-                "a line is too long and was moved to quarantine",
-                metadata: [
-                    "stream": "\(id)", "offset": "\(offset)", "bytes": "\(length)", "kept": "\(path)",
-                    "kept_bytes": "\(keptByteCount)",
-                ])
-        case .tooLongSoFar(let id, let path, let offset, let length):
-            self.logger.warning(
-                "a line is too long and has no end yet; the file waits for it: let the program end it, or delete the file",
-                metadata: ["stream": "\(id)", "path": "\(path)", "offset": "\(offset)", "bytes": "\(length)"])
+            self.tooLong(id, offset, length, keptByteCount, path)
+        case .tooLongSoFar(let id, let path, let offset, let length): self.tooLongSoFar(id, path, offset, length)
         case .quarantineFailed(let id, let offset, let error):
             self.logger.error(
                 "a line that is too long could not be quarantined; the stream waits",
@@ -303,6 +295,21 @@ package struct AgentTelemetry: Sendable {
         case .segmentGrewAfterSeal(let id, let path, let sealed, let byteCount):
             self.segmentGrew(id, path, sealed, byteCount)
         }
+    }
+
+    private func tooLong(_ id: StreamID, _ offset: Int, _ length: Int, _ keptByteCount: Int, _ path: String) {
+        self.logger.warning(
+            "a line is too long and was moved to quarantine",
+            metadata: [
+                "stream": "\(id)", "offset": "\(offset)", "bytes": "\(length)", "kept": "\(path)",
+                "kept_bytes": "\(keptByteCount)",
+            ])
+    }
+
+    private func tooLongSoFar(_ id: StreamID, _ path: String, _ offset: Int, _ length: Int) {
+        self.logger.warning(
+            "a line is too long and has no end yet; the file waits for it: let the program end it, or delete the file",
+            metadata: ["stream": "\(id)", "path": "\(path)", "offset": "\(offset)", "bytes": "\(length)"])
     }
 
     private func segmentGrew(_ stream: StreamID, _ path: String, _ sealedByteCount: Int, _ byteCount: Int) {

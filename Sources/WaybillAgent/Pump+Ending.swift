@@ -25,7 +25,7 @@ extension Pump where Hints: ~Copyable {
     /// How long a receiver may take to answer `BYE`: it may have to say what it put aside.
     private static var farewellPatience: Duration { .seconds(2) }
 
-    /// Says `BYE` at the end of a run that reports what became of its lines, and waits for the answer.
+    /// Says `BYE` at the end of a run that reports the fate of its lines, and waits for the answer.
     ///
     /// - Returns: whether to wait.
     mutating func beginFarewell(_ outcome: AgentOutcome) -> Bool {

@@ -1,3 +1,5 @@
+internal import WaybillJSON
+
 /// How many events of each app, or lines of each stream, had which outcome; for people, so it has a bound.
 ///
 /// Apps and streams come from peers: of the first ``subjectCountMax`` each is counted on its own, all others together.
@@ -6,7 +8,7 @@ package struct OutcomeCensus: Hashable, Sendable {
     package struct Subject: Hashable, Sendable {
         let key: [UInt8]
         package let name: String
-        /// Its events or lines, whatever became of them.
+        /// Its events or lines, whatever happened to them.
         package fileprivate(set) var lineCount = 0
         package fileprivate(set) var counts = OutcomeCounts()
         fileprivate var fixes = FixCounts()
@@ -65,7 +67,7 @@ package struct OutcomeCensus: Hashable, Sendable {
     }
 
     private static func equals(_ key: [UInt8], _ other: UnsafeRawBufferPointer) -> Bool {
-        key.count == other.count && key.elementsEqual(other)
+        key.withUnsafeBytes { JSONText.equals($0, other) }
     }
 
     /// Short and without control characters: it comes from a peer.

@@ -91,7 +91,7 @@ package struct TailLimits: Hashable, Sendable {
     /// The number of fully read segments that one scan checks for whether their writer is gone.
     package var lockProbeCountMax = 512
     /// How much of an over-long line the quarantine folder keeps.
-    package var overlongCopyByteCountMax = 64 << 20
+    package var overlongCopyByteCountMax = 128 << 20
     /// The number of bytes of an over-long line that one read looks at.
     package var overlongByteCountPerRead = 64 << 20
 

@@ -142,7 +142,7 @@ class PlantedSegmentTests(HostileTest):
         with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=patience(5)) as response:
             page = response.read().decode()
         counts = dict(re.findall(r'waybill_agent_refused_files_total\{reason="([a-z-]+)"\} (\d+)', page))
-        self.assertEqual(counts, {"link": "2", "folder-link": "0", "hard-link": "0", "owner": "0"})
+        self.assertEqual(counts, {"link": "2", "folder-link": "0", "hard-link": "0", "owner": "0", "compressed": "0"})
         self.assertEqual(agent.stop(), 0)
         self.assertEqual(self.refusals(agent.log().encode())[1], 2)
         self.assert_kept_secret()
