@@ -36,9 +36,10 @@ struct CompactJSON {
         case .object:
             json.beginObject()
             let mayRepeat = self.hasLongName(in: index, of: event)
+            var names = Set<[UInt8]>()
             var members = event.tape.members(of: index)
             while let (key, value) = members.next(in: event.tape) {
-                if mayRepeat, self.isRepeated(key, in: index, of: event, text: &text) {
+                if mayRepeat, !names.insert(self.cutName(key, of: event, text: &text)).inserted {
                     self.repeatCount += 1
                     continue
                 }
@@ -59,21 +60,11 @@ struct CompactJSON {
         return false
     }
 
-    /// Whether a name, as cut, equals that of a member before it.
-    private func isRepeated(
-        _ key: Int, in object: Int, of event: borrowing MappedEvent, text: inout ByteBuilder
-    ) -> Bool {
+    /// A name without escapes, as cut.
+    private func cutName(_ key: Int, of event: borrowing MappedEvent, text: inout ByteBuilder) -> [UInt8] {
         text.removeAll()
         JSONText.unescape(event.tape.bytes(of: key), into: &text)
-        let name = self.cut(text.bytes)
-        var other = ByteBuilder(capacity: 64)
-        var members = event.tape.members(of: object)
-        while let member = members.next(in: event.tape), member.key < key {
-            other.removeAll()
-            JSONText.unescape(event.tape.bytes(of: member.key), into: &other)
-            if JSONText.equals(self.cut(other.bytes), name) { return true }
-        }
-        return false
+        return Array(self.cut(text.bytes))
     }
 
     private func cut(_ text: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {

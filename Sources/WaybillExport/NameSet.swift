@@ -68,7 +68,7 @@ struct NameSet: ~Copyable {
         old.deallocate()
     }
 
-    /// Hashes the length and the first and last eight bytes by one multiplication.
+    /// Hashes the length and all bytes, those of a name of at most 16 by one multiplication.
     static func hash(_ name: UnsafeRawBufferPointer) -> Int {
         guard let start = name.baseAddress, name.count > 0 else { return 0 }
         var first: UInt64 = 0
@@ -76,10 +76,21 @@ struct NameSet: ~Copyable {
         if name.count >= 8 {
             first = start.loadUnaligned(as: UInt64.self)
             last = start.loadUnaligned(fromByteOffset: name.count - 8, as: UInt64.self)
+            var offset = 8
+            while offset < name.count - 8 {
+                first = Self.mix(first ^ start.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+                offset += 8
+            }
         } else {
             for byte in name { first = first << 8 | UInt64(byte) }
         }
-        let mixed = (first ^ (last &<< 21 | last &>> 43) ^ UInt64(name.count)) &* 0x9E37_79B9_7F4A_7C15
-        return Int(truncatingIfNeeded: mixed >> 40)
+        return Int(truncatingIfNeeded: Self.mix(first ^ (last &<< 21 | last &>> 43) ^ UInt64(name.count)) &>> 32)
+    }
+
+    /// Multiplies by 2^64 divided by the golden ratio, and folds both halves of the product into one.
+    @inline(__always)
+    private static func mix(_ word: UInt64) -> UInt64 {
+        let product = word.multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
+        return product.high ^ product.low
     }
 }

@@ -119,4 +119,13 @@ import WaybillServerTestSupport
         #expect(record.text.ranges(of: "\"\(long)\"").count == 1)
         #expect(record.text.contains("\"z\":4}"))
     }
+
+    @Test func `among 90,000 names inside an object, those that are cut to one name stay unique`() throws {
+        let long = String(repeating: "k", count: 1024)
+        let names = (0..<90_000).map { "\"\($0)\":1" }.joined(separator: ",")
+        let line = event(members: ",\"data\":{\"o\":{\"\(long)x\":1,\(names),\"\(long)y\":2}}")
+        let record = try #require(export([line], ExportOptions(provider: .amplitude)).records.first)
+        #expect(record.fixes[.collide] == 1 && record.fixes[.truncateValue] == 1 && record.fixes.total == 2)
+        #expect(record.text.contains("\"o\":{\"\(long)\":1,\(names)}"))
+    }
 }
