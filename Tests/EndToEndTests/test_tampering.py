@@ -5,7 +5,9 @@ held events, quarantine, deliveries and a replay. Each test case copies it, dama
 table in Documentation/verification.md says what is found; it must agree.
 """
 
+import concurrent.futures
 import datetime
+import itertools
 import json
 import os
 import pathlib
@@ -22,7 +24,7 @@ from test_deliver import deliver as send
 EXPORTS = "ga4,mixpanel,csv,segment"
 PAGE = REPOSITORY / "Documentation" / "verification.md"
 # Each kind of file with a pattern for its path; the first file that has content is damaged, and swapped with the second.
-# A pattern with `!` before a suffix takes only files without a neighbour of that suffix.
+# A pattern with `!` before a suffix takes only files that have no neighbour of that suffix.
 KINDS = {
     "journal segment": ["journal/*.journal"],
     "archive: open lines": ["archive/*/*/*/*.ndjson"],
@@ -137,8 +139,7 @@ class TamperingTests(SiteTest):
 
     def said(self, kind, way, change):
         """The codes of the problems that name a damaged file, or `note`; an empty set if nothing does."""
-        data = self.site.root / "copy"
-        shutil.rmtree(data, ignore_errors=True)
+        data = self.site.root / f"copy-{next(self.copies)}"
         shutil.copytree(self.source.data, data)
         for path, content in change.items():
             if content is None:
@@ -146,7 +147,7 @@ class TamperingTests(SiteTest):
             else:
                 (data / path).write_bytes(content)
         returncode, problems, notes = self.verify(data)
-        # A problem of a file that is removed or compressed may be in what refers to it.
+        shutil.rmtree(data)
         codes = {problem["code"] for problem in problems if any(problem["path"] == str(path) for path in change)}
         for problem in problems:
             self.assertTrue(problem["means"] and problem["repair"] and problem["text"], problem)
@@ -165,24 +166,34 @@ class TamperingTests(SiteTest):
     def test_every_damage_of_every_kind_of_file_is_found_and_named(self):
         returncode, problems, notes = self.verify(self.source.data)
         self.assertEqual((returncode, problems), (0, []), notes)
-        rows, holes = {}, []
+        self.copies = itertools.count()
+        jobs, rows, holes = [], {}, []
         for kind, patterns in KINDS.items():
             files = self.files(patterns)
             self.assertTrue(files, f"the data directory has no {kind}")
-            ways = self.damages(files)
-            row = {way: set() for way in WAYS}
-            for way, changes in ways.items():
-                for number, change in enumerate(changes):
-                    codes = self.said(kind, f"{way} {number}", change)
-                    if not codes:
-                        holes.append(f"{kind}, {way} {number}: {[str(path) for path in change]}")
-                    row[way] |= codes
-            rows[kind] = [", ".join(sorted(row[way])) or "–" for way in WAYS]
+            rows[kind] = {way: set() for way in WAYS}
+            jobs += [(kind, way, number, change) for way, changes in self.damages(files).items()
+                     for number, change in enumerate(changes)]
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            found = pool.map(lambda job: self.said(job[0], f"{job[1]} {job[2]}", job[3]), jobs)
+            for (kind, way, number, change), codes in zip(jobs, found):
+                rows[kind][way] |= codes
+                if not codes:
+                    holes.append(f"{kind}, {way} {number}: {[str(path) for path in change]}")
+        rows = {kind: [", ".join(sorted(row[way])) or "–" for way in WAYS] for kind, row in rows.items()}
         table = ["| " + " | ".join([kind] + cells) + " |" for kind, cells in rows.items()]
         print("\n".join(table), flush=True)
         self.assertEqual(holes, [], "nothing is said of these")
-        written = [line for line in PAGE.read_text().splitlines() if line.split("|")[1:2] and line.split("|")[1].strip() in rows]
-        self.assertEqual(written, table, f"the table of {PAGE.name} says something else")
+        written = {}
+        for line in PAGE.read_text().splitlines():
+            cells = [cell.strip() for cell in line.split("|")[1:-1]]
+            if len(cells) == 1 + len(WAYS) and cells[0] in rows:
+                written[cells[0]] = cells[1:]
+        self.assertEqual(list(written), list(rows), f"the kinds in the table of {PAGE.name}")
+        for kind, cells in rows.items():
+            for way, said, cell in zip(WAYS, cells, written[kind]):
+                # Which of a cell's codes is said depends on the byte.
+                self.assertLessEqual(set(said.split(", ")), set(cell.split(", ")), f"{kind}, {way}: the table says {cell}")
 
 
 if __name__ == "__main__":
