@@ -114,7 +114,7 @@ class VerifyTests(DataTest):
         for what, pattern, change, code in (
                 ("a bit of the journal", "journal/*0.journal", flip, "damaged"),
                 ("a line of the sources", "archive/env=prod/*/*/*.sources", drop, "lost"),
-                ("a bit of a closed part", "exports/mixpanel/env=prod/*/part-00000.ndjson.gz", flip, "different"),
+                ("a bit of a closed part", "exports/mixpanel/env=prod/*/part-00000.ndjson.gz", flip, "damaged"),
                 ("a bit of the ids", "exports/mixpanel/env=prod/*/part-00000.ids", flip, None),
                 ("an id", "exports/csv/env=prod/*/part-00000.ids", drop, None),
                 ("a record", "exports/csv/env=prod/*/part-00000.csv", drop, None),

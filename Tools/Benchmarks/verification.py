@@ -35,7 +35,7 @@ def measure(options, place):
     place.once()
     receiver.stop(600)
     # It ends when everything is projected.
-    place.receiver(exports=",".join(EXPORTS)).stop(3600)
+    place.receiver(exports=",".join(EXPORTS), arguments=["--stop-seconds", "600"]).stop(3600)
     data = place.path("data")
     for name in EXPORTS:
         if bench.exported(data, name) != bench.exportable(name, ledger.line_count):
