@@ -42,7 +42,8 @@ extension ArchiveIndex {
             guard !isEmpty || run.range.isEmpty else { return }
             let piece = TailPiece(
                 path: isEmpty ? nil : path, offset: run.offset, range: isEmpty ? 0..<run.emptyLineCount : run.range)
-            guard let end = extents[run.description.name]?.end, piece.end <= end,
+            // An empty run would join itself without end.
+            guard !piece.range.isEmpty, let end = extents[run.description.name]?.end, piece.end <= end,
                 end.rawValue - piece.end.rawValue < UInt64(StreamProof.byteCountMax)
             else { return }
             pieces[run.description.name, default: []].append(piece)

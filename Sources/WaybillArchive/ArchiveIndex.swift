@@ -1,4 +1,4 @@
-internal import WaybillJournal
+package import WaybillJournal
 package import WaybillSystem
 
 /// A reader's view of the archive: its files, how much of each is committed, and the origin of their lines.
@@ -35,7 +35,7 @@ package struct ArchiveIndex<Files: FileSystem> {
     /// The sizes in the checkpoint and the manifests, by path below the data directory; inflated sizes for lines.
     package let lengths: [String: Int]
     /// The checkpoint's position in the journal; `nil` without a checkpoint.
-    let position: JournalPosition?
+    package let position: JournalPosition?
     let data: DataDirectory<Files>
 
     /// Reads the archive's checkpoint, then the manifests of its sealed days; safe while a receiver runs.

@@ -12,9 +12,6 @@ package enum ManifestLine {
     private static let end = Array("\"}\n".utf8)
     private static var digitCount: Int { 8 }
 
-    /// How many bytes the checksum adds to a line.
-    package static var checksumByteCount: Int { self.start.count + self.digitCount + 1 }
-
     /// A manifest's line, with its LF.
     ///
     /// - Parameter json: one object, without an LF.

@@ -86,6 +86,13 @@ package struct PartBytes<Files: FileSystem>: ~Copyable {
         return filled
     }
 
+    /// Fills `buffer` completely; the file is damaged if it ends before.
+    package mutating func readWhole(_ buffer: UnsafeMutableRawBufferPointer) throws(PartReadError) {
+        guard try self.read(into: buffer) == buffer.count else {
+            throw .damaged(path: self.path, offset: self.position, .truncated)
+        }
+    }
+
     /// Skips to `offset`; a sealed file is inflated up to there.
     package mutating func skip(to offset: Int) throws(PartReadError) {
         precondition(offset >= self.position, "a part is read forward: \(offset) is before \(self.position)")

@@ -83,13 +83,16 @@ package final class StoredBytes<Files: FileSystem> {
         }
     }
 
-    /// The same; what cannot be inflated is an error of the disk.
-    package func visitOnDisk(_ body: (UnsafeRawBufferPointer) -> Void) throws(FileSystemError) {
-        do throws(PartReadError) {
-            try self.visit(body)
-        } catch {
-            throw error.onDisk
+    /// Reads a whole file, piece by piece.
+    ///
+    /// - Parameter path: without `.gz`. If that file does not exist, the compressed one is read.
+    package static func visit(
+        _ path: String, isCompressed: Bool = false, files: Files, _ body: (UnsafeRawBufferPointer) -> Void
+    ) throws(PartReadError) {
+        let bytes = try Self.onDisk { () throws(FileSystemError) in
+            try StoredBytes(path: path, isCompressed: isCompressed, files: files)
         }
+        try bytes.visit(body)
     }
 
     /// Makes a file again as it was before it was compressed, durable under its name; the compressed one is kept.
@@ -192,13 +195,21 @@ package final class StoredBytes<Files: FileSystem> {
 }
 
 extension PartReadError {
-    /// For callers that only know errors of the disk.
+    /// For callers that only know errors of files, which find damage by ``WaybillSystem/FileSystemError/isDamage``.
     package var onDisk: FileSystemError {
         switch self {
         case .disk(let cause): cause
-        case .damaged(let path, _, _): FileSystemError("inflate", path: path, errno: Errno.inputOutput)
+        case .damaged(let path, _, _):
+            FileSystemError(FileSystemError.damageOperation, path: path, errno: Errno.inputOutput)
         }
     }
+}
+
+extension FileSystemError {
+    fileprivate static var damageOperation: String { "inflate" }
+
+    /// Whether a compressed file was read without an error, and is damaged.
+    package var isDamage: Bool { self.operation == Self.damageOperation }
 }
 
 extension LineReader {

@@ -54,7 +54,8 @@ final class ClosedPart<Files: FileSystem> {
                 path: "\(stem).\(fileExtension)", isCompressed: manifest.gzipSHA256 != nil, files: files)
             self.ids = try StoredBytes(path: "\(stem).ids", isCompressed: false, files: files)
         } catch {
-            throw .disk(error)
+            guard error.errno == Errno.noEntry else { throw .disk(error) }
+            throw .damaged(detail: "\(error.path) is missing")
         }
         try self.verify(stem)
     }
@@ -148,14 +149,14 @@ final class ClosedPart<Files: FileSystem> {
                 }
                 guard let record = try records.next(), let ids = try ids.next(), record.isTerminated, ids.isTerminated
                 else {
-                    throw FileSystemError("read", path: "part", errno: Errno.inputOutput)
+                    throw FileSystemError("read", path: self.records.path, errno: Errno.inputOutput)
                 }
                 position += 1
                 guard body(PartRecord(number: number, content: Self.record(record.bytes), ids: ids.bytes)) else {
                     return
                 }
             } catch {
-                throw .disk(error)
+                throw error.isDamage ? .damaged(detail: "\(error.path) is damaged") : .disk(error)
             }
         }
     }

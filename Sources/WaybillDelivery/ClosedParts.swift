@@ -31,6 +31,11 @@ struct ClosedParts<Files: FileSystem> {
     /// Parts found to be delivered, with the generation of their day, within which a part never changes.
     private var delivered: [String: String] = [:]
     private var deliveredCounts: [String: Int] = [:]
+    /// Folders of days that were wholly delivered when they were read.
+    private var settled: [String: FileStatus] = [:]
+
+    /// A change so soon after another one may leave the time of a folder as it is.
+    private static var timeMillisecondsMin: Int64 { 2000 }
 
     init(root: String, files: Files) {
         self.root = root
@@ -63,8 +68,10 @@ struct ClosedParts<Files: FileSystem> {
 
     /// Every closed part that is not delivered, oldest day first within an environment, and parts with unreadable
     /// manifests.
+    ///
+    /// A day that was wholly delivered is read again when its folder has changed.
     mutating func pending(
-        only env: DeploymentEnvironment?
+        only env: DeploymentEnvironment?, now: WallTime = .unknown
     ) throws(FileSystemError) -> (parts: [PendingPart], damaged: [String]) {
         var parts: [PendingPart] = []
         var damaged: [String] = []
@@ -73,25 +80,42 @@ struct ClosedParts<Files: FileSystem> {
             guard try self.files.status(at: Path.join(self.root, envName))?.kind == .directory else { continue }
             for date in try self.files.list(Path.join(self.root, envName)) where date.hasPrefix("date=") {
                 let day = "\(envName)/\(date)"
-                let generation = try self.generation(of: day)
-                self.deliveredCounts[day] = 0
-                for name in try self.partNames(of: day) {
-                    if self.delivered["\(day)/\(name)"] == generation {
-                        self.deliveredCounts[day, default: 0] += 1
-                        continue
-                    }
-                    guard let manifest = try self.manifest(day, name) else {
-                        damaged.append("\(day)/\(name)")
-                        continue
-                    }
-                    if try self.isDelivered(day, name, manifest) {
-                        self.delivered["\(day)/\(name)"] = generation
-                        self.deliveredCounts[day, default: 0] += 1
-                    } else {
-                        self.delivered["\(day)/\(name)"] = nil
-                        parts.append(PendingPart(env: candidate, day: day, name: name, manifest: manifest))
-                    }
+                guard let status = try self.files.status(at: self.folder(day)), self.settled[day] != status else {
+                    continue
                 }
+                let found = try self.pending(of: day, candidate)
+                parts += found.parts
+                damaged += found.damaged
+                let age = now.milliseconds - status.modified / 1_000_000
+                let isSettled = found.parts.isEmpty && found.damaged.isEmpty && age > Self.timeMillisecondsMin
+                self.settled[day] = isSettled ? status : nil
+            }
+        }
+        return (parts, damaged)
+    }
+
+    private mutating func pending(
+        of day: String, _ env: DeploymentEnvironment
+    ) throws(FileSystemError) -> (parts: [PendingPart], damaged: [String]) {
+        var parts: [PendingPart] = []
+        var damaged: [String] = []
+        let generation = try self.generation(of: day)
+        self.deliveredCounts[day] = 0
+        for name in try self.partNames(of: day) {
+            if self.delivered["\(day)/\(name)"] == generation {
+                self.deliveredCounts[day, default: 0] += 1
+                continue
+            }
+            guard let manifest = try self.manifest(day, name) else {
+                damaged.append("\(day)/\(name)")
+                continue
+            }
+            if try self.isDelivered(day, name, manifest) {
+                self.delivered["\(day)/\(name)"] = generation
+                self.deliveredCounts[day, default: 0] += 1
+            } else {
+                self.delivered["\(day)/\(name)"] = nil
+                parts.append(PendingPart(env: env, day: day, name: name, manifest: manifest))
             }
         }
         return (parts, damaged)

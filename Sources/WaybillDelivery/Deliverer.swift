@@ -176,12 +176,13 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         case let error as DeliveryError: error
         case let error as FileSystemError: .disk(error)
         case PartError.disk(let error): .disk(error)
+        case PartError.damaged(let detail): .notValidated(detail)
         default: preconditionFailure("only files and parts can fail here, got \(error)")
         }
     }
 
     private func deliverPending() async throws {
-        let pending = try self.parts.pending(only: self.configuration.env)
+        let pending = try self.parts.pending(only: self.configuration.env, now: self.clock.wallTime())
         for name in pending.damaged { self.partIsDamaged(name, "its manifest is unreadable") }
         try self.forgetDelivered()
         for part in pending.parts {
@@ -191,7 +192,13 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
                 }
                 continue
             }
-            try await self.deliver(part)
+            do {
+                try await self.deliver(part)
+            } catch PartError.damaged(let detail) {
+                self.partIsDamaged("\(part.day)/\(part.name)", detail)
+            } catch let error as FileSystemError where error.isDamage {
+                self.partIsDamaged("\(part.day)/\(part.name)", "\(error.path) is damaged")
+            }
         }
     }
 
@@ -209,13 +216,22 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
     func partIsDamaged(_ name: String, _ detail: String) {
         guard !self.report.damagedParts.contains(name) else { return }
         self.report.damagedParts.append(name)
-        self.logger.error("a part is damaged and not delivered", metadata: ["part": "\(name)", "detail": "\(detail)"])
+        let day = name.split(separator: "/").first { $0.hasPrefix("date=") }?.dropFirst("date=".utf8.count) ?? ""
+        self.logger.error(
+            "a part is damaged and not delivered; a replay makes its day again",
+            metadata: [
+                "part": "\(name)", "detail": "\(detail)",
+                "replay": """
+                waybill replay --data \(self.configuration.dataDirectory) --provider \(self.configuration.provider.rawValue) \
+                --from \(day) --to \(day)
+                """,
+            ])
     }
 
     private func countRemaining() throws(FileSystemError) {
         self.report.remainingCount = 0
         self.report.heldCount = 0
-        for part in try self.parts.pending(only: self.configuration.env).parts {
+        for part in try self.parts.pending(only: self.configuration.env, now: self.clock.wallTime()).parts {
             let standing = self.standing(of: part)
             let held = standing?.held.count ?? 0
             self.report.heldCount += held
@@ -237,6 +253,12 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         let open = try OpenParts(of: self.configuration.provider, only: self.configuration.env, in: data)
         self.report.openRecordCount = open.recordCount
         self.report.oldestOpenSeconds = open.ageSeconds(at: self.clock.wallTime())
+        self.report.closingRecordCount = open.closingRecordCount
+        if open.closingRecordCount > 0 {
+            self.logger.info(
+                "records wait in closed parts that the receiver has yet to compress",
+                metadata: ["records": "\(open.closingRecordCount)"])
+        }
         guard open.recordCount > 0 else { return }
         self.logger.info(
             "records wait in open parts; a part is sent once it is full or as old as close_after",

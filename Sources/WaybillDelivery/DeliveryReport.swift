@@ -110,6 +110,8 @@ package struct DeliveryReport: Hashable, Sendable {
     /// Records of parts that are still open, and how long the oldest has waited.
     package var openRecordCount = 0
     package var oldestOpenSeconds: Int?
+    /// Records of closed parts that the receiver has yet to compress.
+    package var closingRecordCount = 0
     /// Parts whose files do not match their manifests.
     package var damagedParts: [String] = []
     /// Days that were regenerated after some of their events were sent.
@@ -134,6 +136,7 @@ package struct DeliveryReport: Hashable, Sendable {
             json.member("remaining", self.remainingCount)
             json.member("open_records", self.openRecordCount)
             if let oldestOpenSeconds { json.member("oldest_open_s", oldestOpenSeconds) }
+            json.member("closing_records", self.closingRecordCount)
             json.member("damaged_parts", self.damagedParts.count)
             json.member("remade_days", self.remadeDays.count)
             json.member("dead", self.dead)

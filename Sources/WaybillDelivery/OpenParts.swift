@@ -3,11 +3,13 @@ internal import WaybillEvent
 internal import WaybillProjection
 package import WaybillSystem
 
-/// The records of an export that cannot be sent yet, because their parts are open.
+/// The records of an export that cannot be sent yet, because their parts are open or not compressed.
 package struct OpenParts: Hashable, Sendable {
     package private(set) var recordCount = 0
     /// When the first of them was received; `nil` if that is unknown.
     package private(set) var oldest: WallTime?
+    /// Records of closed parts that are not compressed yet.
+    package private(set) var closingRecordCount = 0
 
     package init() {}
 
@@ -16,7 +18,11 @@ package struct OpenParts: Hashable, Sendable {
         of provider: DeliverableProvider, only env: DeploymentEnvironment?, in data: DataDirectory<some FileSystem>
     ) throws(FileSystemError) {
         let path = data.statePath("export-\(provider.rawValue)")
-        for part in OpenPart.all(in: try StateImage.read(path, files: data.files)?.entries ?? [:])
+        let entries = try StateImage.read(path, files: data.files)?.entries ?? [:]
+        for part in ExportCheckpoint.closingParts(in: entries) where env == nil || part.env == env?.rawValue {
+            self.closingRecordCount += part.recordCount
+        }
+        for part in OpenPart.all(in: entries)
         where env == nil || part.env == env {
             self.recordCount += part.recordCount
             if let time = part.receivedAt { self.oldest = min(self.oldest ?? time, time) }

@@ -36,7 +36,11 @@ final class RefusalLog<Files: FileSystem> {
         if let status = try files.status(at: path) { return status.byteCount }
         guard try files.status(at: path + ".gz") != nil else { return 0 }
         var count = 0
-        try StoredBytes(path: path, isCompressed: true, files: files).visitOnDisk { count += $0.count }
+        do throws(PartReadError) {
+            try StoredBytes.visit(path, isCompressed: true, files: files) { count += $0.count }
+        } catch {
+            throw error.onDisk
+        }
         return count
     }
 
@@ -48,6 +52,11 @@ final class RefusalLog<Files: FileSystem> {
             } catch {
                 throw error.onDisk
             }
+        }
+        // Without its manifest, the compressed log is not taken for the one that goes on.
+        for path in [self.stem + ".manifest.json", self.path + ".gz"] where try self.files.status(at: path) != nil {
+            try self.files.unlink(path)
+            try self.files.synchronizeDirectory(Path.parent(of: path))
         }
         let file = try self.files.open(self.path, .append)
         self.file = file

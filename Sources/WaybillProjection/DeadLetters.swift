@@ -30,15 +30,9 @@ package struct DeadLetterFile: Hashable, Sendable {
         Path.name(of: Path.parent(of: path)) == "dead"
     }
 
-    /// Whether a file of refused events, whatever its extension, gets nothing more.
-    ///
-    /// - Parameter closing: from ``ExportCheckpoint/closing(in:)``.
-    static func isClosed(
-        _ path: String, _ closing: [String: String], root: String, files: some FileSystem
-    ) throws(FileSystemError) -> Bool {
-        let stem = "\(Path.parent(of: path))/\(Path.name(of: path).prefix { $0 != "." })"
-        if closing[stem] != nil { return true }
-        return try files.status(at: Path.join(root, stem + ".manifest.json")) != nil
+    /// The path without extension of any of its files.
+    static func stem(of path: String) -> String {
+        "\(Path.parent(of: path))/\(Path.name(of: path).prefix { $0 != "." })"
     }
 
     /// The files of a partition, oldest first.
@@ -88,17 +82,31 @@ package struct DeadLetterManifest: Hashable, Sendable {
     ) throws(FileSystemError) {
         let file = try files.open(path, .read)
         defer { files.close(file) }
-        var digest = SHA256Digest()
-        var count = 0
-        try files.visit(file, 0..<Int.max) { (piece) throws(FileSystemError) in
-            digest.update(piece)
-            count += piece.count { $0 == 0x0A }
-        }
+        var lines = LineDigest()
+        try files.visit(file, 0..<Int.max) { (piece) throws(FileSystemError) in lines.add(piece) }
+        self.init(lines, provider: provider, env: env, day: day)
+    }
+
+    /// Describes a file that may be compressed.
+    ///
+    /// - Parameter path: without `.gz`.
+    init(
+        ofStored path: String, provider: Destination, env: DeploymentEnvironment, day: CalendarDay,
+        _ files: some FileSystem
+    ) throws(PartReadError) {
+        var lines = LineDigest()
+        try StoredBytes.visit(path, files: files) { lines.add($0) }
+        self.init(lines, provider: provider, env: env, day: day)
+    }
+
+    private init(
+        _ lines: consuming LineDigest, provider: Destination, env: DeploymentEnvironment, day: CalendarDay
+    ) {
         self.provider = provider.rawValue
         self.env = env.rawValue
         self.day = day.description
-        self.recordCount = count
-        self.sha256 = digest.finish()
+        self.recordCount = lines.count
+        self.sha256 = lines.finish()
         self.gzipSHA256 = nil
     }
 
@@ -127,5 +135,20 @@ package struct DeadLetterManifest: Hashable, Sendable {
         self.sha256 = sha256
         self.gzipSHA256 = json["gz_sha256"]?.string
         if json["gz_sha256"] != nil, !(self.gzipSHA256.map(SHA256Digest.isText) ?? false) { return nil }
+    }
+}
+
+/// Counts lines and digests them.
+private struct LineDigest: ~Copyable {
+    private var digest = SHA256Digest()
+    private(set) var count = 0
+
+    mutating func add(_ piece: UnsafeRawBufferPointer) {
+        self.digest.update(piece)
+        self.count += piece.count { $0 == 0x0A }
+    }
+
+    mutating func finish() -> String {
+        self.digest.finish()
     }
 }

@@ -15,6 +15,13 @@ package enum ExportCheckpoint {
         return manifests
     }
 
+    /// The manifests of parts that get nothing more and are not compressed yet.
+    package static func closingParts(in entries: [String: String]) -> [PartManifest] {
+        self.closing(in: entries).compactMap { stem, manifest in
+            DeadLetterFile.isDead(stem) ? nil : PartManifest(json: Array(manifest.utf8))
+        }
+    }
+
     /// The certain length of each file that can grow, by path; of a file that is being compressed, all of it.
     package static func lengths<Files: FileSystem>(
         in entries: [String: String], fileExtension: String, _ files: Files

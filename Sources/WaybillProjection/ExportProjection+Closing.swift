@@ -1,5 +1,6 @@
 internal import WaybillArchive
 internal import WaybillExport
+internal import WaybillJSON
 package import WaybillSystem
 
 /// Closes parts, and the refused events of sealed days; each step is durable before the next.
@@ -12,6 +13,9 @@ package import WaybillSystem
 ///
 /// After a crash in step 2, the step starts again and writes the same bytes. Where both files exist, the manifest
 /// decides which is the part. Steps 2 to 5 are work for the pauses, and the projection goes on in between.
+///
+/// Step 2 compares what it reads with the manifest. A damaged file is set aside; one that cannot be read is postponed,
+/// and the others go on.
 extension ExportProjection {
     /// A file that gets nothing more, since the last checkpoint.
     struct ClosedFile {
@@ -25,7 +29,10 @@ extension ExportProjection {
     /// More files than that do not wait for a pause.
     private static var waitingFileCountMax: Int { 64 }
 
-    package var isSealing: Bool { !self.waiting.isEmpty }
+    /// How long a file that cannot be compressed waits for another attempt.
+    private static var retryMilliseconds: Int64 { 60_000 }
+
+    package var isSealing: Bool { self.waiting.count > 0 }
     package var isSealingUrgent: Bool { self.waiting.count > Self.waitingFileCountMax }
     /// A day is sealed while parts are compressed; its manifest is written once those of the day are.
     package var mayBeginSeals: Bool { true }
@@ -78,27 +85,62 @@ extension ExportProjection {
     // MARK: Compressing
 
     package mutating func continueSealing() throws(FileSystemError) {
-        guard let stem = self.waiting.first, let manifest = self.state.entries[ExportCheckpoint.closedPrefix + stem]
-        else { return }
-        do throws(FileSystemError) {
-            if self.work == nil { self.work = try self.makeWork(stem, manifest) }
-            _ = try self.work?.step()
-            guard self.work?.isDone ?? true else { return }
-            let digest = try self.work?.finish()
-            self.work = nil
-            try self.finishClosing(stem, manifest, digest)
-        } catch {
-            // What was written may end in the middle of a member.
-            self.work = nil
-            throw error
-        }
-        self.waiting.removeFirst()
-        try self.finishSeals()
+        repeat { try self.continueClosing() } while self.isSealingUrgent
     }
 
-    /// Does all the work that is left for pauses.
+    private mutating func continueClosing() throws(FileSystemError) {
+        guard let stem = self.waiting.first else { return }
+        if let manifest = self.state.entries[ExportCheckpoint.closedPrefix + stem] {
+            do throws(FileSystemError) {
+                guard try self.close(stem, manifest) else { return }
+            } catch {
+                // What was written may end in the middle of a member.
+                self.work = nil
+                if error.isDiskFull || error.errno == Errno.link { throw error }
+                return self.postpone(stem, error)
+            }
+            try self.state.commit([ExportCheckpoint.closedPrefix + stem: String?.none])
+        }
+        self.waiting.removeFirst()
+        try self.finishSeal(of: ClosingQueue.folder(of: stem))
+    }
+
+    /// Does all the work that is left for pauses; throws if a file could not be compressed.
     package mutating func finishSealing() throws(FileSystemError) {
+        try self.sealWhatCanBe()
+        if let failure = self.failures.first { throw failure.cause }
+    }
+
+    /// Does all the work that is left for pauses, except for files that cannot be compressed.
+    mutating func sealWhatCanBe() throws(FileSystemError) {
+        self.failures = []
+        self.waiting.retry()
         while self.isSealing { try self.continueSealing() }
+    }
+
+    package mutating func takeFailures() -> [ClosingFailure] {
+        defer { self.failures = [] }
+        return self.failures
+    }
+
+    private mutating func postpone(_ stem: String, _ cause: FileSystemError) {
+        if !self.waiting.hasPostponed { self.retriedAt = self.time }
+        self.waiting.postponeFirst()
+        let folder = ClosingQueue.folder(of: stem)
+        let remedy = self.remedy(from: PartSink.Key(partition: folder)?.day)
+        self.failures.append(
+            ClosingFailure(
+                folder: folder, cause: cause,
+                description: "\(stem) is closed but cannot be compressed: \(cause); \(remedy)"))
+    }
+
+    /// Tries postponed files again, once a minute by the journal's clock.
+    mutating func retryClosing() {
+        guard self.waiting.hasPostponed,
+            abs(self.time.milliseconds - self.retriedAt.milliseconds) >= Self.retryMilliseconds
+        else { return }
+        self.retriedAt = self.time
+        self.waiting.retry()
     }
 
     /// The path of a closed file before it is compressed.
@@ -110,40 +152,99 @@ extension ExportProjection {
         Path.join(self.root, stem + ".manifest.json")
     }
 
+    /// Compresses the next piece of a file; after the last, does steps 3 and 4.
+    ///
+    /// - Returns: whether the file is done.
+    private mutating func close(_ stem: String, _ manifest: String) throws(FileSystemError) -> Bool {
+        let sha256 = JSONValue(Array(manifest.utf8))?["sha256"]?.string
+        if self.work == nil {
+            self.work = try self.makeWork(stem, manifest)
+            self.workDigest = SHA256Digest()
+        }
+        guard let member = try self.work?.step() else {
+            try self.finishCompressed(stem, manifest, sha256)
+            return true
+        }
+        self.workDigest?.update(member)
+        guard self.work?.isDone ?? true else { return false }
+        let found = self.workDigest?.finish()
+        self.workDigest = nil
+        if found == sha256 {
+            let digest = try self.work?.finish()
+            self.work = nil
+            try self.finishClosing(stem, manifest, digest)
+        } else {
+            self.work = nil
+            try self.files.unlink(self.recordsPath(of: stem) + ".gz.tmp")
+            try self.finishCompressed(stem, manifest, sha256)
+        }
+        return true
+    }
+
     /// - Returns: `nil` if there is nothing to compress.
     private func makeWork(_ stem: String, _ manifest: String) throws(FileSystemError) -> GzipWork<Files>? {
         let path = self.recordsPath(of: stem)
         guard let status = try self.files.status(at: path) else { return nil }
-        let written = try self.files.contents(of: self.manifestPath(of: stem)) ?? []
         // A crash came before the file was unlinked.
-        if CompressedManifest.matches(written, manifest), try self.files.status(at: path + ".gz") != nil { return nil }
+        if try self.isDescribed(stem, manifest) { return nil }
         return try GzipWork(path: path, byteCount: status.byteCount, level: Self.level, files: self.files)
     }
 
-    /// Does steps 3 to 5; repeating them changes nothing.
-    ///
-    /// - Parameter digest: of the compressed file; `nil` if it was not made now.
-    private mutating func finishClosing(
-        _ stem: String, _ manifest: String, _ digest: String?
+    /// Whether a file's manifest is written, and describes the compressed file.
+    private func isDescribed(_ stem: String, _ manifest: String) throws(FileSystemError) -> Bool {
+        let path = self.recordsPath(of: stem) + ".gz"
+        let written = try self.files.contents(of: self.manifestPath(of: stem)) ?? []
+        guard try self.files.status(at: path) != nil else { return false }
+        let digest = try SHA256Digest.ofFile(path, self.files)
+        return written == ManifestLine.sealed(Array(CompressedManifest.text(manifest, digest).utf8))
+    }
+
+    /// Finishes a file of which only the compressed one may be whole, or sets it aside.
+    private mutating func finishCompressed(
+        _ stem: String, _ manifest: String, _ sha256: String?
     ) throws(FileSystemError) {
         let path = self.recordsPath(of: stem)
-        let written = try self.files.contents(of: self.manifestPath(of: stem)) ?? []
-        if digest != nil || !CompressedManifest.matches(written, manifest) {
+        let isThere = try self.files.status(at: path + ".gz") != nil
+        if isThere, try self.compressedDigest(path) == sha256 {
+            return try self.finishClosing(stem, manifest, SHA256Digest.ofFile(path + ".gz", self.files))
+        }
+        guard let key = PartSink.Key(partition: ClosingQueue.folder(of: stem)) else { return }
+        let isMissing = isThere ? false : try self.files.status(at: path) == nil
+        let text = try self.setAside(
+            closed: stem, key.day, because: isMissing ? "its file is missing" : "it does not match its manifest")
+        self.failures.append(
+            ClosingFailure(
+                folder: ClosingQueue.folder(of: stem),
+                cause: FileSystemError("verify", path: path, errno: Errno.inputOutput), description: text))
+    }
+
+    /// The digest of the bytes that a file had before it was compressed; `nil` if it is damaged.
+    private func compressedDigest(_ path: String) throws(FileSystemError) -> String? {
+        var digest = SHA256Digest()
+        do throws(PartReadError) {
+            try StoredBytes.visit(path, isCompressed: true, files: self.files) { digest.update($0) }
+        } catch {
+            if case .disk(let cause) = error { throw cause }
+            return nil
+        }
+        return digest.finish()
+    }
+
+    /// Does steps 3 and 4; repeating them changes nothing.
+    ///
+    /// - Parameter digest: of the compressed file.
+    private func finishClosing(_ stem: String, _ manifest: String, _ digest: String?) throws(FileSystemError) {
+        let path = self.recordsPath(of: stem)
+        let text = ManifestLine.sealed(Array(CompressedManifest.text(manifest, digest).utf8))
+        if try self.files.contents(of: self.manifestPath(of: stem)) != text {
             if self.options.provider == .snowplow, !DeadLetterFile.isDead(stem) { try self.writeSchemas(ofPart: path) }
             try self.files.createDirectories(Path.parent(of: path))
-            var own = digest
-            if own == nil, try self.files.status(at: path + ".gz") != nil {
-                own = try SHA256Digest.ofFile(path + ".gz", self.files)
-            }
-            try self.files.replace(
-                self.manifestPath(of: stem),
-                with: ManifestLine.sealed(Array(CompressedManifest.text(manifest, own).utf8)))
+            try self.files.replace(self.manifestPath(of: stem), with: text)
         }
         if try self.files.status(at: path) != nil {
             try self.files.unlink(path)
             try self.files.synchronizeDirectory(Path.parent(of: path))
         }
-        try self.state.commit([ExportCheckpoint.closedPrefix + stem: String?.none])
     }
 
     /// Adds the schemas of a closed part's events to the drafts next to it; repeating it changes nothing.
@@ -167,7 +268,8 @@ extension ExportProjection {
     /// Finds the files to compress after a recovery.
     mutating func findWaiting() {
         self.work = nil
-        self.waiting = ExportCheckpoint.closing(in: self.state.entries).keys.sorted()
+        self.waiting = ClosingQueue()
+        for stem in ExportCheckpoint.closing(in: self.state.entries).keys.sorted() { self.waiting.append(stem) }
     }
 
     /// Inflates the files that an older checkpoint continues: they were closed after it.
@@ -193,13 +295,5 @@ enum CompressedManifest {
     /// - Parameter digest: `nil` if there is no compressed file.
     static func text(_ manifest: String, _ digest: String?) -> String {
         digest.map { "\(manifest.dropLast()),\"gz_sha256\":\"\($0)\"}" } ?? manifest
-    }
-
-    /// Whether this is the content of a manifest's file, with whatever digest.
-    static func matches(_ written: [UInt8], _ manifest: String) -> Bool {
-        let start = Array("\(manifest.dropLast()),\"gz_sha256\":\"".utf8)
-        let count = start.count + 64 + 3
-        return written.starts(with: start)
-            && (written.count == count || written.count == count + ManifestLine.checksumByteCount)
     }
 }

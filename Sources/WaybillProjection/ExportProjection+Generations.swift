@@ -19,7 +19,8 @@ extension ExportProjection {
     static var generationName: String { ".generation" }
     static var standingName: String { ".standing" }
 
-    /// The checkpoint entries of one partition: the `part:` entry, and the length of each file below the folder.
+    /// The checkpoint entries of one partition: the `part:` entry, the length of each file below the folder, the manifest
+    /// of each closed file that is not compressed yet (`closed:part-00000`), and the one of the day (`seal`).
     private typealias Standing = [String: String]
 
     /// The paths of this export's partitions, below the data directory.
@@ -40,7 +41,11 @@ extension ExportProjection {
     package mutating func adopt(
         from directory: String, range: ExportRange, replay: String
     ) throws(FileSystemError) {
-        try self.finishSealing()
+        try self.sealWhatCanBe()
+        // What is exchanged need not be compressed.
+        self.failures.removeAll {
+            PartSink.Key(partition: $0.folder).map { range.admits($0.day, $0.env) } ?? false
+        }
         var standings: [PartSink.Key: Standing] = [:]
         for key in Set(try self.partitions(below: directory)).union(try self.partitions(below: self.directory))
         where range.admits(key.day, key.env) {
@@ -75,7 +80,7 @@ extension ExportProjection {
     ///
     /// Restores the whole range or, if a partition has events since its exchange, nothing.
     package mutating func rollBack(_ range: ExportRange) throws(FileSystemError) -> RollBack {
-        try self.finishSealing()
+        try self.sealWhatCanBe()
         let previous = self.previousDirectory
         var report = RollBack()
         var standings: [PartSink.Key: Standing] = [:]
@@ -130,15 +135,25 @@ extension ExportProjection {
     }
 
     private static func entry(_ name: String, of partition: String) -> String {
-        name == "part" ? Self.partPrefix + partition : "\(FileSet<Files>.keyPrefix)\(partition)/\(name)"
+        if name == "part" { return Self.partPrefix + partition }
+        if name == "seal" { return Self.sealPrefix + partition }
+        let closed = ExportCheckpoint.closedPrefix
+        if name.hasPrefix(closed) { return "\(closed)\(partition)/\(name.dropFirst(closed.utf8.count))" }
+        return "\(FileSet<Files>.keyPrefix)\(partition)/\(name)"
     }
 
     private func standing(of partition: String) -> Standing {
         var standing: Standing = [:]
         standing["part"] = self.state.entries[Self.partPrefix + partition]
+        standing["seal"] = self.state.entries[Self.sealPrefix + partition]
         let prefix = "\(FileSet<Files>.keyPrefix)\(partition)/"
-        for (key, value) in self.state.entries where key.hasPrefix(prefix) {
-            standing[String(key.dropFirst(prefix.utf8.count))] = value
+        let closed = "\(ExportCheckpoint.closedPrefix)\(partition)/"
+        for (key, value) in self.state.entries {
+            if key.hasPrefix(prefix) {
+                standing[String(key.dropFirst(prefix.utf8.count))] = value
+            } else if key.hasPrefix(closed) {
+                standing[ExportCheckpoint.closedPrefix + key.dropFirst(closed.utf8.count)] = value
+            }
         }
         return standing
     }

@@ -108,23 +108,40 @@ extension ExportProjection {
 
     /// Writes the manifests of days that the checkpoint records as sealed, once their parts are compressed.
     mutating func finishSeals() throws(FileSystemError) {
-        for (key, manifest) in self.state.entries.sorted(by: { $0.key < $1.key }) where key.hasPrefix(Self.sealPrefix) {
-            let folder = String(key.dropFirst(Self.sealPrefix.utf8.count))
-            if self.waiting.contains(where: { $0.hasPrefix(folder + "/") }) { continue }
-            let directory = Path.join(self.root, folder)
-            try self.files.createDirectories(directory)
-            try self.files.replace(
-                Path.join(directory, DayFolder.manifestName), with: ManifestLine.sealed(Array(manifest.utf8)))
-            let success = try self.files.open(Path.join(directory, DayFolder.successName), .append)
-            defer { self.files.close(success) }
-            try self.files.synchronize(success)
-            try self.files.synchronizeDirectory(directory)
-            try self.state.commit([key: String?.none])
-            let written = ExportDayManifest(json: Array(manifest.utf8))
-            self.sealed.append(
-                SealedDay(
-                    path: folder, revision: written?.revision ?? 0, lineCount: written?.totals.recordCount ?? 0,
-                    byteCount: 0))
+        for folder in self.owedSeals.sorted() { try self.finishSeal(of: folder) }
+    }
+
+    /// Writes the manifest of a sealed day, once its parts are compressed.
+    mutating func finishSeal(of folder: String) throws(FileSystemError) {
+        let key = Self.sealPrefix + folder
+        guard self.owedSeals.contains(folder), !self.waiting.contains(folder: folder),
+            let manifest = self.state.entries[key]
+        else { return }
+        let directory = Path.join(self.root, folder)
+        try self.files.createDirectories(directory)
+        try self.files.replace(
+            Path.join(directory, DayFolder.manifestName), with: ManifestLine.sealed(Array(manifest.utf8)))
+        let success = try self.files.open(Path.join(directory, DayFolder.successName), .append)
+        defer { self.files.close(success) }
+        try self.files.synchronize(success)
+        try self.files.synchronizeDirectory(directory)
+        try self.state.commit([key: String?.none])
+        self.owedSeals.remove(folder)
+        let written = ExportDayManifest(json: Array(manifest.utf8))
+        self.sealed.append(
+            SealedDay(
+                path: folder, revision: written?.revision ?? 0, lineCount: written?.totals.recordCount ?? 0,
+                byteCount: 0))
+    }
+
+    /// The folders of sealed days whose manifest waits for parts that are not compressed.
+    package var owedDays: [String] { self.owedSeals.sorted() }
+
+    /// Finds the days whose manifest is to be written after a recovery.
+    mutating func findOwedSeals() {
+        self.owedSeals = []
+        for key in self.state.entries.keys where key.hasPrefix(Self.sealPrefix) {
+            self.owedSeals.insert(String(key.dropFirst(Self.sealPrefix.utf8.count)))
         }
     }
 

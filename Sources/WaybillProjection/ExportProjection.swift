@@ -28,7 +28,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     let directory: String
     let files: Files
     let root: String
-    private let journal: String
+    let journal: String
     var options: ExportOptions
     private var fingerprint: String
     var description: ProviderDescription
@@ -41,9 +41,16 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private var readers = EventReaders()
     /// Files closed since the last checkpoint.
     var closing: [ClosedFile] = []
-    /// Closed files that are not compressed yet, by their path without extension, and the work at the first.
-    var waiting: [String] = []
+    /// Closed files that are not compressed yet, the work at the first, and the digest of what was compressed of it.
+    var waiting = ClosingQueue()
     var work: GzipWork<Files>?
+    var workDigest: SHA256Digest?
+    /// Closed files that could not be compressed since the last ``takeFailures()``.
+    var failures: [ClosingFailure] = []
+    /// The time in the journal when files were tried again.
+    var retriedAt = WallTime.unknown
+    /// Sealed days whose manifest waits until their parts are compressed, by their folder.
+    var owedSeals: Set<String> = []
     /// Partitions written since the last checkpoint.
     var touchedKeys: Set<PartSink.Key> = []
     private(set) var cutOff: CutOff
@@ -52,6 +59,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     var sealed: [SealedDay] = []
     /// When the last exported event was received.
     private var receivedAt = WallTime.unknown
+    /// The last time in the journal.
+    private(set) var time = WallTime.unknown
     private var lines = LineCounts()
     /// ``lines`` at the last checkpoint, which recovery restores.
     private var checkpointedLines = LineCounts()
@@ -162,14 +171,16 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         try DeletionRecord(root: self.root, files: self.files).finish(&self.state)
         if let note = try self.setAsideWithoutCheckpoint() { notes.append(note) }
         try self.restoreOpenFiles()
-        var recovery = try self.recoverFiles()
+        var (recovery, undescribed) = try self.recoverFiles()
         if !recovery.shortFiles.isEmpty {
             notes += try self.setAsideShortParts(recovery.shortFiles)
             recovery.shortFiles = [:]
-            _ = try self.recoverFiles()
+            (_, undescribed) = try self.recoverFiles()
         }
+        notes += try self.describe(undescribed)
         if let note = try self.turnOver() { notes.append(note) }
         self.findWaiting()
+        self.findOwedSeals()
         try self.finishSeals()
         self.lines = self.checkpointedLines
         self.sink.reset(to: self.checkpointedStandings, self.exporter)
@@ -179,110 +190,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             position: self.checkpointedPosition, report: notes.filter { !$0.isEmpty }.joined(separator: ", "))
     }
 
-    private var checkpointedPosition: JournalPosition {
+    var checkpointedPosition: JournalPosition {
         JournalPosition(Int(self.state.entries["position"] ?? "0") ?? 0)
-    }
-
-    private mutating func recoverFiles() throws(FileSystemError) -> FileSet<Files>.Recovery {
-        let standings = self.checkpointedStandings
-        let records = ".\(self.description.fileExtension)"
-        let suffixes = [records, records + ".gz", records + ".gz.tmp", ".ids", ".manifest.json"]
-        let closing = ExportCheckpoint.closing(in: self.state.entries)
-        let (root, files) = (self.root, self.files)
-        let coverage = JournalCoverage(directory: self.journal, files: self.files)
-        let position = self.checkpointedPosition
-        return try self.set.recover(
-            from: self.state.entries, roots: [self.directory],
-            isRebuilt: { () throws(FileSystemError) in try coverage.isWhole(from: position) }
-        ) { path throws(FileSystemError) in
-            let name = Path.name(of: path)
-            if DeadLetterFile.isDead(path), let number = PartitionPath.partNumber(of: name) {
-                guard let key = PartSink.Key(partition: Path.parent(of: Path.parent(of: path))) else { return true }
-                guard number < standings[key]?.revision ?? 0 else { return false }
-                return try DeadLetterFile.isClosed(path, closing, root: root, files: files)
-            }
-            let isPart = PartitionPath.partNumber(of: name) != nil && suffixes.contains(where: name.hasSuffix)
-            if name == DayFolder.manifestName || name == DayFolder.successName,
-                let key = PartSink.Key(partition: Path.parent(of: path))
-            {
-                return standings[key]?.isLate ?? false
-            }
-            // Other files, and a generation's name, are kept.
-            guard isPart || name == HeldRecord.fileName else { return true }
-            // The checkpoint does not list closed parts, but it has the number up to which parts are closed.
-            guard suffixes.contains(where: path.hasSuffix),
-                let number = PartitionPath.partNumber(of: Path.name(of: path)),
-                let key = PartSink.Key(partition: Path.parent(of: path)), let standing = standings[key]
-            else { return false }
-            return number < standing.number
-        }
-    }
-
-    /// Sets the export aside if its checkpoint is lost and the journal cannot restore all of it.
-    ///
-    /// - Returns: a description of the changes, for logs.
-    private func setAsideWithoutCheckpoint() throws(FileSystemError) -> String? {
-        guard self.state.entries["position"] == nil,
-            try self.files.status(at: Path.join(self.root, self.directory)) != nil,
-            try !self.files.list(Path.join(self.root, self.directory)).isEmpty
-        else { return nil }
-        let coverage = JournalCoverage(directory: self.journal, files: self.files)
-        if try coverage.isWhole(from: JournalPosition(0)) { return nil }
-        let aside = try SetAside(root: self.root, files: self.files).move(self.directory)
-        try self.files.synchronizeDirectory(Path.parent(of: Path.join(self.root, self.directory)))
-        return
-            "the export's checkpoint is lost and the journal does not reach back to its beginning: set aside \(aside); "
-            + "\(self.remedy(from: nil))"
-    }
-
-    /// Sets aside parts that are shorter than in the checkpoint; other short files are kept.
-    ///
-    /// - Returns: a description of the changes, for logs.
-    private mutating func setAsideShortParts(_ shortFiles: [String: Int]) throws(FileSystemError) -> [String] {
-        let aside = SetAside(root: self.root, files: self.files)
-        let suffixes = [".\(self.description.fileExtension)", ".ids"]
-        var changes: [String: String?] = [:]
-        var notes: [String] = []
-        var stems: Set<String> = []
-        for (path, missing) in shortFiles.sorted(by: { $0.key < $1.key }) {
-            if let suffix = suffixes.first(where: path.hasSuffix),
-                PartitionPath.partNumber(of: Path.name(of: path)) != nil,
-                !Path.parent(of: path).hasSuffix("/dead")
-            {
-                stems.insert(String(path.dropLast(suffix.utf8.count)))
-                continue
-            }
-            let length = Int(self.state.entries[FileSet<Files>.keyPrefix + path] ?? "") ?? 0
-            let end = try self.files.lineEnd(of: Path.join(self.root, path), upTo: max(0, length - missing))
-            changes[FileSet<Files>.keyPrefix + path] = String(end)
-            notes.append("\(path) lacked \(missing) bytes and continues after the remaining \(end)")
-        }
-        for stem in stems.sorted() {
-            var moved: [String] = []
-            for path in suffixes.map({ stem + $0 }) {
-                if try self.files.status(at: Path.join(self.root, path)) != nil { moved.append(try aside.move(path)) }
-                changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + path)
-            }
-            changes.updateValue(nil, forKey: ExportCheckpoint.closedPrefix + stem)
-            let partition = Path.parent(of: stem)
-            if let key = PartSink.Key(partition: partition),
-                let number = PartitionPath.partNumber(of: Path.name(of: stem))
-            {
-                let next = max(number + 1, self.checkpointedStandings[key]?.number ?? 0)
-                if next == number + 1 { changes[Self.partPrefix + partition] = PartStanding(number: next).text }
-                notes.append(
-                    "\(stem) is damaged and was set aside (\(moved.joined(separator: ", "))); "
-                        + self.remedy(from: key.day))
-            }
-        }
-        try self.state.commit(changes)
-        return notes
-    }
-
-    /// How the operator restores an export's lost events, which are in the archive.
-    private func remedy(from day: CalendarDay?) -> String {
-        let days = day.map { " --from \($0) --to \($0)" } ?? ""
-        return "the archive has its events: waybill replay --data \(self.root) --provider \(self.name)\(days)"
     }
 
     /// Closes the parts that were started with other options, and records the current ones.
@@ -319,7 +228,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         return entries.filter { self.state.entries[$0.key] != $0.value }
     }
 
-    private var checkpointedStandings: [PartSink.Key: PartStanding] {
+    var checkpointedStandings: [PartSink.Key: PartStanding] {
         var standings: [PartSink.Key: PartStanding] = [:]
         for (key, value) in self.state.entries where key.hasPrefix(Self.partPrefix) {
             guard let partition = PartSink.Key(partition: String(key.dropFirst(Self.partPrefix.count))),
@@ -357,15 +266,17 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private mutating func arrive(at time: WallTime) {
         guard time != self.receivedAt else { return }
         self.receivedAt = time
+        self.time = time
         self.sink.pass(time)
     }
 
     package mutating func pass(_ time: WallTime) throws(FileSystemError) {
+        self.time = time
         self.sink.pass(time)
         try self.writeTouched()
     }
 
-    package var needsMarks: Bool { self.sink.hasAgingParts }
+    package var needsMarks: Bool { self.sink.hasAgingParts || self.waiting.hasPostponed }
 
     /// Switches to other options for the batches from `position` on.
     private mutating func goOn(with options: ExportOptions, from position: JournalPosition) throws(FileSystemError) {
@@ -488,7 +399,9 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         changes["position"] = .some(String(position.rawValue))
         try self.state.commit(changes)
         self.set.checkpointCommitted()
-        self.waiting += self.closing.map(\.path)
+        for file in self.closing { self.waiting.append(file.path) }
+        self.retryClosing()
+        self.owedSeals.formUnion(days.map { self.path($0.key) })
         self.closing = []
         self.touchedKeys = []
         self.checkpointedLines = self.lines

@@ -56,6 +56,8 @@ package protocol Projection: ~Copyable, SendableMetatype {
     mutating func retire(_ policy: RetentionPolicy, now: WallTime) throws(FileSystemError) -> [DeletedDay]
     /// Returns the days that were sealed since the last call.
     mutating func takeSealed() -> [SealedDay]
+    /// Returns the closed files that could not be compressed since the last call: with the cause and a remedy.
+    mutating func takeFailures() -> [ClosingFailure]
     /// Returns what was put into the quarantine, or refused, since the last call.
     mutating func takeQuarantined() -> QuarantineCounts
     /// Returns what happened to lines of which there is something to tell, up to the last checkpoint, since the last call.
@@ -73,6 +75,9 @@ extension Projection where Self: ~Copyable {
     /// Only exports have parts that close by age.
     package mutating func pass(_ time: WallTime) throws(FileSystemError) {}
     package var needsMarks: Bool { false }
+
+    /// The archive's failures are errors.
+    package mutating func takeFailures() -> [ClosingFailure] { [] }
 
     package var isSealingUrgent: Bool { false }
     package var mayBeginSeals: Bool { !self.isSealing }

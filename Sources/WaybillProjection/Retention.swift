@@ -186,7 +186,8 @@ extension ExportProjection {
         for (key, value) in self.state.entries where key.hasPrefix(Self.partPrefix) {
             let path = String(key.dropFirst(Self.partPrefix.utf8.count))
             guard let partition = PartSink.Key(partition: path), let standing = PartStanding(text: value),
-                standing.revision > 0, !standing.isUnsealed, !self.openDays.contains(partition)
+                standing.revision > 0, !standing.isUnsealed, !self.openDays.contains(partition),
+                !self.waiting.contains(folder: path), !self.owedSeals.contains(path)
             else { continue }
             days.append(DeletableDay(path: path, day: partition.day, lineCount: 0, byteCount: 0))
         }

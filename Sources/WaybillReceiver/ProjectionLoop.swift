@@ -230,6 +230,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
             self.sealing.hasSealed = true
             self.telemetry.sealed(self.projection.name, day)
         }
+        self.telemetry.closingFailed(self.projection.name, self.projection.takeFailures())
     }
 
     /// Deletes sealed days that are due: after some were sealed, and every hour; every minute when disk space must be

@@ -38,7 +38,14 @@ struct PointedLines {
     }
 
     private var offsets: [StreamName: [UInt64]] = [:]
+    /// How far the archive has each stream.
+    private var ends: [StreamName: UInt64] = [:]
     private(set) var count = 0
+
+    /// Where the archive's last line of a stream ends, after ``visit(in:_:)``; 0 if there is none.
+    func end(of name: StreamName) -> UInt64 {
+        self.ends[name] ?? 0
+    }
 
     mutating func add(_ place: Place) {
         self.offsets[place.name, default: []].append(place.offset)
@@ -56,7 +63,11 @@ struct PointedLines {
         let index = try ArchiveIndex(data: data)
         for part in index.parts {
             var isWanted = false
-            try index.visitRuns(of: part) { if !isWanted { isWanted = !self.offsets(in: $0).isEmpty } }
+            try index.visitRuns(of: part) { run in
+                let name = run.description.name
+                if self.offsets[name] != nil { self.ends[name] = max(self.end(of: name), run.end.rawValue) }
+                if !isWanted { isWanted = !self.offsets(in: run).isEmpty }
+            }
             guard isWanted else { continue }
             _ = try part.visitRuns(in: data) { run, bytes throws(FileSystemError) in
                 for offset in self.offsets(in: run) {

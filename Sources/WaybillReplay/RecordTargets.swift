@@ -18,6 +18,9 @@ final class PartitionWriter<Files: FileSystem>: RecordTarget {
     init(
         _ options: ExportOptions, data: DataDirectory<Files>, directory: String, statePath: String
     ) throws(FileSystemError) {
+        // All of a day is there already, so its parts are as large as they may be.
+        var options = options
+        options.closeAfter = .zero
         self.export = try ExportProjection(
             data: data, directory: directory, statePath: statePath, options: options, isAgeJudged: true)
         _ = try self.export.recover()

@@ -158,6 +158,9 @@ package enum Replay {
         package var strayLineCount = 0
         /// Units that an interrupted replay had already made.
         package var resumedUnitCount = 0
+        /// Parts of the replaced generation that were sent and cannot be read: it is unknown which of their events the new
+        /// one repeats.
+        package var damagedParts: [String] = []
         /// Differences from the current generation, if requested.
         package var differences: [PartitionDifference] = []
     }
@@ -180,6 +183,10 @@ package enum Replay {
         case otherOptions(String)
         case grown([String])
         case sentBefore([SentBefore])
+        /// Everything else was sealed.
+        case damagedDays([String])
+        /// Everything was replayed.
+        case damagedParts([String])
         /// Everything else was replayed.
         case leftOut(byteCount: Int, lineCount: Int)
 
@@ -218,6 +225,12 @@ package enum Replay {
             case .sentBefore(let counts):
                 counts.map(\.description).joined(separator: "; ")
                     + "; the new partitions are written but not in use; --force puts them in place anyway"
+            case .damagedDays(let paths):
+                "\(paths.joined(separator: ", ")) has parts that could not be closed; waybill replay makes them again"
+            case .damagedParts(let paths):
+                "\(paths.joined(separator: ", ")) were sent to the provider and are damaged: the replay replaced them "
+                    + "without a check whether it repeats their events; waybill deliver asks for --force before it sends "
+                    + "such a day again"
             case .leftOut(let byteCount, let lineCount):
                 "left out: \(byteCount) bytes whose origin is lost in damaged .sources files or a damaged journal, and "
                     + "\(lineCount) lines that are not events of their folder; waybill inspect --verify names the damage"

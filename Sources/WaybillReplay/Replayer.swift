@@ -127,8 +127,8 @@ package struct Replayer<Files: FileSystem>: Sendable {
         try self.catchUp()
         let plan = try self.plan()
         let ledger = try self.openLedger(plan, in: self.data, observer, directory: Self.workDirectory)
-        let report = try self.makeGeneration(plan, in: self.data, ledger, observer, directory: Self.workDirectory)
-        if self.request.resending == .refused { try self.requireUnsent(observer) }
+        var report = try self.makeGeneration(plan, in: self.data, ledger, observer, directory: Self.workDirectory)
+        if self.request.resending == .refused { report.damagedParts = try self.requireUnsent(observer) }
         try Replay.onDisk { () throws(FileSystemError) in
             guard let replay = ledger.replay else { return }
             for options in self.options {
@@ -138,6 +138,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
                 if live.adoptedReplay == replay { continue }
                 try live.adopt(
                     from: Self.workDirectory(options.provider), range: self.request.range, replay: replay)
+                for failure in live.takeFailures() { observer.noticed(failure.description) }
             }
             for provider in self.request.providers {
                 try self.files.removeTree(Path.join(self.data.root, Self.workDirectory(provider)))
@@ -228,7 +229,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
             "1", self.request.range.from?.description ?? "", self.request.range.to?.description ?? "",
             self.request.users.rawValue, self.request.duplicates.rawValue, self.request.origin.rawValue,
         ]
-        fields += self.options.map { "\($0.provider.rawValue) \($0.fingerprint) \($0.closeAfter.nanoseconds)" }
+        fields += self.options.map { "\($0.provider.rawValue) \($0.fingerprint)" }
         for set in [
             Set(self.request.range.environments.map(\.rawValue)), self.request.bundles, self.request.names,
             Set(self.request.kinds.map(\.rawValue)),

@@ -2,6 +2,7 @@ internal import WaybillArchive
 internal import WaybillEvent
 package import WaybillExport
 internal import WaybillJSON
+internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
 package import WaybillSystem
@@ -43,6 +44,10 @@ package struct Requeue<Files: FileSystem>: Sendable {
         package var withoutEventCount = 0
         /// Refused events that the archive no longer has.
         package var goneCount = 0
+        /// Refused events that the archive does not have yet; a later run takes them.
+        package var unarchivedCount = 0
+        /// Damaged files of refused events, whose remaining events were left out.
+        package var damagedPaths: [String] = []
         /// Published files, including the file of an interrupted run.
         package var paths: [String] = []
     }
@@ -53,6 +58,8 @@ package struct Requeue<Files: FileSystem>: Sendable {
         case busy(String)
         case tooMany(limit: Int)
         case unpublished(String)
+        /// Everything else was requeued.
+        case damaged([String], dataDirectory: String, provider: String)
 
         package var description: String {
             switch self {
@@ -62,6 +69,9 @@ package struct Requeue<Files: FileSystem>: Sendable {
             case .tooMany(let limit):
                 "more than \(limit) refused events were requeued, the limit that can be remembered; "
                     + "regenerate the days with waybill replay instead"
+            case .damaged(let paths, let data, let provider):
+                "\(paths.joined(separator: ", ")) cannot be read to the end, and what is left of it was not requeued; waybill "
+                    + "replay --data \(data) --provider \(provider) --from DAY --to DAY makes the day again"
             case .unpublished(let path):
                 "an interrupted requeue has yet to publish \(path), whose directory does not exist; run it in the same "
                     + "working directory as before, or restore the directory"
@@ -88,6 +98,12 @@ package struct Requeue<Files: FileSystem>: Sendable {
             try self.files.writeAll(self.file, self.buffer)
             self.buffer.removeAll(keepingCapacity: true)
         }
+    }
+
+    /// The files with a provider's refused events, and the certain lengths of those without a manifest.
+    private struct DeadLetters {
+        let files: [DeadLetterFile]
+        let lengths: [String: Int]
     }
 
     private let data: DataDirectory<Files>
@@ -234,40 +250,91 @@ package struct Requeue<Files: FileSystem>: Sendable {
         var pointed = PointedLines()
         let statePath = self.data.statePath("export-\(provider.rawValue)")
         let entries = try StateImage.read(statePath, files: self.files)?.entries ?? [:]
-        let lengths = ExportCheckpoint.lengths(in: entries, fileExtension: "", self.files)
-        for file in try self.deadLetterFiles(of: provider) {
-            var reader = try file.lines(root: self.data.root, lengths: lengths, files: self.files)
-            while let line = try reader?.next() {
-                guard letters.read(line.bytes, reasons) else { continue }
-                guard let digest = letters.place?.digest(for: provider.rawValue) ?? letters.digest(provider) else {
-                    report.withoutEventCount += 1
-                    continue
-                }
-                guard taken.count < Self.takenCountMax else { return false }
-                guard taken.insert(digest).inserted else {
-                    report.knownCount += 1
-                    continue
-                }
-                if let place = letters.place {
-                    pointed.add(place)
-                    continue
-                }
-                added += Array("\(digest.text)\n".utf8)
-                try output.append(letters.event(for: provider))
+        let deadLetters = DeadLetters(
+            files: try self.deadLetterFiles(of: provider),
+            lengths: ExportCheckpoint.lengths(in: entries, fileExtension: "", self.files))
+        // What the archive may have, by its place.
+        var missing: Set<Digest128> = []
+        try self.visitLines(of: deadLetters, &report) { line, report throws(FileSystemError) in
+            guard taken.count <= Self.takenCountMax, letters.read(line, reasons) else { return }
+            guard let digest = letters.place?.digest(for: provider.rawValue) ?? letters.digest(provider) else {
+                report.withoutEventCount += 1
+                return
             }
+            guard taken.insert(digest).inserted else {
+                report.knownCount += 1
+                return
+            }
+            if let place = letters.place {
+                pointed.add(place)
+                missing.insert(digest)
+                return
+            }
+            added += Array("\(digest.text)\n".utf8)
+            try output.append(letters.event(for: provider))
         }
-        report.goneCount = pointed.count
+        if taken.count > Self.takenCountMax { return false }
         try pointed.visit(in: self.data) { line, place, description throws(FileSystemError) in
             guard letters.read(line, of: description, at: place.offset) else { return }
-            report.goneCount -= 1
-            added += Array("\(place.digest(for: provider.rawValue).text)\n".utf8)
+            let digest = place.digest(for: provider.rawValue)
+            guard missing.remove(digest) != nil else { return }
+            added += Array("\(digest.text)\n".utf8)
             try output.append(letters.event(for: provider))
+        }
+        if !missing.isEmpty {
+            let position = entries["position"].flatMap { Int($0) } ?? 0
+            added += try self.takeOwnEvents(
+                of: deadLetters, missing, pointed, provider, exportedUpTo: position, into: &output, &report)
         }
         try self.files.writeAll(ids, added)
         try self.files.synchronize(ids)
         try self.files.synchronizeDirectory(self.data.state)
         changes[Self.idsKey] = .some(String(certain + added.count))
         return true
+    }
+
+    /// Takes the events of dead letters that the archive does not have, from the letters themselves.
+    ///
+    /// - Parameter missing: the digests of their places.
+    /// - Returns: the digests of those taken, as lines.
+    private func takeOwnEvents(
+        of deadLetters: DeadLetters, _ missing: Set<Digest128>, _ pointed: PointedLines, _ provider: Destination,
+        exportedUpTo position: Int, into output: inout Output, _ report: inout Report
+    ) throws(FileSystemError) -> [UInt8] {
+        let archived = try ArchiveIndex(data: self.data).position?.rawValue ?? 0
+        var letters = DeadLetterReader()
+        var missing = missing
+        var added: [UInt8] = []
+        try self.visitLines(of: deadLetters, &report) { line, report throws(FileSystemError) in
+            guard letters.read(line, []), let place = letters.place else { return }
+            let digest = place.digest(for: provider.rawValue)
+            guard missing.remove(digest) != nil else { return }
+            if letters.hasEvent {
+                added += Array("\(digest.text)\n".utf8)
+                try output.append(letters.event(for: provider))
+            } else if archived < position, pointed.end(of: place.name) <= place.offset {
+                report.unarchivedCount += 1
+            } else {
+                report.goneCount += 1
+            }
+        }
+        return added
+    }
+
+    /// Calls `body` with each line of these files; leaves out the rest of a damaged one.
+    private func visitLines(
+        of deadLetters: DeadLetters, _ report: inout Report,
+        _ body: (_ line: [UInt8], _ report: inout Report) throws(FileSystemError) -> Void
+    ) throws(FileSystemError) {
+        for file in deadLetters.files {
+            do throws(FileSystemError) {
+                var reader = try file.lines(root: self.data.root, lengths: deadLetters.lengths, files: self.files)
+                while let line = try reader?.next() { try body(line.bytes, &report) }
+            } catch {
+                guard error.isDamage else { throw error }
+                if !report.damagedPaths.contains(error.path) { report.damagedPaths.append(error.path) }
+            }
+        }
     }
 
     /// The files with refused events of a provider, in the order of their paths.
@@ -326,6 +393,7 @@ private struct DeadLetterReader: ~Copyable {
     private(set) var place: PointedLines.Place?
     /// The id that the exports gave to a line without one.
     private var madeID: String?
+    var hasEvent: Bool { self.index != nil }
     private var output = ByteBuilder()
 
     /// Whether the line is a letter with one of these reasons.
@@ -335,13 +403,23 @@ private struct DeadLetterReader: ~Copyable {
         self.place = nil
         self.madeID = nil
         var place: PointedLines.Place?
-        defer { self.place = place }
+        var madeID: String?
+        defer {
+            self.place = place
+            self.madeID = madeID
+        }
         return self.withTape { tape in
             guard let reason = tape.firstValue(of: "reason", in: 0) else { return nil }
             let name = RefusalReason(rawValue: String(decoding: tape.bytes(of: reason), as: UTF8.self))
             guard reasons.isEmpty || name.map(reasons.contains) ?? false else { return nil }
             if name != .consent, name != .unreadable { place = PointedLines.Place(tape) }
-            return tape.firstValue(of: "event", in: 0).flatMap { tape[$0].kind == .object ? $0 : nil } ?? -1
+            guard let event = tape.firstValue(of: "event", in: 0), tape[event].kind == .object else { return -1 }
+            if tape.firstValue(of: "id", in: event) == nil, let id = tape.firstValue(of: "id", in: 0),
+                tape[id].kind == .string
+            {
+                madeID = String(decoding: tape.bytes(of: id), as: UTF8.self)
+            }
+            return event
         }
     }
 

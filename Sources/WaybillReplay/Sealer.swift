@@ -39,25 +39,40 @@ package struct Sealer<Files: FileSystem>: Sendable {
     }
 
     /// Seals the days; calls `sealed` with each day and the name of its projection.
+    ///
+    /// - Parameter noticed: takes a sentence about each part that could not be closed. If it belongs to one of the days,
+    ///   the run fails at its end.
     package func run(
-        now: WallTime, sealed: (_ projection: String, SealedDay) -> Void
+        now: WallTime, sealed: (_ projection: String, SealedDay) -> Void, noticed: (String) -> Void = { _ in }
     ) throws(Replay.Failure) {
         try self.data.requireArchive()
         let lock = try self.data.lockForReplay()
         defer { self.data.files.close(lock) }
         let archiveZone = try self.data.recordedZone(of: "archive")
         let exports = try self.exports()
+        var damagedDays: Set<String> = []
         do throws(FileSystemError) {
             let end = try self.data.openJournal().end
             var archive = try ArchiveProjection(data: self.data, zone: archiveZone, cutOffSecond: self.cutOffSecond)
             try self.seal(&archive, upTo: end, now, sealed)
             for options in exports {
                 var export = try ExportProjection.live(options, data: self.data)
-                try self.seal(&export, upTo: end, now, sealed)
+                var days = Set<String>()
+                try self.seal(&export, upTo: end, now) { projection, day in
+                    days.insert(day.path)
+                    sealed(projection, day)
+                }
+                days.formUnion(export.owedDays)
+                damagedDays.formUnion(export.owedDays)
+                for failure in export.takeFailures() {
+                    noticed(failure.description)
+                    if days.contains(failure.folder) { damagedDays.insert(failure.folder) }
+                }
             }
         } catch {
             throw .disk(error)
         }
+        guard damagedDays.isEmpty else { throw .damagedDays(damagedDays.sorted()) }
     }
 
     private func seal(

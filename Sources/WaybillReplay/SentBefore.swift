@@ -126,16 +126,22 @@ struct DeliveredKeys: ~Copyable {
 
 extension Replayer {
     /// Checks that sending the new generation would not make a provider count any event twice.
-    func requireUnsent(_ observer: Replay.Observer) throws(Replay.Failure) {
+    ///
+    /// - Returns: the delivered parts that are damaged: what of them was sent is unknown.
+    func requireUnsent(_ observer: Replay.Observer) throws(Replay.Failure) -> [String] {
         var found: [SentBefore] = []
+        var damaged: [String] = []
         for options in self.options {
-            let report = try self.sentBefore(options)
+            let report = try self.sentBefore(options, &damaged)
             if let report, !report.isEmpty { found.append(report) }
         }
         guard found.isEmpty else { throw .sentBefore(found) }
+        return damaged
     }
 
-    private func sentBefore(_ options: ExportOptions) throws(Replay.Failure) -> SentBefore? {
+    private func sentBefore(
+        _ options: ExportOptions, _ damaged: inout [String]
+    ) throws(Replay.Failure) -> SentBefore? {
         let provider = options.provider
         if case .harmless = SendKey(provider) { return nil }
         var keys = DeliveredKeys(provider)
@@ -145,9 +151,14 @@ extension Replayer {
                 let partition = PresentPartition(
                     data: self.data, path: "exports/\(provider.rawValue)/\(unit)", options: options, lengths: lengths)
                 for part in try partition.deliveredParts() {
-                    try partition.visitRecords(of: part) { record, ids in
-                        keys.remember(record, ids: ids)
-                        return true
+                    do throws(FileSystemError) {
+                        try partition.visitRecords(of: part) { record, ids in
+                            keys.remember(record, ids: ids)
+                            return true
+                        }
+                    } catch {
+                        guard error.isDamage || error.errno == Errno.noEntry else { throw error }
+                        damaged.append(part.stem)
                     }
                 }
             }

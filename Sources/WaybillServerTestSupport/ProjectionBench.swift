@@ -205,6 +205,7 @@ package struct ProjectionDriver {
                 }
                 if projection.isSealing, Bool.random(using: &generator) {
                     try projection.continueSealing()
+                    if let failure = projection.takeFailures().first { throw failure }
                 }
             } catch {
                 position = nil

@@ -172,6 +172,7 @@ struct ReplayCommand: ParsableCommand {
                         + "older values would replace newer ones; --with-users replays the newest of each")
             }
         }
+        guard report.damagedParts.isEmpty else { throw .damagedParts(report.damagedParts) }
         guard report.unexplainedByteCount == 0, report.strayLineCount == 0 else {
             throw .leftOut(byteCount: report.unexplainedByteCount, lineCount: report.strayLineCount)
         }
@@ -215,7 +216,8 @@ extension Replay.Failure {
         switch self {
         case .data(.locked), .zone, .outputBusy, .otherOptions: .badConfiguration
         case .partOfDay, .journalInPlace: .validationFailure
-        case .noArchive, .outputInUse, .tooMany, .tooManyToCompare, .noPrevious, .grown, .sentBefore, .leftOut:
+        case .noArchive, .outputInUse, .tooMany, .tooManyToCompare, .noPrevious, .grown, .sentBefore, .damagedDays,
+            .damagedParts, .leftOut:
             .badInput
         case .data(.unusable), .disk: .files
         case .interrupted: .interrupted

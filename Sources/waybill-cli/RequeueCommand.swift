@@ -44,15 +44,27 @@ struct RequeueCommand: ParsableCommand {
         do throws(Requeue<POSIXFileSystem>.Failure) {
             let files = POSIXFileSystem(.data, dataDirectory: self.data)
             let requeue = Requeue(dataDirectory: self.data, output: self.output, files: files)
-            print(try requeue.run(selection).json)
+            let report = try requeue.run(selection)
+            print(report.json)
+            try self.complain(of: report)
         } catch {
             Console.printError("\(error)")
             switch error {
             case .disk: throw ExitCode.files
             case .busy: throw ExitCode.badConfiguration
-            case .noDataDirectory, .tooMany, .unpublished: throw ExitCode.badInput
+            case .noDataDirectory, .tooMany, .unpublished, .damaged: throw ExitCode.badInput
             }
         }
+    }
+
+    private func complain(of report: Requeue<POSIXFileSystem>.Report) throws(Requeue<POSIXFileSystem>.Failure) {
+        if report.unarchivedCount > 0 {
+            Console.printError(
+                "\(report.unarchivedCount) refused events are not archived yet; run it again when the receiver has "
+                    + "caught up")
+        }
+        guard !report.damagedPaths.isEmpty else { return }
+        throw .damaged(report.damagedPaths, dataDirectory: self.data, provider: self.dead ?? "")
     }
 
     private func selection() throws -> Requeue<POSIXFileSystem>.Selection {
@@ -87,6 +99,8 @@ extension Requeue.Report {
             json.member("known", self.knownCount)
             json.member("without_event", self.withoutEventCount)
             json.member("gone", self.goneCount)
+            json.member("not_archived", self.unarchivedCount)
+            json.member("damaged_files", self.damagedPaths.count)
             json.member("files", array: self.paths) { $0.string($1) }
         }
         return String(decoding: json, as: UTF8.self)

@@ -47,6 +47,8 @@ struct SealCommand: ParsableCommand {
                 print(
                     "{\"projection\":\"\(projection)\",\"day\":\"\(day.path)\",\"revision\":\(day.revision),"
                         + "\"lines\":\(day.lineCount),\"bytes\":\(day.byteCount)}")
+            } noticed: {
+                Console.printError($0)
             }
         } catch {
             Console.printError("\(error)")

@@ -81,7 +81,7 @@ private struct StreamSink: ExportSink, ~Copyable {
     }
 }
 
-/// Reads lines, maps them and writes records; uses memory for one read, or one run, and the longest line.
+/// Reads lines, maps them and writes records; uses memory for one read and the longest line.
 struct Transform: ~Copyable {
     private let files = POSIXFileSystem()
     private var exporter: Exporter
@@ -168,24 +168,53 @@ struct Transform: ~Copyable {
 
     private mutating func run(part path: String, isCompressed: Bool, sources: String) throws {
         var bytes = try PartBytes(path: path, isSealed: isCompressed, files: self.files)
-        var runs = try SourceRuns(path: sources, byteCount: .max, linesByteCount: .max, files: self.files)
+        // Only reading shows how long the lines of a compressed file are.
+        let byteCount = isCompressed ? Int.max : try self.files.status(at: path)?.byteCount ?? 0
+        var runs = try SourceRuns(path: sources, byteCount: .max, linesByteCount: byteCount, files: self.files)
         var last: SourceRun?
         while let item = try runs.next() {
             guard case .run(let run, _) = item, !run.range.isEmpty else { continue }
             if let last, !run.continues(last) { self.exporter.finishGroup(to: &self.sink) }
-            self.sink.counts.unexplainedByteCount += run.range.lowerBound - bytes.position
+            let start = bytes.position
             try bytes.skip(to: run.range.lowerBound)
-            var lines = [UInt8](repeating: 0, count: run.range.count)
-            // An open file may be ahead of its lines, or behind them.
-            guard try lines.withUnsafeMutableBytes({ try bytes.read(into: $0) }) == run.range.count else { break }
+            self.sink.counts.unexplainedByteCount += bytes.position - start
+            try self.take(run, &bytes)
             last = run
-            let reader = self.readers.reader(for: run.description)
-            let receivedAt = self.asOf ?? run.receivedAt
-            _ = try self.takeLines(
-                of: lines, reader, from: run.offset.rawValue, receivedAt: receivedAt, isAgeJudged: true, isLast: true)
-            try self.flush()
         }
         self.exporter.finishGroup(to: &self.sink)
+        self.sink.counts.unexplainedByteCount += try self.rest(of: &bytes, upTo: byteCount)
+    }
+
+    /// Takes the lines of a run, piece by piece: a damaged length needs no memory.
+    private mutating func take(_ run: SourceRun, _ bytes: inout PartBytes<POSIXFileSystem>) throws {
+        let reader = self.readers.reader(for: run.description)
+        var lines: [UInt8] = []
+        var offset = run.offset.rawValue
+        while bytes.position < run.range.upperBound {
+            var piece = [UInt8](repeating: 0, count: min(1 << 20, run.range.upperBound - bytes.position))
+            try piece.withUnsafeMutableBytes { try bytes.readWhole($0) }
+            lines += piece
+            let consumed = try self.takeLines(
+                of: lines, reader, from: offset, receivedAt: self.asOf ?? run.receivedAt, isAgeJudged: true,
+                isLast: bytes.position == run.range.upperBound || lines.count > Limits.lineByteCountMax)
+            lines.removeFirst(consumed)
+            offset += UInt64(consumed)
+            try self.flush()
+        }
+    }
+
+    /// How many bytes follow what was read.
+    private func rest(of bytes: inout PartBytes<POSIXFileSystem>, upTo byteCount: Int) throws -> Int {
+        let start = bytes.position
+        var piece = [UInt8](repeating: 0, count: 1 << 20)
+        while bytes.position < byteCount {
+            let wanted = min(piece.count, byteCount - bytes.position)
+            let count = try piece.withUnsafeMutableBytes {
+                try bytes.read(into: UnsafeMutableRawBufferPointer(rebasing: $0[..<wanted]))
+            }
+            if count < wanted { break }
+        }
+        return bytes.position - start
     }
 
     // MARK: Lines

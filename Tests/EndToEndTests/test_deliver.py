@@ -372,6 +372,18 @@ class RuleTests(DeliverTest):
         self.assertEqual(summary["remaining"], part.manifest["events"])
         self.assertIn(part.stem.encode(), result.stderr)
 
+    def test_a_part_without_its_file_is_named_and_the_others_are_sent(self):
+        """A missing file is damage of its part alone; the log has the command that makes the day again."""
+        data, server = self.export("mixpanel"), self.server("mixpanel")
+        part, *others = parts(data, "mixpanel")
+        part.file.unlink()
+        result = deliver(data, "mixpanel", "--endpoint", server.address, *QUICK)
+        summary = self.summary(result, expected=65)
+        self.assertEqual((summary["damaged_parts"], summary["remaining"]), (1, part.manifest["events"]))
+        self.assertTrue(others and all(other.is_delivered for other in others))
+        self.assertIn(part.stem.encode(), result.stderr)
+        self.assertIn(f"waybill replay --data {data} --provider mixpanel --from {part.manifest['day']}".encode(), result.stderr)
+
     def test_a_receiver_that_runs_is_not_in_the_way(self):
         """Closed parts of a live export are delivered, the open one is not, and the data still holds together."""
         receiver = self.site.receiver(exports="segment")

@@ -172,6 +172,45 @@ class ForeignLineTests(LinesTest):
         records, _ = self.transformed("mixpanel", *self.OPTIONS, "--stream", "other", self.parts()[0])
         self.assertEqual(len(records), len(gzip.decompress(self.parts()[0].read_bytes()).splitlines()))
 
+    def test_bytes_without_a_run_and_damaged_lengths_are_counted(self):
+        """What no run explains is not taken for filtered, wherever it is, and no length is believed."""
+        self.live(40, "data")
+        arguments = ("transform", "--provider", "mixpanel", *self.OPTIONS)
+        part = max(self.parts(), key=lambda path: path.stat().st_size)
+        sources, content = part.with_suffix(".sources"), part.read_bytes()
+        lines = sources.read_text().splitlines(True)
+        result = run(*arguments, part)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        whole = result.stdout
+        last = lines[-1].split()
+        self.assertEqual(last[0], "FROM")
+        end = int(last[4])
+        for name, text, unexplained in (
+                ("the last run is gone", "".join(lines[:-1]), len(content) - end),
+                ("a length beyond the file", "".join(lines[:-1]) + f"FROM {' '.join(last[1:5])} {1 << 52} 1\n", len(content) - end),
+                ("no run at all", lines[0], len(content))):
+            with self.subTest(name):
+                sources.write_text(text)
+                result = run(*arguments, part)
+                self.assertEqual(result.returncode, 65, result.stderr)
+                self.assertEqual(json.loads(result.stderr)["unexplained_bytes"], unexplained)
+                self.assertTrue(whole.startswith(result.stdout))
+        sources.write_text("".join(lines))
+        # A compressed file has all lines of its runs, and no others.
+        compressed = part.with_suffix(".ndjson.gz")
+        part.unlink()
+        compressed.write_bytes(gzip.compress(content))
+        self.assertEqual(run(*arguments, compressed).stdout, whole)
+        compressed.write_bytes(gzip.compress(content[:end]))
+        result = run(*arguments, compressed)
+        self.assertEqual(result.returncode, 74, result.stderr)
+        self.assertIn("is damaged", result.stderr.decode())
+        compressed.write_bytes(gzip.compress(content))
+        sources.write_text("".join(lines[:-1]) + f"FROM {' '.join(last[1:5])} {1 << 52} 1\n")
+        result = run(*arguments, compressed)
+        self.assertEqual(result.returncode, 74, result.stderr)
+        self.assertIn("is damaged", result.stderr.decode())
+
     def test_the_filter_says_what_it_fixed_and_what_it_needs(self):
         """Foreign lines need a stream, unless they have UUIDs; members and streams are for foreign lines."""
         line = b'{"at":"2026-11-20T00:00:00Z","event":"GET","cookie":"b5372db0-c21e-41e4-8dfc-000000000000"%s}\n'

@@ -122,4 +122,14 @@ import WaybillTestSupport
         #expect(standing.durable == end)
         #expect(standing.proof == StreamProof(of: try #require(StreamID("s-1")), at: end, tail: last))
     }
+
+    @Test func `an empty run joins nothing`() throws {
+        let lines = Self.lines(0..<10)
+        let standing = try Self.standing([
+            Piece(file: Self.part(19), offset: lines.count, bytes: []),
+            Piece(file: Self.part(20), offset: 0, bytes: lines),
+        ])
+        #expect(standing.durable == StreamOffset(UInt64(lines.count)))
+        #expect(standing.proof == (try Self.proof(of: lines)))
+    }
 }

@@ -88,4 +88,52 @@ import WaybillTestSupport
         try Self.compress(files, byteCount: 0)
         #expect(files.tree(Self.folder).isEmpty)
     }
+
+    @Test(arguments: [false, true])
+    func `a death at any call of going on leaves the log whole, and never a manifest next to what goes on`(
+        isPowerCut: Bool
+    ) throws {
+        let more = Array("{\"a\":4}\n".utf8)
+        var call = 1
+        while true {
+            let files = try Self.written()
+            try Self.compress(files, byteCount: Self.all.count)
+            files.stop(atCall: call)
+            do { try Self.log(files, byteCount: nil).append(more) } catch { #expect(files.isStopped) }
+            if !files.isStopped {
+                let names = files.tree(Self.folder).keys.map { Path.name(of: $0) }
+                #expect(names == ["delivery-00000.ndjson"])
+                break
+            }
+            if isPowerCut { files.crash(seed: UInt64(call)) } else { files.kill() }
+            #expect(try Self.content(files).starts(with: Self.all), "call \(call)")
+            try Self.log(files, byteCount: Self.all.count).append(more)
+            #expect(try Self.content(files) == Self.all + more, "call \(call)")
+            #expect(files.tree(Self.folder).count == 1, "call \(call)")
+            call += 1
+        }
+        #expect(call > 10)
+    }
+
+    @Test func `a damaged log is told apart from an error of the disk`() throws {
+        let files = try Self.written()
+        try Self.compress(files, byteCount: Self.all.count)
+        let path = Self.stem + ".ndjson.gz"
+        let whole = try #require(files.bytes(of: path))
+        files.place(path, Array(whole.dropLast(9)))
+        do {
+            _ = try Self.log(files, byteCount: nil)
+            Issue.record("it cannot be read")
+        } catch let error as FileSystemError {
+            #expect(error.isDamage && error.path == path)
+        }
+        files.place(path, whole)
+        files.fail(.open, of: path, .error(Errno.inputOutput))
+        do {
+            _ = try Self.log(files, byteCount: nil)
+            Issue.record("it cannot be read")
+        } catch let error as FileSystemError {
+            #expect(!error.isDamage)
+        }
+    }
 }

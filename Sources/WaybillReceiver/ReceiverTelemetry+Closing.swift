@@ -1,0 +1,12 @@
+internal import Logging
+internal import WaybillProjection
+
+extension ReceiverTelemetry {
+    /// Closed parts could not be compressed; each is tried again once a minute.
+    func closingFailed(_ name: String, _ failures: [ClosingFailure]) {
+        guard let first = failures.first else { return }
+        self.logger.error(
+            "parts are closed but damaged or unreadable; the others go on",
+            metadata: ["projection": "\(name)", "first": "\(first)", "count": "\(failures.count)"])
+    }
+}
