@@ -155,7 +155,7 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
             // Between these members and those in front, the journal has no batch.
             let front = self.members.compactMap(\.place).max() ?? place
             for member in here {
-                if place < front { member.loop.pass(to: front) } else { member.loop.wake(isCaughtUp: true) }
+                if place < front { member.loop.pass(to: front, at: self.time) } else { member.loop.wake(isCaughtUp: true) }
             }
         }
         let now = self.clock.monotonicTime()
