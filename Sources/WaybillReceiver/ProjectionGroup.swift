@@ -155,7 +155,11 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
             // Between these members and those in front, the journal has no batch.
             let front = self.members.compactMap(\.place).max() ?? place
             for member in here {
-                if place < front { member.loop.pass(to: front, at: self.time) } else { member.loop.wake(isCaughtUp: true) }
+                guard place < front else {
+                    member.loop.wake(isCaughtUp: true)
+                    continue
+                }
+                member.loop.pass(to: front, at: self.time)
             }
         }
         let now = self.clock.monotonicTime()

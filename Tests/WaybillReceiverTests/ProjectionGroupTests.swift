@@ -103,9 +103,10 @@ private struct GroupBench: ~Copyable {
         var reader = BatchReader(journalDirectory: bench.data.journal, position: JournalPosition(0), files: bench.disk)
         var positions: [JournalPosition] = []
         while let batch = try reader.next(upTo: bench.end) { positions.append(batch.position) }
+        let end = hasStarted ? try Self.start(bench) : bench.end
         self.bench = bench
         self.positions = positions
-        self.feed = JournalFeed(end: hasStarted ? try Self.start(bench) : bench.end, byteCountMax: 1 << 20)
+        self.feed = JournalFeed(end: end, byteCountMax: 1 << 20)
         self.retirement = JournalRetirement(names: Set(notes.map(\.name)), retention: .zero)
         let configuration = ReceiverConfiguration(dataDirectory: "/data")
         let telemetry = ReceiverTelemetry(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
