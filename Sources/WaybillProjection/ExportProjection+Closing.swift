@@ -241,10 +241,9 @@ extension ExportProjection {
             try self.files.createDirectories(Path.parent(of: path))
             try self.files.replace(self.manifestPath(of: stem), with: text)
         }
-        if try self.files.status(at: path) != nil {
-            try self.files.unlink(path)
-            try self.files.synchronizeDirectory(Path.parent(of: path))
-        }
+        if try self.files.status(at: path) != nil { try self.files.unlink(path) }
+        // Also if the unlink is of an earlier attempt, which failed after it.
+        try self.files.synchronizeDirectory(Path.parent(of: path))
     }
 
     /// Adds the schemas of a closed part's events to the drafts next to it; repeating it changes nothing.

@@ -143,7 +143,9 @@ extension ExportProjection {
         where try self.files.status(at: Path.join(self.root, path)) != nil {
             moved.append(try aside.move(path))
         }
-        if !moved.isEmpty { try self.files.synchronizeDirectory(Path.parent(of: Path.join(self.root, stem))) }
+        // Also if an earlier attempt failed after it had moved them.
+        let directory = Path.parent(of: Path.join(self.root, stem))
+        if try self.files.status(at: directory) != nil { try self.files.synchronizeDirectory(directory) }
         var note = "\(stem) is damaged (\(cause)) and was set aside (\(moved.joined(separator: ", ")))"
         if try self.files.status(at: Path.join(self.root, stem + ".delivered")) != nil {
             note += ", after it was sent to the provider"

@@ -41,7 +41,11 @@ import WaybillTestSupport
         #expect(try parts.pending(only: nil, now: Self.now).parts == [])
         #expect(parts.deliveredCount(of: Self.day) == 1)
         files.clearFaults()
-        try files.replace("\(Self.root)/\(Self.day)/part-00001.manifest.json", with: Array(Self.manifest(4).utf8))
+        // A replay exchanges the folder.
+        let other = Self.root + "/.other"
+        try files.createDirectories(other)
+        try files.replace(other + "/part-00001.manifest.json", with: Array(Self.manifest(4).utf8))
+        try files.exchange(other, with: "\(Self.root)/\(Self.day)")
         #expect(try parts.pending(only: nil, now: Self.now).parts.map(\.name) == ["part-00001"])
     }
 
