@@ -219,6 +219,27 @@ struct Draft: ~Copyable {
         return true
     }
 
+    /// Writes the key of a member of the object in the cell; returns false and writes nothing if it has one of that name.
+    mutating func beginCellField(_ key: Int, of event: borrowing MappedEvent) -> Bool {
+        let start = self.cell.count
+        self.cell.append(start > 1 ? ",\"" : "\"")
+        let nameStart = self.cell.count
+        if event.tape[key].traits.contains(.hasEscapes) {
+            self.text.removeAll()
+            JSONText.unescape(event.tape.bytes(of: key), into: &self.text)
+            JSONText.escape(self.text.bytes, into: &self.cell)
+        } else {
+            self.cell.append(event.tape.bytes(of: key))
+        }
+        guard self.itemNames.insert(nameStart..<self.cell.count, in: self.cell.bytes) else {
+            self.cell.truncate(to: start)
+            self.fixes.count(.collide)
+            return false
+        }
+        self.cell.append("\":")
+        return true
+    }
+
     /// Like ``beginField(_:)``, for a field that is never dropped and comes before all others.
     @inline(__always)
     mutating func beginContextField(_ name: StaticString) {
