@@ -274,6 +274,12 @@ struct Draft: ~Copyable {
         self.names.insert(range, in: self.json.output.bytes)
     }
 
+    /// Records the string that was written at a mark; false if an equal name was recorded before.
+    mutating func insertString(since mark: JSONWriter.Mark) -> Bool {
+        let start = mark.byteCount + (self.json.output.bytes[mark.byteCount] == 0x2C ? 2 : 1)
+        return self.insertName(start..<(self.json.output.count - 1))
+    }
+
     /// Drops fields from the end until `json` has at most `byteCountMax` bytes or no field is left.
     mutating func dropFields(toFit byteCountMax: Int) {
         guard self.json.output.count > byteCountMax, !self.fieldMarks.isEmpty else { return }

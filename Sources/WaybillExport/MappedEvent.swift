@@ -410,16 +410,21 @@ struct MappedEvent: ~Copyable {
         return deepest + 1
     }
 
+    /// The session's id, if it is a UUID.
+    var sessionID: TextSlice? {
+        guard let text = self.text(.session), !text.isEscaped,
+            Self.isUUID(text.body, CharacterTraits(commonTo: text.body))
+        else { return nil }
+        return text
+    }
+
     /// The session's start in milliseconds since 1970: the first 48 bits of its UUIDv7.
     var sessionStart: UInt64? {
-        guard let text = self.text(.session), !text.isEscaped, text.body.count == 36 else { return nil }
+        guard let text = self.sessionID else { return nil }
         var value: UInt64 = 0
         for index in 0..<13 {
             let byte = text.body[index]
-            if index == 8 {
-                guard byte == UInt8(ascii: "-") else { return nil }
-                continue
-            }
+            if index == 8 { continue }
             switch byte {
             case 0x30...0x39: value = value << 4 | UInt64(byte - 0x30)
             case 0x41...0x46: value = value << 4 | UInt64(byte - 0x37)
