@@ -158,7 +158,11 @@ struct Amplitude: Provider {
     /// Writes the fields that revenue and groups are counted by (http-v2-api, "Keys for the event argument").
     private func writeCommerce(_ commerce: Commerce, of event: borrowing MappedEvent, into draft: inout Draft) {
         let limit = Limits.Amplitude.stringCharacterCountMax
-        if commerce.flow != nil, let amount = commerce.value ?? commerce.price {
+        let isCounted = commerce.quantity.map { self.isQuantity($0, of: event) } ?? true
+        if commerce.flow != nil, commerce.value == nil, commerce.price != nil, !isCounted {
+            // Both stay properties: without its quantity, a price would be another revenue.
+            draft.fixes.count(.dropField)
+        } else if commerce.flow != nil, let amount = commerce.value ?? commerce.price {
             // With a price, Amplitude would compute the revenue from it.
             let isPrice = commerce.value == nil
             draft.json.key(isPrice ? "price" : "revenue")
@@ -176,6 +180,10 @@ struct Amplitude: Provider {
             draft.member("group", group)
             draft.json.endObject()
         }
+    }
+
+    private func isQuantity(_ index: Int, of event: borrowing MappedEvent) -> Bool {
+        event.integer(at: index).map { $0 <= Limits.Amplitude.quantityMax } ?? false
     }
 
     private func writeEventProperties(of event: borrowing MappedEvent, _ screen: TextSlice?, into draft: inout Draft) {

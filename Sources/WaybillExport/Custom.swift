@@ -325,12 +325,10 @@ struct Custom: Provider {
 
     private static func writeFields(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.cell.append(UInt8(ascii: "{"))
+        draft.itemNames.removeAll()
         var fields = event.fields()
         while let (key, value) = fields.next(in: event) {
-            if draft.cell.count > 1 { draft.cell.append(UInt8(ascii: ",")) }
-            draft.cell.append(UInt8(ascii: "\""))
-            draft.cell.append(event.tape.bytes(of: key))
-            draft.cell.append("\":")
+            guard draft.beginCellField(key, of: event) else { continue }
             draft.compactText(value, of: event)
             draft.cell.append(draft.text.bytes)
         }

@@ -219,6 +219,27 @@ struct Draft: ~Copyable {
         return true
     }
 
+    /// Writes the key of a member of the object in the cell; returns false and writes nothing if it has one of that name.
+    mutating func beginCellField(_ key: Int, of event: borrowing MappedEvent) -> Bool {
+        let start = self.cell.count
+        self.cell.append(start > 1 ? ",\"" : "\"")
+        let nameStart = self.cell.count
+        if event.tape[key].traits.contains(.hasEscapes) {
+            self.text.removeAll()
+            JSONText.unescape(event.tape.bytes(of: key), into: &self.text)
+            JSONText.escape(self.text.bytes, into: &self.cell)
+        } else {
+            self.cell.append(event.tape.bytes(of: key))
+        }
+        guard self.itemNames.insert(nameStart..<self.cell.count, in: self.cell.bytes) else {
+            self.cell.truncate(to: start)
+            self.fixes.count(.collide)
+            return false
+        }
+        self.cell.append("\":")
+        return true
+    }
+
     /// Like ``beginField(_:)``, for a field that is never dropped and comes before all others.
     @inline(__always)
     mutating func beginContextField(_ name: StaticString) {
@@ -251,6 +272,12 @@ struct Draft: ~Copyable {
     /// Records a name at a range of the record's bytes; false if an equal one was recorded before.
     mutating func insertName(_ range: Range<Int>) -> Bool {
         self.names.insert(range, in: self.json.output.bytes)
+    }
+
+    /// Records the string that was written at a mark; false if an equal name was recorded before.
+    mutating func insertString(since mark: JSONWriter.Mark) -> Bool {
+        let start = mark.byteCount + (self.json.output.bytes[mark.byteCount] == 0x2C ? 2 : 1)
+        return self.insertName(start..<(self.json.output.count - 1))
     }
 
     /// Drops fields from the end until `json` has at most `byteCountMax` bytes or no field is left.

@@ -7,7 +7,7 @@ internal import WaybillSystem
 /// Waybill's own lines have `ts`, `name`, `env` and `bundle`. For a foreign line the source sets `env` and `bundle`;
 /// its time is the member that the source names, otherwise the first present of `ts`, `time`, `timestamp`,
 /// `@timestamp`, `__REALTIME_TIMESTAMP`; its name is likewise the member that the source names, otherwise `name`,
-/// `event`, or the constant "log".
+/// `event`, or the constant "log". Its `kind` is `user` only if `traits` is an object.
 package struct EventReader: Sendable {
     /// The days of an archive, 2000-01-01 to 2099-12-31.
     ///
@@ -101,15 +101,17 @@ package struct EventReader: Sendable {
         var time = RankedMember()
         var name = RankedMember()
         var kind = Member()
+        var traits = Member()
         let start = JSONText.byteOrderMarkByteCount(line)
-        try JSONScanner.scanMembers(line, from: start) { key, traits, value, valueKind in
+        try JSONScanner.scanMembers(line, from: start) { key, keyTraits, value, valueKind in
             let body = UnsafeRawBufferPointer(rebasing: line[key])
-            let isEscaped = traits.contains(.hasEscapes)
+            let isEscaped = keyTraits.contains(.hasEscapes)
             if let rank = self.timeRank(body, isEscaped) { time.take(value, valueKind, rank: rank) }
             if valueKind == .string, value.count > 2, let rank = self.nameRank(body, isEscaped) {
                 name.take(value, valueKind, rank: rank)
             }
             if JSONText.equals(body, isEscaped: isEscaped, "kind") { kind.take(value, valueKind) }
+            if JSONText.equals(body, isEscaped: isEscaped, "traits") { traits.take(value, valueKind) }
         }
         guard time.rank != RankedMember.none else { return .quarantine(.noTime) }
         guard let milliseconds = Self.foreignTime(time.member, in: line) else { return .quarantine(.badTime) }
@@ -118,8 +120,15 @@ package struct EventReader: Sendable {
         return .event(
             EventFacts(
                 time: WallTime(milliseconds: milliseconds), env: self.source.env, bundle: nil,
-                name: name.rank == RankedMember.none ? nil : name.member.body, kind: Self.kind(kind, in: line),
+                name: name.rank == RankedMember.none ? nil : name.member.body,
+                kind: Self.foreignKind(kind, traits, in: line),
                 timeOffset: time.member.start))
+    }
+
+    /// The kind of a foreign line, which is about a user only if it has traits.
+    private static func foreignKind(_ kind: Member, _ traits: Member, in line: UnsafeRawBufferPointer) -> EventKind? {
+        let named = Self.kind(kind, in: line)
+        return named == .user && traits.kind != .object ? nil : named
     }
 
     /// A member's rank among those that may have the time; 0 is the one that the source names.

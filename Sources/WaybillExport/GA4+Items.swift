@@ -9,24 +9,31 @@ extension GA4 {
         "promotion_name", "quantity",
     ]
 
-    /// Writes a list of flat objects; the first 200 remain, each with its first 27 custom parameters.
+    /// Writes a list of items; the first 200 remain, each with its first 27 custom parameters.
+    ///
+    /// An item that is not an object, or has neither `item_id` nor `item_name`, is dropped: GA4 has no use for it.
     func writeItems(_ list: Int, of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.json.beginArray()
         var item = list + 1
         var room = Limits.GA4.itemCountMax
         while item < Int(event.tape[list].next) {
             defer { item = Int(event.tape[item].next) }
-            guard room > 0 else {
+            let mark = draft.json.mark
+            let fixes = draft.fixes
+            if room > 0, event.tape[item].kind == .object, self.writeItem(item, of: event, into: &draft) {
+                room -= 1
+            } else {
+                draft.json.rewind(to: mark)
+                draft.fixes = fixes
                 draft.fixes.count(.dropItem)
-                continue
             }
-            room -= 1
-            self.writeItem(item, of: event, into: &draft)
         }
         draft.json.endArray()
     }
 
-    private func writeItem(_ item: Int, of event: borrowing MappedEvent, into draft: inout Draft) {
+    /// Writes one item; false if it says nowhere what it is.
+    private func writeItem(_ item: Int, of event: borrowing MappedEvent, into draft: inout Draft) -> Bool {
+        var isNamed = false
         var room = Limits.GA4.customParametersPerItemMax
         var members = event.tape.members(of: item)
         draft.itemNames.removeAll()
@@ -44,8 +51,12 @@ extension GA4 {
             }
             guard draft.beginItemField(name) else { continue }
             if isCustom { room -= 1 }
+            isNamed =
+                isNamed || JSONText.equals(name, isEscaped: false, "item_id")
+                || JSONText.equals(name, isEscaped: false, "item_name")
             draft.scalarOrNestedString(value, of: event, limit: Limits.GA4.valueCharacterCountMax, unit: .utf16)
         }
         draft.json.endObject()
+        return isNamed
     }
 }

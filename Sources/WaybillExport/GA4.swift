@@ -236,15 +236,35 @@ struct GA4: Provider {
         var fields = event.fields()
         while let (key, value) = fields.next(in: event, room: room, droppedTo: &draft.fixes) {
             let name = draft.key(key, of: event, rule: .parameter)
-            guard draft.beginField(name) else { continue }
+            let isItems = JSONText.equals(name, isEscaped: false, "items")
+            let otherName = Self.otherName(of: name, value, of: event)
+            if otherName != nil { draft.fixes.count(.rename) }
+            guard draft.beginField(otherName.map { TextSlice($0).body } ?? name) else { continue }
             room -= 1
-            if event.tape[value].kind == .array, JSONText.equals(name, isEscaped: false, "items"),
-                event.isListOfFlatObjects(value)
-            {
+            if isItems, otherName == nil {
                 self.writeItems(value, of: event, into: &draft)
             } else {
                 draft.scalarOrNestedString(value, of: event, limit: Self.valueLimit(name), unit: .utf16)
             }
+        }
+    }
+
+    /// The name of a field whose own one means something that its value is not: a session's number, or items.
+    @inline(__always)
+    private static func otherName(
+        of name: UnsafeRawBufferPointer, _ value: Int, of event: borrowing MappedEvent
+    ) -> StaticString? {
+        switch name.count {
+        case 5 where JSONText.equals(name, isEscaped: false, "items"):
+            return event.tape[value].kind == .array ? nil : "x_items"
+        case 10 where JSONText.equals(name, isEscaped: false, "session_id"):
+            let digits = event.tape.bytes(of: value)
+            switch event.tape[value].kind {
+            case .number, .string:
+                return !digits.isEmpty && digits.allSatisfy { 0x30...0x39 ~= $0 } ? nil : "x_session_id"
+            case .null, .false, .true, .array, .object: return "x_session_id"
+            }
+        default: return nil
         }
     }
 

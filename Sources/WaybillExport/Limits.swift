@@ -83,6 +83,8 @@ package enum Limits {
         /// `event_properties` itself is the first level.
         package static let depthMax = 40
         package static let idCharacterCountMin = 5
+        /// A `quantity` is an integer of 32 bits.
+        package static let quantityMax = Int(Int32.max)
     }
 
     /// Repository segmentio/segment-docs: server/http-api/index.md, rate-limits.md.
@@ -129,6 +131,8 @@ package enum Limits {
         /// A collector's `maxPayloadSize` is 1 MiB, including what it adds.
         package static let eventByteCountMax = 1_000_000
         package static let deviceIDCharacterCountMax = 128
+        /// Readers of the enriched events refuse JSON that is nested deeper; `ue_pr` and `co` count as a whole.
+        package static let depthMax = 40
         package static let userIDCharacterCountMax = 255
         /// The texts of a product and a transaction (repository snowplow/iglu-central).
         package static let entityTextCharacterCountMax = 4096

@@ -3,7 +3,7 @@ internal import WaybillJSON
 /// Rewrites a line that not every JSON reader accepts, before a provider's rules.
 ///
 /// A number that binary64 cannot hold becomes a string of its digits, an unpaired surrogate U+FFFD; of members with one
-/// name the first stays; a `user` that is a number becomes its digits. The repaired object is written after a copy of
+/// name the first stays; a `user` or `anon` that is a number becomes its digits. The repaired object is written after a copy of
 /// the line, so that offsets into the line stay valid:
 ///
 ///     {"v":1,"name":"tap","data":{"a":1e999}}{"v":1,"name":"tap","data":{"a":"1e999"}}
@@ -20,20 +20,20 @@ struct LineRepair: ~Copyable {
 
     var bytes: UnsafeRawBufferPointer { self.json.output.bytes }
 
-    /// - Parameter isStrict: whether to repair all faults; otherwise only `user`.
+    /// - Parameter isStrict: whether to repair all faults; otherwise only `user` and `anon`.
     mutating func write(_ event: borrowing MappedEvent, isStrict: Bool) {
         self.json.removeAll()
         self.fixes = FixCounts()
         self.isStrict = isStrict
         self.json.output.append(event.tape.source)
         self.start = self.json.output.count
-        let user = event.index(.user)
+        let people = (event.index(.user), event.index(.anon))
         self.json.beginObject()
         var members = event.tape.members(of: 0)
         var names = Set<[UInt8]>()
         while let (key, value) = members.next(in: event.tape) {
             guard self.beginMember(key, of: event.tape, &names) else { continue }
-            if value == user, event.tape[value].kind == .number {
+            if value == people.0 || value == people.1, event.tape[value].kind == .number {
                 self.writeDigits(value, of: event.tape)
             } else {
                 self.write(value, of: event.tape)

@@ -22,6 +22,14 @@ package struct LineStream: Hashable, Sendable {
         self.seed = SHA256.digest(Array("\(principal)\u{0}\(id)".utf8))
     }
 
+    /// Whether the `id` of a foreign line is its event's: a UUID that is not nil.
+    ///
+    /// Others may be those of things.
+    package static func isEventID(_ text: UnsafeRawBufferPointer) -> Bool {
+        MappedEvent.isUUID(text, CharacterTraits(commonTo: text))
+            && text.contains { $0 != UInt8(ascii: "0") && $0 != UInt8(ascii: "-") }
+    }
+
     /// The id of the foreign line at an offset.
     package func lineID(at offset: UInt64) -> UniqueID {
         let words = SHA256.firstWords(ofDigest: self.seed, offset)

@@ -9,7 +9,7 @@ internal import WaybillSystem
 struct MappedEvent: ~Copyable {
     private(set) var tape = JSONTape()
     /// Tape index of each ``EventField``'s value; 0 if there is none.
-    private let slots: UnsafeMutablePointer<UInt32>
+    let slots: UnsafeMutablePointer<UInt32>
     private(set) var facts: EventFacts
     /// The event's kind for the provider; an override of the name turns a screen into an ``EventKind/event``.
     private(set) var kind = EventKind.event
@@ -18,7 +18,7 @@ struct MappedEvent: ~Copyable {
     private(set) var bundle = TextSlice("unknown")
     private var sourceBundle = ByteBuilder(capacity: 64)
     /// Where a foreign line is from.
-    private var foreignSource: SourceDescription?
+    private(set) var foreignSource: SourceDescription?
     /// Where the line begins in its stream.
     private(set) var streamOffset: UInt64 = 0
     /// The id that was made for a foreign line.
@@ -28,18 +28,19 @@ struct MappedEvent: ~Copyable {
     private(set) var identifier: UnsafeRawBufferPointer?
     /// The kinds of text in which all characters of ``identifier`` are allowed.
     private(set) var identifierTraits: CharacterTraits = []
-    /// The object whose members are the event's fields; 0 if `hasTopLevelFields`, -1 for none.
+    /// The object whose members are the event's fields; -1 for none.
     private var fieldsObject = -1
-    /// Whether the fields are those of a foreign line without `data`: every member that is not in the schema.
+    /// Whether members of the line itself are fields, after those of ``fieldsObject``: those of a foreign line that
+    /// ``isForeignField(key:value:)`` finds.
     private var hasTopLevelFields = false
     private var isForeign = false
     /// Whether a strict JSON reader may refuse a value of the line.
     private var mayHaveFaults = false
     /// Tape index of the object whose members are the event's: 0, or the repaired one.
-    private var root = 0
+    private(set) var root = 0
     /// Where the values of a foreign line's time and name begin.
-    private var timeStart = 0
-    private var nameStart = -1
+    private(set) var timeStart = 0
+    private(set) var nameStart = -1
     private var names = NameSet()
 
     init() {
@@ -189,7 +190,7 @@ struct MappedEvent: ~Copyable {
     private mutating func findFields() {
         self.findIdentifier()
         self.fieldsObject = self.object(.data) ?? -1
-        self.hasTopLevelFields = self.isForeign && self.index(.data) == nil
+        self.hasTopLevelFields = self.isForeign
     }
 
     /// Whether the event needs a ``LineRepair`` for a provider.
@@ -197,7 +198,7 @@ struct MappedEvent: ~Copyable {
     /// - Parameter isStrict: whether the provider's records are JSON.
     @inline(__always)
     func needsRepair(isStrict: Bool) -> Bool {
-        isStrict && self.mayHaveFaults || self.number(.user) != nil
+        isStrict && self.mayHaveFaults || self.number(.user) != nil || self.number(.anon) != nil
     }
 
     /// Replaces the event by its repaired form.
@@ -240,7 +241,7 @@ struct MappedEvent: ~Copyable {
     }
 
     @inline(__always)
-    private func field(named key: Int) -> EventField? {
+    func field(named key: Int) -> EventField? {
         self.tape[key].traits.contains(.hasEscapes)
             ? EventField.named(escaped: self.tape.bytes(of: key)) : EventField.named(self.tape.bytes(of: key))
     }
@@ -284,6 +285,7 @@ struct MappedEvent: ~Copyable {
     @inline(__always)
     func text(_ field: EventField) -> TextSlice? {
         guard let index = self.index(field), let text = self.text(at: index), !text.body.isEmpty else { return nil }
+        if field == .log, self.isForeign, !Self.isLogVersion(text) { return nil }
         return text
     }
 
@@ -302,7 +304,13 @@ struct MappedEvent: ~Copyable {
 
     /// A member that is a whole number of at most 18 digits.
     func integer(_ field: EventField) -> Int? {
-        guard let digits = self.number(field) else { return nil }
+        self.index(field).flatMap { self.integer(at: $0) }
+    }
+
+    /// A value that is a whole number of at most 18 digits.
+    func integer(at index: Int) -> Int? {
+        guard self.tape[index].kind == .number else { return nil }
+        let digits = self.tape.bytes(of: index)
         var value = 0
         let isNegative = digits.first == UInt8(ascii: "-")
         guard digits.count <= 18 else { return nil }
@@ -352,29 +360,15 @@ struct MappedEvent: ~Copyable {
         if let stream = self.foreignSource?.stream { self.makeIdentifier(stream) }
     }
 
-    /// Gives a foreign line an id, unless it has a UUID of its own: other ids may be those of things, not of events.
+    /// Gives a foreign line an id, unless it has one of its own.
     private mutating func makeIdentifier(_ stream: LineStream) {
-        guard self.uuid == nil else { return }
+        if let identifier, LineStream.isEventID(identifier) { return }
         let id = self.madeID ?? stream.lineID(at: self.streamOffset)
         self.madeID = id
         self.madeText.removeAll()
         self.madeText.append(id)
         self.identifier = self.madeText.bytes
         self.identifierTraits = CharacterTraits(commonTo: self.madeText.bytes)
-    }
-
-    /// Takes the user and the anonymous id of a foreign line from the members that its source names.
-    private mutating func findPerson(_ source: SourceDescription) {
-        if let name = source.userMember { self.take(.user, fromMember: name) }
-        if let name = source.anonymousMember { self.take(.anon, fromMember: name) }
-    }
-
-    private mutating func take(_ field: EventField, fromMember name: String) {
-        var name = name
-        let value = name.withUTF8 { self.tape.firstValue(of: UnsafeRawBufferPointer($0), in: self.root) }
-        // Servers write a dash for a value that is missing.
-        let isMissing = value.flatMap { self.text(at: $0) }?.equals("-") ?? false
-        self.slots[Int(field.rawValue)] = isMissing ? 0 : UInt32(truncatingIfNeeded: value ?? 0)
     }
 
     /// Whether the event has an id: a valid one of its own or, if it is foreign, a UUID of its own or a made one.
@@ -384,29 +378,6 @@ struct MappedEvent: ~Copyable {
     var id: TextSlice? {
         guard self.madeID != nil, let identifier else { return self.text(.id) }
         return TextSlice(body: identifier, isEscaped: false)
-    }
-
-    /// Whether a top-level member of a foreign line is a field, where its source or its id decides; `nil` elsewhere.
-    ///
-    /// A member that the source names is none, even if its value is missing.
-    private func isForeignField(key: Int) -> Bool? {
-        let field = self.field(named: key)
-        if let name = self.foreignSource?.userMember {
-            if self.isKey(key, name) { return false }
-            if field == .user { return true }
-        }
-        if let name = self.foreignSource?.anonymousMember {
-            if self.isKey(key, name) { return false }
-            if field == .anon { return true }
-        }
-        return field == .id && self.madeID != nil ? true : nil
-    }
-
-    private func isKey(_ key: Int, _ name: String) -> Bool {
-        var name = name
-        let text = TextSlice(
-            body: self.tape.bytes(of: key), isEscaped: self.tape[key].traits.contains(.hasEscapes))
-        return name.withUTF8 { text.equals(UnsafeRawBufferPointer($0)) }
     }
 
     /// The event's id, if it is a UUID.
@@ -439,16 +410,21 @@ struct MappedEvent: ~Copyable {
         return deepest + 1
     }
 
+    /// The session's id, if it is a UUID.
+    var sessionID: TextSlice? {
+        guard let text = self.text(.session), !text.isEscaped,
+            Self.isUUID(text.body, CharacterTraits(commonTo: text.body))
+        else { return nil }
+        return text
+    }
+
     /// The session's start in milliseconds since 1970: the first 48 bits of its UUIDv7.
     var sessionStart: UInt64? {
-        guard let text = self.text(.session), !text.isEscaped, text.body.count == 36 else { return nil }
+        guard let text = self.sessionID else { return nil }
         var value: UInt64 = 0
         for index in 0..<13 {
             let byte = text.body[index]
-            if index == 8 {
-                guard byte == UInt8(ascii: "-") else { return nil }
-                continue
-            }
+            if index == 8 { continue }
             switch byte {
             case 0x30...0x39: value = value << 4 | UInt64(byte - 0x30)
             case 0x41...0x46: value = value << 4 | UInt64(byte - 0x37)
@@ -459,24 +435,15 @@ struct MappedEvent: ~Copyable {
         return text.body[14] == UInt8(ascii: "7") ? value : nil
     }
 
-    /// Iterates over the fields in their written order.
+    /// Iterates over the fields in their written order; of a foreign line, those in `data` come first.
     func fields() -> EventFields {
-        if self.hasTopLevelFields { return EventFields(members: self.tape.members(of: self.root), isTopLevel: true) }
-        guard self.fieldsObject >= 0 else { return EventFields(members: nil, isTopLevel: false) }
-        return EventFields(members: self.tape.members(of: self.fieldsObject), isTopLevel: false)
+        EventFields(
+            members: self.fieldsObject >= 0 ? self.tape.members(of: self.fieldsObject) : nil,
+            lineMembers: self.hasTopLevelFields ? self.tape.members(of: self.root) : nil)
     }
 
     /// Iterates over the members of an object.
     func members(of object: Int?) -> EventFields {
-        EventFields(members: object.map { self.tape.members(of: $0) }, isTopLevel: false)
-    }
-
-    /// Whether a top-level member of a foreign line is a field: not in the schema, not its time and not its name.
-    func isForeignField(key: Int, value: Int) -> Bool {
-        if let answer = self.isForeignField(key: key) { return answer }
-        let entry = self.tape[value]
-        let start = entry.kind == .string ? Int(entry.start) - 1 : Int(entry.start)
-        if start == self.timeStart || start + 1 == self.nameStart { return false }
-        return self.field(named: key) == nil
+        EventFields(members: object.map { self.tape.members(of: $0) }, lineMembers: nil)
     }
 }

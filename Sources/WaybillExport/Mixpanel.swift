@@ -106,7 +106,15 @@ struct Mixpanel: Provider {
         self.writeSubject(user, key: "distinct_id", of: event, into: &draft)
         draft.json.member("$insert_id", plain: id)
         count += 2
-        count += self.writeProperty("$device_id", event.text(.anon), into: &draft)
+        if let anon = event.text(.anon) {
+            draft.unescape(anon)
+            if draft.text.count <= self.idByteCountMax(isDevice: true) {
+                count += self.writeProperty("$device_id", anon, into: &draft)
+            } else {
+                // With a user, the event does not need it; cut, it could be another device's.
+                draft.fixes.count(.dropField)
+            }
+        }
         count += self.writeProperty("$user_id", user, into: &draft)
         return nil
     }
@@ -125,15 +133,19 @@ struct Mixpanel: Provider {
             user = nil
         }
         guard let subject = user ?? anon else { return nil }
-        let isDevice = user == nil && self.options.identityMerge == .simplified
         draft.unescape(subject)
         // If cut, it could match another person's id.
-        let limit = Limits.Mixpanel.stringByteCountMax - (isDevice ? 8 : 0)
+        let limit = self.idByteCountMax(isDevice: user == nil)
         guard draft.text.count <= limit else {
             return RefusalCause(
                 .mixpanelBadID, "the id is too long", field: user == nil ? "anon" : "user", limit: limit)
         }
         return nil
+    }
+
+    /// The longest id; the server writes `$device:` in front of a device's, unless the project merges as it once did.
+    private func idByteCountMax(isDevice: Bool) -> Int {
+        Limits.Mixpanel.stringByteCountMax - (isDevice && self.options.identityMerge == .simplified ? 8 : 0)
     }
 
     /// Whether an id has the prefix by which Mixpanel knows devices, and would be the person of a stranger's device.

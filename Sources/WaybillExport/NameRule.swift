@@ -14,6 +14,8 @@ struct NameRule {
         case events
         case parameters
         case userProperties
+        /// The exporter's own schemas of Snowplow.
+        case schemas
         case none
     }
 
@@ -111,6 +113,7 @@ struct NameRule {
             default: return false
             }
         case .none: return false
+        case .schemas: return Self.schemaNames.contains { JSONText.equals(name, isEscaped: false, $0) }
         }
     }
 
@@ -144,6 +147,8 @@ struct NameRule {
         "notification_receive", "notification_send", "os_update", "session_start", "session_start_with_rollout",
         "user_engagement",
     ]
+
+    private static let schemaNames: [StaticString] = ["screen_data", "user_traits"]
 
     private static let userPropertyNames: [StaticString] = [
         "first_open_after_install", "first_open_time", "first_visit_time", "last_deep_link_referrer", "user_id",

@@ -10,18 +10,20 @@ struct ParsedEvent {
 /// An iterator over an event's fields.
 struct EventFields {
     private var members: JSONMembers?
-    private let isTopLevel: Bool
+    /// The members of a foreign line itself, which follow.
+    private var lineMembers: JSONMembers?
 
-    init(members: JSONMembers?, isTopLevel: Bool) {
+    init(members: JSONMembers?, lineMembers: JSONMembers?) {
         self.members = members
-        self.isTopLevel = isTopLevel
+        self.lineMembers = lineMembers
     }
 
     /// Tape indices of the next field's key and value.
     @inline(__always)
     mutating func next(in event: borrowing MappedEvent) -> (key: Int, value: Int)? {
-        while let field = self.members?.next(in: event.tape) {
-            if !self.isTopLevel || event.isForeignField(key: field.key, value: field.value) { return field }
+        if let field = self.members?.next(in: event.tape) { return field }
+        while let field = self.lineMembers?.next(in: event.tape) {
+            if event.isForeignField(key: field.key, value: field.value) { return field }
         }
         return nil
     }

@@ -161,11 +161,14 @@ struct PostHog: Provider {
             let isEscaped = event.tape[key].traits.contains(.hasEscapes)
             draft.eventName(
                 TextSlice(body: event.tape.bytes(of: key), isEscaped: isEscaped), limit: .max, unit: .utf16,
-                isReserved: Self.isReserved)
+                isReserved: { $0.isEmpty || Self.isReserved($0) })
             // The bracket follows.
             if draft.json.output.count >= end {
                 draft.json.rewind(to: mark)
                 draft.fixes.count(.dropField)
+            } else if !draft.insertString(since: mark) {
+                draft.json.rewind(to: mark)
+                draft.fixes.count(.collide)
             }
         }
         draft.json.endArray()

@@ -47,7 +47,8 @@ extension Snowplow {
         draft.json.key("schema")
         self.writeSchema(named: "screen_data", of: event, into: &draft)
         draft.json.key("data")
-        self.writeFields(event.fields(), of: event, into: &draft)
+        // In the envelope's object, its list, and the entity.
+        self.writeFields(event.fields(), of: event, level: 4, into: &draft)
         draft.json.endObject()
     }
 

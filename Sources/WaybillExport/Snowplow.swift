@@ -30,7 +30,9 @@ struct Snowplow: Provider {
     private static let screenView: StaticString = "iglu:com.snowplowanalytics.mobile/screen_view/jsonschema/1-0-0"
     private static let nameRule = NameRule(
         limit: Limits.Snowplow.nameCharacterCountMax, cutLimit: Limits.Snowplow.cutNameCharacterCount,
-        reserved: .none)
+        reserved: .schemas)
+
+    private static let ownVendor = "com.snowplowanalytics"
 
     private let vendor: [UInt8]?
 
@@ -88,7 +90,9 @@ struct Snowplow: Provider {
         draft.json.member("tv", "wb-1")
         draft.member("duid", anon)
         draft.member("uid", user)
-        draft.member("sid", event.text(.session), limit: Limits.Snowplow.deviceIDCharacterCountMax)
+        // The payload's schema requires a UUID.
+        if event.text(.session) != nil, event.sessionID == nil { draft.fixes.count(.dropField) }
+        draft.member("sid", event.sessionID)
         draft.member("lang", event.text(.lang), limit: Limits.Snowplow.userIDCharacterCountMax)
         draft.json.member("ue_pr", draft.tail.output.bytes)
         if !draft.head.output.isEmpty { draft.json.member("co", draft.head.output.bytes) }
@@ -121,21 +125,24 @@ struct Snowplow: Provider {
             self.writeSchema(named: isUser ? "user_traits" : nil, of: event, into: &draft)
             draft.json.key("data")
             let fields = isUser ? event.members(of: event.object(.traits)) : event.fields()
-            self.writeFields(fields, of: event, into: &draft)
+            // Two envelopes and the object itself.
+            self.writeFields(fields, of: event, level: 3, into: &draft)
         }
         draft.json.endObject()
         draft.json.endObject()
     }
 
-    /// Writes an object of fields.
-    func writeFields(_ fields: EventFields, of event: borrowing MappedEvent, into draft: inout Draft) {
+    /// Writes an object of fields; what would be nested too deep becomes text.
+    ///
+    /// - Parameter level: the object's own depth.
+    func writeFields(_ fields: EventFields, of event: borrowing MappedEvent, level: Int, into draft: inout Draft) {
         var fields = fields
         draft.json.beginObject()
         while let (key, value) = fields.next(in: event) {
             guard draft.beginField(key, of: event, limit: .max, unit: .utf16, isReserved: { _ in false }) else {
                 continue
             }
-            draft.value(value, of: event)
+            draft.value(value, of: event, depthMax: Limits.Snowplow.depthMax - level)
         }
         draft.json.endObject()
     }
@@ -191,6 +198,13 @@ struct Snowplow: Provider {
             }
         }
         if output.count == start { output.append("unknown") }
+        // Schemas of Snowplow's own vendors are known; an app's would not match them.
+        if output.bytes[start...].starts(with: Self.ownVendor.utf8) {
+            let vendor = Array(output.bytes[start...].prefix(Limits.Snowplow.vendorCharacterCountMax - 2))
+            output.truncate(to: start)
+            output.append("x_")
+            output.append(vendor)
+        }
     }
 
     /// Appends the log version `M.m` as the SchemaVer `M-0-m`, or `1-0-0` if it is not valid.

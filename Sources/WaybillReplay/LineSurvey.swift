@@ -132,7 +132,7 @@ struct LineSurveyor: ~Copyable {
     ) throws(Replay.Failure) {
         guard let id = Self.id(of: line) else { return }
         // A foreign line without a UUID gets an id that no other line has.
-        if source.isForeign, !Self.isUUID(UnsafeRawBufferPointer(rebasing: line[id])) { return }
+        if source.isForeign, !LineStream.isEventID(UnsafeRawBufferPointer(rebasing: line[id])) { return }
         let digest = Digest128(id: UnsafeRawBufferPointer(rebasing: line[id]))
         guard Int((digest.low ^ digest.high) % UInt64(count)) == share else { return }
         if self.seen[facts.env, default: []].insert(digest).inserted { return }
@@ -150,16 +150,6 @@ struct LineSurveyor: ~Copyable {
     mutating func finishPass() {
         self.seen = [:]
         self.survey.sortDuplicates()
-    }
-
-    private static func isUUID(_ text: UnsafeRawBufferPointer) -> Bool {
-        text.count == 36
-            && text.enumerated().allSatisfy { index, byte in
-                switch index {
-                case 8, 13, 18, 23: byte == UInt8(ascii: "-")
-                default: (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte | 0x20)
-                }
-            }
     }
 
     /// The range of the id in a line; `nil` if there is no id that a list of ids can hold.

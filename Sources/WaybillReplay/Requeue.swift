@@ -391,7 +391,7 @@ private struct DeadLetterReader: ~Copyable {
     private var index: Int?
     /// Where the archive has the event.
     private(set) var place: PointedLines.Place?
-    /// The id that the exports gave to a line without one.
+    /// The id that the exports gave to a foreign line without one of its own.
     private var madeID: String?
     var hasEvent: Bool { self.index != nil }
     private var output = ByteBuilder()
@@ -430,7 +430,9 @@ private struct DeadLetterReader: ~Copyable {
         let made = source.isForeign ? source.stream?.lineID(at: offset).text : nil
         var hasID = false
         let isEvent = self.withTape { tape in
-            hasID = tape.firstValue(of: "id", in: 0) != nil
+            if let id = tape.firstValue(of: "id", in: 0), tape[id].kind == .string {
+                hasID = LineStream.isEventID(tape.bytes(of: id))
+            }
             return 0
         }
         self.madeID = hasID ? nil : made
@@ -460,7 +462,7 @@ private struct DeadLetterReader: ~Copyable {
 
     /// The event with its LF, for this provider alone: the others already have it.
     ///
-    /// Its id stays the same, so that the provider can tell whether it has the event.
+    /// Its id stays the same, or is the one that was made for it, so that the provider can tell whether it has the event.
     mutating func event(for provider: Destination) -> UnsafeRawBufferPointer {
         self.output.removeAll()
         guard let index else { return self.output.bytes }
@@ -468,6 +470,7 @@ private struct DeadLetterReader: ~Copyable {
         let letter = self.letter
         letter.withUnsafeBytes { letter in
             self.output.append("{")
+            if let madeID { self.output.append("\"id\":\"\(madeID)\",") }
             var members = self.tape.members(of: index)
             while let (key, value) = members.next(in: self.tape) {
                 let quoted = (Int(self.tape[key].start) - 1)..<(Int(self.tape[key].end) + 1)
@@ -477,13 +480,17 @@ private struct DeadLetterReader: ~Copyable {
                 let isText = self.tape[value].kind == .string
                 let start = Int(self.tape[value].start) - (isText ? 1 : 0)
                 let end = Int(self.tape[value].end) + (isText ? 1 : 0)
-                self.output.append(UnsafeRawBufferPointer(rebasing: letter[quoted]))
+                if self.madeID != nil, JSONText.equals(body, isEscaped: isEscaped, "id") {
+                    // It is that of a thing, and stays a field.
+                    self.output.append("\"x_id\"")
+                } else {
+                    self.output.append(UnsafeRawBufferPointer(rebasing: letter[quoted]))
+                }
                 self.output.append(":")
                 self.output.append(UnsafeRawBufferPointer(rebasing: letter[start..<end]))
                 self.output.append(",")
             }
         }
-        if let madeID { self.output.append("\"id\":\"\(madeID)\",") }
         self.output.append("\"providers\":[\"\(name)\"]}\n")
         return self.output.bytes
     }

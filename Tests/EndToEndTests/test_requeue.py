@@ -120,6 +120,26 @@ class DeadLetterTests(RequeueTest):
         self.assertEqual(receiver.stop(), 0)
         self.assertEqual(exported_ids(self.site.data, "csv"), before)
 
+    def test_foreign_lines_keep_the_ids_that_were_made_for_them(self):
+        """An id of a thing gets another name; a UUID stays."""
+        receiver = self.site.receiver(exports="ga4,csv")
+        own = "019550fc-2dfb-7b1c-82d3-000000000001"
+        ids = [None, '"order-17"', "17", f'"{own}"', '"00000000-0000-0000-0000-000000000000"']
+        log = self.site.root / "web.log"
+        log.write_text("".join(
+            '{"time":"2026-11-20T09:14:15Z","n":%d%s}\n' % (number, f',"id":{value}' if value else "")
+            for number, value in enumerate(ids)))
+        self.site.once("--glob", log, "--env", "prod", "--bundle", "web")
+        self.assertEqual(receiver.stop(), 0)
+        made = exported_ids(self.site.data, "csv")
+        self.assertEqual(self.requeue("--dead", "ga4")["lines"], len(ids))
+        lines = sorted(map(json.loads, self.published()), key=lambda line: line["n"])
+        self.assertEqual(collections.Counter(line["id"].encode() for line in lines), made)
+        self.assertEqual(
+            [line.get("x_id") for line in lines],
+            [None, "order-17", 17, None, "00000000-0000-0000-0000-000000000000"])
+        self.assertEqual(lines[3]["id"], own)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -168,7 +168,7 @@ def counted(provider, place, count, outcome):
     members = {
         "fields": {"data": fields}, "list": {"data": {"l": [f"f{index}" for index in range(count)]}},
         "items": {"data": {"items": [{"item_id": f"f{index}"} for index in range(count)]}},
-        "item": {"data": {"items": [fields]}}}[place]
+        "item": {"data": {"items": [{"item_id": "i", **fields}]}}}[place]
     return Case(f"{provider}: {count} of {place}", members, (), (provider, outcome), f'"f{count - 1}"')
 
 

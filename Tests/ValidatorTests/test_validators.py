@@ -57,8 +57,10 @@ class ValidatorTests(unittest.TestCase):
             lambda r: params(r).update({f"p{i}": 1 for i in range(25)}), lambda r: params(r).update(p="x" * 101),
             lambda r: params(r).update(p="👩" * 51), lambda r: params(r).update(p=True), lambda r: params(r).update(p=[]),
             lambda r: params(r).update(ga_x=1), lambda r: params(r).update(engagement_time_msec=0),
-            lambda r: params(r).update(page_title="x" * 301), lambda r: params(r).update(items=[{"a": {}}]),
-            lambda r: params(r).update(items=[{f"c{i}": 1 for i in range(28)}]),
+            lambda r: params(r).update(page_title="x" * 301), lambda r: params(r).update(items=[{"item_id": "a", "a": {}}]),
+            lambda r: params(r).update(items=[{"item_id": "a", **{f"c{i}": 1 for i in range(28)}}]),
+            lambda r: params(r).update(items=[{"price": 1}]), lambda r: params(r).update(items="a"),
+            lambda r: params(r).update(items=1), lambda r: [params(r).pop("session_id"), params(r).update(session_id="x")],
             lambda r: r.update(user_properties={"first_open_time": {"value": 1, "timestamp_micros": 1}}),
             lambda r: r.update(user_properties={"p" * 25: {"value": 1, "timestamp_micros": 1}}),
             lambda r: r.update(user_properties={"p": {"value": "x" * 37, "timestamp_micros": 1}}),
@@ -75,6 +77,7 @@ class ValidatorTests(unittest.TestCase):
         self.each("mixpanel", [
             lambda e: e.update(event="x" * 256), lambda e: e["properties"].pop("distinct_id"),
             lambda e: e["properties"].update(distinct_id="null"), lambda e: e["properties"].update(time="1"),
+            lambda e: e["properties"].update({"$device_id": "d" * 248}),
             lambda e: e["properties"].update({"$device_id": "unknown"}), lambda e: e["properties"].pop("ip"),
             lambda e: e["properties"].update({"$insert_id": "i" * 37}), lambda e: e["properties"].update({"$ignore": 1}),
             lambda e: e["properties"].update(token="t"), lambda e: e["properties"].update(p="한" * 86),
@@ -109,7 +112,7 @@ class ValidatorTests(unittest.TestCase):
             lambda e: e["event_properties"].update(p=nested(40)), lambda e: e.update(user_properties={}),
             lambda e: e["event_properties"].update({f"p{i}": 1 for i in range(1024)}), lambda e: e.update(secret="x"),
             lambda e: e.update(revenue="1"), lambda e: e.update(price=1, revenue=1), lambda e: e.update(currency="EUR"),
-            lambda e: e.update(price=1, quantity=1.5), lambda e: e.update(groups={}), lambda e: e.update(groups={"a": 1}),
+            lambda e: e.update(price=1, quantity=1.5), lambda e: e.update(price=1, quantity=1 << 31), lambda e: e.update(groups={}), lambda e: e.update(groups={"a": 1}),
         ])
         self.each("amplitude", [
             lambda e: e["user_properties"].update({"$add": {"a": 1}}),
@@ -143,6 +146,8 @@ class ValidatorTests(unittest.TestCase):
         self.each("posthog", [
             lambda e: e["properties"].update({"$anon_distinct_id": e["distinct_id"]}),
             lambda e: e["properties"]["$set"].update({"$x": 1}), lambda e: e["properties"].update({"$unset": [1]}),
+            lambda e: e["properties"].update({"$unset": [""]}), lambda e: e["properties"].update({"$unset": ["$x"]}),
+            lambda e: e["properties"].update({"$unset": ["tier"]}), lambda e: e["properties"].update({"$device_id": " "}),
         ], number=3)
         self.assertNotEqual(validator("posthog").check_request(b"{}\n" * 1001), [])
 
@@ -150,12 +155,16 @@ class ValidatorTests(unittest.TestCase):
         self.each("snowplow", [
             lambda p: p.update(dtm=1740820455926), lambda p: p.update(stm="1740820455926"), lambda p: p.update(eid="x"),
             lambda p: p.update(duid="d" * 129), lambda p: p.update(uid="u" * 256), lambda p: p.update(ttm="1740820455927"),
-            lambda p: p.update(ue_pr="{"), lambda p: p.update(e="pv"), lambda p: p.update(aid="a" * (1 << 20)),
+            lambda p: p.update(ue_pr="{"), lambda p: p.update(e="pv"), lambda p: p.update(sid="s-1"), lambda p: p.update(aid="a" * (1 << 20)),
             lambda p: p.update(ue_pr=p["ue_pr"].replace("screen_view/", "screen view/")),
             lambda p: p.update(ue_pr=p["ue_pr"].replace('"previousName"', '"id"')),
             lambda p: p.update(ue_pr=p["ue_pr"].replace('"previousName"', '"method"')),
             lambda p: p.update(ue_pr=p["ue_pr"].replace("screen_view/jsonschema/1-0-0", "x/jsonschema/0-0-1")),
         ])
+        deep = lambda depth: self.changed("snowplow", lambda p: p.update(ue_pr=p["ue_pr"].replace(  # noqa: E731
+            '"productIndex":7', '"productIndex":' + json.dumps(nested(depth)))), 1)
+        self.take("snowplow", deep(37))
+        self.refuse("snowplow", deep(38))
         snowplow = validator("snowplow")
         self.assertNotEqual(snowplow.check_request(b"{}\n" * 501), [])
         self.assertTrue(snowplow.fits({"a": None, "b": []}, {"a": {"null"}, "b": {"array"}}))

@@ -151,7 +151,7 @@ import WaybillSystem
     @Test func `a foreign line is exported as far as it can be`() {
         let line = #"{"time":"2025-03-01T09:14:19Z","event":"GET","status":200,"user":"u-1","path":"/a;b","kind":"x"}"#
         let csv = export([line], ExportOptions(provider: .csv), source: foreignSource)
-        #expect(csv.output == "2025-03-01 09:14:19,,,,GET,,status=200;path=/a\\;b\r\n")
+        #expect(csv.output == "2025-03-01 09:14:19,,,,GET,,status=200;path=/a\\;b;kind=x\r\n")
         #expect(csv.records.map(\.ids) == ["-"])
         #expect(csv.records.map(\.env) == [.internal])
         let mixpanel = export([line], ExportOptions(provider: .mixpanel), source: foreignSource)

@@ -65,7 +65,16 @@ import WaybillServerTestSupport
             #"{"items":[{"item_id":"i","on":true,"n":null}]}"#, #""items":[{"item_id":"i","on":"true"}]"#,
             ["coerce": 1, "drop_null": 1]
         ),
-        (#"{"items":[{"a":[]}]}"#, #""items":"[{\"a\":[]}]""#, ["coerce": 1]),
+        (#"{"items":[{"item_id":"i","a":[]}]}"#, #""items":[{"item_id":"i","a":"[]"}]"#, ["coerce": 1]),
+        (
+            #"{"items":[{"a":1},7,{"item_name":"n"},{"item_id":null}]}"#, #""items":[{"item_name":"n"}]"#,
+            ["drop_item": 3]
+        ),
+        (#"{"items":"text","x_items":1}"#, #""x_items":"text""#, ["rename": 1, "collide": 1]),
+        (#"{"items":{"item_id":"i"}}"#, #""x_items":"{\"item_id\":\"i\"}""#, ["rename": 1, "coerce": 1]),
+        (#"{"session_id":"s-1"}"#, #""x_session_id":"s-1""#, ["rename": 1]),
+        (#"{"session_id":"17"}"#, #""session_id":"17""#, [:]),
+        (#"{"session_id":1.5}"#, #""x_session_id":1.5"#, ["rename": 1]),
         (#"{"a":"\ud83d\u0041\n"}"#, "\"a\":\"\u{FFFD}A\\n\"", ["bad_text": 1]),
     ])
     func `fields become parameters`(data: String, expected: String, fixes: [String: Int]) throws {
@@ -161,7 +170,8 @@ import WaybillServerTestSupport
     /// A list of items with custom parameters of 100 characters each.
     private static func items(_ count: Int, parameters: Int) -> String {
         let text = String(repeating: "i", count: 100)
-        let item = "{" + (0..<parameters).map { "\"c\($0)\":\"\(text)\"" }.joined(separator: ",") + "}"
+        let item =
+            "{\"item_id\":\"i\"," + (0..<parameters).map { "\"c\($0)\":\"\(text)\"" }.joined(separator: ",") + "}"
         return "[\((0..<count).map { _ in item }.joined(separator: ","))]"
     }
 

@@ -1,4 +1,5 @@
 import Testing
+import WaybillEvent
 import WaybillExport
 import WaybillServerTestSupport
 
@@ -66,6 +67,30 @@ import WaybillServerTestSupport
             #expect(sink.output.contains(text), "\(provider)")
             #expect(sink.records.map { $0.fixes[.coerce] } == [1], "\(provider)")
         }
+    }
+
+    @Test func `an anonymous id that is a number becomes its digits, too`() {
+        let line = event(user: nil).replacing(
+            "\"anon\":\"b5372db0-c21e-41e4-8dfc-aa07a5b093db\"", with: "\"anon\":8812345678")
+        for (provider, text) in [
+            (Destination.amplitude, "\"device_id\":\"8812345678\""), (.mixpanel, "\"$device:8812345678\""),
+            (.segment, "\"anonymousId\":\"8812345678\""), (.posthog, "\"distinct_id\":\"8812345678\""),
+            (.snowplow, "\"duid\":\"8812345678\""), (.journald, "WB_ANON=8812345678\n"),
+        ] {
+            let sink = export([line], ExportOptions(provider: provider))
+            #expect(sink.output.contains(text), "\(provider)")
+            #expect(sink.records.map { $0.fixes[.coerce] } == [1], "\(provider)")
+        }
+    }
+
+    @Test func `both ids of a foreign line may be numbers, wherever they are`() throws {
+        let source = SourceDescription(
+            env: .prod, bundle: "b", isForeign: true, userMember: "uid", anonymousMember: "cookie",
+            stream: LineStream(principal: "web", id: "a"))
+        let line = "{\"time\":1740820459,\"event\":\"GET\",\"cookie\":17,\"uid\":42}"
+        let record = try #require(export([line], ExportOptions(provider: .segment), source: source).records.first)
+        #expect(record.text.contains("\"anonymousId\":\"17\"") && record.text.contains("\"userId\":\"42\""))
+        #expect(record.text.contains("\"properties\":{},") && record.fixes[.coerce] == 2 && record.fixes.total == 2)
     }
 
     @Test func `of members written twice the first counts, whatever they are`() throws {

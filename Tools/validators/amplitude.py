@@ -15,6 +15,8 @@ INVALID_IDS = {
     "00000000-0000-0000-0000-000000000000"}
 # https://amplitude.com/docs/apis/analytics/batch-event-upload: "5 characters or more", 2000 events, 20 MB
 ID, EVENTS, BODY = 5, 2000, 20_000_000
+# https://amplitude.com/docs/apis/analytics/http-v2, "quantity": an integer
+QUANTITY = (1 << 31) - 1
 # https://amplitude.com/docs/apis/analytics/http-v2, "String character limit", "Object depth may not exceed 40 layers"
 TEXT, DEPTH = 1024, 40
 # https://amplitude.com/docs/data/property-limits
@@ -30,8 +32,8 @@ def _commerce(event):
     for name in ("price", "revenue"):
         if name in event and not is_number(event[name]):
             problems.append(f"{name} is not a number")
-    if "quantity" in event and not is_integer(event["quantity"]):
-        problems.append("quantity is not an integer")
+    if "quantity" in event and not (is_integer(event["quantity"]) and int(event["quantity"]) <= QUANTITY):
+        problems.append("quantity is not an integer of 32 bits")
     # "price … Required for revenue data if the revenue field is not sent"
     if {"quantity", "productId", "revenueType", "currency"} & set(event) and not {"price", "revenue"} & set(event):
         problems.append("a revenue event without an amount")

@@ -63,6 +63,9 @@ def _items(items):
         if not isinstance(item, Object):
             problems.append("an item is not an object")
             continue
+        # …/reference/events#purchase: "One of item_id or item_name is required"
+        if not {"item_id", "item_name"} & set(item):
+            problems.append("an item without item_id and item_name")
         if sum(key not in ITEM for key in item) > CUSTOM:
             problems.append("an item has too many parameters of its own")
         for key, value in item.items():
@@ -89,14 +92,14 @@ def _event(event, as_of):
     # without these two, the event does not show in reports of users and of the last minutes.
     if not is_integer(params.get("engagement_time_msec")) or int(params["engagement_time_msec"]) < 1:
         problems.append("engagement_time_msec is missing")
-    # Ours comes first; without it, an app may have a parameter of that name.
-    if next(iter(params), None) == "session_id" and not re.fullmatch(r"\d+", str(params["session_id"])):
+    # …/sending-events#recommended_parameters_for_reports: digits, as a number or in a string
+    if "session_id" in params and not re.fullmatch(r"\d+", str(params["session_id"])):
         problems.append("session_id")
     for name, value in params.items():
         if not _has_name(name, NAME) or name in RESERVED_PARAMETERS:
             problems.append(f"parameter {name!r}")
-        if name == "items" and isinstance(value, list):
-            problems += _items(value)
+        if name == "items":
+            problems += _items(value) if isinstance(value, list) else ["items is not a list"]
         else:
             problems += _scalar(value, VALUES.get(name, VALUE), f"parameter {name}")
     return problems

@@ -87,6 +87,10 @@ def check(record, as_of=None):
     for name in ("$device_id", "$user_id"):
         if name in properties:
             problems += check_id(properties[name])
+    # The server makes `$device:` and the id a person, unless the project merges as it once did.
+    device = properties.get("$device_id", "")
+    if is_text(device) and device != properties.get("distinct_id") and size("$device:" + device) > TEXT:
+        problems.append("$device_id is too long")
     # The same page as above: such a user would be the person of a stranger's device.
     if str(properties.get("$user_id", "")).startswith("$device:"):
         problems.append("$user_id is a device's")

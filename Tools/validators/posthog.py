@@ -75,8 +75,12 @@ def _properties(event):
     for key in properties.get("$set", {}):
         if key.startswith("$") or not key:
             problems.append(f"person property {key!r}")
-    if not all(map(is_text, properties.get("$unset", []))):
+    removed = properties.get("$unset", [])
+    if not all(is_text(key) and key and not key.startswith("$") for key in removed) or len(set(removed)) < len(removed) or \
+            set(removed) & set(properties.get("$set", {})):
         problems.append("$unset")
+    if "$device_id" in properties and (not is_text(properties["$device_id"]) or is_illegal(properties["$device_id"])):
+        problems.append("$device_id")
     if "$groups" in properties:
         groups = properties["$groups"]
         if not isinstance(groups, dict) or not groups or not all(

@@ -4,7 +4,7 @@ import decimal
 import math
 import re
 
-from common import UUID, Number, Object, is_integer, is_number, is_text, lines as records, members, parse, units
+from common import UUID, Number, Object, depth, is_integer, is_number, is_text, lines as records, members, parse, units
 
 EXTENSION = "ndjson"
 
@@ -18,6 +18,7 @@ ENTITIES = "iglu:com.snowplowanalytics.snowplow/contexts/jsonschema/1-0-"
 SIZES = {"duid": 128, "uid": 255, "aid": 255, "lang": 255, "sid": 128}
 # https://docs.snowplow.io/docs/api-reference/stream-collector/configure/: maxPayloadSize, and the body's limit
 PAYLOAD, BODY = 1 << 20, 2 << 20
+DEPTH = 40
 # https://github.com/snowplow/iglu-central/tree/master/schemas: the public schemas that an export uses. A member is a text
 # with its longest and shortest length, an amount, or a count; the third value is whether it must be there.
 PUBLIC = "com.snowplowanalytics."
@@ -108,6 +109,12 @@ def check(record, as_of=None):
     for name, limit in SIZES.items():
         if not 0 < units(payload.get(name, "-")) <= limit:
             problems.append(f"{name} is longer than {limit}, or empty")
+    # https://github.com/snowplow/iglu-central, payload_data: "sid" has the format of a UUID
+    if "sid" in payload and not UUID.fullmatch(payload["sid"]):
+        problems.append("sid is not a UUID")
+    # Ours: a loader's limit on nesting differs by warehouse; 40 is below all that are known.
+    if any(depth(parse(payload[name])) > DEPTH for name in ("ue_pr", "co") if name in payload):
+        problems.append(f"nested more than {DEPTH} deep")
     inner = parse(payload["ue_pr"])
     problems += members(inner, ["schema", "data"])
     if inner.get("schema") != EVENT:
