@@ -108,19 +108,21 @@ struct Amplitude: Provider {
             && !Self.placeholders.contains { JSONText.equals(draft.text.bytes, isEscaped: false, $0) }
     }
 
+    func user(of event: borrowing MappedEvent, in draft: inout Draft) -> TextSlice? {
+        guard let user = event.text(.user), Self.isUsable(user, &draft) else { return nil }
+        return user
+    }
+
     private func writeIdentity(of event: borrowing MappedEvent, into draft: inout Draft) -> RefusalCause? {
         let limit = Limits.Amplitude.stringCharacterCountMax
         let anon = event.text(.anon)
-        var user = event.text(.user)
         if let anon, !Self.isUsable(anon, &draft) {
             return RefusalCause(
                 .amplitudeBadID, "anon is a placeholder or too short", field: "anon",
                 limit: Limits.Amplitude.idCharacterCountMin)
         }
-        if let text = user, !Self.isUsable(text, &draft) {
-            draft.fixes.count(.dropNull)
-            user = nil
-        }
+        let user = self.user(of: event, in: &draft)
+        if user == nil, event.text(.user) != nil { draft.fixes.count(.dropNull) }
         guard user != nil || anon != nil else {
             return RefusalCause(.amplitudeBadID, "neither user nor anon is known", field: "anon")
         }

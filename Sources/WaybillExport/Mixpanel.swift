@@ -124,14 +124,11 @@ struct Mixpanel: Provider {
         -> RefusalCause?
     {
         let anon = event.text(.anon)
-        user = event.text(.user)
         if let anon, PlaceholderID.matches(anon) {
             return RefusalCause(.mixpanelBadID, "anon is a placeholder that Mixpanel refuses", field: "anon")
         }
-        if let text = user, PlaceholderID.matches(text) || Self.isDevice(text, in: &draft) {
-            draft.fixes.count(.dropNull)
-            user = nil
-        }
+        user = self.user(of: event, in: &draft)
+        if user == nil, event.text(.user) != nil { draft.fixes.count(.dropNull) }
         guard let subject = user ?? anon else { return nil }
         draft.unescape(subject)
         // If cut, it could match another person's id.
@@ -141,6 +138,13 @@ struct Mixpanel: Provider {
                 .mixpanelBadID, "the id is too long", field: user == nil ? "anon" : "user", limit: limit)
         }
         return nil
+    }
+
+    func user(of event: borrowing MappedEvent, in draft: inout Draft) -> TextSlice? {
+        guard let user = event.text(.user), !PlaceholderID.matches(user), !Self.isDevice(user, in: &draft) else {
+            return nil
+        }
+        return user
     }
 
     /// The longest id; the server writes `$device:` in front of a device's, unless the project merges as it once did.

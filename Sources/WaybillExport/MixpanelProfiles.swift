@@ -31,6 +31,10 @@ struct MixpanelProfiles: Provider {
         kind == .user
     }
 
+    func user(of event: borrowing MappedEvent, in draft: inout Draft) -> TextSlice? {
+        self.mixpanel.user(of: event, in: &draft)
+    }
+
     func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
         let traits = event.object(.traits)
         var counts = (set: 0, unset: 0)

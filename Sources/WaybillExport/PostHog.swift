@@ -47,8 +47,8 @@ struct PostHog: Provider {
                 RefusalCause(.posthogFuture, "the event is more than 24 hours ahead", field: "ts", limit: 24))
         }
         let anon = event.text(.anon)
-        var user = event.text(.user)
-        if let cause = self.check(anon: anon, &user, isIdentifying: event.kind == .user, into: &draft) {
+        var user: TextSlice?
+        if let cause = self.check(event, anon: anon, &user, into: &draft) {
             return .refused(cause)
         }
         guard let subject = user ?? anon else {
@@ -102,23 +102,26 @@ struct PostHog: Provider {
             notBefore: WallTime(milliseconds: event.facts.time.milliseconds - Limits.PostHog.futureMillisecondsMax))
     }
 
-    /// Leaves out a user whom PostHog does not accept, or returns why the id is not valid.
+    func user(of event: borrowing MappedEvent, in draft: inout Draft) -> TextSlice? {
+        guard let user = event.text(.user), !Self.isIllegal(user, in: &draft) else { return nil }
+        return user
+    }
+
+    /// Finds the user, whom PostHog may not accept, or returns why the id is not valid.
     private func check(
-        anon: TextSlice?, _ user: inout TextSlice?, isIdentifying: Bool, into draft: inout Draft
+        _ event: borrowing MappedEvent, anon: TextSlice?, _ user: inout TextSlice?, into draft: inout Draft
     ) -> RefusalCause? {
         if let anon, Self.isIllegal(anon, in: &draft) {
             return RefusalCause(.posthogBadID, "anon is an id that PostHog refuses", field: "anon")
         }
-        if let text = user, Self.isIllegal(text, in: &draft) {
-            draft.fixes.count(.dropNull)
-            user = nil
-        }
+        user = self.user(of: event, in: &draft)
+        if user == nil, event.text(.user) != nil { draft.fixes.count(.dropNull) }
         // The server would cut them, and they could then match another person's id.
         let limit = Limits.PostHog.distinctIDCharacterCountMax
         if let user, !user.fits(limit, in: &draft) {
             return RefusalCause(.posthogBadID, "the id is too long", field: "user", limit: limit)
         }
-        if let anon, user == nil || isIdentifying, !anon.fits(limit, in: &draft) {
+        if let anon, user == nil || event.kind == .user, !anon.fits(limit, in: &draft) {
             return RefusalCause(.posthogBadID, "the id is too long", field: "anon", limit: limit)
         }
         return nil

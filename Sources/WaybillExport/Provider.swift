@@ -87,8 +87,11 @@ protocol Provider: Sendable {
     /// Whether this provider accepts events of that kind.
     func takes(_ kind: EventKind) -> Bool
     func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome
+    /// The event's user, if the provider makes a person of the id.
+    func user(of event: borrowing MappedEvent, in draft: inout Draft) -> TextSlice?
 }
 
 extension Provider {
+    func user(of event: borrowing MappedEvent, in draft: inout Draft) -> TextSlice? { event.text(.user) }
     var isJSON: Bool { true }
 }

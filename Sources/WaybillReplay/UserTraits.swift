@@ -70,6 +70,7 @@ struct Digest128: Hashable, Sendable {
 /// Nothing else of the line changes: its id, time and user stay.
 struct UserTraits: ~Copyable {
     private var tape = JSONTape()
+    private var subjects = SubjectReader()
     private var output = ByteBuilder()
 
     /// The line that the last call of ``reduce(_:_:_:for:isNewest:)`` produced.
@@ -84,7 +85,7 @@ struct UserTraits: ~Copyable {
     ) -> Bool {
         self.output.removeAll()
         guard let traits = self.traits(of: line), self.isFor(provider) else { return false }
-        let subject = self.subject(source)
+        let subject = self.subjects.subject(of: line, facts, source, for: provider)
         let entry = self.tape[traits]
         self.output.append(UnsafeRawBufferPointer(rebasing: line[..<Int(entry.start)]))
         self.output.append(UInt8(ascii: "{"))
@@ -114,8 +115,8 @@ struct UserTraits: ~Copyable {
         for providers: [Destination], _ body: (Digest128) -> Void
     ) {
         guard let traits = self.traits(of: line) else { return }
-        let subject = self.subject(source)
         for provider in providers where self.isFor(provider) {
+            let subject = self.subjects.subject(of: line, facts, source, for: provider)
             var members = self.tape.members(of: traits)
             while let (key, _) = members.next(in: self.tape) {
                 body(Self.property(self.unescaped(key), of: subject, facts.env, provider))
@@ -148,19 +149,6 @@ struct UserTraits: ~Copyable {
             element = Int(self.tape[element].next)
         }
         return false
-    }
-
-    /// The owner of the properties: the user, or the install if there is no user.
-    private func subject(_ source: SourceDescription) -> [UInt8] {
-        for (name, mark) in [(source.userMember ?? "user", "u"), (source.anonymousMember ?? "anon", "a")] {
-            var name = name
-            let value = name.withUTF8 { self.tape.firstValue(of: UnsafeRawBufferPointer($0), in: 0) }
-            if let index = value, self.tape[index].kind == .string {
-                let text = self.unescaped(index)
-                if !text.isEmpty { return Array(mark.utf8) + text }
-            }
-        }
-        return []
     }
 
     private func unescaped(_ index: Int) -> [UInt8] {

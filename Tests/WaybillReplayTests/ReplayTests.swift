@@ -243,6 +243,38 @@ import WaybillTestSupport
         }
     }
 
+    @Test func `whose properties a line sets is decided as in its export`() {
+        var traits = UserTraits()
+        func properties(_ people: String, _ provider: Destination, isForeign: Bool = false) -> [Digest128] {
+            let line = "{\"time\":\"2025-03-01T09:14:19Z\",\(people),\"traits\":{\"a\":1}}"
+            let facts = EventFacts(
+                time: WallTime(milliseconds: 0), env: .prod, bundle: nil, name: nil, kind: .user, timeOffset: 8)
+            let source = SourceDescription(env: .prod, bundle: "b", isForeign: isForeign)
+            var found: [Digest128] = []
+            Array(line.utf8).withUnsafeBytes {
+                traits.visit($0, facts, source, for: [provider]) { found.append($0) }
+            }
+            return found
+        }
+        let known = "\"user\":\"8812345\",\"anon\":\"device\""
+        let device = "\"anon\":\"device\""
+        for provider in [Destination.ga4, .mixpanelProfiles, .amplitude, .segment, .posthog] {
+            let numeric = "\"anon\":\"device\",\"user\":8812345"
+            #expect(properties(numeric, provider) == properties(known, provider), "\(provider)")
+            #expect(properties(device, provider) != properties(known, provider), "\(provider)")
+            let dash = "\"user\":\"-\",\"anon\":\"device\""
+            #expect(properties(dash, provider, isForeign: true) == properties(device, provider), "\(provider)")
+        }
+        for (provider, user) in [
+            (Destination.mixpanelProfiles, "anonymous"), (.mixpanelProfiles, "$device:x"), (.amplitude, "lmy47d"),
+            (.posthog, "Guest"),
+        ] {
+            let people = "\"user\":\"\(user)\",\"anon\":\"device\""
+            #expect(properties(people, provider) == properties(device, provider), "\(provider)")
+            #expect(properties(people, .segment) != properties(device, .segment), "\(provider)")
+        }
+    }
+
     @Test func `a record that events share is taken apart as if each had come alone`() {
         let record =
             "{\"app_instance_id\":\"i\",\"events\":[{\"name\":\"a\"},{\"name\":\"b]\"}],\"user_properties\":{\"p\":1}}"
