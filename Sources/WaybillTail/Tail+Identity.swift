@@ -304,11 +304,19 @@ extension Tail {
     }
 
     /// Forgets a stream that can no longer be read and of which no receiver holds anything.
+    ///
+    /// One that only other receivers hold stays for them. Its loss is reported now, for they may never come back.
     mutating func forgetUnheld(_ key: StreamKey) {
         let file = self.table[key]
         // A stream of which nothing was sent is left to the content that follows.
         let isUnheld = file.receiver == 0 || max(file.cursor, file.acked) == 0
-        guard file.reach == .gone, !file.isIdentified || isUnheld && file.others.isEmpty else { return }
+        guard file.reach == .gone, !file.isIdentified || isUnheld else { return }
+        if file.isIdentified, let offset = file.others.map(\.offset).max() {
+            guard file.ending != .told || offset < file.byteCount else { return }
+            self.tellEnding(key, at: offset)
+            self.changed.insert(key)
+            return
+        }
         self.tellEnding(key, at: file.cursor)
         self.forget(key)
     }

@@ -243,6 +243,67 @@ struct TailTruncationTests {
         #expect(bench.texts == ["one\n", "two\n"])
     }
 
+    @Test(arguments: ["cut", "deleted"], [false, true])
+    func `a loss while no receiver answers is named once, though another receiver answers next`(
+        how: String, isRestarted: Bool
+    ) throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        let id = bench.order[0]
+        var other = BenchStore(receiver: BenchReceiver(name: "other"))
+        bench.exchange(with: &other)
+        files.append("/log/a.log", "two\nthree\n")
+        bench.scan()
+        if how == "cut" {
+            files.rewrite("/log/a.log", "")
+        } else {
+            try bench.checkpoint()
+            bench.kill()
+            files.remove("/log/a.log")
+            try bench.start()
+        }
+        bench.run()
+        let losses = [how == "cut" ? "cut /log/a.log 4+10" : "vanished /log/a.log 4+10"]
+        #expect(bench.losses == losses)
+        if isRestarted {
+            try bench.checkpoint()
+            try bench.restart()
+            bench.run()
+        }
+        bench.exchange(with: &other)
+        bench.run()
+        #expect(bench.sealed == [id])
+        #expect(other.received == [:])
+        bench.exchange(with: &other)
+        bench.run()
+        #expect(bench.losses == losses)
+    }
+
+    @Test
+    func `of a file that two receivers hold, what neither has is named, and later what the one that answers lacks`()
+        throws
+    {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        var other = BenchStore(receiver: BenchReceiver(name: "other"))
+        bench.exchange(with: &other)
+        files.append("/log/a.log", "two\n")
+        bench.run()
+        var third = BenchStore(receiver: BenchReceiver(name: "third"))
+        bench.exchange(with: &third)
+        files.append("/log/a.log", "three\n")
+        bench.scan()
+        files.rewrite("/log/a.log", "")
+        bench.run()
+        #expect(bench.losses == ["cut /log/a.log 8+6"])
+        bench.exchange(with: &other)
+        bench.run()
+        #expect(bench.losses == ["cut /log/a.log 8+6", "vanished /log/a.log 4+4"])
+        #expect(bench.withTail { $0.loss } == TailLoss(byteCount: 10, occasionCount: 2))
+    }
+
     @Test
     func `a sealed file that a pattern covers again is neither repeated nor asked for over and over`() throws {
         let bench = try TailBench(files)
