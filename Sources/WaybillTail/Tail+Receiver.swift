@@ -113,16 +113,12 @@ extension Tail {
         // The check may have found another content, which begins another stream.
         guard self.table.contains(stream) else { return .goOn }
         if self.table[stream].reach == .gone {
-            self.positionGone(stream, at: offset)
-            self.positioned(stream)
-            return .goOn
+            return self.positionGone(stream, at: offset)
         }
         guard let doesAgree = self.agrees(stream, at: offset, proof) else { return .postponed }
         guard self.table.contains(stream) else { return .goOn }
         if self.table[stream].reach == .gone {
-            self.positionGone(stream, at: offset)
-            self.positioned(stream)
-            return .goOn
+            return self.positionGone(stream, at: offset)
         }
         if self.table[stream].isSegment { return self.segmentPositioned(stream, at: offset, proof, doesAgree) }
         if self.table[stream].receiver > 0, self.table[stream].walk == nil {
@@ -288,10 +284,21 @@ extension Tail {
     }
 
     /// Ends the stream of a file that is gone: bytes that did not arrive cannot be read again.
-    private mutating func positionGone(_ stream: StreamKey, at offset: Int) {
+    ///
+    /// A segment of which this receiver holds nothing is not sealed: a power failure may bring it back, and it has one
+    /// id. An empty stream of a foreign file is, for an agent without a registry asks up to the first unknown one.
+    private mutating func positionGone(_ stream: StreamKey, at offset: Int) -> AnswerOutcome {
         self.tellEnding(stream, at: offset)
+        guard offset > 0 || !self.table[stream].isSegment else {
+            self.table[stream].resume(nil)
+            self.changed.insert(stream)
+            self.forgetUnheld(stream)
+            return .postponed
+        }
         self.table[stream].cursor = offset
         self.table[stream].acked = offset
+        self.positioned(stream)
+        return .goOn
     }
 
     /// Checks a file again, so that the receiver's position is not compared with an old length.

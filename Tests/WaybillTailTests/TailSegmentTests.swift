@@ -315,6 +315,46 @@ struct TailSegmentTests {
         #expect(Set(left.entries.keys) == ["@1"])
     }
 
+    @Test(arguments: [false, true])
+    func `a segment that is gone is not sealed where nothing of it is held, and shipped when it comes back`(
+        isHeldElsewhere: Bool
+    ) throws {
+        let bench = try TailBench(files)
+        let id = "0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001"
+        files.append(path(1), "one\n")
+        let writer = try lockAsWriter(path(1))
+        bench.run()
+        var other = BenchStore(receiver: BenchReceiver(name: "other"))
+        if isHeldElsewhere {
+            bench.exchange(with: &other)
+            bench.run()
+        }
+        try bench.checkpoint()
+        files.close(writer)
+        bench.kill()
+        bench.received = [:]
+        files.remove(path(1))
+        try bench.start()
+        bench.run()
+        bench.run()
+        #expect(bench.losses == ["vanished \(path(1)) 0+4"])
+        #expect(bench.sealed == [])
+        if isHeldElsewhere {
+            bench.exchange(with: &other)
+            bench.run()
+            #expect(bench.sealed == [id])
+            bench.exchange(with: &other)
+        }
+        // A power failure brings it back.
+        files.append(path(1), "one\n")
+        bench.settle()
+        #expect(bench.received == [id: Array("one\n".utf8)])
+        #expect(bench.sealed == [id])
+        #expect(!files.exists(path(1)))
+        #expect(bench.disputed == [])
+        #expect(bench.losses.count == 1)
+    }
+
     @Test
     func `an undeletable segment is reported once and deleted later`() throws {
         let bench = try TailBench(files)
