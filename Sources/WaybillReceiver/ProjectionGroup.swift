@@ -146,7 +146,11 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         case .abandoned?:
             self.abandon()
         case nil:
-            for member in here { member.loop.wake(isCaughtUp: true) }
+            // Between these members and those in front, the journal has no batch.
+            let front = self.members.compactMap(\.place).max() ?? place
+            for member in here {
+                if place < front { member.loop.pass(to: front) } else { member.loop.wake(isCaughtUp: true) }
+            }
         }
         let now = self.clock.monotonicTime()
         for member in elsewhere where member.isDue(now) { member.loop.wake(isCaughtUp: false) }

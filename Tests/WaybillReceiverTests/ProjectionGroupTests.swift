@@ -93,16 +93,18 @@ private struct GroupBench: ~Copyable {
     let positions: [JournalPosition]
     var group: ProjectionGroup<FaultyFiles, NotingProjection>
 
-    init(_ notes: Notes..., lastMark: WallTime = .unknown) throws {
+    /// - Parameter hasStarted: whether the record of a start follows the batches.
+    init(_ notes: Notes..., lastMark: WallTime = .unknown, hasStarted: Bool = false) throws {
         let bench = try ProjectionBench()
         let description = ProjectionBench.description(1)
         try bench.write((0..<12).map { (description, Array("{\"n\":\($0)}\n".utf8)) })
         var reader = BatchReader(journalDirectory: bench.data.journal, position: JournalPosition(0), files: bench.disk)
         var positions: [JournalPosition] = []
         while let batch = try reader.next(upTo: bench.end) { positions.append(batch.position) }
+        let end = hasStarted ? try Self.start(bench) : bench.end
         self.bench = bench
         self.positions = positions
-        self.feed = JournalFeed(end: bench.end, byteCountMax: 1 << 20)
+        self.feed = JournalFeed(end: end, byteCountMax: 1 << 20)
         self.retirement = JournalRetirement(names: Set(notes.map(\.name)), retention: .zero)
         let configuration = ReceiverConfiguration(dataDirectory: "/data")
         let telemetry = ReceiverTelemetry(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
@@ -113,6 +115,16 @@ private struct GroupBench: ~Copyable {
             configuration: configuration, settings: self.settings, conditions: self.conditions, clock: self.clock,
             telemetry: telemetry)
         for notes in notes { self.group.add(NotingProjection(notes)) }
+    }
+
+    /// Writes the record of a start, which is no batch.
+    ///
+    /// - Returns: the journal's new end.
+    static func start(_ bench: ProjectionBench) throws -> JournalPosition {
+        var journal = try Journal(directory: bench.data.journal, files: bench.disk, segmentByteCountMax: 3_000)
+        let seed = StartSeed(id: UInt64(journal.end.rawValue), incarnation: Incarnation(1, 2))
+        try journal.begin(seed, isLossy: false, at: WallTime(milliseconds: ProjectionBench.noon))
+        return journal.end
     }
 
     /// Takes so many steps that need no waiting; stops where nothing is to be had.
@@ -196,6 +208,34 @@ private struct GroupBench: ~Copyable {
         bench.step()
         #expect(bad.recoveryCount == 3)
         #expect(bad.batches == bench.positions + new)
+    }
+
+    @Test func `records that are no batches keep nobody behind`() throws {
+        let (early, late) = (Notes("early"), Notes("late"))
+        late.failures = [11]
+        var bench = try GroupBench(early, late, hasStarted: true)
+        bench.step()
+        let first = bench.feed.end
+        let last = try GroupBench.start(bench.bench)
+        #expect(first < last)
+        bench.feed.publish([], end: last)
+        bench.clock.advance(milliseconds: 1000)
+        // The late one reads up to the new end, beyond the end that the early one has read up to.
+        bench.step()
+        bench.clock.advance(milliseconds: 5000)
+        bench.step()
+        #expect(early.checkpoint == last)
+        #expect(late.checkpoint == last)
+        let isSettled = bench.group.isSettled
+        #expect(isSettled)
+        // Nothing is left to do but to look at the clock.
+        guard case .next(last, let deadline?) = bench.group.need else {
+            Issue.record("\(bench.group.need)")
+            return
+        }
+        #expect(deadline > bench.clock.monotonicTime())
+        #expect(early.batches == bench.positions)
+        #expect(late.batches == bench.positions)
     }
 
     @Test func `links are set aside after a call that failed because of one, and after no other`() throws {
