@@ -97,11 +97,14 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         var journal = try Journal(
             directory: self.journal, files: self.files, endMin: JournalPosition(endMin),
             segmentByteCountMax: segmentByteCountMax, awakeSealedCountMax: awakeSealedCountMax)
-        if !journal.recovery.damages.isEmpty {
-            // Without a segment, the first one begins at the end.
-            let start = journal.segments.first ?? journal.end
-            try journal.advance(to: try ArchiveIndex(data: self).standings(ofJournalFrom: start))
-        }
+        let isDamaged = !journal.recovery.damages.isEmpty
+        guard isDamaged || journal.end == JournalPosition(0) else { return journal }
+        let index = try ArchiveIndex(data: self)
+        // A checkpoint at 0 shows no damage, but it has files if it was rebuilt after an earlier loss of the journal.
+        guard isDamaged || index.position != nil else { return journal }
+        // Without a segment, the first one begins at the end.
+        let start = journal.segments.first ?? journal.end
+        try journal.advance(to: try index.standings(ofJournalFrom: start))
         return journal
     }
 

@@ -235,6 +235,8 @@ final class ReceiverProcess: @unchecked Sendable {
             }
             receiver.loss.isDamage = true
         }
+        // The journal is gone, and the archive alone has what was read from it: exports were made again without.
+        if journal.end == JournalPosition(0), !journal.streams.isEmpty { receiver.loss.isDamage = true }
         return journal
     }
 

@@ -124,6 +124,32 @@ import WaybillTestSupport
         #expect(archived == held)
     }
 
+    @Test func `streams stand where a rebuilt checkpoint has them when the journal is lost again while it is empty`()
+        throws
+    {
+        let bench = try ProjectionBench()
+        let line = Self.line(19, 0)
+        try bench.write([(ProjectionBench.description(1), Array(line.utf8))])
+        var projection = try ArchiveProjection(data: bench.data, zone: .utc)
+        var position = try projection.recover().position
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
+        try Self.loseJournal(bench)
+        var rebuilt = try ArchiveProjection(data: bench.data, zone: .utc)
+        #expect(try rebuilt.recover().position == JournalPosition(0))
+        var journal = try bench.data.openJournal()
+        #expect(journal.end == JournalPosition(0))
+        let name = ProjectionBench.description(1).name
+        #expect(journal.position(of: name) == StreamOffset(UInt64(line.utf8.count)))
+        #expect(journal.proof(of: name) == Self.proof(1, of: line))
+        let seed = StartSeed(id: 1, incarnation: Incarnation(2, 3))
+        try journal.begin(seed, isLossy: false, at: WallTime(milliseconds: ProjectionBench.noon))
+        var again = try ArchiveProjection(data: bench.data, zone: .utc)
+        _ = try again.recover()
+        let archived = bench.tree("archive").filter { $0.key.hasSuffix(".ndjson") }.map(\.value).joined()
+        #expect(archived == line)
+    }
+
     @Test(arguments: [false, true])
     func `an archive is short when a file of its checkpoint lacks bytes, open or sealed`(isSealed: Bool) throws {
         let source = try Self.archived(
