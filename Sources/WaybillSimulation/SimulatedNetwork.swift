@@ -164,7 +164,7 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
     func send(_ message: Message) {
         guard !self.isOver, self.agent.isAlive else { return }
         if case .open(let number, let description, let claim) = message {
-            if claim.from == StreamOffset(0) { self.site.beginsOwnStream(description) }
+            if claim.from == StreamOffset(0) { self.site.beginsOwnStream(description.id, of: description.source) }
             self.ids[number] = description.id
             self.paths[number] = description.source
             self.agent.openCount += 1
@@ -208,6 +208,13 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
         switch message {
         case .at, .sealed, .nak: self.site.note("agent hears \(message)")
         default: break
+        }
+        // A stranger may have sealed it at 0 while no principals were told apart: its owner begins at 0, and an agent
+        // that has lost its offsets does not learn that the next incarnation has the lines.
+        if case .at(let number, StreamOffset(0), _, _) = message, self.site.ownership.isKept,
+            let id = self.ids[number], let path = self.paths[number]
+        {
+            self.site.beginsOwnStream(id, of: path)
         }
         let bent = self.agent.believed(message, before: next, on: self)
         if case .at(let number, let offset, _, _) = bent { self.offsets[number] = offset }

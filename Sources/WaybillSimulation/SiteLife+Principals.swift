@@ -57,9 +57,9 @@ extension SiteLife {
     /// The agent begins a stream of its own under the id of one from before, which holds other bytes.
     ///
     /// A stranger had changed that one: what the agent had shipped before comes again.
-    func beginsOwnStream(_ description: StreamDescription) {
-        guard self.tainted.contains(description.id) else { return }
-        let bytes = self.agent.disk.memory.bytes(of: description.source) ?? []
+    func beginsOwnStream(_ id: StreamID, of path: String) {
+        guard self.tainted.contains(id) else { return }
+        let bytes = self.agent.disk.memory.bytes(of: path) ?? []
         self.ledger.allowRepeats(of: bytes.split(separator: 0x0A))
     }
 
