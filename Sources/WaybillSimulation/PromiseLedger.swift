@@ -50,7 +50,8 @@ final class PromiseLedger {
     }
 
     private func add(_ bytes: ArraySlice<UInt8>, isPromised: Bool) {
-        guard self.indices[bytes] == nil else { return }
+        // A full disk may have taken such a line without its LF, as the last half line of a file.
+        guard self.indices[bytes] == nil, !self.ignored.contains(bytes) else { return }
         self.indices[bytes] = self.lines.count
         self.lines.append(Line(bytes: bytes, isPromised: isPromised, isWritten: isPromised))
         if isPromised { self.openCount += 1 }
