@@ -112,7 +112,7 @@ def check(record, as_of=None):
     # https://github.com/snowplow/iglu-central, payload_data: "sid" has the format of a UUID
     if "sid" in payload and not UUID.fullmatch(payload["sid"]):
         problems.append("sid is not a UUID")
-    # Ours: a loader's limit on nesting differs by warehouse; 40 is below all that are known.
+    # https://github.com/snowplow/enrich, JsonUtilsSpec: "maximum allowed JSON depth exceeded" at a `maxJsonDepth` of 40
     if any(depth(parse(payload[name])) > DEPTH for name in ("ue_pr", "co") if name in payload):
         problems.append(f"nested more than {DEPTH} deep")
     inner = parse(payload["ue_pr"])
