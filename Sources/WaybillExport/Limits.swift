@@ -131,8 +131,8 @@ package enum Limits {
         /// A collector's `maxPayloadSize` is 1 MiB, including what it adds.
         package static let eventByteCountMax = 1_000_000
         package static let deviceIDCharacterCountMax = 128
-        /// Enrich refuses JSON that is nested deeper than its `maxJsonDepth`, for which its own tests take 40; `ue_pr` and
-        /// `co` count as a whole.
+        /// Enrich refuses JSON that is nested deeper than its `maxJsonDepth`, for which its own tests take 40; `ue_pr`
+        /// and `co` count as a whole.
         package static let depthMax = 40
         package static let userIDCharacterCountMax = 255
         /// The texts of a product and a transaction (repository snowplow/iglu-central).
