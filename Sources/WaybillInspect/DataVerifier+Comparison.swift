@@ -229,7 +229,7 @@ extension DataVerifier {
                 continue
             }
             let path = stored.isCompressed ? stem + suffix + ".gz" : stem + suffix
-            var ids = try self.idReader(stem, check)
+            let ids = try self.idLines(stem, check)
             var scanner = RecordScanner(fileExtension: check.description.fileExtension)
             var failure: FileSystemError?
             func take(_ record: UnsafeRawBufferPointer, _ range: Range<Int>) {

@@ -216,7 +216,7 @@ extension DataVerifier {
         into tally: inout ExportTally
     ) throws(FileSystemError) -> PartFacts? {
         let suffix = "." + check.description.fileExtension
-        var ids = try self.idReader(stem, check)
+        let ids = try self.idLines(stem, check)
         var scanner = RecordScanner(fileExtension: check.description.fileExtension)
         var digest = SHA256Digest()
         var found = PartFacts()
@@ -274,12 +274,24 @@ extension DataVerifier {
         return found
     }
 
+    /// The lines of an `.ids` file: an object, because a local function that captures a value with a `deinit` may keep it.
+    final class IDLines {
+        private var reader: LineReader<Files>
+
+        init(_ path: String, byteCount: Int, _ files: Files) throws(FileSystemError) {
+            self.reader = try LineReader(path: path, byteCount: byteCount, lineByteCountMax: .max, files: files)
+        }
+
+        func next() throws(FileSystemError) -> LineReader<Files>.Line? {
+            try self.reader.next()
+        }
+    }
+
     /// The `.ids` of a part; `nil` if there are none.
-    func idReader(_ stem: String, _ check: ExportCheck) throws(FileSystemError) -> LineReader<Files>? {
+    func idLines(_ stem: String, _ check: ExportCheck) throws(FileSystemError) -> IDLines? {
         let path = self.absolute(stem + ".ids")
         guard try self.data.files.status(at: path) != nil else { return nil }
-        return try LineReader(
-            path: path, byteCount: check.lengths[stem + ".ids"] ?? .max, lineByteCountMax: .max, files: self.data.files)
+        return try IDLines(path, byteCount: check.lengths[stem + ".ids"] ?? .max, self.data.files)
     }
 
     /// Calls `body` for each event of a record with a record of its own, as if it shared none.

@@ -13,7 +13,7 @@ import subprocess
 import unittest
 
 from harness import Site, SiteTest, binary, free_port, run, until
-from ledger import EventMaker, whole
+from ledger import EventMaker, timestamp, utc_now, whole
 from providers import PATHS, SECRETS, FalseProvider, compact, is_poison, key
 from scale import SEED, amount
 
@@ -387,8 +387,10 @@ class RuleTests(DeliverTest):
     def test_a_receiver_that_runs_is_not_in_the_way(self):
         """Closed parts of a live export are delivered, the open one is not, and the data still holds together."""
         receiver = self.site.receiver(exports="segment")
-        maker = EventMaker(9, days=1)
-        maker.segment(self.site.spool, maker.lines(2300, env="prod", bundle="com.example.shop"))
+        maker = EventMaker(9)
+        # Of one day, whenever the test runs.
+        lines = maker.lines(2300, env="prod", bundle="com.example.shop", ts=timestamp(utc_now()))
+        maker.segment(self.site.spool, lines)
         self.site.once()
         server = self.server("segment", poison=False)
         # 2300 calls of about 480 bytes, in parts of 450,000 bytes: two are closed and the third is open.
