@@ -165,7 +165,9 @@ enum ExportFilesFuzz {
     private static func inspect(_ data: DataDirectory<FaultyFiles>, lacks: Bool) throws {
         var verifier = DataVerifier(data: data)
         let report = verifier.verify()
-        if lacks { try require(!report.isWhole, "other events in a closed part, and nobody says so") }
+        // With options that nobody knows, an export cannot be compared with the archive: a note says so.
+        let isTold = !report.isWhole || report.notes.contains { $0.contains("csv") }
+        if lacks { try require(isTold, "other events in a closed part, and nobody says so") }
         var itemCount = 0
         var inspector = Inspector(files: data.files, limits: .none) { _ in itemCount += 1 }
         inspector.inspect("/data")
