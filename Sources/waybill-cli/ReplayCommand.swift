@@ -207,7 +207,10 @@ extension ReplayCommand {
         if self.config == nil, history.hasMapping {
             throw ValidationError("\(name) was written with a mapping; name its configuration file with --config")
         }
-        if let conflict = history.conflict(with: options) { throw ValidationError(conflict) }
+        if let conflict = history.conflict(with: options) {
+            Console.printError(conflict)
+            throw ExitCode.badConfiguration
+        }
     }
 }
 
