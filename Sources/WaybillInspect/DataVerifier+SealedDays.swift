@@ -31,9 +31,9 @@ extension DataVerifier {
                 continue
             }
             count += 1
-            if manifest.environment != folder.environment || manifest.bundle != folder.bundle || manifest.day != folder.day {
-                self.report.add(
-                    Problem(.disagreement, path, "it is of \(manifest.environment), \(manifest.bundle), \(manifest.day)"))
+            let (env, bundle, day) = (manifest.environment, manifest.bundle, manifest.day)
+            if env != folder.environment || bundle != folder.bundle || day != folder.day {
+                self.report.add(Problem(.disagreement, path, "it is of \(env), \(bundle), \(day)"))
             }
             if let contradiction = manifest.contradiction(in: bytes) {
                 self.report.add(Problem(.disagreement, path, contradiction))

@@ -55,7 +55,8 @@ struct LineFilter: Sendable {
         if !self.names.isEmpty, !self.names.contains(Self.text(facts.name, in: line) ?? Array("log".utf8)) {
             return false
         }
-        return self.bundles.isEmpty || self.bundles.contains(Self.text(facts.bundle, in: line) ?? Array(source.bundle.utf8))
+        guard !self.bundles.isEmpty else { return true }
+        return self.bundles.contains(Self.text(facts.bundle, in: line) ?? Array(source.bundle.utf8))
     }
 
     private static func text(_ range: Range<Int>?, in line: UnsafeRawBufferPointer) -> [UInt8]? {

@@ -272,7 +272,9 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     /// - Returns: whether it is reported, which is so once for each path.
     @discardableResult
     mutating func complain(_ path: String, _ notice: TailNotice) -> Bool {
-        if case .unreadable = notice, self.unreadable.count < Self.complaintCountMax { self.unreadable.insert(PathKey(path)) }
+        if case .unreadable = notice, self.unreadable.count < Self.complaintCountMax {
+            self.unreadable.insert(PathKey(path))
+        }
         // Only this many problems are reported, for example in a folder with many bad files.
         guard self.complaints.count < Self.complaintCountMax, self.complaints.insert(PathKey(path)).inserted else {
             return false
