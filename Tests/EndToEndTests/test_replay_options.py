@@ -108,8 +108,10 @@ class DeterminismTests(OptionTest):
         started = time.monotonic()
         undisturbed = self.made("undisturbed", *self.ALL)
         seconds = time.monotonic() - started
-        kills = resumed = 0
-        for turn in range(6):
+        kills = resumed = turn = 0
+        # When a kill comes, and whether something is whole by then, depends on the machine.
+        while turn < 6 or turn < 100 and (kills < 2 or resumed == 0):
+            turn += 1
             output = self.site.root / f"killed-{turn}"
             arguments = [*self.ALL, "--output", output, "--jobs", self.chance.choice((1, 2, 4))]
             for _ in range(3):
@@ -121,6 +123,7 @@ class DeterminismTests(OptionTest):
             _, said = self.lines(*arguments)
             resumed += "continuing" in said
             self.assertEqual(tree(output), undisturbed, f"seed {SEED}, turn {turn}")
+            shutil.rmtree(output)
         self.assertGreater(kills, 1)
         self.assertGreater(resumed, 0, f"seed {SEED}")
 
