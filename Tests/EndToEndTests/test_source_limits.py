@@ -96,11 +96,15 @@ class DescriptorTests(LimitTest):
             os.unlink(self.folder / f"web-{number}.json")
         # Only the receiver knows where each ended.
         receiver.child.send_signal(signal.SIGCONT)
-        until(lambda: agent.log().count("a file is gone") == self.FILES - 512, 30, "what is gone is named")
+        # A file that was read whole may have made room for another one meanwhile.
+        def gone():
+            return agent.log().count("a file is gone")
+        until(lambda: 2 * gone() + sum(1 for _ in stored(self.site.data)) == 2 * self.FILES, 30, "what is gone is named")
+        self.assertGreater(gone(), 0)
         self.assertEqual(agent.stop(), 0)
         self.assertEqual(receiver.stop(), 0)
         comparison = self.ledger.compare(stored(self.site.data))
-        self.assertEqual([comparison.lost, comparison.twice, comparison.alien], [2 * (self.FILES - 512), 0, 0])
+        self.assertEqual([comparison.lost, comparison.twice, comparison.alien], [2 * gone(), 0, 0])
         summary = json.loads(json.loads([line for line in agent.log().splitlines() if "agent stopped" in line][-1])["summary"])
         kept = sum(map(len, stored(self.site.data)))
         self.assertEqual(summary["lost_bytes"], self.ledger.byte_count - kept)
