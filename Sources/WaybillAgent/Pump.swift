@@ -156,7 +156,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     }
 
     /// Whether the pump only waits a few milliseconds for more lines: no event needs to end that sooner.
-    var isGathering: Bool { self.lingerUntil != nil && self.hasShippedAll && self.stopDeadline == nil }
+    var isGathering: Bool {
+        self.lingerUntil != nil && self.hasShippedAll && self.stopDeadline == nil && self.farewell == nil
+    }
 
     /// Notes that files changed; the hints are read later, when more may have gathered.
     package mutating func filesChanged() {

@@ -322,6 +322,37 @@ class FalseReceiverTests(SiteTest):
         self.assertEqual((result.returncode, wrong, len(held), sum(held)), (0, [], 7, size), result.stderr[-800:])
         self.assertEqual(len(false.times), 4)
 
+    def test_a_run_ends_with_its_farewell_although_files_change(self):
+        """The receiver closes after `BYE`: the agent has not gone to sleep over a file that changed meanwhile.
+
+        Without that it ends after its patience of two seconds each time; a slow machine may need a second attempt.
+        """
+        folder, parted, taken = self.site.root / "web", [], []
+        folder.mkdir()
+
+        def behave(session):
+            streams = Streams()
+            session.handshake()
+            while words := session.message():
+                if words[0] == "BYE":
+                    (folder / "more.json").write_bytes(b"".join(EventMaker(9).foreign(1)))
+                    time.sleep(0.2)
+                    return parted.append(time.monotonic())
+                session.send(*streams.answers(session, words))
+
+        false = Listener(lambda connected: behave(Session(connected)))
+        self.addCleanup(false.close)
+        for attempt in range(3):
+            (folder / "first.json").write_bytes(b"".join(EventMaker(8).foreign(20)))
+            result = run("agent", "--state", self.site.root / f"state{attempt}", "--to", false.address, "--glob",
+                         folder / "first.json", "--env", "prod", "--bundle", "com.example.web", "--once")
+            taken.append(time.monotonic() - parted[-1])
+            self.assertEqual((result.returncode, len(parted)), (0, attempt + 1), result.stderr[-800:])
+            if taken[-1] < 1:
+                return
+            (folder / "more.json").unlink()
+        self.fail(f"seconds from the receiver's end to the agent's: {taken}")
+
     def test_an_endless_window_fills_no_memory(self):
         """A receiver that grants a window without end and then reads nothing: the backlog stays on disk (T7)."""
         EventMaker(6).spool(self.site.spool, Ledger(), 150_000_000)
