@@ -28,7 +28,7 @@ extension Tail {
         self.useCount += 1
         if let descriptor = self.table[key].descriptor {
             self.table[key].lastUse = self.useCount
-            return self.recognized(key, descriptor, nil)
+            return .opened(descriptor)
         }
         guard self.table[key].reach == .path, self.makeRoom() else {
             self.waitForScan(key)
@@ -80,7 +80,7 @@ extension Tail {
         self.table[key].descriptor = descriptor
         self.table[key].lastUse = self.useCount
         self.openKeys.append(key)
-        return self.recognized(key, descriptor, status)
+        return .opened(descriptor)
     }
 
     private mutating func waitForScan(_ key: StreamKey) {

@@ -24,28 +24,22 @@ extension Tail {
         self.unsuitable = self.unsuitable.filter { $0.value.scanSeen == self.scanCount }
     }
 
-    /// Looks at the head of an open file whose stream is not known yet.
-    mutating func recognized(_ key: StreamKey, _ descriptor: FileID, _ status: FileStatus?) -> OpenOutcome {
-        guard !self.table[key].isSegment, !self.table[key].isIdentified else { return .opened(descriptor) }
+    /// Judges the head of a file whose stream is not known yet; one without lines is refused and forgotten.
+    mutating func isSuitable(
+        _ key: StreamKey, _ descriptor: FileID, _ head: UnsafeRawBufferPointer
+    ) throws(FileSystemError) -> Bool {
+        guard let format = ForeignFormat(head: head) else { return true }
         let path = self.table[key].path
-        do throws(FileSystemError) {
-            let count = try self.files.readFully(descriptor, at: 0, into: self.headBuffer)
-            let head = UnsafeRawBufferPointer(rebasing: self.headBuffer[..<count])
-            guard let format = ForeignFormat(head: head) else { return .opened(descriptor) }
-            guard format == .compressed else {
-                self.report(format, of: path)
-                return .opened(descriptor)
-            }
-            let status = if let status { status } else { try self.files.status(descriptor) }
-            self.unsuitable[status.identity] = Unsuitable(
-                byteCount: status.byteCount, modified: status.modified, scanSeen: self.scanCount)
-        } catch {
-            // The read that follows fails as well, and reports it.
-            return .opened(descriptor)
+        guard format == .compressed else {
+            self.report(format, of: path)
+            return true
         }
+        let status = try self.files.status(descriptor)
+        self.unsuitable[status.identity] = Unsuitable(
+            byteCount: status.byteCount, modified: status.modified, scanSeen: self.scanCount)
         self.refuse(path, .compressed)
         self.forget(key)
-        return .failed
+        return false
     }
 
     private mutating func report(_ format: ForeignFormat, of path: String) {

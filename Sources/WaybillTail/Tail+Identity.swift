@@ -105,7 +105,10 @@ extension Tail {
         let fingerprint: Fingerprint?
         let outdated: [RegistryEntry]
         do throws(FileSystemError) {
-            fingerprint = try self.wholeHead(of: descriptor, state)
+            let count = try self.files.readFully(descriptor, at: 0, into: self.headBuffer)
+            let head = UnsafeRawBufferPointer(rebasing: self.headBuffer[..<count])
+            guard try self.isSuitable(key, descriptor, head) else { return }
+            fingerprint = self.fingerprint(ofWhole: head, state)
             outdated = fingerprint == nil ? [] : try self.outdatedEntries(of: self.table[key], descriptor)
         } catch {
             self.readFailed(key, error)
@@ -119,13 +122,11 @@ extension Tail {
     }
 
     /// The fingerprint of the first line, of 4096 bytes, or of all bytes if no more will follow.
-    private func wholeHead(of descriptor: FileID, _ state: HeadState) throws(FileSystemError) -> Fingerprint? {
-        let count = try self.files.readFully(descriptor, at: 0, into: self.headBuffer)
-        let head = UnsafeRawBufferPointer(rebasing: self.headBuffer[..<count])
+    private func fingerprint(ofWhole head: UnsafeRawBufferPointer, _ state: HeadState) -> Fingerprint? {
         if let lineFeed = LineScanner.firstLineFeed(in: head) {
             return Fingerprint(of: UnsafeRawBufferPointer(rebasing: head[...lineFeed]))
         }
-        guard count == Fingerprint.byteCountMax || (state == .final && count > 0) else { return nil }
+        guard head.count == Fingerprint.byteCountMax || (state == .final && !head.isEmpty) else { return nil }
         return Fingerprint(of: head)
     }
 
