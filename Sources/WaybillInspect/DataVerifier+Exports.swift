@@ -98,7 +98,7 @@ extension DataVerifier {
             }
             for date in try self.data.files.list(self.absolute(envPath)) {
                 let path = Path.join(envPath, date)
-                guard let day = ExportDay(env: env, date: date),
+                guard let day = ExportDay(partition: path),
                     try self.data.files.status(at: self.absolute(path))?.kind == .directory
                 else {
                     self.report.add(Problem(.stray, path, "an export has only folders of days here"))

@@ -5,32 +5,6 @@ internal import WaybillJSON
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// One environment's day of an export: `env=prod/date=2026-11-20`.
-struct ExportDay: Hashable, Comparable, CustomStringConvertible {
-    let env: DeploymentEnvironment
-    let day: CalendarDay
-
-    init(_ env: DeploymentEnvironment, _ day: CalendarDay) {
-        self.env = env
-        self.day = day
-    }
-
-    /// Parses the names of the two folders; `nil` for others.
-    init?(env: String, date: String) {
-        guard env.hasPrefix("env="), date.hasPrefix("date="),
-            let environment = DeploymentEnvironment(rawValue: String(env.dropFirst(4))),
-            let day = CalendarDay(String(date.dropFirst(5)))
-        else { return nil }
-        self.init(environment, day)
-    }
-
-    var description: String { "env=\(self.env.rawValue)/date=\(self.day)" }
-
-    static func < (left: ExportDay, right: ExportDay) -> Bool {
-        (left.env.rawValue, left.day) < (right.env.rawValue, right.day)
-    }
-}
-
 /// The content of an export's day, found or expected.
 struct ExportTally: Hashable {
     /// Events in records, and events that are held.
@@ -128,7 +102,7 @@ struct ExpectedSink: ExportSink, ~Copyable {
 
     mutating func write(_ record: ExportRecord) {
         let content = EventContent(record.bytes, id: record.ids)
-        let day = ExportDay(record.env, record.day)
+        let day = ExportDay(env: record.env, day: record.day)
         self.change(day) {
             $0.exported += 1
             $0.records &+= content.whole
@@ -152,7 +126,7 @@ struct ExpectedSink: ExportSink, ~Copyable {
 
     mutating func refuse(_ refusal: Refusal) {
         let content = LetterContent(refusal.deadLetter, &self.tape)
-        let day = ExportDay(refusal.env, refusal.day)
+        let day = ExportDay(env: refusal.env, day: refusal.day)
         self.change(day) {
             $0.refused += 1
             $0.letters &+= content.letter

@@ -84,10 +84,8 @@ package struct ArchiveRouter: ~Copyable {
         in data: DataDirectory<some FileSystem>, _ paths: some Sequence<String>
     ) throws(FileSystemError) -> Set<String> {
         var apps = try data.archivedBundles()
-        for path in paths where path.hasPrefix("archive/") {
-            for component in path.split(separator: "/") where component.hasPrefix("bundle=") {
-                apps.insert(String(component.dropFirst("bundle=".utf8.count)))
-            }
+        for path in paths {
+            if let folder = DayFolder(path: Path.parent(of: path)) { apps.insert(folder.bundle) }
         }
         return apps.subtracting([PartitionPath.overflowBundle])
     }

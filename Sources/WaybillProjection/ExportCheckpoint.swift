@@ -47,7 +47,7 @@ package struct OpenPart: Hashable, Sendable {
     package static func all(in entries: [String: String]) -> [OpenPart] {
         entries.compactMap { key, value in
             guard key.hasPrefix(PartStanding.keyPrefix), let part = PartStanding(text: value), part.recordCount > 0,
-                let partition = PartSink.Key(partition: String(key.dropFirst(PartStanding.keyPrefix.utf8.count)))
+                let partition = ExportDay(partition: String(key.dropFirst(PartStanding.keyPrefix.utf8.count)))
             else { return nil }
             return OpenPart(
                 env: partition.env, recordCount: part.recordCount,

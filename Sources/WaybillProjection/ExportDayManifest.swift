@@ -28,7 +28,7 @@ package struct ExportDayManifest: Hashable, Sendable {
     package var totals = ExportTotals()
     package var parts: [Part] = []
 
-    init(_ options: ExportOptions, _ key: PartSink.Key, revision: Int, sealedAt: WallTime) {
+    init(_ options: ExportOptions, _ key: ExportDay, revision: Int, sealedAt: WallTime) {
         self.revision = revision
         self.provider = options.provider.rawValue
         self.env = key.env.rawValue

@@ -4,35 +4,6 @@ internal import WaybillSystem
 
 /// Collects an exporter's output for one batch, by partition and part; accesses no disk.
 struct PartSink: ExportSink, ~Copyable {
-    struct Key: Hashable, Comparable {
-        let env: DeploymentEnvironment
-        let day: CalendarDay
-
-        static func < (left: Key, right: Key) -> Bool {
-            (left.env.rawValue, left.day) < (right.env.rawValue, right.day)
-        }
-
-        init(env: DeploymentEnvironment, day: CalendarDay) {
-            self.env = env
-            self.day = day
-        }
-
-        /// Parses the end of a partition's path, `env=prod/date=2026-11-20`; `nil` for other paths.
-        init?(partition path: String) {
-            let components = path.split(separator: "/").suffix(2).map(String.init)
-            guard components.count == 2, components[0].hasPrefix("env="), components[1].hasPrefix("date="),
-                let env = DeploymentEnvironment(rawValue: String(components[0].dropFirst(4))),
-                let day = CalendarDay(String(components[1].dropFirst(5)))
-            else { return nil }
-            self.init(env: env, day: day)
-        }
-
-        /// The partition's folder below another one.
-        func path(below directory: String) -> String {
-            "\(directory)/env=\(self.env.rawValue)/date=\(self.day)"
-        }
-    }
-
     /// Bytes for one part.
     struct Chunk {
         var part: PartStanding
@@ -105,7 +76,7 @@ struct PartSink: ExportSink, ~Copyable {
     }
 
     struct Partition {
-        let key: Key
+        let key: ExportDay
         /// The last chunk belongs to the open part; those before it to closed parts.
         var chunks: [Chunk]
         var deadLetters: [UInt8] = []
@@ -131,15 +102,15 @@ struct PartSink: ExportSink, ~Copyable {
     private var now: Int64 = 0
     /// The times of receipt at which no part is due.
     private var span = Self.allTimes
-    private var indexes: [Key: Int] = [:]
-    private var lastKey: Key?
+    private var indexes: [ExportDay: Int] = [:]
+    private var lastKey: ExportDay?
     private var lastIndex = 0
     var partitions: [Partition] = []
     private(set) var touched: [Int] = []
     private(set) var counts = Counts()
     private var checkpointedCounts = Counts()
     /// The part with which a partition continues, from the checkpoint or the disk.
-    var standings: [Key: PartStanding] = [:]
+    var standings: [ExportDay: PartStanding] = [:]
 
     init(_ exporter: borrowing Exporter) {
         self.description = exporter.description
@@ -193,12 +164,12 @@ struct PartSink: ExportSink, ~Copyable {
     }
 
     /// The index of a partition that is already known.
-    func index(known key: Key) -> Int {
+    func index(known key: ExportDay) -> Int {
         guard let index = self.indexes[key] else { preconditionFailure("\(key) is unknown") }
         return index
     }
 
-    mutating func index(of key: Key) -> Int {
+    mutating func index(of key: ExportDay) -> Int {
         if key == self.lastKey { return self.lastIndex }
         let index: Int
         if let known = self.indexes[key] {
@@ -221,7 +192,7 @@ struct PartSink: ExportSink, ~Copyable {
     }
 
     mutating func write(_ record: ExportRecord) {
-        let index = self.index(of: Key(env: record.env, day: record.day))
+        let index = self.index(of: ExportDay(env: record.env, day: record.day))
         self.touch(index)
         var last = self.partitions[index].chunks.count - 1
         while !self.partitions[index].chunks[last].append(
@@ -237,7 +208,7 @@ struct PartSink: ExportSink, ~Copyable {
     }
 
     mutating func refuse(_ refusal: Refusal) {
-        let index = self.index(of: Key(env: refusal.env, day: refusal.day))
+        let index = self.index(of: ExportDay(env: refusal.env, day: refusal.day))
         self.touch(index)
         self.partitions[index].deadLetters.append(contentsOf: refusal.deadLetter)
         let last = self.partitions[index].chunks.count - 1
@@ -247,7 +218,7 @@ struct PartSink: ExportSink, ~Copyable {
     }
 
     mutating func hold(_ event: HeldEvent) {
-        let index = self.index(of: Key(env: event.record.env, day: event.record.day))
+        let index = self.index(of: ExportDay(env: event.record.env, day: event.record.day))
         self.touch(index)
         self.partitions[index].held.append(contentsOf: HeldRecord.line(of: event))
         let last = self.partitions[index].chunks.count - 1
@@ -260,7 +231,7 @@ struct PartSink: ExportSink, ~Copyable {
     /// Writes a held record to the open part.
     mutating func release(_ record: ExportRecord) {
         self.write(record)
-        let index = self.index(of: Key(env: record.env, day: record.day))
+        let index = self.index(of: ExportDay(env: record.env, day: record.day))
         let last = self.partitions[index].chunks.count - 1
         self.partitions[index].chunks[last].part.heldCount -= 1
         self.counts.held -= 1
@@ -317,7 +288,7 @@ struct PartSink: ExportSink, ~Copyable {
     }
 
     /// Forgets a deleted partition.
-    mutating func forget(_ key: Key) {
+    mutating func forget(_ key: ExportDay) {
         self.standings[key] = nil
         self.lastKey = nil
         // Its slot stays empty, because other partitions are identified by their index.
@@ -342,7 +313,7 @@ struct PartSink: ExportSink, ~Copyable {
     }
 
     /// Returns to the state in the checkpoint, and continues with the records of `exporter`.
-    mutating func reset(to standings: [Key: PartStanding], _ exporter: borrowing Exporter) {
+    mutating func reset(to standings: [ExportDay: PartStanding], _ exporter: borrowing Exporter) {
         self.description = exporter.description
         self.mappingVersion = exporter.options.mappingVersion
         self.indexes = [:]

@@ -50,7 +50,7 @@ extension ExportProjection {
 
     /// Closes an open part of a day in that time zone.
     mutating func closePart(
-        _ part: PartStanding, _ key: PartSink.Key, zone: String
+        _ part: PartStanding, _ key: ExportDay, zone: String
     ) throws(FileSystemError) {
         let path = "\(self.path(key))/\(PartitionPath.part(part.number))"
         let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
@@ -60,7 +60,7 @@ extension ExportProjection {
 
     mutating func close(
         _ part: PartStanding, _ path: String, _ records: FileSet<Files>.Index, _ ids: FileSet<Files>.Index,
-        key: PartSink.Key, zone: String
+        key: ExportDay, zone: String
     ) throws(FileSystemError) {
         let digest = try SHA256Digest.ofFile(self.set.path(of: records), self.files)
         let manifest = PartManifest(
@@ -71,7 +71,7 @@ extension ExportProjection {
     }
 
     /// Closes the refused events of a day that is sealed.
-    mutating func closeDeadLetters(_ key: PartSink.Key, revision: Int) throws(FileSystemError) {
+    mutating func closeDeadLetters(_ key: ExportDay, revision: Int) throws(FileSystemError) {
         let file = DeadLetterFile(partition: self.path(key), number: revision)
         guard self.set.contains(file.path) else { return }
         let index = self.set.index(of: file.path)
@@ -127,7 +127,7 @@ extension ExportProjection {
         if !self.waiting.hasPostponed { self.retriedAt = self.time }
         self.waiting.postponeFirst()
         let folder = ClosingQueue.folder(of: stem)
-        let remedy = self.remedy(from: PartSink.Key(partition: folder)?.day)
+        let remedy = self.remedy(from: ExportDay(partition: folder)?.day)
         self.failures.append(
             ClosingFailure(
                 folder: folder, cause: cause,
@@ -208,7 +208,7 @@ extension ExportProjection {
         if isThere, try self.compressedDigest(path) == sha256 {
             return try self.finishClosing(stem, manifest, SHA256Digest.ofFile(path + ".gz", self.files))
         }
-        guard let key = PartSink.Key(partition: ClosingQueue.folder(of: stem)) else { return }
+        guard let key = ExportDay(partition: ClosingQueue.folder(of: stem)) else { return }
         let isMissing = isThere ? false : try self.files.status(at: path) == nil
         let text = try self.setAside(
             closed: stem, key.day, because: isMissing ? "its file is missing" : "it does not match its manifest")

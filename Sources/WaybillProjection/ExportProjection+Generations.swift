@@ -44,9 +44,9 @@ extension ExportProjection {
         try self.sealWhatCanBe()
         // What is exchanged need not be compressed.
         self.failures.removeAll {
-            PartSink.Key(partition: $0.folder).map { range.admits($0.day, $0.env) } ?? false
+            ExportDay(partition: $0.folder).map { range.admits($0.day, $0.env) } ?? false
         }
-        var standings: [PartSink.Key: Standing] = [:]
+        var standings: [ExportDay: Standing] = [:]
         for key in Set(try self.partitions(below: directory)).union(try self.partitions(below: self.directory))
         where range.admits(key.day, key.env) {
             let source = key.path(below: directory)
@@ -83,7 +83,7 @@ extension ExportProjection {
         try self.sealWhatCanBe()
         let previous = self.previousDirectory
         var report = RollBack()
-        var standings: [PartSink.Key: Standing] = [:]
+        var standings: [ExportDay: Standing] = [:]
         for key in try self.partitions(below: previous).filter({ range.admits($0.day, $0.env) }).sorted() {
             let target = self.path(key)
             guard
@@ -111,7 +111,7 @@ extension ExportProjection {
 
     /// Exchanges partitions with those of `directory`, and continues from `standings`.
     private mutating func exchange(
-        _ standings: [PartSink.Key: Standing], with directory: String, changes: [String: String?]
+        _ standings: [ExportDay: Standing], with directory: String, changes: [String: String?]
     ) throws(FileSystemError) {
         var changes = changes
         for (key, standing) in standings {
@@ -220,13 +220,13 @@ extension ExportProjection {
         return (numbers.max() ?? -1) + 1
     }
 
-    private func partitions(below directory: String) throws(FileSystemError) -> [PartSink.Key] {
-        var keys: [PartSink.Key] = []
+    private func partitions(below directory: String) throws(FileSystemError) -> [ExportDay] {
+        var keys: [ExportDay] = []
         let top = Path.join(self.root, directory)
         guard try self.files.status(at: top) != nil else { return [] }
         for env in try self.files.list(top) {
             for date in try self.files.list(Path.join(top, env)) {
-                if let key = PartSink.Key(partition: "\(directory)/\(env)/\(date)") { keys.append(key) }
+                if let key = ExportDay(partition: "\(directory)/\(env)/\(date)") { keys.append(key) }
             }
         }
         return keys

@@ -54,7 +54,7 @@ extension ExportProjection {
     private static var pieceByteCount: Int { 256 << 10 }
 
     /// Writes a day's held records to its parts.
-    mutating func release(_ index: Int, _ key: PartSink.Key) throws(FileSystemError) {
+    mutating func release(_ index: Int, _ key: ExportDay) throws(FileSystemError) {
         let path = "\(self.path(key))/\(HeldRecord.fileName)"
         guard self.set.contains(path) else { return }
         let held = self.set.index(of: path)
@@ -80,7 +80,7 @@ extension ExportProjection {
         self.sink.released(index, upTo: byteCount)
     }
 
-    private mutating func release(_ lines: UnsafeRawBufferPointer, _ key: PartSink.Key) {
+    private mutating func release(_ lines: UnsafeRawBufferPointer, _ key: ExportDay) {
         var start = 0
         while let end = lines.firstNewline(from: start) {
             defer { start = end + 1 }

@@ -27,7 +27,7 @@ extension ExportProjection {
         ) { path throws(FileSystemError) in
             let name = Path.name(of: path)
             if DeadLetterFile.isDead(path), let number = PartitionPath.partNumber(of: name) {
-                guard let key = PartSink.Key(partition: Path.parent(of: Path.parent(of: path))) else { return true }
+                guard let key = ExportDay(partition: Path.parent(of: Path.parent(of: path))) else { return true }
                 if number < standings[key]?.revision ?? 0 {
                     closedPaths[DeadLetterFile.stem(of: path), default: []].insert(path)
                     return true
@@ -39,7 +39,7 @@ extension ExportProjection {
             }
             let isPart = PartitionPath.partNumber(of: name) != nil && suffixes.contains(where: name.hasSuffix)
             if name == DayFolder.manifestName || name == DayFolder.successName,
-                let key = PartSink.Key(partition: Path.parent(of: path))
+                let key = ExportDay(partition: Path.parent(of: path))
             {
                 return standings[key]?.isLate ?? false
             }
@@ -48,7 +48,7 @@ extension ExportProjection {
             // The checkpoint does not list closed parts, but it has the number up to which parts are closed.
             guard suffixes.contains(where: path.hasSuffix),
                 let number = PartitionPath.partNumber(of: Path.name(of: path)),
-                let key = PartSink.Key(partition: Path.parent(of: path)), let standing = standings[key]
+                let key = ExportDay(partition: Path.parent(of: path)), let standing = standings[key]
             else { return false }
             if number < standing.number { return true }
             // The checkpoint continues a part that was closed after it, and the compressed file cannot be inflated.
@@ -115,7 +115,7 @@ extension ExportProjection {
             for suffix in suffixes { changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + stem + suffix) }
             changes.updateValue(nil, forKey: ExportCheckpoint.closedPrefix + stem)
             let partition = Path.parent(of: stem)
-            guard let key = PartSink.Key(partition: partition),
+            guard let key = ExportDay(partition: partition),
                 let number = PartitionPath.partNumber(of: Path.name(of: stem))
             else { continue }
             let standing = standings[key]
@@ -162,7 +162,7 @@ extension ExportProjection {
         var notes: [String] = []
         var changes: [String: String?] = [:]
         for stem in stems {
-            guard let key = PartSink.Key(partition: Path.parent(of: Path.parent(of: stem))) else { continue }
+            guard let key = ExportDay(partition: Path.parent(of: Path.parent(of: stem))) else { continue }
             do throws(PartReadError) {
                 let manifest = try DeadLetterManifest(
                     ofStored: Path.join(self.root, stem + ".ndjson"), provider: self.options.provider, env: key.env,

@@ -29,8 +29,8 @@ extension ExportProjection {
     /// - Returns: the days, with the refusals of an open part without a record.
     mutating func closeDueDays(
         _ moment: SealMoment
-    ) throws(FileSystemError) -> [(key: PartSink.Key, rest: ExportTotals)] {
-        var days: [(key: PartSink.Key, rest: ExportTotals)] = []
+    ) throws(FileSystemError) -> [(key: ExportDay, rest: ExportTotals)] {
+        var days: [(key: ExportDay, rest: ExportTotals)] = []
         let due = self.openDays.due(moment).sorted { self.path($0) < self.path($1) }
         for key in due.prefix(Self.sealCountMax) {
             let index = self.sink.index(of: key)
@@ -52,7 +52,7 @@ extension ExportProjection {
 
     /// The manifest of a day whose parts are all closed, including those of this checkpoint.
     func dayManifest(
-        _ key: PartSink.Key, _ rest: ExportTotals, at time: WallTime
+        _ key: ExportDay, _ rest: ExportTotals, at time: WallTime
     ) throws(FileSystemError) -> ExportDayManifest {
         let directory = Path.join(self.root, self.path(key))
         // A seal before this one may still wait for its parts.

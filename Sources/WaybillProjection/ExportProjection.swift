@@ -52,10 +52,10 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     /// Sealed days whose manifest waits until their parts are compressed, by their folder.
     var owedSeals: Set<String> = []
     /// Partitions written since the last checkpoint.
-    var touchedKeys: Set<PartSink.Key> = []
+    var touchedKeys: Set<ExportDay> = []
     private(set) var cutOff: CutOff
     /// Days with unsealed events.
-    var openDays: OpenDays<PartSink.Key>
+    var openDays: OpenDays<ExportDay>
     var sealed: [SealedDay] = []
     /// When the last exported event was received.
     private var receivedAt = WallTime.unknown
@@ -228,10 +228,10 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         return entries.filter { self.state.entries[$0.key] != $0.value }
     }
 
-    var checkpointedStandings: [PartSink.Key: PartStanding] {
-        var standings: [PartSink.Key: PartStanding] = [:]
+    var checkpointedStandings: [ExportDay: PartStanding] {
+        var standings: [ExportDay: PartStanding] = [:]
         for (key, value) in self.state.entries where key.hasPrefix(Self.partPrefix) {
-            guard let partition = PartSink.Key(partition: String(key.dropFirst(Self.partPrefix.count))),
+            guard let partition = ExportDay(partition: String(key.dropFirst(Self.partPrefix.count))),
                 let standing = PartStanding(text: value)
             else { continue }
             standings[partition] = standing
@@ -340,7 +340,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.sink.allWritten()
     }
 
-    func path(_ key: PartSink.Key) -> String {
+    func path(_ key: ExportDay) -> String {
         key.path(below: self.directory)
     }
 
@@ -381,7 +381,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package mutating func checkpoint(
         at position: JournalPosition, sealing moment: SealMoment?
     ) throws(FileSystemError) {
-        var days: [(key: PartSink.Key, rest: ExportTotals)] = []
+        var days: [(key: ExportDay, rest: ExportTotals)] = []
         if let moment { days = try self.closeDueDays(moment) }
         var changes = try self.set.synchronize()
         changes.merge(self.optionEntries) { _, new in new }
@@ -438,7 +438,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 
     /// The partitions that this run has seen.
-    var partitionKeys: [PartSink.Key] {
+    var partitionKeys: [ExportDay] {
         self.sink.partitions.map(\.key)
     }
 }

@@ -185,7 +185,7 @@ extension ExportProjection {
         var days: [DeletableDay] = []
         for (key, value) in self.state.entries where key.hasPrefix(Self.partPrefix) {
             let path = String(key.dropFirst(Self.partPrefix.utf8.count))
-            guard let partition = PartSink.Key(partition: path), let standing = PartStanding(text: value),
+            guard let partition = ExportDay(partition: path), let standing = PartStanding(text: value),
                 standing.revision > 0, !standing.isUnsealed, !self.openDays.contains(partition),
                 !self.waiting.contains(folder: path), !self.owedSeals.contains(path)
             else { continue }
@@ -213,7 +213,7 @@ extension ExportProjection {
         for key in files { changes.updateValue(nil, forKey: key) }
         try self.state.commit(changes)
         for key in files { self.forget(String(key.dropFirst(FileSet<Files>.keyPrefix.utf8.count))) }
-        if let partition = PartSink.Key(partition: day.path) { self.sink.forget(partition) }
+        if let partition = ExportDay(partition: day.path) { self.sink.forget(partition) }
         try Record(root: self.root, files: self.files).finish(&self.state)
         return deletion
     }

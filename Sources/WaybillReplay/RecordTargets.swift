@@ -75,8 +75,8 @@ final class RecordTally: RecordTarget {
         var records = 0
         var outputBytes = 0
         /// Environments and days that are not empty.
-        var units: Set<ReplayUnit> = []
-        var lastUnit: ReplayUnit?
+        var units: Set<ExportDay> = []
+        var lastUnit: ExportDay?
         let comparison: GenerationComparison?
         let separatorByteCount: Int
 
@@ -86,7 +86,7 @@ final class RecordTally: RecordTarget {
         }
 
         private mutating func touch(_ environment: DeploymentEnvironment, _ day: CalendarDay) {
-            let unit = ReplayUnit(environment: environment, day: day)
+            let unit = ExportDay(env: environment, day: day)
             guard unit != self.lastUnit else { return }
             self.lastUnit = unit
             self.units.insert(unit)

@@ -52,11 +52,11 @@ final class ReplayLedger<Files: FileSystem>: @unchecked Sendable {
         try self.state.commit(changes)
     }
 
-    func outcome(of unit: ReplayUnit) -> Outcome? {
+    func outcome(of unit: ExportDay) -> Outcome? {
         self.state.entries[Self.unitPrefix + unit.description].map(Outcome.init(text:))
     }
 
-    func record(_ outcome: Outcome, of unit: ReplayUnit) throws(FileSystemError) {
+    func record(_ outcome: Outcome, of unit: ExportDay) throws(FileSystemError) {
         try self.state.commit([Self.unitPrefix + unit.description: outcome.text])
     }
 

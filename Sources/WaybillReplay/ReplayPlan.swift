@@ -4,25 +4,13 @@ internal import WaybillExport
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// The unit of work of a worker: an environment's day, for all providers.
-struct ReplayUnit: Hashable, Comparable, Sendable, CustomStringConvertible {
-    let environment: DeploymentEnvironment
-    let day: CalendarDay
-
-    static func < (left: ReplayUnit, right: ReplayUnit) -> Bool {
-        (left.environment.rawValue, left.day) < (right.environment.rawValue, right.day)
-    }
-
-    /// Also the end of the partition's path.
-    var description: String { "env=\(self.environment.rawValue)/date=\(self.day)" }
-}
-
-/// The units, and the parts of the archive that may contain lines of each.
+/// The units of work of a worker, each an environment's day for all providers, and the parts of the archive that may
+/// contain lines of each.
 ///
 /// `@unchecked Sendable`: the index is an immutable value.
 struct ReplayPlan<Files: FileSystem>: @unchecked Sendable {
     let index: ArchiveIndex<Files>
-    let units: [ReplayUnit]
+    let units: [ExportDay]
     /// Indexes of parts, ascending, for each of ``units``.
     let parts: [[Int]]
 
@@ -32,15 +20,15 @@ struct ReplayPlan<Files: FileSystem>: @unchecked Sendable {
     init(index: ArchiveIndex<Files>, request: Replay.Request) {
         self.index = index
         let bundles = Set(request.bundles.map(PartitionPath.component) + [PartitionPath.overflowBundle])
-        var found: [ReplayUnit: [Int]] = [:]
+        var found: [ExportDay: [Int]] = [:]
         for (number, part) in index.parts.enumerated() {
             guard let environment = DeploymentEnvironment(rawValue: part.environment),
-                request.bundles.isEmpty || bundles.contains(part.bundleComponent)
+                request.bundles.isEmpty || bundles.contains(part.bundle)
             else { continue }
             for days in -Self.reach...Self.reach {
                 let day = CalendarDay(daysSince1970: part.day.daysSince1970 + days)
                 if request.range.admits(day, environment) {
-                    found[ReplayUnit(environment: environment, day: day), default: []].append(number)
+                    found[ExportDay(env: environment, day: day), default: []].append(number)
                 }
             }
         }
@@ -55,14 +43,6 @@ struct ReplayPlan<Files: FileSystem>: @unchecked Sendable {
 
     /// Every part that a unit may need, ascending.
     var allParts: [Int] { Set(self.parts.joined()).sorted() }
-}
-
-extension ArchiveIndex.Part {
-    /// `com.example.shop` of `archive/env=prod/bundle=com.example.shop/date=…/part-00001.ndjson`.
-    fileprivate var bundleComponent: String {
-        let components = self.path.split(separator: "/")
-        return components.count > 2 ? String(components[2].dropFirst("bundle=".utf8.count)) : ""
-    }
 }
 
 /// Facts learned by reading a part of the archive to its end.

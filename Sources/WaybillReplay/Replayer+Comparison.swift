@@ -64,7 +64,7 @@ extension Replayer {
     }
 
     private func comparison(
-        _ unit: ReplayUnit, _ options: ExportOptions, _ lengths: [String: Int], _ entries: [String: String]
+        _ unit: ExportDay, _ options: ExportOptions, _ lengths: [String: Int], _ entries: [String: String]
     ) throws(FileSystemError) -> GenerationComparison {
         let path = "exports/\(options.provider.rawValue)/\(unit)"
         let comparison = GenerationComparison(options, path: path)

@@ -8,12 +8,12 @@ extension Replayer {
     /// Makes one provider's part of a unit.
     typealias MakeTarget<Target: RecordTarget> =
         @Sendable (
-            _ unit: ReplayUnit, _ options: ExportOptions
+            _ unit: ExportDay, _ options: ExportOptions
         ) throws(FileSystemError) -> Target
     /// Completes a unit and returns its result.
     typealias FinishUnit<Target: RecordTarget> =
         @Sendable (
-            _ unit: ReplayUnit, _ targets: [(options: ExportOptions, target: Target)]
+            _ unit: ExportDay, _ targets: [(options: ExportOptions, target: Target)]
         ) throws(FileSystemError) -> [Destination: Replay.Counts]
 
     /// The state shared by the workers.
@@ -154,7 +154,7 @@ extension Replayer {
             for options in options { targets.append((options, try self.make(unit, options))) }
             var feed = ReplayedLines(
                 request: self.replayer.request, range: ExportRange(from: unit.day, to: unit.day), survey: self.survey,
-                environment: unit.environment,
+                environment: unit.env,
                 outlets: targets.map {
                     FeedOutlet(provider: $0.options.provider, target: $0.target, days: DayCursor($0.options.zone))
                 })

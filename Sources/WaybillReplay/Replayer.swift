@@ -288,7 +288,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
     }
 
     /// Where a unit is written; a name that readers of exports do not mistake for a partition.
-    private static func unitDirectory(_ unit: ReplayUnit, _ provider: Destination) -> String {
-        "\(Self.workDirectory(provider))/.unit-\(unit.environment.rawValue)-\(unit.day)"
+    private static func unitDirectory(_ unit: ExportDay, _ provider: Destination) -> String {
+        "\(Self.workDirectory(provider))/.unit-\(unit.env.rawValue)-\(unit.day)"
     }
 }

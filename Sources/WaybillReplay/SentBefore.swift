@@ -184,16 +184,16 @@ extension Replayer {
     }
 
     /// The environments and days of the range with a folder below a directory of exports.
-    func presentUnits(below directory: String) throws(FileSystemError) -> [ReplayUnit] {
+    func presentUnits(below directory: String) throws(FileSystemError) -> [ExportDay] {
         let top = Path.join(self.data.root, directory)
         guard try self.files.status(at: top) != nil else { return [] }
-        var units: [ReplayUnit] = []
+        var units: [ExportDay] = []
         for name in try self.files.list(top) where name.hasPrefix("env=") {
             guard let environment = DeploymentEnvironment(rawValue: String(name.dropFirst(4))) else { continue }
             for date in try self.files.list(Path.join(top, name)) where date.hasPrefix("date=") {
                 guard let day = CalendarDay(String(date.dropFirst(5))), self.request.range.admits(day, environment)
                 else { continue }
-                units.append(ReplayUnit(environment: environment, day: day))
+                units.append(ExportDay(env: environment, day: day))
             }
         }
         return units.sorted()

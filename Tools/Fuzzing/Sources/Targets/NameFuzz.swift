@@ -64,9 +64,9 @@ enum NameFuzz {
             try require(again == part, "a part is read again as \(String(describing: again)): \(part)")
             try require(part.text.utf8.allSatisfy { $0 != 0x0A }, "a part of two lines: \(part)")
         }
-        if let key = PartSink.Key(partition: text) {
+        if let day = ExportDay(partition: text) {
             try require(
-                PartSink.Key(partition: key.path(below: "x")) == key, "a partition is read again otherwise: \(text)")
+                ExportDay(partition: day.path(below: "x")) == day, "a partition is read again otherwise: \(text)")
         }
     }
 }
