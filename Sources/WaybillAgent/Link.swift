@@ -89,12 +89,13 @@ final class Link: AgentLink {
         }
 
         /// False when the receiver stops reading our answers: then it is not read from either.
-        var hasRoomToRead: Bool { self.untakenReadCount < 16 && self.unwrittenPongCount < 1024 }
+        var hasRoomToRead: Bool { self.untakenReadCount < 4 && self.unwrittenPongCount < 1024 }
     }
 
     private let compressor: BatchCompressor
     private let state = Mutex(State())
 
+    private static let readByteCount = 16 << 10
     /// How long one address of a receiver has to answer.
     private static let connectTimeout = TimeAmount.seconds(10)
     /// Never reached: an attempt ends earlier, once the name is looked up and all its addresses have been tried.
@@ -114,8 +115,11 @@ final class Link: AgentLink {
             .channelOption(.socketOption(.so_keepalive), value: 1)
             .channelOption(.connectTimeout, value: Self.connectTimeout)
             .connectTimeout(Self.attemptTimeout)
-            // A receiver cannot flood the inbox: reading continues only while the pump takes what arrived.
+            // A receiver cannot flood the inbox: reading continues only while the pump takes what arrived. Its messages
+            // are short, and an answer to each of thousands takes more memory than they do.
             .channelOption(.autoRead, value: false)
+            .channelOption(.maxMessagesPerRead, value: 1)
+            .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: Self.readByteCount))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     guard self.takes(channel) else { throw ChannelError.alreadyClosed }
