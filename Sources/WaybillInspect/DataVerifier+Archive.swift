@@ -316,7 +316,7 @@ extension DataVerifier {
                 // The next start redoes an unfinished seal.
                 let isUnderWay = checkpoint.entries["seal:" + Path.parent(of: path)] != nil
                 if isUnderWay, path.hasSuffix(".gz") || path.hasSuffix(".tmp") { return }
-                verifier.unknown(path)
+                verifier.unknown(path, checkpoint.position.rawValue)
             }
         }
     }

@@ -20,7 +20,7 @@ extension DataVerifier {
     ) throws(FileSystemError) {
         let path = "\(folder)/\(HeldRecord.fileName)"
         let released = HeldRecord.releasedByteCount(of: folder, in: check.entries)
-        guard let length = check.lengths[path] else { return self.unknown(path) }
+        guard let length = check.lengths[path] else { return self.unknown(path, check.position) }
         var sum = ExportTally()
         try self.visitLines(of: path, length) { line, range in
             line.withUnsafeBytes { bytes in
@@ -51,7 +51,7 @@ extension DataVerifier {
             if manifest == nil { manifest = check.entries["closed:" + file.stem].map { Array($0.utf8) } }
             guard length != nil || manifest != nil else {
                 if try self.data.files.status(at: self.absolute(file.path)) != nil {
-                    self.unknown(file.path)
+                    self.unknown(file.path, check.position)
                 } else {
                     self.report.add(
                         Problem(.missing, path, "the dead letters are compressed, but their manifest does not exist"))

@@ -172,7 +172,9 @@ extension DataVerifier {
         let isOpen = check.lengths[stem + ".ids"] != nil
         let number = PartitionPath.partNumber(of: Path.name(of: stem)) ?? 0
         let standing = check.entries["part:" + Path.parent(of: stem)].flatMap { Self.fields(of: $0)["number"] }
-        guard isOpen || number < standing.flatMap({ Int($0) }) ?? 0 else { return self.unknown(stem + suffix) }
+        guard isOpen || number < standing.flatMap({ Int($0) }) ?? 0 else {
+            return self.unknown(stem + suffix, check.position)
+        }
         let closing = check.entries["closed:" + stem]
         var manifest = isOpen ? nil : try self.data.files.contents(of: self.absolute(manifestPath))
         // A crash before it was written leaves it in the checkpoint, from which the next start writes it.
@@ -188,7 +190,7 @@ extension DataVerifier {
         if let manifest, facts != nil, closing == nil { self.verifyChecksum(of: manifest, manifestPath) }
         let isCompressed = facts?.gzipSHA256 != nil
         if isCompressed, closing == nil, try self.data.files.status(at: self.absolute(stem + suffix)) != nil {
-            self.unknown(stem + suffix)
+            self.unknown(stem + suffix, .max)
         }
         let stored = try self.stored(stem + suffix, isCompressed: isCompressed)
         if let stored, facts != nil, closing == nil, stored.isCompressed, !isCompressed {

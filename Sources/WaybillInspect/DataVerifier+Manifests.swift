@@ -91,7 +91,7 @@ extension DataVerifier {
         guard !self.isInUse, let status = try self.data.files.status(at: self.absolute(path)),
             status.byteCount > byteCount
         else { return }
-        guard position > self.lastBatch.rawValue || self.journalEnd == self.journalFirst else {
+        guard !self.isBehind(position) else {
             self.unfinishedFileCount += 1
             return
         }

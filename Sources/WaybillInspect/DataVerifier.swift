@@ -104,9 +104,11 @@ package struct DataVerifier<Files: FileSystem> {
         }
     }
 
-    /// Reports a file that is not in the checkpoint; while a receiver runs, the file belongs to the next checkpoint.
-    mutating func unknown(_ path: String) {
-        if self.isInUse {
+    /// Reports a file that is not in its projection's checkpoint, which stands at `position`.
+    ///
+    /// While a receiver runs, the file belongs to the next checkpoint. A crash leaves files of that kind as well.
+    mutating func unknown(_ path: String, _ position: Int) {
+        if self.isInUse || self.isBehind(position) {
             self.newFileCount += 1
         } else {
             self.report.add(
@@ -115,6 +117,11 @@ package struct DataVerifier<Files: FileSystem> {
                     "it is not in the checkpoint: a start recreates it from the journal, or it is not Waybill's"
                 ))
         }
+    }
+
+    /// Whether the journal has batches after a checkpoint's position, so that a crash may have left what they gave.
+    func isBehind(_ position: Int) -> Bool {
+        position <= self.lastBatch.rawValue && self.journalEnd != self.journalFirst
     }
 
     mutating func unreadable(_ error: FileSystemError) {

@@ -51,6 +51,30 @@ import WaybillTestSupport
         try #require(bench.tree(prefix).keys.sorted().first { $0.hasSuffix(suffix) })
     }
 
+    @Test func `files and bytes that a crash left after the checkpoints are no problem`() throws {
+        let bench = try Self.bench()
+        try bench.write([
+            (ProjectionBench.description(0), Array((Self.line(200, day: 19) + Self.line(201, day: 18)).utf8))
+        ])
+        let before = bench.tree("archive", "exports")
+        try Self.crash(bench, try ArchiveProjection(data: bench.data, zone: .utc))
+        try Self.crash(bench, try ExportProjection.live(ExportOptions(provider: .csv), data: bench.data))
+        let after = bench.tree("archive", "exports")
+        #expect(after.keys.contains { before[$0] == nil && $0.hasPrefix("archive") })
+        #expect(after.keys.contains { before[$0] == nil && $0.hasPrefix("exports") })
+        let report = Self.verify(bench)
+        #expect(report.problems == [])
+        #expect(report.notes.contains { $0.contains("newer than the checkpoint") })
+        #expect(report.notes.contains { $0.contains("bytes after the end") })
+    }
+
+    /// Projects everything, and ends before a checkpoint.
+    private static func crash(_ bench: ProjectionBench, _ projection: consuming some Projection & ~Copyable) throws {
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        var position = try projection.recover().position
+        while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
+    }
+
     @Test func `a healthy directory is whole, and what it holds is counted`() throws {
         let bench = try Self.bench()
         let report = Self.verify(bench)
