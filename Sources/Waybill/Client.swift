@@ -17,7 +17,7 @@ package protocol Client: Sendable {
     func screenEnded()
     func reset() throws(WaybillError)
     func purge() throws(WaybillError)
-    func flush() throws(WaybillError)
+    func synchronize() throws(WaybillError)
     func usage() throws(WaybillError) -> SpoolUsage
 }
 

@@ -111,7 +111,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     deinit {
         // Nothing may be started here that outlives the client, as ``watched(_:)`` would.
         _ = self.saveConsent()
-        if let power { if power.stop() { _ = self.synchronize(self.state.withLock { ($0.release(), $0.flush) }) } }
+        if let power { if power.stop() { _ = self.synchronize(self.state.withLock { ($0.release(), $0.sync) }) } }
         self.state.withLock { state in
             state.closeSegment()
             state.cancelObservations()
@@ -244,7 +244,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         }
     }
 
-    package func flush() throws(WaybillError) {
+    package func synchronize() throws(WaybillError) {
         if let failure = self.sync().failure { throw WaybillError(failure) }
     }
 
@@ -256,18 +256,18 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
 
     private func sync() -> Synchronization {
         let unsaved = self.saveConsent()
-        var result = self.synchronize(self.watched { state in (state.release(), state.flush) })
+        var result = self.synchronize(self.watched { state in (state.release(), state.sync) })
         if let unsaved { result = Synchronization(failure: result.failure ?? unsaved, isWorthRepeating: true) }
         return result
     }
 
-    private func synchronize(_ due: (unwritten: FileSystemError?, flush: SpoolFlush)) -> Synchronization {
-        do throws(SpoolFlushFailure) {
-            try due.flush.perform(on: self.files)
-            self.state.withLock { $0.flushEnded(due.flush, nil) }
+    private func synchronize(_ due: (unwritten: FileSystemError?, sync: SpoolSync)) -> Synchronization {
+        do throws(SpoolSyncFailure) {
+            try due.sync.perform(on: self.files)
+            self.state.withLock { $0.syncEnded(due.sync, nil) }
             return Synchronization(failure: due.unwritten, isWorthRepeating: due.unwritten != nil)
         } catch {
-            self.state.withLock { $0.flushEnded(due.flush, error) }
+            self.state.withLock { $0.syncEnded(due.sync, error) }
             return Synchronization(
                 failure: error.error, isWorthRepeating: due.unwritten != nil || !error.isRestDurable)
         }

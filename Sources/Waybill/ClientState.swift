@@ -503,16 +503,16 @@ extension ClientState {
         self.counters.upkeepFailures += 1
     }
 
-    var flush: SpoolFlush {
-        self.spool.flush
+    var sync: SpoolSync {
+        self.spool.sync
     }
 
-    mutating func flushEnded(_ flush: SpoolFlush, _ failure: SpoolFlushFailure?) {
+    mutating func syncEnded(_ sync: SpoolSync, _ failure: SpoolSyncFailure?) {
         if let failure {
-            self.counters.flushFailures += 1
-            self.spool.flushFailed(flush, failure)
+            self.counters.syncFailures += 1
+            self.spool.syncFailed(sync, failure)
         } else {
-            self.spool.flushed(flush)
+            self.spool.synced(sync)
         }
     }
 }

@@ -64,7 +64,7 @@ extension WaybillClient {
         }
     }
 
-    /// The failures that stored events survive without a ``WaybillClient/flush()``.
+    /// The failures that stored events survive without a ``WaybillClient/synchronize()``.
     public struct Durability: Hashable, Sendable {
         private enum Kind: Hashable {
             case process
@@ -91,7 +91,7 @@ extension WaybillClient {
         /// ``TrackOutcome/held``.
         ///
         /// For millions of events of which some may be lost. Waiting events are written with the next event, by
-        /// ``WaybillClient/flush()``, when the app enters the background, and when the client is deallocated.
+        /// ``WaybillClient/synchronize()``, when the app enters the background, and when the client is deallocated.
         public static let memory = Durability(kind: .memory)
 
         /// How long lines are gathered in memory; `nil` if they are not.

@@ -86,7 +86,7 @@ extension WaybillClient {
         /// Failed attempts to enforce the quota.
         public internal(set) var upkeepFailures: UInt64 = 0
         /// Failed attempts to make stored events survive a power failure.
-        public internal(set) var flushFailures: UInt64 = 0
+        public internal(set) var syncFailures: UInt64 = 0
         /// Failed attempts to write the install file.
         public internal(set) var installFailures: UInt64 = 0
         /// Whether the last failed write was due to a full disk.

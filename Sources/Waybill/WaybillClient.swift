@@ -210,8 +210,14 @@ public final class WaybillClient: Sendable {
     ///
     /// - Throws: ``WaybillError`` if the events or the consent cannot be made durable. After a failed sync of a segment
     ///   it throws until that segment is delivered, because a power failure may still lose its lines.
+    public func synchronize() throws(WaybillError) {
+        try self.core.synchronize()
+    }
+
+    /// Does not exist: in other SDKs it delivers, which a dispatcher or an agent does here.
+    @available(*, unavailable, message: "call synchronize() for durability; a dispatcher's flush() delivers")
     public func flush() throws(WaybillError) {
-        try self.core.flush()
+        try self.synchronize()
     }
 
     /// Records that an event reported how long the current screen was shown, so that the next one does not repeat it.

@@ -151,7 +151,7 @@ struct Expectation {
 extension EventView {
     /// The screen of the event.
     fileprivate var screenRef: ScreenRef? {
-        self["screen"].map { ScreenRef($0, type: self["screen_class"], id: self["screen_id"]) }
+        self[member: "screen"].map { ScreenRef($0, type: self[member: "screen_class"], id: self[member: "screen_id"]) }
     }
 }
 
