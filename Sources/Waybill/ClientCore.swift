@@ -217,11 +217,16 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     package func register(_ body: (inout Fields) -> Void) -> Bool {
         let common = EventDraftBox()
         common.draft.take(.event, "common", nil, self.rules, self.salt, adding: body)
-        guard !common.draft.isOverflowing, !common.draft.isDropped,
-            common.draft.fieldsByteCount <= EventLimits.commonFieldsByteCountMax
-        else { return false }
-        self.state.withLock { $0.register(common) }
-        return true
+        guard !common.draft.isOverflowing, !common.draft.isDropped else { return false }
+        return self.state.withLock { $0.register(common) }
+    }
+
+    package func unregister(_ names: [String]) {
+        let removed = EventDraftBox()
+        removed.draft.take(own: "removed") { fields in
+            for name in names { fields.putNull(name) }
+        }
+        self.state.withLock { $0.unregister(removed) }
     }
 
     /// When it returns, the consent is in the install file, unless the write failed: then it is retried.

@@ -320,7 +320,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     /// Passes a stored line to the observers.
     private mutating func show(_ line: [UInt8], _ sequence: UInt64, _ kind: EventKind, _ type: ObjectIdentifier) {
         self.tokens.removeAll(where: \.isCancelled)
-        let event = EventView(sequence: sequence, kind: kind, line: line)
+        let event = EventView(sequence: sequence, kind: kind, line: line, type: type)
         for token in self.tokens where token.includes(type, kind) { token.take(event) }
     }
 
@@ -398,9 +398,21 @@ extension ClientState {
         return true
     }
 
-    mutating func register(_ common: EventDraftBox) {
-        self.context.common = common
-        self.counters.repairs += common.draft.repairs
+    /// Adds fields to those registered before; returns `false`, without any change, if there would be too many.
+    mutating func register(_ added: EventDraftBox) -> Bool {
+        if let earlier = self.context.common { added.draft.inherit(earlier.draft) }
+        guard added.draft.fieldsByteCount <= EventLimits.commonFieldsByteCountMax else { return false }
+        self.context.common = added
+        self.counters.repairs += added.draft.repairs
+        return true
+    }
+
+    /// Removes the registered fields that have the names of the draft's.
+    mutating func unregister(_ removed: EventDraftBox) {
+        guard let earlier = self.context.common else { return }
+        let rest = EventDraftBox()
+        rest.draft.fields.add(earlier.draft.fields, without: removed.draft.fields)
+        self.context.common = rest
     }
 
     mutating func setConsent(_ consent: Consent, at now: Moment) -> TrackOutcome {

@@ -1,4 +1,4 @@
-internal import WaybillEvent
+package import WaybillEvent
 internal import WaybillJSON
 
 /// A stored event as observers see it.
@@ -16,11 +16,14 @@ public struct EventView: Sendable {
     public let kind: EventKind
     /// The event's line as stored in the spool, including the LF.
     public let line: [UInt8]
+    /// The Swift type with which the event was tracked; `nil` if the view was made of a line alone.
+    private let type: ObjectIdentifier?
 
-    init(sequence: UInt64, kind: EventKind, line: [UInt8]) {
+    init(sequence: UInt64, kind: EventKind, line: [UInt8], type: ObjectIdentifier? = nil) {
         self.sequence = sequence
         self.kind = kind
         self.line = line
+        self.type = type
     }
 
     /// Parses a line of a spool; `nil` for anything else.
@@ -35,6 +38,11 @@ public struct EventView: Sendable {
         }
         guard let sequence, let kind else { return nil }
         self.init(sequence: sequence, kind: kind, line: line)
+    }
+
+    /// Whether the event was tracked as a value of this type.
+    package func isOf(_ type: any Event.Type) -> Bool {
+        self.type == ObjectIdentifier(type)
     }
 
     /// The event's name in reports.

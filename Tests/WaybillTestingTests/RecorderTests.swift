@@ -166,3 +166,22 @@ private struct Cart {
     #expect(recorder.events.last?[member: "prev_ms"] == "1800000")
     #expect(recorder.events.last?[member: "env"] == "prod")
 }
+
+@Test func `a recorder finds the last event of a type, whatever its name`() throws {
+    let recorder = try Recorder()
+    #expect(recorder.last(AddedToCart.self) == nil)
+    recorder.waybill.track(AddedToCart(product: "kettle"))
+    recorder.waybill.track(AddedToCart(product: "toaster", count: nil))
+    recorder.waybill.track(CartFilled())
+    recorder.fillDisk()
+    recorder.waybill.track(HomeScreen())
+    recorder.freeDisk()
+    recorder.waybill.track(LoginScreen())
+    #expect(recorder.last(AddedToCart.self)?.fields["product"] == "toaster")
+    #expect(recorder.last(AddedToCart.self)?.fields["count"] == nil)
+    #expect(recorder.events(of: AddedToCart.self).map(\.sequence) == [1, 2])
+    #expect(recorder.events(of: HomeScreen.self).map(\.sequence) == [4])
+    #expect(recorder.last(ProductScreen.self) == nil)
+    try recorder.waybill.purge()
+    #expect(recorder.last(AddedToCart.self) == nil)
+}
