@@ -9,6 +9,13 @@ extension Fields {
         }
     }
 
+    /// Adds fields in their order; `nil` adds nothing.
+    mutating func put(_ fields: KeyValuePairs<String, (any FieldValue & Sendable)?>) {
+        for (name, value) in fields {
+            if let value { self.put(name, some: value) }
+        }
+    }
+
     /// Adds fields, sorted by name; `nil` adds nothing.
     mutating func put(_ fields: [String: (some FieldValue)?]) {
         for (name, value) in Self.sorted(fields) { self.put(name, value) }
