@@ -34,6 +34,8 @@ public final class WaybillClient: Sendable {
 
     /// Opens the spool, and creates its folder if it does not exist.
     ///
+    /// To run without one where that fails: `(try? WaybillClient(configuration)) ?? .disabled`.
+    ///
     /// A full disk is not an error here; it is reported by the outcomes of events. On Apple platforms the folder is
     /// excluded from backups, and its files are accessible after the first unlock following a restart.
     ///
