@@ -11,32 +11,20 @@ package protocol Client: Sendable {
     @discardableResult
     func setVendorID(_ id: String?, for provider: ProviderID) -> Bool
     func register(_ body: (inout Fields) -> Void) -> Bool
+    func unregister(_ names: [String])
     func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome
     func observe(_ subscription: ObserverSubscription) -> ObserverToken
     func enter(_ phase: AppPhase)
     func screenEnded()
     func reset() throws(WaybillError)
     func purge() throws(WaybillError)
-    func flush() throws(WaybillError)
+    func synchronize() throws(WaybillError)
     func usage() throws(WaybillError) -> SpoolUsage
 }
 
 extension Client {
     @discardableResult
     package func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?>) -> TrackOutcome {
-        self.setUser(id) { $0.put(traits) }
-    }
-}
-
-extension Fields {
-    /// Adds a user's traits; `nil` removes one.
-    mutating func put(_ traits: KeyValuePairs<String, Scalar?>) {
-        for (key, value) in traits {
-            if let value {
-                self.put(key, value)
-            } else {
-                self.putNull(key)
-            }
-        }
+        self.setUser(id) { $0.put(traits: traits) }
     }
 }

@@ -9,16 +9,17 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     private let clock: Clock
     private let directory: String
     private let rules: EventRules
-    private let version: String
-    private let build: String
+    let version: String
+    let build: String
     private let environment: DeploymentEnvironment
-    private let lifecycle: WaybillClient.Lifecycle
+    let lifecycle: WaybillClient.Lifecycle
+    private let registered: KeyValuePairs<String, (any FieldValue & Sendable)?>
     private let quota: SpoolQuota
     private let writer: String
     private let makeSalt: @Sendable () -> PrivacySalt
     private let execute: Execute
     package let installOrigin: InstallOrigin
-    private let state: Lock<ClientState<Files>>
+    let state: Lock<ClientState<Files>>
     private let drafts = DraftPool()
     /// The salt for hashing private values; never locked together with `state`.
     private let currentSalt: Mutex<PrivacySalt?>
@@ -36,7 +37,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     /// Held by the thread that checks the quota.
     private let upkeep = Mutex(())
     private let power: PowerKeeper?
-    private let phase: Mutex<(phase: AppPhase, since: MonotonicTime)>
+    let phase: Mutex<(phase: AppPhase, since: MonotonicTime)>
 
     /// Runs work on another thread, or at once.
     package typealias Execute = @Sendable (@escaping @Sendable () -> Void) -> Void
@@ -61,6 +62,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         self.build = configuration.build
         self.environment = configuration.environment
         self.lifecycle = configuration.lifecycle
+        self.registered = configuration.registered
         self.quota = configuration.quota.spool
         self.segmentByteCountMax = segmentByteCountMax
         self.makeSalt = makeSalt
@@ -93,6 +95,9 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
             throw WaybillError(error)
         }
         self.power = configuration.durability.interval.map { PowerKeeper(every: $0) }
+        if !self.registered.isEmpty, !self.register({ $0.put(configuration.registered) }) {
+            throw WaybillError(registeredFieldsOf: configuration)
+        }
         if let foreign = start.foreignEnvironment { throw WaybillError(environment: foreign, configuration) }
         if hadSegments { self.execute { self.keepUp() } }
         // Weak, so that the thread does not retain the client; used only here, because it slows down every access.
@@ -111,14 +116,14 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     deinit {
         // Nothing may be started here that outlives the client, as ``watched(_:)`` would.
         _ = self.saveConsent()
-        if let power { if power.stop() { _ = self.synchronize(self.state.withLock { ($0.release(), $0.flush) }) } }
+        if let power { if power.stop() { _ = self.synchronize(self.state.withLock { ($0.release(), $0.sync) }) } }
         self.state.withLock { state in
             state.closeSegment()
             state.cancelObservations()
         }
     }
 
-    private func now() -> Moment {
+    func now() -> Moment {
         Moment(wall: self.clock.wallTime(), monotonic: self.clock.monotonicTime())
     }
 
@@ -153,7 +158,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     /// Work that a call does after it released the lock.
-    private struct Due<Outcome> {
+    struct Due<Outcome> {
         var outcome: Outcome
         var isInstallChanged: Bool
         var segmentCount: Int
@@ -163,7 +168,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         self.perform(due, self.execute)
     }
 
-    private func perform(_ due: Due<some Any>, _ execute: Execute) {
+    func perform(_ due: Due<some Any>, _ execute: Execute) {
         if due.isInstallChanged { execute { self.saveInstall() } }
         if due.segmentCount > 0 { self.segmentsBegan(due.segmentCount, execute) }
     }
@@ -182,7 +187,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     @inline(__always)
-    private func watch<Outcome>(
+    func watch<Outcome>(
         _ state: inout ClientState<Files>, _ body: (inout ClientState<Files>) -> Outcome
     ) -> Due<Outcome> {
         let saveMark = state.saveMark
@@ -215,13 +220,23 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     package func register(_ body: (inout Fields) -> Void) -> Bool {
-        let common = EventDraftBox()
-        common.draft.take(.event, "common", nil, self.rules, self.salt, adding: body)
-        guard !common.draft.isOverflowing, !common.draft.isDropped,
-            common.draft.fieldsByteCount <= EventLimits.commonFieldsByteCountMax
-        else { return false }
-        self.state.withLock { $0.register(common) }
-        return true
+        let added = self.registering(self.salt, body)
+        guard !added.draft.isOverflowing, !added.draft.isDropped else { return false }
+        return self.state.withLock { $0.register(added) }
+    }
+
+    private func registering(_ salt: PrivacySalt?, _ body: (inout Fields) -> Void) -> EventDraftBox {
+        let added = EventDraftBox()
+        added.draft.take(.event, "common", nil, self.rules, salt, adding: body)
+        return added
+    }
+
+    package func unregister(_ names: [String]) {
+        let removed = EventDraftBox()
+        removed.draft.take(own: "removed") { fields in
+            for name in names { fields.putNull(name) }
+        }
+        self.state.withLock { $0.unregister(removed) }
     }
 
     /// When it returns, the consent is in the install file, unless the write failed: then it is retried.
@@ -236,7 +251,8 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         let salt = self.makeSalt()
         self.currentSalt.withLock { $0 = salt }
         self.saltMark.add(1, ordering: .releasing)
-        self.state.withLock { $0.reset(at: self.now()) }
+        let registered = self.registered.isEmpty ? nil : self.registering(salt) { $0.put(self.registered) }
+        self.state.withLock { $0.reset(registering: registered, at: self.now()) }
         do throws(FileSystemError) {
             try self.written.withLock { written throws(FileSystemError) in try self.save(&written, .own) }
         } catch {
@@ -244,7 +260,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         }
     }
 
-    package func flush() throws(WaybillError) {
+    package func synchronize() throws(WaybillError) {
         if let failure = self.sync().failure { throw WaybillError(failure) }
     }
 
@@ -256,18 +272,18 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
 
     private func sync() -> Synchronization {
         let unsaved = self.saveConsent()
-        var result = self.synchronize(self.watched { state in (state.release(), state.flush) })
+        var result = self.synchronize(self.watched { state in (state.release(), state.sync) })
         if let unsaved { result = Synchronization(failure: result.failure ?? unsaved, isWorthRepeating: true) }
         return result
     }
 
-    private func synchronize(_ due: (unwritten: FileSystemError?, flush: SpoolFlush)) -> Synchronization {
-        do throws(SpoolFlushFailure) {
-            try due.flush.perform(on: self.files)
-            self.state.withLock { $0.flushEnded(due.flush, nil) }
+    private func synchronize(_ due: (unwritten: FileSystemError?, sync: SpoolSync)) -> Synchronization {
+        do throws(SpoolSyncFailure) {
+            try due.sync.perform(on: self.files)
+            self.state.withLock { $0.syncEnded(due.sync, nil) }
             return Synchronization(failure: due.unwritten, isWorthRepeating: due.unwritten != nil)
         } catch {
-            self.state.withLock { $0.flushEnded(due.flush, error) }
+            self.state.withLock { $0.syncEnded(due.sync, error) }
             return Synchronization(
                 failure: error.error, isWorthRepeating: due.unwritten != nil || !error.isRestDurable)
         }
@@ -316,7 +332,7 @@ extension ClientCore {
     }
 
     /// Retries saving consent that could not be saved; returns the error if it fails again.
-    private func saveConsent() -> FileSystemError? {
+    func saveConsent() -> FileSystemError? {
         self.isConsentUnsaved ? self.saveInstall() : nil
     }
 
@@ -432,53 +448,5 @@ extension ClientCore {
         } catch {
             throw WaybillError(error)
         }
-    }
-}
-
-// MARK: The app's life
-
-extension ClientCore {
-    /// Records install, update and start, if the app enabled it.
-    private func recordStart(after previous: Install?, _ origin: InstallOrigin) {
-        guard self.lifecycle == .recorded else { return }
-        if previous == nil, origin == .created {
-            self.record("app_installed")
-        } else if let previous, previous.version != self.version || previous.build != self.build {
-            self.record("app_updated") { fields in
-                fields.put("previous_app", previous.version)
-                fields.put("previous_build", previous.build)
-            }
-        }
-        self.record("app_opened")
-    }
-
-    package func enter(_ phase: AppPhase) {
-        let now = self.now()
-        let before = self.phase.withLock { current in
-            defer { if current.phase != phase { current = (phase, now.monotonic) } }
-            return current
-        }
-        if before.phase != phase, self.lifecycle == .recorded {
-            switch phase {
-            case .background:
-                self.record("app_backgrounded") { $0.put("foreground_ms", now.milliseconds(since: before.since)) }
-            case .foreground:
-                self.record("app_foregrounded") { $0.put("background_ms", now.milliseconds(since: before.since)) }
-            }
-        }
-        if before.phase == .background, phase == .foreground {
-            self.state.withLock { $0.wasUnseen(from: before.since, to: now.monotonic) }
-        }
-        // A suspended process must not hold a lock on a shared file.
-        if phase == .background {
-            // Work that becomes due is done before this returns, for the same reason.
-            let due = self.state.withLock { state in self.watch(&state) { $0.closeSegment() } }
-            self.perform(due) { $0() }
-            _ = self.saveConsent()
-        }
-    }
-
-    private func record(_ name: String, adding body: (inout Fields) -> Void = { _ in }) {
-        _ = self.track { draft, rules, salt in draft.take(.event, name, nil, rules, salt, adding: body) }
     }
 }

@@ -2,80 +2,53 @@ internal import WaybillEvent
 internal import WaybillSpool
 internal import WaybillSystem
 
-/// The readings of both clocks at one instant.
-struct Moment: Hashable, Sendable {
-    let wall: WallTime
-    let monotonic: MonotonicTime
-
-    /// Whole milliseconds since an earlier moment, by the monotonic clock.
-    func milliseconds(since earlier: MonotonicTime) -> UInt64 {
-        UInt64(max(0, self.monotonic.nanoseconds - earlier.nanoseconds) / 1_000_000)
-    }
-
-    /// The longer of the two clocks' durations: the monotonic clock stops while a device sleeps.
-    func isIdle(since earlier: Moment) -> Bool {
-        self.monotonic.nanoseconds - earlier.monotonic.nanoseconds >= Self.sessionIdleMilliseconds * 1_000_000
-            || self.wall.milliseconds - earlier.wall.milliseconds >= Self.sessionIdleMilliseconds
-    }
-
-    /// Milliseconds by which the wall clock advanced relative to the monotonic one since an earlier moment; negative if
-    /// it fell back.
-    func jump(since earlier: Moment) -> Int64 {
-        self.wall.milliseconds - earlier.wall.milliseconds
-            - (self.monotonic.nanoseconds - earlier.monotonic.nanoseconds) / 1_000_000
-    }
-
-    /// The inactivity that ends a session: 30 minutes, as in Segment, PostHog, Snowplow and Firebase.
-    private static var sessionIdleMilliseconds: Int64 { 30 * 60 * 1000 }
-}
-
 /// All state that changes from event to event; protected by the client's lock, with the time as an argument.
 struct ClientState<Files: FileSystem>: ~Copyable {
-    private var spool: SpoolWriter<Files>
-    private var context: EventContext
+    var spool: SpoolWriter<Files>
+    var context: EventContext
     private var line = LineBuffer(capacity: 2048)
     /// Lines waiting for the disk, or to be written together.
-    private var held = HeldLines()
+    var held = HeldLines()
     /// How long lines are gathered in memory; `nil` if they are written at once.
     private let gathering: Duration?
     private var gatheringSince: MonotonicTime?
     private var ids = UniqueIDSequence()
-    private var generator: SeededGenerator
-    private(set) var identity: EventIdentity
+    var generator: SeededGenerator
+    var identity: EventIdentity
     private var personHash: UInt64 = 0
-    private(set) var consent: Consent?
+    var consent: Consent?
     /// The number of consent changes in this process.
-    private(set) var consentCount: UInt64 = 0
+    var consentCount: UInt64 = 0
     /// How many of these were saved to the install file.
     private var savedConsentCount: UInt64 = 0
     /// The time of the last failed attempt to save one.
-    private var consentTried: MonotonicTime?
+    var consentTried: MonotonicTime?
     private var consentRetryCount: UInt64 = 0
     /// The number of attempts to save the last change.
-    private var consentAttemptCount = 0
+    var consentAttemptCount = 0
     /// The consent in the install file when it was last read.
     private var foundConsent: Consent?
-    private var isAllowed = true
+    var isAllowed = true
     private let start: MonotonicTime
     /// The last event, or the start before the first.
-    private var activity: Moment
+    var activity: Moment
     private var lastStored: MonotonicTime?
-    private var screenEntered: MonotonicTime
+    var screenEntered: MonotonicTime
     /// Whether a separate event reported how long the current screen was shown.
-    private var isScreenEnded = false
+    var isScreenEnded = false
     private let zone: @Sendable (WallTime) -> Int
     private var zoneQuarter: Int64 = .min
     /// Drops not yet reported by a `wb.dropped` event.
     private var unreported = [UInt64](repeating: 0, count: DropReason.Code.allCases.count)
     private var hasUnreported = false
     /// Waybill's own events.
-    private let own = EventDraftBox()
+    let own = EventDraftBox()
     /// The consent event; separate from `own`, which other events of Waybill may need meanwhile.
-    private let said = EventDraftBox()
+    let said = EventDraftBox()
     /// How often a disk accepted everything again after failed writes.
     private var recoveryCount: UInt64 = 0
-    private var tokens: [ObserverToken] = []
-    private(set) var counters = WaybillClient.Counters()
+    var tokens: [ObserverToken] = []
+    var counters = WaybillClient.Counters()
 
     init(
         spool: consuming SpoolWriter<Files>, writer: UniqueID, origin: EventOrigin, install: Install,
@@ -163,7 +136,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     }
 
     @inline(__always)
-    private mutating func write(_ draft: borrowing EventDraft, at now: Moment) -> TrackOutcome {
+    mutating func write(_ draft: borrowing EventDraft, at now: Moment) -> TrackOutcome {
         self.counters.repairs += draft.repairs
         guard draft.isValid else { return self.drop(.invalid) }
         self.advance(to: now)
@@ -202,14 +175,14 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     /// Smaller ones are corrections by network time.
     private static var jumpMillisecondsMax: UInt64 { 2000 }
 
-    private mutating func beginSession(at now: Moment) {
+    mutating func beginSession(at now: Moment) {
         self.identity.session = .timed(now.wall.milliseconds, &self.generator)
         self.identity.sessionNumber += 1
         self.identityChanged()
     }
 
     /// Without consent no line carries the user, not even Waybill's own.
-    private mutating func identityChanged() {
+    mutating func identityChanged() {
         var identity = self.identity
         if !self.isAllowed {
             identity.user = nil
@@ -242,7 +215,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
 
     /// Writes the line, or holds it if writes fail or lines are gathered.
     @inline(__always)
-    private mutating func place(
+    mutating func place(
         _ draft: borrowing EventDraft, _ sequence: UInt64, at now: Moment
     ) -> TrackOutcome {
         self.lastStored = now.monotonic
@@ -320,11 +293,11 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     /// Passes a stored line to the observers.
     private mutating func show(_ line: [UInt8], _ sequence: UInt64, _ kind: EventKind, _ type: ObjectIdentifier) {
         self.tokens.removeAll(where: \.isCancelled)
-        let event = EventView(sequence: sequence, kind: kind, line: line)
+        let event = EventView(sequence: sequence, kind: kind, line: line, type: type)
         for token in self.tokens where token.includes(type, kind) { token.take(event) }
     }
 
-    private mutating func drop(_ reason: DropReason) -> TrackOutcome {
+    mutating func drop(_ reason: DropReason) -> TrackOutcome {
         self.counters.count(reason)
         if reason.isReported {
             self.unreported[reason.code.rawValue] += 1
@@ -334,7 +307,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     }
 
     /// Encodes one of Waybill's own events into ``line``; returns its sequence number.
-    private mutating func encodeOwn(
+    mutating func encodeOwn(
         _ name: StaticString, at now: Moment, adding body: (inout Fields) -> Void
     ) -> UInt64? {
         self.own.draft.take(own: name, adding: body)
@@ -366,153 +339,5 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         }
         let own = self.own
         if let sequence { _ = self.place(own.draft, sequence, at: now) }
-    }
-}
-
-extension ClientState {
-    mutating func observe(_ token: ObserverToken) {
-        self.tokens.append(token)
-    }
-
-    mutating func cancelObservations() {
-        for token in self.tokens { token.cancel() }
-    }
-
-    mutating func setUser(_ id: String?, _ draft: borrowing EventDraft, at now: Moment) -> TrackOutcome {
-        if let id, id.isEmpty || id.utf8.count > EventLimits.userByteCountMax { return self.drop(.invalid) }
-        guard !draft.isDropped else { return self.drop(.filtered) }
-        self.identity.user = id
-        self.identityChanged()
-        guard self.isAllowed else { return self.drop(.optedOut) }
-        return self.write(draft, at: now)
-    }
-
-    /// Returns `false`, without any change, if lines would have too little room left for fields.
-    mutating func setVendorID(_ id: String?, for provider: ProviderID) -> Bool {
-        var vendor = self.identity.vendor.filter { $0.provider != provider }
-        if let id { vendor.append(EventIdentity.VendorID(provider: provider, id: id)) }
-        let byteCount = vendor.reduce(0) { $0 + $1.provider.description.utf8.count + $1.id.utf8.count }
-        guard id == nil || byteCount <= EventLimits.vendorIDsByteCountMax else { return false }
-        self.identity.vendor = vendor
-        self.identityChanged()
-        return true
-    }
-
-    mutating func register(_ common: EventDraftBox) {
-        self.context.common = common
-        self.counters.repairs += common.draft.repairs
-    }
-
-    mutating func setConsent(_ consent: Consent, at now: Moment) -> TrackOutcome {
-        self.remember(consent)
-        self.consentCount += 1
-        self.consentAttemptCount = 0
-        self.consentTried = now.monotonic
-        return self.sayConsent(consent, at: now)
-    }
-
-    /// Stores the consent event again: a purge deleted it, and it still applies.
-    mutating func repeatConsent(at now: Moment) -> TrackOutcome? {
-        self.consent.map { self.sayConsent($0, at: now) }
-    }
-
-    private mutating func sayConsent(_ consent: Consent, at now: Moment) -> TrackOutcome {
-        self.said.draft.take(own: "wb.consent") { fields in
-            fields.put("analytics", consent.analytics)
-            fields.put("ads", consent.ads)
-        }
-        let said = self.said
-        return self.write(said.draft, at: now)
-    }
-
-    /// Adopts the consent set before this process started.
-    private mutating func remember(_ consent: Consent) {
-        self.consent = consent
-        self.isAllowed = consent.analytics
-        self.context.setConsent(consent)
-        self.identityChanged()
-    }
-
-    mutating func reset(at now: Moment) {
-        self.identity.user = nil
-        self.identity.vendor = []
-        self.identity.anonymous = UniqueID.random(&self.generator).text
-        self.context.leaveScreen()
-        self.context.common = nil
-        self.beginSession(at: now)
-        self.activity = now
-    }
-
-    /// Reports an eviction from the spool.
-    mutating func evicted(_ eviction: Eviction, at now: Moment) {
-        self.counters.count(eviction)
-        let sequence = self.encodeOwn("wb.evicted", at: now) { fields in
-            fields.put("count", eviction.evictedCount)
-            fields.put("reason", eviction.reason.rawValue)
-            fields.put("kept", eviction.keptCount)
-            if let last = eviction.lastSequence {
-                fields.put("writer", eviction.segment.writer)
-                fields.put("first_seq", eviction.segment.firstSequence)
-                fields.put("last_seq", last)
-            }
-        }
-        let own = self.own
-        if let sequence { _ = self.place(own.draft, sequence, at: now) }
-    }
-
-    /// Forgets the user and the lines held in memory, and closes the open segment.
-    mutating func purge() {
-        self.identity.user = nil
-        self.identity.vendor = []
-        self.identityChanged()
-        self.context.leaveScreen()
-        for _ in 0..<self.held.count { self.counters.count(.purged) }
-        self.held = HeldLines()
-        self.counters.heldCount = 0
-        self.spool.closeSegment()
-    }
-
-    /// Records that an event reported how long the current screen was shown: the next screen does not repeat it.
-    mutating func screenEnded() {
-        self.isScreenEnded = true
-    }
-
-    /// Excludes time in the background from the time spent on the current screen.
-    mutating func wasUnseen(from start: MonotonicTime, to end: MonotonicTime) {
-        self.screenEntered = self.screenEntered + (end - max(start, self.screenEntered))
-    }
-
-    mutating func closeSegment() {
-        _ = self.release()
-        self.spool.closeSegment()
-    }
-
-    mutating func newSegmentName(at now: Moment) -> String {
-        UniqueID.timed(now.wall.milliseconds, &self.generator).text
-    }
-
-    mutating func newSalt() -> PrivacySalt {
-        PrivacySalt(&self.generator)
-    }
-
-    mutating func installFailed() {
-        self.counters.installFailures += 1
-    }
-
-    mutating func upkeepFailed() {
-        self.counters.upkeepFailures += 1
-    }
-
-    var flush: SpoolFlush {
-        self.spool.flush
-    }
-
-    mutating func flushEnded(_ flush: SpoolFlush, _ failure: SpoolFlushFailure?) {
-        if let failure {
-            self.counters.flushFailures += 1
-            self.spool.flushFailed(flush, failure)
-        } else {
-            self.spool.flushed(flush)
-        }
     }
 }

@@ -58,6 +58,13 @@ extension WaybillError {
         self.init(.configuration, "`\(field)` is empty; \(remedy)")
     }
 
+    init(registeredFieldsOf configuration: WaybillClient.Configuration) {
+        self.init(
+            .configuration,
+            "the \(configuration.registered.count) fields in `registered` exceed \(EventLimits.commonFieldsByteCountMax) "
+                + "bytes, or a filter drops them; register fewer")
+    }
+
     init(noThreadFor feature: String) {
         self.init(.noThread, "the system refused a thread for `\(feature)`; raise the process's limit, or leave it out")
     }

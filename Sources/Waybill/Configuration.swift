@@ -30,6 +30,11 @@ extension WaybillClient {
         public var observers: [ObserverSubscription]
         /// Filters applied, in this order, to every event before it is written.
         public var filters: [EventFilter] = []
+        /// Fields of every screen, action and event from the first one on, such as those of
+        /// ``WaybillClient/Configuration/lifecycle``; ``WaybillClient/register(_:)`` adds more.
+        ///
+        /// ``WaybillClient/reset()`` keeps them. A field that is `nil` is left out.
+        public var registered: KeyValuePairs<String, (any FieldValue & Sendable)?> = [:]
         /// The share of events to keep; the first rule with an event's type decides.
         public var sampling: [Sampling] = []
         /// What stored events survive; the default is the death of the process.
@@ -64,7 +69,7 @@ extension WaybillClient {
         }
     }
 
-    /// The failures that stored events survive without a ``WaybillClient/flush()``.
+    /// The failures that stored events survive without a ``WaybillClient/synchronize()``.
     public struct Durability: Hashable, Sendable {
         private enum Kind: Hashable {
             case process
@@ -91,7 +96,7 @@ extension WaybillClient {
         /// ``TrackOutcome/held``.
         ///
         /// For millions of events of which some may be lost. Waiting events are written with the next event, by
-        /// ``WaybillClient/flush()``, when the app enters the background, and when the client is deallocated.
+        /// ``WaybillClient/synchronize()``, when the app enters the background, and when the client is deallocated.
         public static let memory = Durability(kind: .memory)
 
         /// How long lines are gathered in memory; `nil` if they are not.
@@ -144,6 +149,9 @@ extension WaybillClient {
         case unrecorded
         /// The lifecycle is recorded as `app_installed`, `app_updated`, `app_opened`, `app_backgrounded` and
         /// `app_foregrounded`.
+        ///
+        /// Their types are ``WaybillClient/AppInstalled``, ``WaybillClient/AppUpdated``, ``WaybillClient/AppOpened``,
+        /// ``WaybillClient/AppBackgrounded`` and ``WaybillClient/AppForegrounded``.
         case recorded
     }
 

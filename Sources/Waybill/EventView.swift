@@ -1,11 +1,11 @@
-internal import WaybillEvent
+package import WaybillEvent
 internal import WaybillJSON
 
 /// A stored event as observers see it.
 ///
 ///     event.name                          "moment_like"
-///     event["user"]                       "u-8812345"
-///     event.fields                        [momentID: m-17]
+///     event.fields["momentID"]            "m-17"
+///     event[member: "user"]               "u-8812345"
 ///     event.delivery(to: .ga4)?.name      "select_content"
 ///
 /// It holds the event's line, byte for byte, and parses it on access.
@@ -16,11 +16,14 @@ public struct EventView: Sendable {
     public let kind: EventKind
     /// The event's line as stored in the spool, including the LF.
     public let line: [UInt8]
+    /// The Swift type with which the event was tracked; `nil` if the view was made of a line alone.
+    private let type: ObjectIdentifier?
 
-    init(sequence: UInt64, kind: EventKind, line: [UInt8]) {
+    init(sequence: UInt64, kind: EventKind, line: [UInt8], type: ObjectIdentifier? = nil) {
         self.sequence = sequence
         self.kind = kind
         self.line = line
+        self.type = type
     }
 
     /// Parses a line of a spool; `nil` for anything else.
@@ -30,32 +33,39 @@ public struct EventView: Sendable {
         line.withUnsafeBytes { bytes in
             var tape = JSONTape()
             guard tape.accepts(bytes) else { return }
-            sequence = tape.firstValue(of: "seq", in: 0).flatMap { UInt64(StoredField.text(of: $0, tape)) }
-            kind = tape.firstValue(of: "kind", in: 0).flatMap { EventKind(rawValue: StoredField.text(of: $0, tape)) }
+            sequence = tape.firstValue(of: "seq", in: 0).flatMap { UInt64(StoredValue.text(of: $0, tape)) }
+            kind = tape.firstValue(of: "kind", in: 0).flatMap { EventKind(rawValue: StoredValue.text(of: $0, tape)) }
         }
         guard let sequence, let kind else { return nil }
         self.init(sequence: sequence, kind: kind, line: line)
     }
 
+    /// Whether the event was tracked as a value of this type.
+    package func isOf(_ type: any Event.Type) -> Bool {
+        self.type == ObjectIdentifier(type)
+    }
+
     /// The event's name in reports.
     public var name: String {
-        self["name"] ?? ""
+        self[member: "name"] ?? ""
     }
 
     /// The text of a member of the line, such as "screen", "user" or "session"; `nil` if there is none.
-    public subscript(member: String) -> String? {
+    ///
+    /// An event's fields are in ``fields``.
+    public subscript(member member: String) -> String? {
         self.reading { tape in
-            Self.value(of: member, in: 0, tape).map { StoredField.text(of: $0, tape) }
+            Self.value(of: member, in: 0, tape).map { StoredValue.text(of: $0, tape) }
         }
     }
 
     /// The event's fields, or the user's traits, in order.
-    public var fields: [StoredField] {
+    public var fields: StoredFields {
         self.reading { tape in
             guard let object = tape.firstValue(of: "data", in: 0) ?? tape.firstValue(of: "traits", in: 0) else {
-                return []
+                return StoredFields([])
             }
-            return StoredField.members(of: object, tape)
+            return StoredFields(object, tape)
         }
     }
 
@@ -77,10 +87,10 @@ public struct EventView: Sendable {
             else { return delivery }
             if let skip = tape.firstValue(of: "skip", in: override), tape[skip].kind == .true { return nil }
             if let name = tape.firstValue(of: "name", in: override) {
-                delivery.name = StoredField.text(of: name, tape)
+                delivery.name = StoredValue.text(of: name, tape)
             }
             if let data = tape.firstValue(of: "data", in: override) {
-                delivery.fields = StoredField.members(of: data, tape)
+                delivery.fields = StoredFields(data, tape)
             }
             return delivery
         }
@@ -91,7 +101,7 @@ public struct EventView: Sendable {
         /// The event's name for the provider.
         public var name: String
         /// The event's fields for the provider, in order.
-        public var fields: [StoredField]
+        public var fields: StoredFields
     }
 
     private func reading<Result>(_ body: (borrowing JSONTape) -> Result) -> Result {
@@ -114,7 +124,7 @@ public struct EventView: Sendable {
     private static func contains(_ text: String, _ array: Int, _ tape: borrowing JSONTape) -> Bool {
         var index = array + 1
         while index < Int(tape[array].next) {
-            if StoredField.text(of: index, tape) == text { return true }
+            if StoredValue.text(of: index, tape) == text { return true }
             index = Int(tape[index].next)
         }
         return false
@@ -125,39 +135,5 @@ extension EventView: CustomStringConvertible {
     /// The event's line, without its LF.
     public var description: String {
         String(decoding: self.line.dropLast(), as: UTF8.self)
-    }
-}
-
-/// A field of a stored event.
-public struct StoredField: Hashable, Sendable {
-    /// The field's name.
-    public let name: String
-    /// Its value as JSON text, such as `"토스터"`, `39900` or `[1,2]`.
-    public let json: String
-    /// Its value as text: a string without quotes and escapes, any other value as in ``json``.
-    public let text: String
-
-    static func members(of object: Int, _ tape: borrowing JSONTape) -> [StoredField] {
-        var fields: [StoredField] = []
-        var members = tape.members(of: object)
-        while let (key, value) = members.next(in: tape) {
-            let text = Self.text(of: value, tape)
-            fields.append(
-                StoredField(
-                    name: JSONText.string(tape.bytes(of: key)), json: Self.json(of: value, tape), text: text))
-        }
-        return fields
-    }
-
-    static func text(of index: Int, _ tape: borrowing JSONTape) -> String {
-        switch tape[index].kind {
-        case .string: JSONText.string(tape.bytes(of: index))
-        default: self.json(of: index, tape)
-        }
-    }
-
-    private static func json(of index: Int, _ tape: borrowing JSONTape) -> String {
-        let text = String(decoding: tape.bytes(of: index), as: UTF8.self)
-        return tape[index].kind == .string ? "\"\(text)\"" : text
     }
 }

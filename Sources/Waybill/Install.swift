@@ -61,13 +61,13 @@ struct Install: Hashable, Sendable {
             if let consent = tape.firstValue(of: "consent", in: 0) {
                 for name in ["analytics", "ads"] as [StaticString] {
                     members["consent.\(name)"] = tape.firstValue(of: name, in: consent).map {
-                        StoredField.text(of: $0, tape)
+                        StoredValue.text(of: $0, tape)
                     }
                 }
             }
             var rest = tape.members(of: 0)
             while let (key, value) = rest.next(in: tape) {
-                members[JSONText.string(tape.bytes(of: key))] = StoredField.text(of: value, tape)
+                members[JSONText.string(tape.bytes(of: key))] = StoredValue.text(of: value, tape)
             }
             return members
         }

@@ -18,7 +18,7 @@ public enum TrackOutcome: Hashable, Sendable {
 /// The reason why an event was not stored; later versions may add reasons.
 public struct DropReason: Hashable, Sendable, CustomStringConvertible {
     enum Code: Int, CaseIterable {
-        case optedOut, sampled, filtered, invalid, tooLarge, diskFull, diskError, purged
+        case optedOut, sampled, filtered, invalid, tooLarge, diskFull, diskError, purged, disabled
     }
 
     let code: Code
@@ -33,6 +33,8 @@ public struct DropReason: Hashable, Sendable, CustomStringConvertible {
     public static let sampled = DropReason(.sampled)
     /// A filter dropped the event.
     public static let filtered = DropReason(.filtered)
+    /// The client is switched off (``WaybillClient/disabled``).
+    public static let disabled = DropReason(.disabled)
     /// The event was held in memory during a purge.
     public static let purged = DropReason(.purged)
     /// The event has no name, a user id of more than 256 bytes, or an invalid visitor.
@@ -48,7 +50,7 @@ public struct DropReason: Hashable, Sendable, CustomStringConvertible {
     /// Whether a `wb.dropped` event reports it; the other drops were requested by the app.
     var isReported: Bool {
         switch self.code {
-        case .optedOut, .sampled, .filtered, .purged: false
+        case .optedOut, .sampled, .filtered, .purged, .disabled: false
         case .invalid, .tooLarge, .diskFull, .diskError: true
         }
     }
@@ -60,6 +62,7 @@ public struct DropReason: Hashable, Sendable, CustomStringConvertible {
         case .sampled: "sampled"
         case .filtered: "filtered"
         case .purged: "purged"
+        case .disabled: "disabled"
         case .invalid: "invalid"
         case .tooLarge: "too_large"
         case .diskFull: "disk_full"
@@ -86,7 +89,7 @@ extension WaybillClient {
         /// Failed attempts to enforce the quota.
         public internal(set) var upkeepFailures: UInt64 = 0
         /// Failed attempts to make stored events survive a power failure.
-        public internal(set) var flushFailures: UInt64 = 0
+        public internal(set) var syncFailures: UInt64 = 0
         /// Failed attempts to write the install file.
         public internal(set) var installFailures: UInt64 = 0
         /// Whether the last failed write was due to a full disk.

@@ -28,11 +28,13 @@ internal import WaybillSystem
 ///
 /// It is safe to use from any thread. Create one instance per process and spool.
 public final class WaybillClient: Sendable {
-    private let core: any Client
+    let core: any Client
     /// `core`, if it has this usual type: calls through the protocol are not specialized and take half as long again.
     private let usualCore: ClientCore<POSIXFileSystem, POSIXClock>?
 
     /// Opens the spool, and creates its folder if it does not exist.
+    ///
+    /// To run without one where that fails: `(try? WaybillClient(configuration)) ?? .disabled`.
     ///
     /// A full disk is not an error here; it is reported by the outcomes of events. On Apple platforms the folder is
     /// excluded from backups, and its files are accessible after the first unlock following a restart.
@@ -61,7 +63,7 @@ public final class WaybillClient: Sendable {
         self.usualCore = nil
     }
 
-    private func store(_ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void) -> TrackOutcome {
+    func store(_ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void) -> TrackOutcome {
         if let usualCore { usualCore.track(take) } else { self.core.track(take) }
     }
 
@@ -91,6 +93,15 @@ public final class WaybillClient: Sendable {
         self.store { draft, rules, salt in draft.take(kind, name, nil, rules, salt, adding: body) }
     }
 
+    /// Stores an event of one of a server's visitors without a type of its own.
+    @discardableResult
+    public func track(
+        _ name: String, _ kind: EventKind = .event, by visitor: Visitor,
+        adding body: (inout Fields) -> Void = { _ in }
+    ) -> TrackOutcome {
+        self.store { draft, rules, salt in draft.take(kind, name, nil, rules, salt, by: visitor, adding: body) }
+    }
+
     /// Records that a screen appeared; later events carry it as their screen.
     ///
     /// - Parameters:
@@ -105,6 +116,18 @@ public final class WaybillClient: Sendable {
         let screen = ScreenRef(name, type: type, id: id)
         return self.store { draft, rules, salt in
             draft.take(.screen, "screen_view", screen, rules, salt, adding: body)
+        }
+    }
+
+    /// Records that a page or screen was shown to one of a server's visitors.
+    @discardableResult
+    public func screen(
+        _ name: String, type: String? = nil, id: String? = nil, by visitor: Visitor,
+        adding body: (inout Fields) -> Void = { _ in }
+    ) -> TrackOutcome {
+        let screen = ScreenRef(name, type: type, id: id)
+        return self.store { draft, rules, salt in
+            draft.take(.screen, "screen_view", screen, rules, salt, by: visitor, adding: body)
         }
     }
 
@@ -140,7 +163,7 @@ public final class WaybillClient: Sendable {
     @discardableResult
     public func setTraits(_ traits: KeyValuePairs<String, Scalar?>, of visitor: Visitor) -> TrackOutcome {
         self.store { draft, rules, salt in
-            draft.take(.user, "set_user", nil, rules, salt, by: visitor) { $0.put(traits) }
+            draft.take(.user, "set_user", nil, rules, salt, by: visitor) { $0.put(traits: traits) }
         }
     }
 
@@ -158,14 +181,20 @@ public final class WaybillClient: Sendable {
         self.core.setVendorID(id, for: provider)
     }
 
-    /// Sets fields to add to every later screen, action and event; they replace those registered before.
+    /// Adds fields to every later screen, action and event, next to those registered before.
     ///
-    /// An event's own fields take precedence.
+    /// A field replaces the one that was registered under the same name. An event's own fields take precedence. All
+    /// are gone after a restart and after ``reset()``.
     ///
-    /// - Returns: `false`, without any change, if the fields exceed 8 KiB or a filter drops them.
+    /// - Returns: `false`, without any change, if all registered fields would exceed 8 KiB or a filter drops them.
     @discardableResult
     public func register(_ body: (inout Fields) -> Void) -> Bool {
         self.core.register(body)
+    }
+
+    /// Removes registered fields from later events; names that are not registered are ignored.
+    public func unregister(_ names: String...) {
+        self.core.unregister(names)
     }
 
     /// Sets the user's consent; without `analytics`, events are dropped until it is given, also after a restart.
@@ -210,8 +239,14 @@ public final class WaybillClient: Sendable {
     ///
     /// - Throws: ``WaybillError`` if the events or the consent cannot be made durable. After a failed sync of a segment
     ///   it throws until that segment is delivered, because a power failure may still lose its lines.
+    public func synchronize() throws(WaybillError) {
+        try self.core.synchronize()
+    }
+
+    /// Does not exist: in other SDKs it delivers, which a dispatcher or an agent does here.
+    @available(*, unavailable, message: "call synchronize() for durability; a dispatcher's flush() delivers")
     public func flush() throws(WaybillError) {
-        try self.core.flush()
+        try self.synchronize()
     }
 
     /// Records that an event reported how long the current screen was shown, so that the next one does not repeat it.

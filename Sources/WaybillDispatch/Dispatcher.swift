@@ -5,7 +5,7 @@
 /// there is no thread, no socket and no lock; a name lookup interrupted by a deadline ends on its own.
 ///
 ///     app ── track ──▶ spool/*.ndjson ──▶ round: connect, ship, ACK ──▶ DispatchResult
-///                                           ▲ every 120 s, or dispatch(), or drain(until:)
+///                                           ▲ every 120 s, or flush(), or drain(until:)
 ///
 /// Life of a round: the spool's folder is locked; the agent's pump runs on a separate thread until everything that was
 /// in the spool is durable, no receiver answers within the configured patience, or the deadline passes; then the
@@ -23,7 +23,7 @@ internal import WaybillTail
 /// Delivers an app's spool to a receiver, from within the app.
 ///
 ///     let dispatcher = try Dispatcher(.init(spool: spool, receivers: ["events.example.com:4390"]))
-///     let result = await dispatcher.dispatch()                        // .delivered(17, remaining: 0)
+///     let result = await dispatcher.flush()                        // .delivered(17, remaining: 0)
 ///     await dispatcher.drain(until: .now + .seconds(20))              // in background time
 ///
 /// It works as long as it is retained: when it is deallocated, its automatic rounds end. It is safe to use from any
@@ -69,14 +69,14 @@ public final class Dispatcher: Sendable {
     /// Events tracked meanwhile are sent in the next round. While the dispatcher is suspended, it does nothing and
     /// fails with code "suspended".
     @discardableResult
-    public func dispatch() async -> DispatchResult {
+    public func flush() async -> DispatchResult {
         let result = await self.round(.dispatch(patience: self.patience), .whileAwake)
         return result ?? Self.suspended
     }
 
     /// Delivers until nothing is left, a permanent error occurs, or the deadline passes.
     ///
-    /// Unlike ``dispatch()``, it also delivers events tracked meanwhile, and works while the dispatcher is suspended.
+    /// Unlike ``flush()``, it also delivers events tracked meanwhile, and works while the dispatcher is suspended.
     /// Use it in the seconds that a system grants an app before it is suspended.
     @discardableResult
     public func drain(until deadline: ContinuousClock.Instant) async -> DispatchResult {
@@ -103,7 +103,7 @@ public final class Dispatcher: Sendable {
         }
     }
 
-    /// Delivers like ``dispatch()``, and ships disputed events under another id.
+    /// Delivers like ``flush()``, and ships disputed events under another id.
     ///
     /// Events are disputed when a receiver holds others under their id: a phone was cloned, or somebody else used the
     /// app's token. They stay in the spool, and a round that meets them fails with code "unreachable". After 7 days of

@@ -126,6 +126,16 @@ public struct EventDraft: ~Copyable {
         self.finish(Self.untyped, EventRules())
     }
 
+    /// Puts the fields of `earlier` before these, except those with the same names.
+    package mutating func inherit(_ earlier: borrowing EventDraft) {
+        var fields = Fields()
+        fields.salt = self.fields.salt
+        fields.repairs = self.fields.repairs
+        fields.add(earlier.fields, without: self.fields)
+        fields.add(self.fields, from: 0)
+        self.fields = fields
+    }
+
     private mutating func begin(
         _ kind: EventKind, _ name: String, _ screen: ScreenRef?, logVersion: String?, _ salt: PrivacySalt?,
         _ visitor: Visitor?

@@ -312,16 +312,31 @@ public struct Fields: ~Copyable {
     /// Copies the fields of `other` from index `start` on, except those that already exist.
     mutating func add(_ other: borrowing Fields, from start: Int) {
         guard !other.buffer.isOverflowing else { return }
-        self.hasObjects = self.hasObjects || other.hasObjects
-        for index in start..<other.keys.count {
-            let key = other.keys[index]
-            let text = other.text(key.start..<key.start + key.byteCount)
-            guard !self.contains(key.hash, text) else { continue }
-            if !self.isScopeEmpty { self.buffer.append(UInt8(ascii: ",")) }
-            self.keys.append(FieldKey(hash: key.hash, start: self.buffer.count, byteCount: key.byteCount))
-            self.buffer.append(other.text(key.start..<other.value(at: index).upperBound))
-            self.isScopeEmpty = false
+        for index in start..<other.keys.count { self.copy(index, of: other) }
+    }
+
+    /// Copies the fields of `other` whose names are not in `names`, except those that already exist.
+    package mutating func add(_ other: borrowing Fields, without names: borrowing Fields) {
+        guard !other.buffer.isOverflowing else { return }
+        for index in 0..<other.keys.count where !names.contains(other.keys[index].hash, other.key(at: index)) {
+            self.copy(index, of: other)
         }
+    }
+
+    private mutating func copy(_ index: Int, of other: borrowing Fields) {
+        let key = other.keys[index]
+        guard !self.contains(key.hash, other.key(at: index)) else { return }
+        if !self.isScopeEmpty { self.buffer.append(UInt8(ascii: ",")) }
+        self.keys.append(FieldKey(hash: key.hash, start: self.buffer.count, byteCount: key.byteCount))
+        self.buffer.append(other.text(key.start..<other.value(at: index).upperBound))
+        self.isScopeEmpty = false
+        self.hasObjects = self.hasObjects || other.hasObjects
+    }
+
+    /// The key at this index as written, including quotes.
+    private func key(at index: Int) -> UnsafeBufferPointer<UInt8> {
+        let key = self.keys[index]
+        return self.text(key.start..<key.start + key.byteCount)
     }
 
     /// Appends the members whose keys are not in `winners` to `line`, each after a comma unless `isFirst`.
@@ -426,72 +441,5 @@ public struct Fields: ~Copyable {
 
     private func contains(_ hash: UInt32, _ text: UnsafeBufferPointer<UInt8>) -> Bool {
         self.hasKey(hash, text, from: 0)
-    }
-}
-
-/// Changes members of objects in a value.
-private enum ObjectEditor {
-    /// - Parameter value: JSON that the client wrote: an object or a list.
-    static func edit(
-        _ value: [UInt8], _ name: String, _ change: (UnsafeBufferPointer<UInt8>) -> [UInt8]?
-    ) -> [UInt8] {
-        let wrapped = Array("{\"v\":".utf8) + value + Array("}".utf8)
-        return wrapped.withUnsafeBytes { bytes in
-            var tape = JSONTape()
-            do throws(JSONError) {
-                try tape.parse(bytes)
-            } catch {
-                preconditionFailure("the client wrote a value that is not JSON: \(error)")
-            }
-            var output: [UInt8] = []
-            Self.write(2, of: tape, name, change, into: &output)
-            return output
-        }
-    }
-
-    private static func write(
-        _ index: Int, of tape: borrowing JSONTape, _ name: String,
-        _ change: (UnsafeBufferPointer<UInt8>) -> [UInt8]?, into output: inout [UInt8]
-    ) {
-        switch tape[index].kind {
-        case .object:
-            output.append(UInt8(ascii: "{"))
-            var members = tape.members(of: index)
-            var isFirst = true
-            while let (key, value) = members.next(in: tape) {
-                var changed: [UInt8]?
-                if JSONText.string(tape.bytes(of: key)) == name {
-                    changed = Self.text(of: value, tape).withUnsafeBufferPointer(change)
-                    if changed == nil { continue }
-                }
-                if !isFirst { output.append(UInt8(ascii: ",")) }
-                isFirst = false
-                output += Self.text(of: key, tape) + [UInt8(ascii: ":")]
-                if let changed {
-                    output += changed
-                } else {
-                    Self.write(value, of: tape, name, change, into: &output)
-                }
-            }
-            output.append(UInt8(ascii: "}"))
-        case .array:
-            output.append(UInt8(ascii: "["))
-            var element = index + 1
-            while element < Int(tape[index].next) {
-                if element > index + 1 { output.append(UInt8(ascii: ",")) }
-                Self.write(element, of: tape, name, change, into: &output)
-                element = Int(tape[element].next)
-            }
-            output.append(UInt8(ascii: "]"))
-        case .string, .number, .true, .false, .null:
-            output += Self.text(of: index, tape)
-        }
-    }
-
-    /// The value as written, with quotes if it is a string.
-    private static func text(of index: Int, _ tape: borrowing JSONTape) -> [UInt8] {
-        let bytes = Array(tape.bytes(of: index))
-        guard tape[index].kind == .string else { return bytes }
-        return [UInt8(ascii: "\"")] + bytes + [UInt8(ascii: "\"")]
     }
 }

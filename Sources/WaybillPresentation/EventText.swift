@@ -13,7 +13,7 @@ enum EventText {
         for member in ["screen", "screen_class", "screen_id", "user"] {
             // Every event has a user, but only in events of this kind is it of interest.
             if member == "user", event.kind != .user { continue }
-            if let text = event[member] { lines.append("\(member): \(self.cut(text))") }
+            if let text = event[member: member] { lines.append("\(member): \(self.cut(text))") }
         }
         lines += event.fields.map { "\($0.name): \(self.cut($0.text))" }
         return self.cut(lines)
@@ -21,7 +21,7 @@ enum EventText {
 
     /// The event's name, followed by the screen's name for screens.
     static func label(of event: EventView) -> String {
-        guard event.kind == .screen, let screen = event["screen"] else { return event.name }
+        guard event.kind == .screen, let screen = event[member: "screen"] else { return event.name }
         return "\(event.name) \(self.cut(screen))"
     }
 

@@ -26,7 +26,7 @@ public struct LiveEvent: Identifiable, Hashable, Sendable {
 
     package init(_ event: EventView) {
         // "2025-03-01T09:14:19.003Z"
-        let time = event["ts"]?.dropFirst(11).dropLast() ?? ""
+        let time = event[member: "ts"]?.dropFirst(11).dropLast() ?? ""
         self.init(
             id: event.sequence, kind: event.kind, label: EventText.label(of: event), time: String(time),
             lines: EventText.lines(of: event))

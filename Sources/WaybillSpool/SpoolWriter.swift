@@ -311,39 +311,39 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
 }
 
 extension SpoolWriter {
-    /// The segments to synchronize so that every line stored so far survives a power failure; run the flush without the
+    /// The segments to synchronize so that every line stored so far survives a power failure; run the sync without the
     /// caller's lock.
-    package var flush: SpoolFlush {
-        SpoolFlush(
+    package var sync: SpoolSync {
+        SpoolSync(
             directory: self.directory, writer: self.writer,
             firstSequences: self.firstNotDurable..<self.nextSequence, openSegment: self.segment?.firstSequence,
             isNamed: self.segment.map { $0.firstSequence == self.durablyNamed } ?? false, doubtful: self.doubtful)
     }
 
-    /// Records that segments before the flush's last one need no further sync.
-    package mutating func flushed(_ flush: SpoolFlush) {
-        self.firstNotDurable = max(self.firstNotDurable, flush.openSegment ?? flush.firstSequences.upperBound)
-        if let segment = flush.openSegment, !flush.firstSequences.isEmpty { self.durablyNamed = segment }
-        self.doubtful.removeAll(where: flush.doubtful.contains)
+    /// Records that segments before the sync's last one need no further sync.
+    package mutating func synced(_ sync: SpoolSync) {
+        self.firstNotDurable = max(self.firstNotDurable, sync.openSegment ?? sync.firstSequences.upperBound)
+        if let segment = sync.openSegment, !sync.firstSequences.isEmpty { self.durablyNamed = segment }
+        self.doubtful.removeAll(where: sync.doubtful.contains)
     }
 
     /// Closes the segment: after a failed sync the system may mark its pages as clean, and a later sync would wrongly
     /// succeed.
-    package mutating func flushFailed(_ flush: SpoolFlush, _ failure: SpoolFlushFailure) {
+    package mutating func syncFailed(_ sync: SpoolSync, _ failure: SpoolSyncFailure) {
         if failure.isRestDurable {
-            self.flushed(flush)
+            self.synced(sync)
             self.doubtful += failure.doubtful
             return
         }
         if let segment = failure.segment { self.doubtful.append(segment) }
-        if let segment = self.segment, segment.firstSequence == flush.openSegment, segment.byteCount > 0 {
+        if let segment = self.segment, segment.firstSequence == sync.openSegment, segment.byteCount > 0 {
             self.closeSegment()
         }
     }
 }
 
 /// The segments to synchronize at one moment.
-package struct SpoolFlush: Hashable, Sendable {
+package struct SpoolSync: Hashable, Sendable {
     package let directory: String
     package let writer: String
     package let firstSequences: Range<UInt64>
@@ -358,17 +358,17 @@ package struct SpoolFlush: Hashable, Sendable {
     /// Returns once the lines are durable; missing segments were delivered.
     ///
     /// Fails as long as a segment whose sync failed still exists; once it is gone, its lines were delivered.
-    package func perform(on files: some FileSystem) throws(SpoolFlushFailure) {
+    package func perform(on files: some FileSystem) throws(SpoolSyncFailure) {
         var failed: UInt64?
         var rest: [UInt64] = []
         do throws(FileSystemError) {
             if !self.firstSequences.isEmpty { try self.synchronize(on: files, &failed) }
             for segment in self.doubtful where try files.status(at: self.path(segment)) != nil { rest.append(segment) }
         } catch {
-            throw SpoolFlushFailure(error: error, segment: failed)
+            throw SpoolSyncFailure(error: error, segment: failed)
         }
         guard let first = rest.first else { return }
-        throw SpoolFlushFailure(
+        throw SpoolSyncFailure(
             error: FileSystemError("synchronize", path: self.path(first), errno: Errno.inputOutput),
             isRestDurable: true, doubtful: rest)
     }
@@ -406,7 +406,7 @@ package struct SpoolFlush: Hashable, Sendable {
 }
 
 /// Why not every line is durable.
-package struct SpoolFlushFailure: Error {
+package struct SpoolSyncFailure: Error {
     package let error: FileSystemError
     /// The segment whose sync failed.
     fileprivate var segment: UInt64?

@@ -13,10 +13,10 @@
         }
 
         mutating func send(_ event: EventView, at now: MonotonicTime) {
-            let logger = Logger(subsystem: event["bundle"] ?? "waybill", category: event.kind.rawValue)
+            let logger = Logger(subsystem: event[member: "bundle"] ?? "waybill", category: event.kind.rawValue)
             let name = event.name
             let sequence = event.sequence
-            let screen = event["screen"] ?? "-"
+            let screen = event[member: "screen"] ?? "-"
             let level = Self.level(of: Severity(of: event))
             switch self.privacy.kind {
             case .namesOnly:
@@ -24,7 +24,7 @@
                     level: level,
                     "\(name, privacy: .public) #\(sequence, privacy: .public) on \(screen, privacy: .public)")
             case .fields:
-                let user = event["user"] ?? "-"
+                let user = event[member: "user"] ?? "-"
                 let fields = event.fields.map { "\($0.name)=\($0.json)" }.joined(separator: " ")
                 logger.log(
                     level: level,

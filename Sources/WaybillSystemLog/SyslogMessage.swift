@@ -31,14 +31,14 @@
             self.leftOutCount = 0
             self.appendHeader(of: event, minutesEast)
             self.append(event.name)
-            self.put("id", event["id"])
-            self.put("writer", event["writer"])
+            self.put("id", event[member: "id"])
+            self.put("writer", event[member: "writer"])
             self.put("seq", String(event.sequence))
             self.put("kind", event.kind.rawValue)
-            self.put("screen", event["screen"])
-            self.put("app", event["app"])
-            self.put("build", event["build"])
-            self.put("env", event["env"])
+            self.put("screen", event[member: "screen"])
+            self.put("app", event[member: "app"])
+            self.put("build", event[member: "build"])
+            self.put("env", event[member: "env"])
             switch privacy.kind {
             case .namesOnly: break
             case .fields: self.putContents(of: event)
@@ -47,7 +47,7 @@
         }
 
         private mutating func appendHeader(of event: EventView, _ minutesEast: (WallTime) -> Int) {
-            let time = event["ts"].flatMap { WallTime(text: $0) } ?? WallTime(milliseconds: 0)
+            let time = event[member: "ts"].flatMap { WallTime(text: $0) } ?? WallTime(milliseconds: 0)
             let local = WallTime(milliseconds: time.milliseconds + Int64(minutesEast(time)) * 60_000)
             let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
             let text = local.text
@@ -55,7 +55,7 @@
             self.bytes += "<\(JournalEntry.facility * 8 + Severity(of: event).rawValue)>".utf8
             self.bytes += "\(months[day.month - 1]) \(day.day < 10 ? " " : "")\(day.day) ".utf8
             self.bytes += text.utf8.dropFirst(11).prefix(8)
-            let tag = PlainName.text(event["bundle"] ?? "waybill", byteCountMax: Self.tagByteCountMax) { byte in
+            let tag = PlainName.text(event[member: "bundle"] ?? "waybill", byteCountMax: Self.tagByteCountMax) { byte in
                 switch byte {
                 case UInt8(ascii: ":"), UInt8(ascii: "["), UInt8(ascii: "]"): nil
                 case 0x21...0x7E: byte
@@ -66,10 +66,10 @@
         }
 
         private mutating func putContents(of event: EventView) {
-            self.put("session", event["session"])
-            self.put("user", event["user"])
-            self.put("anon", event["anon"])
-            self.put("log", event["log"])
+            self.put("session", event[member: "session"])
+            self.put("user", event[member: "user"])
+            self.put("anon", event[member: "anon"])
+            self.put("log", event[member: "log"])
             for field in event.fields where field.json != "null" {
                 let limit = Self.parameterNameByteCountMax - 2
                 let name = PlainName.text(field.name, byteCountMax: limit) { byte in

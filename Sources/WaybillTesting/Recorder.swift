@@ -21,6 +21,8 @@ public final class Recorder: Sendable {
     private let disk = RecorderDisk()
     private let clock = ManualClock()
     private let core: ClientCore<RecorderDisk, ManualClock>
+    private let witness = Witness()
+    private let token: ObserverToken
 
     /// Creates a recorder whose client has the app's configuration, as far as a test needs it.
     ///
@@ -39,6 +41,11 @@ public final class Recorder: Sendable {
         self.core = try ClientCore(
             configuration, on: self.disk, clock: self.clock, seed: 1, zone: { _ in 0 }, makeSalt: { salts.next() })
         self.waybill = WaybillClient(core: self.core)
+        self.token = self.core.observe(.all(self.witness))
+    }
+
+    deinit {
+        self.token.cancel()
     }
 
     /// All stored events in order, including Waybill's own.
@@ -54,6 +61,23 @@ public final class Recorder: Sendable {
         self.events.map(\.name)
     }
 
+    /// The stored events of one type, in order.
+    ///
+    /// At most 4096 events may be tracked between two calls of this or ``last(_:)``.
+    public func events(of type: any Event.Type) -> [EventView] {
+        self.token.drain()
+        precondition(self.token.missedCount == 0, "more than 4096 events were tracked since the last call")
+        let sequences = self.witness.sequences(of: type)
+        return self.events.filter { sequences.contains($0.sequence) }
+    }
+
+    /// The last stored event of one type; `nil` if none was stored.
+    ///
+    ///     #expect(recorder.last(OrderCompleted.self)?.fields["coupon"] == nil)
+    public func last(_ type: any Event.Type) -> EventView? {
+        self.events(of: type).last
+    }
+
     /// Advances the clock, as if nothing happened for this duration.
     public func advance(by duration: Duration) {
         self.clock.advance(milliseconds: duration.nanoseconds / 1_000_000)
@@ -67,6 +91,19 @@ public final class Recorder: Sendable {
     /// Makes writes succeed again.
     public func freeDisk() {
         self.disk.setFull(false)
+    }
+}
+
+/// Keeps the events with their types, which lines do not have.
+private final class Witness: EventObserver {
+    private let events = Mutex<[EventView]>([])
+
+    func eventStored(_ event: EventView) {
+        self.events.withLock { $0.append(event) }
+    }
+
+    func sequences(of type: any Event.Type) -> Set<UInt64> {
+        self.events.withLock { events in Set(events.filter { $0.isOf(type) }.map(\.sequence)) }
     }
 }
 
@@ -151,7 +188,7 @@ struct Expectation {
 extension EventView {
     /// The screen of the event.
     fileprivate var screenRef: ScreenRef? {
-        self["screen"].map { ScreenRef($0, type: self["screen_class"], id: self["screen_id"]) }
+        self[member: "screen"].map { ScreenRef($0, type: self[member: "screen_class"], id: self[member: "screen_id"]) }
     }
 }
 

@@ -56,7 +56,7 @@ struct DemoAppCommand: ParsableCommand {
                 : waybill.track(ProductTapped(app: self.app, number: number, price: 39_900))
             try self.write(outcome, number, to: ledger)
         }
-        try waybill.flush()
+        try waybill.synchronize()
     }
 
     /// Simulates visitors, one after the other.
@@ -91,7 +91,7 @@ struct DemoAppCommand: ParsableCommand {
                 number += 1
             }
         }
-        try core.flush()
+        try core.synchronize()
     }
 
     private static let vendorID = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"

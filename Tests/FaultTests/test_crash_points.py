@@ -235,7 +235,7 @@ class AppCrashTests(CrashTest):
             "--events", 40, log="app.log", env=environment).wait()
 
     def test_an_app_dies_at_any_call(self):
-        """Start, events and flush; what it wrote is shipped once, a torn line is given up with a record (T4, T24)."""
+        """Start, events and a synchronization; what it wrote is shipped once, a torn line is given up with a record (T4, T24)."""
         count = self.site.root / "count"
         self.assertEqual(self.app(1, count=count), 0)
         points = self.points_of(counted(count), APP_KINDS)

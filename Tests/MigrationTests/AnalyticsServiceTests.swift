@@ -116,14 +116,14 @@ private struct FirebaseAdapter: EventObserver {
         guard let delivery = event.delivery(to: .ga4) else { return }
         switch event.kind {
         case .user:
-            self.firebase.setUserID(event["user"])
+            self.firebase.setUserID(event[member: "user"])
             for trait in delivery.fields {
                 self.firebase.setUserProperty(trait.json == "null" ? nil : trait.text, forName: trait.name)
             }
         case .screen:
             let screen = [("screen_name", "screen"), ("screen_class", "screen_class"), ("screen_id", "screen_id")]
                 .compactMap { parameter, member in
-                    event[member].map { FakeFirebase.Parameter(name: parameter, json: "\"\($0)\"") }
+                    event[member: member].map { FakeFirebase.Parameter(name: parameter, json: "\"\($0)\"") }
                 }
             self.firebase.logEvent(delivery.name, parameters: screen + Self.parameters(delivery))
         case .action, .event:
@@ -254,7 +254,7 @@ private func ga4Names() -> ExportOptions {
     recorder.advance(by: .milliseconds(1500))
     recorder.waybill.setUser(nil, traits: ["membership": nil])
     let events = recorder.events
-    #expect(events.map { $0["user"] } == ["u-8812345", nil])
+    #expect(events.map { $0[member: "user"] } == ["u-8812345", nil])
     #expect(
         events.map { event in event.fields.map { "\($0.name)=\($0.json)" } } == [
             [#"membership="gold""#, "age_band=null", "visits=7"], ["membership=null"],

@@ -111,7 +111,7 @@ extension Place {
         let waybill = try place.waybill(ManualClock())
         for number in 0..<100 { waybill.track(SongPlayed(title: "\(number)")) }
         let dispatcher = try place.dispatcher(mode: .every(.zero), patience: .milliseconds(50))
-        guard case .failed(let failure) = await dispatcher.dispatch() else {
+        guard case .failed(let failure) = await dispatcher.flush() else {
             Issue.record("delivered to nobody")
             return
         }
@@ -121,7 +121,7 @@ extension Place {
     let waybill = try place.waybill(ManualClock(after: 1000))
     waybill.track(SongPlayed(title: "100"))
     let dispatcher = try place.dispatcher(mode: .manual)
-    let results = try await place.reporting { [await dispatcher.dispatch(), await dispatcher.dispatch()] }
+    let results = try await place.reporting { [await dispatcher.flush(), await dispatcher.flush()] }
     #expect(results == [.delivered(101, remaining: 0), .nothingToSend])
     #expect(try place.titles().compactMap { Int($0) }.sorted() == Array(0...100))
 }
@@ -163,7 +163,7 @@ extension Place {
         waybill.track(SongPlayed(title: "\(hour):\(minute)"))
     }
     let dispatcher = try place.dispatcher()
-    #expect(try await place.reporting { await dispatcher.dispatch() } == .delivered(4, remaining: 0))
+    #expect(try await place.reporting { await dispatcher.flush() } == .delivered(4, remaining: 0))
     let rest = "118,17.0.1,1.0,song_played,,title="
     #expect(
         try place.rows() == [

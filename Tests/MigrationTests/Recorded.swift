@@ -35,7 +35,7 @@ extension EventView {
 
     /// A member's text; "-" when there is none.
     func member(_ name: String) -> String {
-        self[name] ?? "-"
+        self[member: name] ?? "-"
     }
 
     /// What the line says of the event's fields and of its providers, from `"data"` on.
@@ -46,8 +46,8 @@ extension EventView {
 
     /// Mixpanel's record of the event: `name` and, as its last properties, `fields`; all else is as in the line.
     func mixpanelRecord(_ name: String, _ fields: String) -> String {
-        let subject = self["user"] ?? "$device:\(self.member("anon"))"
-        let user = self["user"].map { "\"$user_id\":\"\($0)\"," } ?? ""
+        let subject = self[member: "user"] ?? "$device:\(self.member("anon"))"
+        let user = self[member: "user"].map { "\"$user_id\":\"\($0)\"," } ?? ""
         let milliseconds = WallTime(text: self.member("ts"))?.milliseconds ?? -1
         return """
             {"event":"\(name)","properties":{"time":\(milliseconds),"distinct_id":"\(subject)",\

@@ -56,7 +56,7 @@ extension Place {
     try await place.receiving {
         for number in 0..<3 {
             waybill.track("e\(number)")
-            #expect(await (try place.dispatcher()).dispatch() == .delivered(1, remaining: 0))
+            #expect(await (try place.dispatcher()).flush() == .delivered(1, remaining: 0))
             names.insert(try name(of: place))
         }
     }

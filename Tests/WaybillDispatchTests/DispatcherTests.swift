@@ -14,10 +14,10 @@ private func names(_ range: Range<Int>) -> [String] { range.map { "e\($0)" } }
     let dispatcher = try place.dispatcher()
     for name in names(0..<10) { waybill.track(name) }
     let results = try await place.receiving {
-        let first = await dispatcher.dispatch()
-        let second = await dispatcher.dispatch()
+        let first = await dispatcher.flush()
+        let second = await dispatcher.flush()
         for name in names(10..<15) { waybill.track(name) }
-        return [first, second, await dispatcher.dispatch()]
+        return [first, second, await dispatcher.flush()]
     }
     #expect(results == [.delivered(10, remaining: 0), .nothingToSend, .delivered(5, remaining: 0)])
     #expect(try place.archivedNames() == names(0..<15))
@@ -44,7 +44,7 @@ private func names(_ range: Range<Int>) -> [String] { range.map { "e\($0)" } }
         let waybill = try place.waybill()
         for name in names(0..<10) { waybill.track(name) }
         let dispatcher = try place.dispatcher(patience: .milliseconds(50))
-        guard case .failed(let failure) = await dispatcher.dispatch() else {
+        guard case .failed(let failure) = await dispatcher.flush() else {
             Issue.record("delivered to nobody")
             return
         }
@@ -54,7 +54,7 @@ private func names(_ range: Range<Int>) -> [String] { range.map { "e\($0)" } }
     let waybill = try place.waybill()
     waybill.track("e10")
     let dispatcher = try place.dispatcher()
-    let result = try await place.receiving { await dispatcher.dispatch() }
+    let result = try await place.receiving { await dispatcher.flush() }
     #expect(result == .delivered(11, remaining: 0))
     #expect(try place.archivedNames().sorted() == names(0..<11).sorted())
     // Segments of processes that have ended are gone from the spool.
@@ -92,7 +92,7 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     let ownRounds = Mutex(0)
     let count = try await place.receiving {
         let dispatcher = try place.dispatcher(mode: mode) { _ in ownRounds.withLock { $0 += 1 } }
-        #expect(await dispatcher.dispatch() == .delivered(1, remaining: 0))
+        #expect(await dispatcher.flush() == .delivered(1, remaining: 0))
         await dispatcher.stop()
         return ownRounds.withLock { $0 }
     }
@@ -138,7 +138,7 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     waybill.track("e0")
     let silent = SilentReceiver()
     let dispatcher = try place.dispatcher(port: silent.port, patience: .seconds(3600))
-    let before = Task { await dispatcher.dispatch() }
+    let before = Task { await dispatcher.flush() }
     // The round before connects once it has the spool's lock.
     while !silent.hasCaller { await Task.yield() }
     guard case .failed(let failure) = await dispatcher.drain(until: .now + .milliseconds(100)) else {
@@ -161,7 +161,7 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     for name in names(0..<100) { waybill.track(name) }
     let results = try await place.receiving {
         await withTaskGroup(of: DispatchResult.self) { group in
-            for _ in 0..<5 { group.addTask { await dispatcher.dispatch() } }
+            for _ in 0..<5 { group.addTask { await dispatcher.flush() } }
             return await group.reduce(into: []) { $0.append($1) }
         }
     }
@@ -180,13 +180,13 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     let error = #expect(throws: DispatchFailure.self) { try place.dispatcher() }
     #expect(error?.code == .inUse)
     #expect(error?.message.hasSuffix("/spool is locked); stop one of them") == true)
-    guard case .failed(let failure) = await early.dispatch() else {
+    guard case .failed(let failure) = await early.flush() else {
         Issue.record("two ship one spool")
         return
     }
     #expect(failure.code == .inUse)
     agent = SpoolClaims([], on: POSIXFileSystem())
-    #expect(try await place.receiving { await early.dispatch() } == .delivered(1, remaining: 0))
+    #expect(try await place.receiving { await early.flush() } == .delivered(1, remaining: 0))
 }
 
 @Test(arguments: [

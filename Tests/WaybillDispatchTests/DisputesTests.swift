@@ -61,9 +61,9 @@ struct DisputesTests {
     try files.createDirectories(other.spool)
     try files.replace(Path.join(other.spool, name), with: Array("{\"another\":1}\n".utf8))
     try await place.receiving {
-        #expect(await (try other.dispatcher(port: place.port)).dispatch() == .delivered(1, remaining: 0))
+        #expect(await (try other.dispatcher(port: place.port)).flush() == .delivered(1, remaining: 0))
         let dispatcher = try place.dispatcher(patience: .seconds(30))
-        guard case .failed(let failure) = await dispatcher.dispatch() else {
+        guard case .failed(let failure) = await dispatcher.flush() else {
             Issue.record("delivered under an id that has other bytes")
             return
         }
@@ -71,7 +71,7 @@ struct DisputesTests {
         #expect([failure.deliveredCount, failure.remainingCount] == [0, 1])
         #expect(try files.list(place.spool).contains(name))
         #expect(await dispatcher.reship() == .delivered(1, remaining: 0))
-        #expect(await dispatcher.dispatch() == .nothingToSend)
+        #expect(await dispatcher.flush() == .nothingToSend)
     }
     #expect(try place.archivedNames() == ["e0"])
 }

@@ -20,10 +20,10 @@ private func failure(of result: DispatchResult) -> DispatchFailure? {
     let place = try Place()
     let silent = SilentReceiver()
     let dispatcher = try place.dispatcher(port: silent.port)
-    #expect(await dispatcher.dispatch() == .nothingToSend)
+    #expect(await dispatcher.flush() == .nothingToSend)
     // With a client that has stored nothing yet.
     let waybill = try place.waybill()
-    #expect(await dispatcher.dispatch() == .nothingToSend)
+    #expect(await dispatcher.flush() == .nothingToSend)
     #expect(await dispatcher.drain(until: .now + .seconds(600)) == .nothingToSend)
     #expect(!silent.hasCaller)
     #expect(waybill.counters.stored == 0)
@@ -34,14 +34,14 @@ private func failure(of result: DispatchResult) -> DispatchFailure? {
     let waybill = try place.waybill()
     for name in ["e0", "e1"] { waybill.track(name) }
     let dispatcher = try place.dispatcher()
-    #expect(try await place.receiving { await dispatcher.dispatch() } == .delivered(2, remaining: 0))
+    #expect(try await place.receiving { await dispatcher.flush() } == .delivered(2, remaining: 0))
     let silent = SilentReceiver()
     let next = try place.dispatcher(port: silent.port)
-    #expect(await next.dispatch() == .nothingToSend)
+    #expect(await next.flush() == .nothingToSend)
     #expect(await next.drain(until: .now + .seconds(600)) == .nothingToSend)
     #expect(!silent.hasCaller)
     waybill.track("e2")
-    #expect(try await place.receiving { await dispatcher.dispatch() } == .delivered(1, remaining: 0))
+    #expect(try await place.receiving { await dispatcher.flush() } == .delivered(1, remaining: 0))
 }
 
 @Test func `a segment that waits to be sealed is something to do`() async throws {
@@ -50,10 +50,10 @@ private func failure(of result: DispatchResult) -> DispatchFailure? {
     do {
         let waybill = try place.waybill()
         waybill.track("e0")
-        #expect(try await place.receiving { await dispatcher.dispatch() } == .delivered(1, remaining: 0))
+        #expect(try await place.receiving { await dispatcher.flush() } == .delivered(1, remaining: 0))
         #expect(try waybill.usage().segmentCount == 1)
     }
-    #expect(try await place.receiving { await dispatcher.dispatch() } == .nothingToSend)
+    #expect(try await place.receiving { await dispatcher.flush() } == .nothingToSend)
     #expect(try place.files(under: "spool").filter { $0.hasSuffix(".ndjson") } == [])
 }
 
@@ -72,7 +72,7 @@ private func failure(of result: DispatchResult) -> DispatchFailure? {
                 await Task.yield()
             }
         }
-        let result = await dispatcher.dispatch()
+        let result = await dispatcher.flush()
         tracking.cancel()
         await tracking.value
         return result
@@ -124,7 +124,7 @@ func failure(
     let waybill = try place.waybill()
     waybill.track("e0")
     let failed = try await failure(until: { !$0.message.contains("no receiver answered") }) { patience in
-        try await place.dispatcher(patience: patience).dispatch()
+        try await place.dispatcher(patience: patience).flush()
     }
     #expect(
         failed.description == "unreachable: no receiver accepted events: cannot connect to 127.0.0.1:\(place.port): "
@@ -153,10 +153,10 @@ func failure(
     waybill.track("e0")
     let silent = SilentReceiver()
     let dispatcher = try place.dispatcher(port: silent.port, patience: .seconds(3600))
-    async let first = dispatcher.dispatch()
+    async let first = dispatcher.flush()
     // It connects once it has the spool's lock.
     while !silent.hasCaller { await Task.yield() }
-    async let second = dispatcher.dispatch()
+    async let second = dispatcher.flush()
     await dispatcher.suspend()
     // Refused if a lock were held.
     let next = try place.dispatcher()
@@ -164,7 +164,7 @@ func failure(
     #expect(failure(of: firstResult)?.code == .stopped)
     // It waited for its turn and lost it, or was asked for too late.
     #expect(failure(of: secondResult)?.code == .suspended)
-    #expect(try await place.receiving { await next.dispatch() } == .delivered(1, remaining: 0))
+    #expect(try await place.receiving { await next.flush() } == .delivered(1, remaining: 0))
 }
 
 @Test func `a suspended dispatcher drains when it is told to, and nothing else`() async throws {
@@ -182,7 +182,7 @@ func failure(
         let before = ownRoundCount.withLock { $0 }
         for number in 0..<10 {
             waybill.track("e\(number)")
-            let refused = await dispatcher.dispatch()
+            let refused = await dispatcher.flush()
             #expect(failure(of: refused)?.code == .suspended)
             #expect(await dispatcher.drain(until: .now + .seconds(600)) == .delivered(1, remaining: 0))
         }
@@ -191,7 +191,7 @@ func failure(
         waybill.track("e10")
         dispatcher.resume()
         for await result in results where result == .delivered(1, remaining: 0) { break }
-        #expect(await dispatcher.dispatch() == .nothingToSend)
+        #expect(await dispatcher.flush() == .nothingToSend)
         await dispatcher.stop()
     }
     #expect(try place.archivedNames() == (0...10).map { "e\($0)" })

@@ -55,7 +55,7 @@ private final class App {
         self.token.drain()
         return self.witness.events.map { event in
             let fields = event.fields.map { " \($0.name)=\($0.text)" }.joined()
-            return "\(event.name) \(event["screen"] ?? "-")\(fields)"
+            return "\(event.name) \(event[member: "screen"] ?? "-")\(fields)"
         }
     }
 }
@@ -128,7 +128,7 @@ func `an end of a screen says for how long it was the current one`() async throw
     #expect(app.story == ["screen_view Home", "screen_end Home duration_ms=5000"])
     let end = try #require(app.witness.events.last)
     #expect(end.kind == .event)
-    #expect([end["screen_class"], end["screen_id"]] == ["HomeView", "h"])
+    #expect([end[member: "screen_class"], end[member: "screen_id"]] == ["HomeView", "h"])
 }
 
 @MainActor

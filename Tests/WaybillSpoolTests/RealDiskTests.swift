@@ -16,9 +16,9 @@ private let writerID = "0195505e-aaaa-7000-8000-0000000000aa"
             let agent = try files.open(path, .read)
             defer { files.close(agent) }
             #expect(try !files.lock(agent, .exclusive))
-            let flush = spool.flush
-            try flush.perform(on: files)
-            spool.flushed(flush)
+            let sync = spool.sync
+            try sync.perform(on: files)
+            spool.synced(sync)
         }
         let agent = try files.open(path, .read)
         defer { files.close(agent) }

@@ -218,19 +218,19 @@ func `lines of a write that failed are stored once, whatever of it the file has`
     #expect(!disk.isLocked(path))
 }
 
-@Test func `a flush makes every segment since the last one durable`() throws {
+@Test func `a sync makes every segment since the last one durable`() throws {
     let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk, segmentByteCountMax: 20)
     for _ in 0..<5 { _ = try spool.appendLine("0123456789") }
-    let flush = spool.flush
-    try flush.perform(on: disk)
-    spool.flushed(flush)
+    let sync = spool.sync
+    try sync.perform(on: disk)
+    spool.synced(sync)
     let paths = disk.names(in: "/spool").map { "/spool/\($0)" }
     #expect(paths.count == 5)
     #expect(paths.map(disk.durableByteCount(of:)) == [13, 13, 13, 13, 13])
     _ = try spool.appendLine("0123456789")
     let calls = disk.callCount
-    let next = spool.flush
+    let next = spool.sync
     try next.perform(on: disk)
     // The list, two segments opened and synchronized, and the folder: the four before are durable already.
     #expect(disk.callCount - calls == 1 + 2 * 2 + 1)
@@ -247,7 +247,7 @@ func `lines of a write that failed are stored once, whatever of it the file has`
     #expect(disk.names(in: "/spool").map { "/spool/\($0)" }.map(disk.durableByteCount(of:)) == [39, 39, 13])
 }
 
-@Test func `a segment that begins where a closed one was flushed has its name made durable`() throws {
+@Test func `a segment that begins where a closed one was synced has its name made durable`() throws {
     let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     _ = try spool.appendLine("one")
@@ -262,27 +262,27 @@ func `lines of a write that failed are stored once, whatever of it the file has`
 private func flushCallCount(
     _ spool: inout SpoolWriter<FaultyFiles>, _ disk: FaultyFiles
 ) throws -> Int {
-    let flush = spool.flush
+    let sync = spool.sync
     let before = disk.callCount
-    try flush.perform(on: disk)
-    spool.flushed(flush)
+    try sync.perform(on: disk)
+    spool.synced(sync)
     return disk.callCount - before
 }
 
-@Test func `after a failed flush the lines go to a new segment`() throws {
+@Test func `after a failed sync the lines go to a new segment`() throws {
     let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     _ = try spool.appendLine("one")
-    let flush = spool.flush
+    let sync = spool.sync
     // The list, the segment's opening, its sync, the folder.
     for failing in 0...3 {
         let call = disk.callCount + failing
         disk.setFaults { $0.number == call ? .error(Errno.inputOutput) : nil }
-        #expect(throws: SpoolFlushFailure.self) { try flush.perform(on: disk) }
+        #expect(throws: SpoolSyncFailure.self) { try sync.perform(on: disk) }
     }
     disk.clearFaults()
-    let failure = try #require(flushFailure(flush, disk, at: 2))
-    spool.flushFailed(flush, failure)
+    let failure = try #require(syncFailure(sync, disk, at: 2))
+    spool.syncFailed(sync, failure)
     _ = try spool.appendLine("two")
     #expect(disk.names(in: "/spool").count == 2)
 }
@@ -291,17 +291,17 @@ private func flushCallCount(
     let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     _ = try spool.appendLine("one")
-    let first = spool.flush
-    spool.flushFailed(first, try #require(flushFailure(first, disk, at: 2)))
+    let first = spool.sync
+    spool.syncFailed(first, try #require(syncFailure(first, disk, at: 2)))
     _ = try spool.appendLine("two")
     for _ in 0..<2 {
-        let flush = spool.flush
-        let failure = try #require(flushFailure(flush, disk, at: nil))
+        let sync = spool.sync
+        let failure = try #require(syncFailure(sync, disk, at: nil))
         #expect(failure.error.description.contains("-00000000000000000001.ndjson"))
-        spool.flushFailed(flush, failure)
+        spool.syncFailed(sync, failure)
     }
     let paths = disk.names(in: "/spool").map { "/spool/\($0)" }
-    // The other lines are, and no flush begins another segment.
+    // The other lines are, and no sync begins another segment.
     #expect(paths.map(disk.durableByteCount(of:)) == [0, 6])
     try disk.unlink(paths[0])
     _ = try spool.appendLine("six")
@@ -309,13 +309,13 @@ private func flushCallCount(
     #expect(disk.names(in: "/spool").count == 1)
 }
 
-/// Why a flush fails when its n-th call does; `nil` when it does not.
-private func flushFailure(_ flush: SpoolFlush, _ disk: FaultyFiles, at failing: Int?) -> SpoolFlushFailure? {
+/// Why a sync fails when its n-th call does; `nil` when it does not.
+private func syncFailure(_ sync: SpoolSync, _ disk: FaultyFiles, at failing: Int?) -> SpoolSyncFailure? {
     let before = disk.callCount
     disk.setFaults { failing == $0.number - before ? .error(Errno.inputOutput) : nil }
     defer { disk.clearFaults() }
-    do throws(SpoolFlushFailure) {
-        try flush.perform(on: disk)
+    do throws(SpoolSyncFailure) {
+        try sync.perform(on: disk)
         return nil
     } catch {
         return error

@@ -93,9 +93,9 @@ func `journald gets an event with the names of the export`() throws {
                 JournalField(name: "PRIORITY", value: "6"),
                 JournalField(name: "SYSLOG_FACILITY", value: "16"),
                 JournalField(name: "SYSLOG_IDENTIFIER", value: "com.example.shop"),
-                JournalField(name: "SYSLOG_TIMESTAMP", value: tapped["ts"] ?? ""),
-                JournalField(name: "WB_ID", value: tapped["id"] ?? ""),
-                JournalField(name: "WB_WRITER", value: tapped["writer"] ?? ""),
+                JournalField(name: "SYSLOG_TIMESTAMP", value: tapped[member: "ts"] ?? ""),
+                JournalField(name: "WB_ID", value: tapped[member: "id"] ?? ""),
+                JournalField(name: "WB_WRITER", value: tapped[member: "writer"] ?? ""),
                 JournalField(name: "WB_SEQ", value: "3"),
                 JournalField(name: "WB_KIND", value: "action"),
                 JournalField(name: "WB_SCREEN", value: "Shopping"),
@@ -103,9 +103,9 @@ func `journald gets an event with the names of the export`() throws {
                 JournalField(name: "WB_BUILD", value: "118"),
                 JournalField(name: "WB_ENV", value: "prod"),
                 JournalField(name: "WB_SCREEN_CLASS", value: "ShoppingView"),
-                JournalField(name: "WB_SESSION", value: tapped["session"] ?? ""),
+                JournalField(name: "WB_SESSION", value: tapped[member: "session"] ?? ""),
                 JournalField(name: "WB_USER", value: "u-1"),
-                JournalField(name: "WB_ANON", value: tapped["anon"] ?? ""),
+                JournalField(name: "WB_ANON", value: tapped[member: "anon"] ?? ""),
                 JournalField(name: "WB_OS", value: "Linux"),
                 JournalField(name: "WB_OS_VERSION", value: "6.1"),
                 JournalField(name: "WB_D_PRODUCTNAME", value: "=cmd \"토스터\", 2구"),
@@ -185,8 +185,8 @@ func `by default no value of a field and nothing about the user is shown`(hasJou
         for event in events { silent.eventStored(event, at: at(0)) }
         let shown = try daemon.receiveAll().map { String(decoding: $0.bytes, as: UTF8.self) }
         #expect(shown.count == 4)
-        let anonymous = try #require(events.first?["anon"])
-        let session = try #require(events.first?["session"])
+        let anonymous = try #require(events.first?[member: "anon"])
+        let session = try #require(events.first?[member: "session"])
         for text in shown {
             #expect(!text.lowercased().contains("secret"))
             #expect(!text.contains(anonymous) && !text.contains(session))
@@ -237,8 +237,8 @@ func `without journald an event is a line of syslog in local time`() throws {
         }
         for event in events { log.eventStored(event, at: at(0)) }
         let event = try #require(events.first)
-        func text(_ member: String) -> String { event[member] ?? "?" }
-        let time = try #require(event["ts"].flatMap { WallTime(text: $0) })
+        func text(_ member: String) -> String { event[member: member] ?? "?" }
+        let time = try #require(event[member: "ts"].flatMap { WallTime(text: $0) })
         var seconds = time_t(time.milliseconds / 1000)
         var parts = tm()
         localtime_r(&seconds, &parts)

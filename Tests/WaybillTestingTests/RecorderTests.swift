@@ -59,7 +59,7 @@ private struct Cart {
     try recorder.expectTracked("added_to_cart", ["source": "list", "count": 1], times: 2)
     try recorder.expectNotTracked("purchase")
     #expect(recorder.names == ["added_to_cart", "added_to_cart"])
-    #expect(recorder.events.first?["bundle"] == "com.example.test")
+    #expect(recorder.events.first?[member: "bundle"] == "com.example.test")
 }
 
 @Test func `a failed expectation says what was tracked instead`() throws {
@@ -162,7 +162,26 @@ private struct Cart {
     recorder.freeDisk()
     recorder.waybill.screen("Cart")
     #expect(recorder.names == ["screen_view", "held", "screen_view"])
-    #expect(recorder.events.map { $0["session_n"] } == ["1", "2", "2"])
-    #expect(recorder.events.last?["prev_ms"] == "1800000")
-    #expect(recorder.events.last?["env"] == "prod")
+    #expect(recorder.events.map { $0[member: "session_n"] } == ["1", "2", "2"])
+    #expect(recorder.events.last?[member: "prev_ms"] == "1800000")
+    #expect(recorder.events.last?[member: "env"] == "prod")
+}
+
+@Test func `a recorder finds the last event of a type, whatever its name`() throws {
+    let recorder = try Recorder()
+    #expect(recorder.last(AddedToCart.self) == nil)
+    recorder.waybill.track(AddedToCart(product: "kettle"))
+    recorder.waybill.track(AddedToCart(product: "toaster", count: nil))
+    recorder.waybill.track(CartFilled())
+    recorder.fillDisk()
+    recorder.waybill.track(HomeScreen())
+    recorder.freeDisk()
+    recorder.waybill.track(LoginScreen())
+    #expect(recorder.last(AddedToCart.self)?.fields["product"] == "toaster")
+    #expect(recorder.last(AddedToCart.self)?.fields["count"] == nil)
+    #expect(recorder.events(of: AddedToCart.self).map(\.sequence) == [1, 2])
+    #expect(recorder.events(of: HomeScreen.self).map(\.sequence) == [4])
+    #expect(recorder.last(ProductScreen.self) == nil)
+    try recorder.waybill.purge()
+    #expect(recorder.last(AddedToCart.self) == nil)
 }

@@ -17,7 +17,7 @@ private struct Run {
     var lines: [String] = []
 }
 
-/// 30 events with long silences between, a reset and a flush; then, on a sound disk, one more.
+/// 30 events with long silences between, a reset and a synchronization; then, on a sound disk, one more.
 private func run(on disk: FaultyFiles) throws -> Run {
     var run = Run()
     let client: Client
@@ -32,7 +32,7 @@ private func run(on disk: FaultyFiles) throws -> Run {
         let outcome = client.track("e\(index)") { $0.put("x", String(repeating: "x", count: 100 * index)) }
         if case .dropped = outcome {} else { run.promised.append("\"e\(index)\"") }
         do throws(WaybillError) {
-            if index == 12 { try client.core.flush() }
+            if index == 12 { try client.core.synchronize() }
             if index == 20 { try client.core.reset() }
         } catch {
             #expect([.diskFull, .diskError].contains(error.code))
@@ -115,7 +115,7 @@ private func onThreads(_ indices: Range<Int>, _ body: @escaping @Sendable (Int) 
         for index in 0..<10_000 {
             let outcome = client.track("e\(thread)-\(index)") { $0.put("i", index) }
             if case .dropped(let drop) = outcome { Issue.record("\(drop)") }
-            if index % 2500 == 0 { try? client.core.flush() }
+            if index % 2500 == 0 { try? client.core.synchronize() }
         }
     }
     let lines = client.lines

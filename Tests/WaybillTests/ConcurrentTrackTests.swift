@@ -75,7 +75,7 @@ func `on a failing disk, calls on several threads are each told the outcome of t
         }
     }
     client.disk.clearFaults()
-    try client.core.flush()
+    try client.core.synchronize()
     #expect(outcomes.missing.withLock { $0 } == [])
     let lines = client.lines
     #expect(lines.map { member("seq", of: $0) } == (1...240).map { "\($0)" })

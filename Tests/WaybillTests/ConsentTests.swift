@@ -25,7 +25,7 @@ private func isAllowed(on disk: FaultyFiles, clock: ManualClock = ManualClock())
 
 @Test func `an answer that a full disk refused is saved once there is room`() throws {
     for recover: (Client) throws -> Void in [
-        { $0.track("dropped") }, { try $0.core.flush() }, { $0.core.enter(.background) }, { try $0.core.purge() },
+        { $0.track("dropped") }, { try $0.core.synchronize() }, { $0.core.enter(.background) }, { try $0.core.purge() },
     ] {
         let client = try Client()
         client.disk.setFaults { _ in .error(Errno.noSpace) }
@@ -105,7 +105,7 @@ func `another process of the spool keeps what the user said here`(isReset: Bool)
     let client = try Client()
     client.disk.setFaults { _ in .error(Errno.inputOutput) }
     _ = client.core.setConsent(analytics: true, ads: false)
-    #expect(throws: WaybillError.self) { try client.core.flush() }
+    #expect(throws: WaybillError.self) { try client.core.synchronize() }
     client.disk.clearFaults()
     client.track("soon")
     let failureCount = client.core.counters.installFailures
@@ -123,7 +123,7 @@ func `another process of the spool keeps what the user said here`(isReset: Bool)
     _ = app.core.setConsent(analytics: true, ads: true)
     disk.clearFaults()
     _ = widget.core.setConsent(analytics: false, ads: true)
-    try app.core.flush()
+    try app.core.synchronize()
     #expect(try Client(on: disk, seed: 3).core.consent == Consent(analytics: false, ads: true))
     // Asked anew, the user decides.
     _ = app.core.setConsent(analytics: true, ads: true)

@@ -193,7 +193,7 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
     #expect(try client.waybill.usage().unacknowledgedCount < 40)
 }
 
-@Test func `lines gathered in memory are written together, and by a flush`() throws {
+@Test func `lines gathered in memory are written together, and by a synchronization`() throws {
     let client = try Client(adjusting: { $0.durability = .memory })
     #expect(client.track("a") == .held)
     client.clock.advance(milliseconds: 999)
@@ -204,7 +204,7 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
     #expect(client.members("name") == ["\"a\"", "\"b\"", "\"c\""])
     #expect(client.members("seq") == ["1", "2", "3"])
     client.track("d")
-    try client.core.flush()
+    try client.core.synchronize()
     #expect(client.members("name").last == "\"d\"")
     for index in 0..<400 { client.track("e\(index)") }
     #expect(client.lines.count > 100)
@@ -290,7 +290,7 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
     #expect(runs.core.counters.evicted > 20)
 }
 
-@Test func `the quota holds for events that only flushes write`() throws {
+@Test func `the quota holds for events that only synchronizations write`() throws {
     let client = try Client(
         segmentByteCountMax: 10_000,
         adjusting: { configuration in
@@ -299,7 +299,7 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
         })
     for index in 0..<300 {
         client.fill(index..<index + 1)
-        try client.core.flush()
+        try client.core.synchronize()
     }
     #expect(client.byteCount < 40_000)
     #expect(client.core.counters.evicted > 0)

@@ -3,6 +3,7 @@ import Testing
 import Waybill
 import WaybillEvent
 import WaybillSystem
+import WaybillTesting
 
 /// Keeps what it sees.
 private final class Witness: EventObserver {
@@ -84,14 +85,16 @@ func `an observer sees an event as one provider gets it`() throws {
     client.track(Liked())
     token.drain()
     let event = try #require(witness.events.first)
-    #expect(event["name"] == "moment_like")
-    #expect(event["env"] == "prod")
-    #expect(event["nothing"] == nil)
+    #expect(event[member: "name"] == "moment_like")
+    #expect(event[member: "env"] == "prod")
+    #expect(event[member: "nothing"] == nil)
+    #expect(event[member: "rating"] == nil)
     #expect(event.fields.map(\.name) == ["momentID", "rating", "tags"])
     #expect(event.fields.map(\.text) == ["m-\"17\"", "4.5", "[\"a\",\"b\"]"])
     #expect(event.fields.map(\.json) == ["\"m-\\\"17\\\"\"", "4.5", "[\"a\",\"b\"]"])
     #expect(event.delivery(to: .ga4)?.name == "select_content")
     #expect(event.delivery(to: .ga4)?.fields.map(\.text) == ["moment-17"])
+    #expect(event.delivery(to: .ga4)?.fields["item_id"] == "moment-17")
     #expect(event.delivery(to: .mixpanel)?.name == "Moment Liked")
     #expect(event.delivery(to: .mixpanel)?.fields == event.fields)
     #expect(event.delivery(to: .flurry) == nil)
@@ -154,4 +157,28 @@ func `observers that come while threads track see every later event once`() thro
         guard let first = sequences.first else { continue }
         #expect(sequences == Array(first...1600))
     }
+}
+
+@Test
+func `the value of a field is read by its name, and compared with a literal`() throws {
+    let recorder = try Recorder()
+    recorder.waybill.track("order") { fields in
+        fields.put("product", "a \"토스터\"")
+        fields.put("price", 39_900)
+        fields.put("weight", 1.5)
+        fields.put("is_gift", true)
+        fields.put("items", ["a", "b"])
+        fields.put("digits", "12")
+    }
+    recorder.waybill.setTraits { $0.putNull("tier") }
+    let fields = try #require(recorder.events.first?.fields)
+    #expect(fields["product"] == "a \"토스터\"" && fields["price"] == 39_900)
+    #expect(fields["weight"] == 1.5 && fields["is_gift"] == true)
+    #expect(fields["product"]?.string == "a \"토스터\"" && fields["product"]?.json == #""a \"토스터\"""#)
+    #expect(fields["price"]?.int == 39_900 && fields["price"]?.double == 39_900 && fields["weight"]?.int == nil)
+    #expect(fields["weight"]?.double == 1.5 && fields["is_gift"]?.bool == true && fields["is_gift"]?.int == nil)
+    #expect(fields["items"]?.json == #"["a","b"]"# && fields["items"]?.string == nil)
+    #expect(fields["digits"]?.int == nil && fields["digits"] == "12" && fields["digits"] != 12)
+    #expect(fields["coupon"] == nil)
+    #expect(recorder.events.last?.fields["tier"]?.isNull == true)
 }

@@ -285,13 +285,13 @@ private func holdsUser(_ bytes: [UInt8]) -> Bool {
     #expect(try Client(on: disk, seed: 2, adjusting: { $0.quota.ageMax = .seconds(Int64.max) }).track("a") != .held)
 }
 
-@Test func `a flush says when gathered lines cannot be written`() throws {
+@Test func `a synchronization fails when gathered lines cannot be written`() throws {
     let client = try Client(adjusting: { $0.durability = .memory })
     client.track("a")
     client.disk.setFaults { _ in .error(Errno.noSpace) }
-    #expect(throws: WaybillError.self) { try client.core.flush() }
+    #expect(throws: WaybillError.self) { try client.core.synchronize() }
     client.disk.clearFaults()
-    try client.core.flush()
+    try client.core.synchronize()
     #expect(client.members("name") == ["\"a\""])
 }
 

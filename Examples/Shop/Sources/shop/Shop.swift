@@ -30,7 +30,7 @@ struct Shop {
         try await application.runService()
         waybill.track(ServerEvent(name: "server_stopped"))
         // Without this, a power failure could lose the last second.
-        try waybill.flush()
+        try waybill.synchronize()
         logger.info("stopped", metadata: ["events": "\(waybill.counters.stored)"])
     }
 }

@@ -35,7 +35,7 @@ struct All {
         configuration.patience = .milliseconds(200)
         configuration.finished = { result in print("\(result)") }
         let dispatcher = try Dispatcher(configuration)
-        switch await dispatcher.dispatch() {
+        switch await dispatcher.flush() {
         case .failed(let failure): precondition(failure.code == .unreachable, "\(failure)")
         case .delivered(let count, let remaining): preconditionFailure("delivered \(count), \(remaining) remain")
         case .nothingToSend: preconditionFailure("an event waits")

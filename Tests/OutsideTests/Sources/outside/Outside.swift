@@ -93,7 +93,7 @@ struct App {
     func keep() throws(WaybillError) {
         self.waybill.enter(.background)
         self.waybill.enter(.foreground)
-        try self.waybill.flush()
+        try self.waybill.synchronize()
         let usage = try self.waybill.usage()
         precondition(usage.unacknowledgedCount > 0 && usage.byteCount > 0 && usage.segmentCount > 0)
         precondition(self.waybill.installOrigin == .created)

@@ -1,7 +1,7 @@
 import Foundation
 import Waybill
 
-/// `track()`: its line is in the kernel when it returns; with `isFlushed`, `flush()` after each, on the disk.
+/// `track()`: its line is in the kernel when it returns; with `isFlushed`, `synchronize()` after each, on the disk.
 final class WaybillRecorder: Recorder {
     private let waybill: WaybillClient
     private let spool: String
@@ -21,11 +21,11 @@ final class WaybillRecorder: Recorder {
 
     func record(_ index: Int) {
         self.waybill.track(Tapped(productIndex: index))
-        if self.isFlushed { orEnd { try self.waybill.flush() } }
+        if self.isFlushed { orEnd { try self.waybill.synchronize() } }
     }
 
     func close() throws {
-        try self.waybill.flush()
+        try self.waybill.synchronize()
     }
 
     func count(into ledger: inout Ledger) throws {
