@@ -69,9 +69,11 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     private var unreported = [UInt64](repeating: 0, count: DropReason.Code.allCases.count)
     private var hasUnreported = false
     /// Waybill's own events.
-    private let own = EventDraftBox()
+    let own = EventDraftBox()
     /// The consent event; separate from `own`, which other events of Waybill may need meanwhile.
     private let said = EventDraftBox()
+    /// What `wb.field` events have reported, so that each is reported once.
+    var reportedFaults: Set<String> = []
     /// How often a disk accepted everything again after failed writes.
     private var recoveryCount: UInt64 = 0
     private var tokens: [ObserverToken] = []
@@ -168,6 +170,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         guard draft.isValid else { return self.drop(.invalid) }
         self.advance(to: now)
         if self.hasUnreported, self.release() == nil { self.reportDrops(at: now) }
+        if draft.hasFaults { self.reportFaults(of: draft, at: now) }
         let id = self.ids.next(at: now.wall.milliseconds, random: self.generator.next())
         if let sampling = draft.sampling, !self.keeps(draft, id, sampling) {
             self.enterScreen(draft, at: now)
@@ -242,7 +245,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
 
     /// Writes the line, or holds it if writes fail or lines are gathered.
     @inline(__always)
-    private mutating func place(
+    mutating func place(
         _ draft: borrowing EventDraft, _ sequence: UInt64, at now: Moment
     ) -> TrackOutcome {
         self.lastStored = now.monotonic
@@ -334,7 +337,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     }
 
     /// Encodes one of Waybill's own events into ``line``; returns its sequence number.
-    private mutating func encodeOwn(
+    mutating func encodeOwn(
         _ name: StaticString, at now: Moment, adding body: (inout Fields) -> Void
     ) -> UInt64? {
         self.own.draft.take(own: name, adding: body)
