@@ -149,7 +149,7 @@ def diagnostics():
 def typecheck(files):
     """What the compiler says about the files of a module, by file."""
     result = subprocess.run(
-        ["swiftc", "-typecheck", "-swift-version", "6", "-parse-as-library", "-module-name", "Misuse", "-I",
+        ["swiftc", "-typecheck", "-wmo", "-swift-version", "6", "-parse-as-library", "-module-name", "Misuse", "-I",
          str(client_modules()), *map(str, files)],
         check=False, capture_output=True, text=True, timeout=600)
     found = collections.defaultdict(set)
