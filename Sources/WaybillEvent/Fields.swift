@@ -277,7 +277,10 @@ extension Fields {
 
     /// Writes a time as the value for the current key, in the form of an event's `ts`.
     package mutating func putTime(_ milliseconds: Int64) {
-        if self.admitsValue() { self.timestamp.append(exactly: milliseconds, to: &self.buffer) }
+        guard self.admitsValue() else { return }
+        self.buffer.append(UInt8(ascii: "\""))
+        self.timestamp.append(exactly: milliseconds, to: &self.buffer)
+        self.buffer.append(UInt8(ascii: "\""))
     }
 
     /// Writes a number as the value for the current key, in the digits of a text that is a JSON number.
