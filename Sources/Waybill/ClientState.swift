@@ -45,6 +45,8 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     let own = EventDraftBox()
     /// The consent event; separate from `own`, which other events of Waybill may need meanwhile.
     let said = EventDraftBox()
+    /// What `wb.field` events have reported, so that each is reported once.
+    var reportedFaults: Set<String> = []
     /// How often a disk accepted everything again after failed writes.
     private var recoveryCount: UInt64 = 0
     var tokens: [ObserverToken] = []
@@ -141,6 +143,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         guard draft.isValid else { return self.drop(.invalid) }
         self.advance(to: now)
         if self.hasUnreported, self.release() == nil { self.reportDrops(at: now) }
+        if draft.hasFaults { self.reportFaults(of: draft, at: now) }
         let id = self.ids.next(at: now.wall.milliseconds, random: self.generator.next())
         if let sampling = draft.sampling, !self.keeps(draft, id, sampling) {
             self.enterScreen(draft, at: now)

@@ -62,7 +62,7 @@ public struct WaybillError: Error, Hashable, Sendable, CustomStringConvertible {
         self.fileError = error
     }
 
-    init(_ code: Code, _ message: String) {
+    package init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
         self.fileError = nil

@@ -12,7 +12,9 @@
 /// runs; under the client's lock, ``EventContext`` assembles the line around them, with id, sequence and time as
 /// arguments; the line goes to the spool. Both reuse their memory.
 ///
-/// Why not `Codable`: it takes 7.5 µs per event instead of 0.6 µs, and it cannot skip, count or refuse a field.
+/// `Encodable` events go through an encoder of this module, which writes the same bytes and takes longer
+/// (`waybill-benchmark`, `track` and `track-encodable`). Why not `JSONEncoder`: it needs Foundation, takes 7.5 µs per event,
+/// and cannot skip, count or refuse a field.
 ///
 /// - SeeAlso: `Protocol/event.schema.json`; lines in `Protocol/vectors/events/`.
 package enum EventLimits {
@@ -73,12 +75,17 @@ public struct ScreenRef: Hashable, Sendable {
 
 /// An event type of the app.
 ///
-///     struct MomentLiked: ActionEvent {
+///     struct MomentLiked: ActionEvent, Encodable {
 ///         let momentID: String
 ///         var name: String { "moment_like" }
-///         func encode(into fields: inout Fields) { fields.put("momentID", self.momentID) }
 ///         func customize(_ overrides: inout Overrides) { overrides[.ga4].name = "select_content" }
 ///     }
+///
+/// An event's fields come from one of three places, and a type that has none of them does not compile:
+///
+/// - from its `Encodable` conformance: each encoded member is a field;
+/// - from ``encode(into:)``, for hot paths and for private fields;
+/// - from nowhere: a ``FieldlessEvent`` stores none.
 public protocol Event: Sendable {
     /// The event's kind.
     static var kind: EventKind { get }
@@ -94,7 +101,8 @@ public protocol Event: Sendable {
     func encode(into fields: inout Fields)
     /// Defines what single providers receive instead of the event.
     ///
-    /// Called once per event, after ``encode(into:)``.
+    /// Called once per event, after ``encode(into:)`` and the fields that the call adds. Swift takes a misspelt method for
+    /// another one: declare ``CustomizedEvent`` too, and it does not compile.
     func customize(_ overrides: inout Overrides)
 }
 
@@ -105,9 +113,47 @@ extension Event {
     public static var logVersion: String { "1.0" }
     /// By default, the current screen.
     public var screen: ScreenRef? { nil }
-    /// By default, adds no fields.
-    public func encode(into fields: inout Fields) {}
     /// By default, every provider gets the event unchanged.
+    public func customize(_ overrides: inout Overrides) {}
+}
+
+extension Event where Self: Encodable {
+    /// Adds the members that `encode(to:)` encodes, in their order.
+    ///
+    /// They are stored as ``Fields`` would store them. A member "name" with the event's name is left out, because every
+    /// line has that already.
+    public func encode(into fields: inout Fields) { fields.encode(self, named: self.name) }
+}
+
+/// An event type that has no fields of its own.
+///
+///     struct HomeScreen: ScreenEvent, FieldlessEvent {}
+///
+/// A debug build counts (``FieldRepairs/forgotten``) and reports in a `wb.field` event that such a type has stored
+/// properties besides `name` and `screen`.
+public protocol FieldlessEvent: Event {}
+
+extension FieldlessEvent {
+    /// Adds no fields.
+    public func encode(into fields: inout Fields) {
+        #if DEBUG
+            if MemoryLayout<Self>.size > 0 { fields.checkFieldless(self) }
+        #endif
+    }
+}
+
+/// An event type that certainly customizes what single providers receive: without ``Event/customize(_:)`` it does not
+/// compile.
+///
+/// Any ``Event`` may declare `customize(_:)`. Only in this one is a misspelt method an error.
+public protocol CustomizedEvent: Event {
+    /// Defines what single providers receive instead of the event.
+    func customize(_ overrides: inout Overrides)
+}
+
+extension CustomizedEvent {
+    /// Not a default: it turns the missing method into an error.
+    @available(*, unavailable, message: "a CustomizedEvent declares customize(_:) itself; is it misspelt?")
     public func customize(_ overrides: inout Overrides) {}
 }
 

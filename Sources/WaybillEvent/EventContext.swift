@@ -274,7 +274,7 @@ package struct EventContext: ~Copyable {
         line.append(self.place)
         line.append(draft.log)
         guard draft.kind != .user else { return }
-        let common = draft.kind == .meta ? nil : self.common
+        let common = self.common(for: draft.kind)
         guard !draft.fields.isEmpty || common?.draft.fields.isEmpty == false else { return }
         line.append(",\"data\":{")
         line.append(draft.fields.buffer)
@@ -282,8 +282,14 @@ package struct EventContext: ~Copyable {
         line.append(UInt8(ascii: "}"))
     }
 
+    /// The registered fields, for kinds of events that get them.
+    private func common(for kind: EventKind) -> EventDraftBox? {
+        kind == .user || kind == .meta ? nil : self.common
+    }
+
     private func encodeEnd(_ draft: borrowing EventDraft, into line: inout LineBuffer) {
-        line.append(draft.routing)
+        line.append(draft.providers)
+        draft.overrides.append(to: &line, draft.fields, self.common(for: draft.kind))
         if draft.hasVisitor {
             line.append(draft.consent)
         } else {

@@ -40,9 +40,9 @@ public struct EventDraft: ~Copyable {
     /// The member `,"log":…`; empty for events without a type.
     private(set) var log = LineBuffer(capacity: 32)
     package var fields = Fields()
-    private var overrides = Overrides()
-    /// The members `,"providers":…,"overrides":…`.
-    private(set) var routing = LineBuffer(capacity: 64)
+    private(set) var overrides = Overrides()
+    /// The member `,"providers":…`; empty without subscriptions.
+    private(set) var providers = LineBuffer(capacity: 64)
     /// The members with the server's visitor; empty for the client's user.
     private(set) var person = LineBuffer(capacity: 64)
     /// The member with the visitor's session; empty for the client's session.
@@ -77,6 +77,16 @@ public struct EventDraft: ~Copyable {
         self.fields.buffer.count
     }
 
+    /// The first values that the event's type could not store.
+    package var faults: [FieldFault] {
+        self.fields.faults
+    }
+
+    /// Whether the event's type could not store a value.
+    package var hasFaults: Bool {
+        !self.fields.faults.isEmpty
+    }
+
     /// More fields than fit in any line.
     package var isOverflowing: Bool {
         self.fields.buffer.isOverflowing
@@ -93,18 +103,14 @@ public struct EventDraft: ~Copyable {
     }
 
     /// Encodes an event of the app; runs the app's code.
-    ///
-    /// Fields added by `body` go to every provider, including those with overridden fields.
     package mutating func take<E: Event>(
         _ event: E, _ rules: borrowing EventRules, _ salt: PrivacySalt?, by visitor: Visitor? = nil,
         adding body: (inout Fields) -> Void
     ) {
         self.begin(E.kind, event.name, event.screen, logVersion: E.logVersion, salt, visitor)
         event.encode(into: &self.fields)
-        let ownCount = self.fields.count
         body(&self.fields)
         event.customize(&self.overrides)
-        self.overrides.add(self.fields, from: ownCount)
         self.finish(ObjectIdentifier(E.self), rules)
     }
 
@@ -205,9 +211,8 @@ public struct EventDraft: ~Copyable {
         if !rules.sampling.isEmpty, self.kind.isSampled {
             self.sampling = rules.sampling.first { $0.decides(on: type) }
         }
-        self.routing.removeAll()
-        ProviderSubscription.append(rules.subscriptions, for: type, self.kind, to: &self.routing)
-        self.overrides.append(to: &self.routing)
+        self.providers.removeAll()
+        ProviderSubscription.append(rules.subscriptions, for: type, self.kind, to: &self.providers)
     }
 }
 
@@ -240,13 +245,13 @@ extension EventDraft {
     /// Removes a field everywhere in the event, including in nested objects.
     public mutating func remove(_ field: String) {
         self.fields.remove(field)
-        self.overrides.forEachFields { $0.remove(field) }
+        self.overrides.remove(field)
     }
 
     /// Replaces a field's value with its salted hash everywhere in the event, including in nested objects.
     public mutating func hash(_ field: String) {
         self.fields.hash(field)
-        self.overrides.forEachFields { $0.hash(field) }
+        self.overrides.hash(field)
     }
 
     /// Drops the event; it is counted as filtered.

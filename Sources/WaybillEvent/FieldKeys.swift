@@ -4,6 +4,9 @@ package struct FieldKey {
     var start: Int
     /// The length of the key as written, including quotes.
     let byteCount: Int
+
+    /// The place of the key with its quotes.
+    var range: Range<Int> { self.start..<self.start + self.byteCount }
 }
 
 /// The keys of an event's fields, in memory that the next event reuses.

@@ -1,4 +1,7 @@
-/// A value that a field can have: text, number, boolean, or a list of these.
+/// A value that a field can have: text, number, boolean, a list of these, or a dictionary of all of them.
+///
+/// An enumeration with raw values needs no code: `enum Method: String, FieldValue`, or `ScalarFieldValue` for lists of it.
+/// `WaybillFoundation` adds `Date`, `URL`, `UUID`, `Decimal` and `CGFloat`.
 public protocol FieldValue {
     /// Whether JSON can represent the value; it has no NaN and no infinities.
     var isFinite: Bool { get }
@@ -12,6 +15,23 @@ public protocol ScalarFieldValue: FieldValue {}
 extension FieldValue {
     /// By default `true`, as for all values except floating-point numbers.
     @inlinable public var isFinite: Bool { true }
+}
+
+extension FieldValue where Self: RawRepresentable, RawValue: ScalarFieldValue {
+    /// Whether the raw value is finite.
+    public var isFinite: Bool { self.rawValue.isFinite }
+    /// Writes the raw value.
+    public func append(to fields: inout Fields) { self.rawValue.append(to: &fields) }
+}
+
+extension Optional: FieldValue, ScalarFieldValue where Wrapped: ScalarFieldValue {
+    /// Whether the value, if there is one, is finite.
+    public var isFinite: Bool { self?.isFinite ?? true }
+
+    /// Writes the value; `nil` writes nothing, and is not counted.
+    public func append(to fields: inout Fields) {
+        if let self { self.append(to: &fields) } else { fields.skipValue() }
+    }
 }
 
 extension String: ScalarFieldValue {
@@ -46,7 +66,27 @@ extension UInt64: ScalarFieldValue {
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(self) } }
 }
 
+extension Int8: ScalarFieldValue {
+    /// Writes a decimal.
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
+}
+
+extension Int16: ScalarFieldValue {
+    /// Writes a decimal.
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
+}
+
 extension Int32: ScalarFieldValue {
+    /// Writes a decimal.
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
+}
+
+extension UInt8: ScalarFieldValue {
+    /// Writes a decimal.
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
+}
+
+extension UInt16: ScalarFieldValue {
     /// Writes a decimal.
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
 }
@@ -73,6 +113,11 @@ extension Substring: ScalarFieldValue {
     public func append(to fields: inout Fields) { fields.putValue { $0.appendString(String(self)) } }
 }
 
+extension Character: ScalarFieldValue {
+    /// Writes a JSON string.
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendString(String(self)) } }
+}
+
 extension Array: FieldValue where Element: ScalarFieldValue {
     /// Whether every element is finite.
     public var isFinite: Bool { self.allSatisfy(\.isFinite) }
@@ -80,6 +125,23 @@ extension Array: FieldValue where Element: ScalarFieldValue {
     /// Writes a JSON array.
     public func append(to fields: inout Fields) {
         fields.putList(self)
+    }
+}
+
+extension Set: FieldValue where Element: ScalarFieldValue & Comparable {
+    /// Whether every element is finite.
+    public var isFinite: Bool { self.allSatisfy(\.isFinite) }
+
+    /// Writes a JSON array, sorted, so that equal sets have equal bytes.
+    public func append(to fields: inout Fields) {
+        fields.putList(self.sorted())
+    }
+}
+
+extension Dictionary: FieldValue where Key == String, Value: FieldValue {
+    /// Writes a JSON object, its members sorted by their names; objects cannot be nested.
+    public func append(to fields: inout Fields) {
+        fields.putObject(self)
     }
 }
 

@@ -1,31 +1,3 @@
-internal import WaybillJSON
-
-/// Counters for values that were left out of events or truncated.
-public struct FieldRepairs: Hashable, Sendable {
-    /// Fields left out because their value is NaN or infinite.
-    ///
-    /// Values of an app's own ``FieldValue`` type that write nothing are also counted here, including elements of
-    /// lists.
-    public internal(set) var nonFinite = 0
-    /// Fields left out because the event already has one with that name; the first is kept.
-    public internal(set) var duplicate = 0
-    /// Objects left out because they were nested in an object; also fields and values that an app's own ``FieldValue``
-    /// wrote in addition to its one value.
-    public internal(set) var nested = 0
-    /// Names truncated to 255 bytes.
-    public internal(set) var cutName = 0
-
-    /// Creates counters without any repairs.
-    public init() {}
-
-    package static func += (left: inout FieldRepairs, right: FieldRepairs) {
-        left.nonFinite += right.nonFinite
-        left.duplicate += right.duplicate
-        left.nested += right.nested
-        left.cutName += right.cutName
-    }
-}
-
 /// The ordered fields of an event, written directly as bytes of its line.
 ///
 ///     fields.put("product", "토스터")          "product":"토스터"
@@ -34,21 +6,28 @@ public struct FieldRepairs: Hashable, Sendable {
 ///
 /// Fields keep the order in which they are put. A repeated key and a number that JSON cannot represent are left out and
 /// counted; integers beyond 2^53 are written as strings.
+///
+/// Values come from ``FieldValue`` types, or from an `Encodable` type's own `encode(to:)` (``FieldEncoding``).
 public struct Fields: ~Copyable {
     /// `"key":value` joined by commas, without braces.
-    package private(set) var buffer: LineBuffer
-    private var keys = FieldKeys()
+    package internal(set) var buffer: LineBuffer
+    var keys = FieldKeys()
     /// The first of `keys` that belongs to the object being written.
     private var scopeStart = 0
-    private var isScopeEmpty = true
-    private var hasObjects = false
-    /// Whether anything was put, even `nil`.
-    @usableFromInline private(set) var isTouched = false
+    var isScopeEmpty = true
+    var hasObjects = false
     /// Whether a value that is not an object is being written: no fields can be put into it.
     private var isValueOpen = false
     /// Whether the value for the current key is still missing.
     private var isValueAwaited = false
+    /// Whether nothing is counted if no value comes: it was `nil`, or is counted already.
+    private var isValueSkipped = false
     package internal(set) var repairs = FieldRepairs()
+    /// The first values that their type refused or failed to give, for a message.
+    package private(set) var faults: [FieldFault] = []
+    /// The last encoding of an `Encodable` event, with memory that the next one reuses.
+    private var encoding: FieldEncoding?
+    private var timestamp = Timestamp()
     /// The salt for hashing private values.
     var salt: PrivacySalt?
 
@@ -66,16 +45,17 @@ public struct Fields: ~Copyable {
         self.scopeStart = 0
         self.isScopeEmpty = true
         self.hasObjects = false
-        self.isTouched = false
         self.isValueOpen = false
         self.isValueAwaited = false
+        self.isValueSkipped = false
         self.repairs = FieldRepairs()
+        if !self.faults.isEmpty { self.faults.removeAll(keepingCapacity: true) }
     }
 
     /// Adds a field; writes nothing if `value` is `nil`.
     @inlinable
     public mutating func put<Value: FieldValue>(_ key: String, _ value: Value?) {
-        guard let value else { return self.touch() }
+        guard let value else { return }
         guard self.begin(key, isFinite: value.isFinite) else { return }
         value.append(to: &self)
         self.endValue()
@@ -84,10 +64,21 @@ public struct Fields: ~Copyable {
     /// Adds a field; writes nothing if `value` is `nil`.
     @inlinable
     public mutating func put<Value: FieldValue>(_ key: StaticString, _ value: Value?) {
-        guard let value else { return self.touch() }
+        guard let value else { return }
         guard self.begin(key, isFinite: value.isFinite) else { return }
         value.append(to: &self)
         self.endValue()
+    }
+
+    /// Adds a field with the raw value of an enumeration; writes nothing if `value` is `nil`.
+    ///
+    /// A type that is itself a ``FieldValue`` can also stand in lists and dictionaries: `enum Method: String, FieldValue`.
+    @_disfavoredOverload
+    @inlinable
+    public mutating func put<Value: RawRepresentable>(
+        _ key: String, _ value: Value?
+    ) where Value.RawValue: ScalarFieldValue {
+        self.put(key, value?.rawValue)
     }
 
     /// Adds a private text, which is stored only as its salted hash of 32 hexadecimal digits.
@@ -111,11 +102,7 @@ public struct Fields: ~Copyable {
 
     /// Adds a field whose value is an object with the fields that `body` puts; objects cannot be nested.
     public mutating func put(_ key: String, object body: (inout Fields) -> Void) {
-        guard self.scopeStart == 0 else {
-            self.repairs.nested += 1
-            return
-        }
-        guard self.begin(key, isFinite: true) else { return }
+        guard self.admitsObjects(), self.begin(key, isFinite: true) else { return }
         self.putObject(body)
         self.endValue()
     }
@@ -124,41 +111,27 @@ public struct Fields: ~Copyable {
     public mutating func put<Element>(
         _ key: String, objects elements: some Sequence<Element>, _ body: (inout Fields, Element) -> Void
     ) {
-        guard self.scopeStart == 0 else {
-            self.repairs.nested += 1
-            return
-        }
-        guard self.begin(key, isFinite: true) else { return }
-        self.buffer.append(UInt8(ascii: "["))
+        guard self.admitsObjects(), self.begin(key, isFinite: true), self.openList() else { return }
         var isFirst = true
         for element in elements {
-            if !isFirst { self.buffer.append(UInt8(ascii: ",")) }
+            _ = self.beginElement(isFirst: isFirst)
             isFirst = false
             self.putObject { fields in body(&fields, element) }
         }
-        self.isValueAwaited = false
-        self.buffer.append(UInt8(ascii: "]"))
+        self.closeList()
         self.endValue()
     }
 
-    private mutating func putObject(_ body: (inout Fields) -> Void) {
-        self.buffer.append(UInt8(ascii: "{"))
-        let outerKeyCount = self.keys.count
-        self.scopeStart = outerKeyCount
-        self.isScopeEmpty = true
-        self.hasObjects = true
-        self.isValueOpen = false
-        self.isValueAwaited = false
-        body(&self)
-        self.keys.truncate(to: outerKeyCount)
-        self.scopeStart = 0
-        self.isScopeEmpty = false
-        self.buffer.append(UInt8(ascii: "}"))
+    private mutating func admitsObjects() -> Bool {
+        if self.scopeStart == 0 { return true }
+        self.repairs.nested += 1
+        return false
     }
 
-    @usableFromInline
-    mutating func touch() {
-        self.isTouched = true
+    private mutating func putObject(_ body: (inout Fields) -> Void) {
+        guard let outerKeyCount = self.openObject() else { return }
+        body(&self)
+        self.closeObject(outerKeyCount)
     }
 
     /// Ends a member, and leaves it out if its type wrote no value.
@@ -167,12 +140,25 @@ public struct Fields: ~Copyable {
         self.isValueOpen = false
         guard self.isValueAwaited else { return }
         self.isValueAwaited = false
-        guard !self.buffer.isOverflowing, self.keys.count > 0 else { return }
+        self.dropMember()
+        self.countMissing()
+    }
+
+    /// Removes the last member, whose value is missing or incomplete.
+    private mutating func dropMember() {
+        guard !self.buffer.isOverflowing, self.keys.count > self.scopeStart else { return }
         let key = self.keys[self.keys.count - 1]
         self.keys.truncate(to: self.keys.count - 1)
         self.isScopeEmpty = self.keys.count == self.scopeStart
         self.buffer.truncate(to: self.isScopeEmpty ? key.start : key.start - 1)
-        self.repairs.nonFinite += 1
+    }
+
+    private mutating func countMissing() {
+        if self.isValueSkipped {
+            self.isValueSkipped = false
+        } else {
+            self.repairs.nonFinite += 1
+        }
     }
 
     /// Writes the key; returns `false` without writing if the event already has it or the value cannot be written.
@@ -195,7 +181,6 @@ public struct Fields: ~Copyable {
     /// Whether a member is allowed here, outside of a value, and can be written; counts a repair if not.
     @inline(__always)
     private mutating func admitsMember(isFinite: Bool) -> Bool {
-        self.isTouched = true
         if isFinite, !self.isValueOpen { return true }
         if isFinite { self.repairs.nested += 1 } else { self.repairs.nonFinite += 1 }
         return false
@@ -223,12 +208,13 @@ public struct Fields: ~Copyable {
         self.isScopeEmpty = false
         self.isValueOpen = true
         self.isValueAwaited = true
+        self.isValueSkipped = false
         self.buffer.append(UInt8(ascii: ":"))
         return true
     }
 
     @inline(__always)
-    private func hasKey(_ hash: UInt32, _ text: UnsafeBufferPointer<UInt8>, from start: Int) -> Bool {
+    func hasKey(_ hash: UInt32, _ text: UnsafeBufferPointer<UInt8>, from start: Int) -> Bool {
         var index = start
         while index < self.keys.count {
             if self.isEqual(self.keys[index], hash, text) { return true }
@@ -238,7 +224,7 @@ public struct Fields: ~Copyable {
     }
 
     @inline(__always)
-    private func isEqual(_ key: FieldKey, _ hash: UInt32, _ text: UnsafeBufferPointer<UInt8>) -> Bool {
+    func isEqual(_ key: FieldKey, _ hash: UInt32, _ text: UnsafeBufferPointer<UInt8>) -> Bool {
         guard key.hash == hash, key.byteCount == text.count else { return false }
         return self.buffer.bytes[key.start..<key.start + key.byteCount].elementsEqual(text)
     }
@@ -249,7 +235,7 @@ public struct Fields: ~Copyable {
     /// The high bits of a product depend on all bits of its factors, the low ones do not, so each step folds the high
     /// bits back.
     @inline(__always)
-    private static func hash(_ bytes: UnsafeBufferPointer<UInt8>) -> UInt32 {
+    static func hash(_ bytes: UnsafeBufferPointer<UInt8>) -> UInt32 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         func mix(_ word: UInt64) {
             hash = (hash ^ word) &* 0x9E37_79B9_7F4A_7C15
@@ -268,10 +254,14 @@ public struct Fields: ~Copyable {
         }
         return UInt32(truncatingIfNeeded: hash)
     }
+}
 
+// MARK: Values
+
+extension Fields {
     /// Writes the value for the current key; a second value, or one in the wrong place, is left out.
     @inline(__always)
-    mutating func putValue(_ write: (inout LineBuffer) -> Void) {
+    package mutating func putValue(_ write: (inout LineBuffer) -> Void) {
         if self.admitsValue() { write(&self.buffer) }
     }
 
@@ -285,161 +275,157 @@ public struct Fields: ~Copyable {
         return true
     }
 
-    /// Writes a list as the value for the current key; elements that write nothing are left out.
-    mutating func putList(_ elements: some Sequence<some ScalarFieldValue>) {
+    /// Writes a time as the value for the current key, in the form of an event's `ts`.
+    package mutating func putTime(_ milliseconds: Int64) {
         guard self.admitsValue() else { return }
-        self.buffer.append(UInt8(ascii: "["))
-        var isFirst = true
-        for element in elements {
-            let start = self.buffer.count
-            if !isFirst { self.buffer.append(UInt8(ascii: ",")) }
-            self.isValueAwaited = true
-            element.append(to: &self)
-            if self.isValueAwaited {
-                self.isValueAwaited = false
-                self.buffer.truncate(to: start)
-                self.repairs.nonFinite += 1
-            } else {
-                isFirst = false
-            }
+        self.buffer.append(UInt8(ascii: "\""))
+        self.timestamp.append(exactly: milliseconds, to: &self.buffer)
+        self.buffer.append(UInt8(ascii: "\""))
+    }
+
+    /// Writes a number as the value for the current key, in the digits of a text that is a JSON number.
+    package mutating func putNumber(_ digits: String) {
+        var digits = digits
+        digits.withUTF8 { bytes in self.putValue { $0.append(bytes) } }
+    }
+
+    /// Leaves the value for the current key out, without counting it.
+    mutating func skipValue() {
+        if self.isValueAwaited { self.isValueSkipped = true }
+    }
+
+    /// Leaves the value for the current key out, because an object or a list cannot stand there.
+    mutating func refuseNesting() {
+        self.skipValue()
+        self.repairs.nested += 1
+    }
+
+    /// Leaves the value for the current key out, because its type has no form in an event.
+    mutating func refuseValue(_ fault: FieldFault) {
+        self.skipValue()
+        self.repairs.refused += 1
+        self.report(fault)
+    }
+
+    /// Removes the member or element whose value an app's code failed to write.
+    mutating func abandonMember(_ fault: FieldFault) {
+        self.isValueOpen = false
+        self.isValueAwaited = false
+        self.dropMember()
+        self.fail(fault)
+    }
+
+    /// Removes the element from index `start` on, whose value an app's code failed to write.
+    mutating func abandonElement(_ start: Int, _ fault: FieldFault) {
+        self.isValueAwaited = false
+        self.buffer.truncate(to: min(start, self.buffer.count))
+        self.fail(fault)
+    }
+
+    mutating func fail(_ fault: FieldFault) {
+        self.repairs.failed += 1
+        self.report(fault)
+    }
+
+    mutating func report(_ fault: FieldFault) {
+        if self.faults.count < Self.faultCountMax { self.faults.append(fault) }
+    }
+
+    /// More faults of one event are counted only.
+    private static var faultCountMax: Int { 4 }
+
+    /// Begins an object as the awaited value; returns what ``closeObject(_:)`` needs, or `nil` where none can stand.
+    mutating func openObject() -> Int? {
+        guard self.isValueAwaited, self.scopeStart == 0 else {
+            self.refuseNesting()
+            return nil
         }
+        let outerKeyCount = self.keys.count
+        self.buffer.append(UInt8(ascii: "{"))
+        self.scopeStart = outerKeyCount
+        self.isScopeEmpty = true
+        self.hasObjects = true
+        self.isValueOpen = false
+        self.isValueAwaited = false
+        return outerKeyCount
+    }
+
+    mutating func closeObject(_ outerKeyCount: Int) {
+        self.keys.truncate(to: outerKeyCount)
+        self.scopeStart = 0
+        self.isScopeEmpty = false
+        self.isValueOpen = true
+        self.isValueAwaited = false
+        self.buffer.append(UInt8(ascii: "}"))
+    }
+
+    /// Begins a list as the awaited value; returns `false` if none is awaited.
+    mutating func openList() -> Bool {
+        guard self.admitsValue() else { return false }
+        self.buffer.append(UInt8(ascii: "["))
+        return true
+    }
+
+    mutating func closeList() {
         self.buffer.append(UInt8(ascii: "]"))
     }
 
-    /// The number of fields.
-    var count: Int { self.keys.count }
-
-    /// Copies the fields of `other` from index `start` on, except those that already exist.
-    mutating func add(_ other: borrowing Fields, from start: Int) {
-        guard !other.buffer.isOverflowing else { return }
-        for index in start..<other.keys.count { self.copy(index, of: other) }
+    /// Awaits the next element of a list; returns the start of its bytes.
+    mutating func beginElement(isFirst: Bool) -> Int {
+        let start = self.buffer.count
+        if !isFirst { self.buffer.append(UInt8(ascii: ",")) }
+        self.isValueAwaited = true
+        self.isValueSkipped = false
+        return start
     }
 
-    /// Copies the fields of `other` whose names are not in `names`, except those that already exist.
-    package mutating func add(_ other: borrowing Fields, without names: borrowing Fields) {
-        guard !other.buffer.isOverflowing else { return }
-        for index in 0..<other.keys.count where !names.contains(other.keys[index].hash, other.key(at: index)) {
-            self.copy(index, of: other)
+    /// Ends an element; returns `false` if it was left out because its type wrote no value.
+    mutating func endElement(_ start: Int) -> Bool {
+        guard self.isValueAwaited else { return true }
+        self.isValueAwaited = false
+        self.buffer.truncate(to: start)
+        self.countMissing()
+        return false
+    }
+
+    /// Writes a list as the value for the current key; elements that write nothing are left out.
+    mutating func putList(_ elements: some Sequence<some ScalarFieldValue>) {
+        guard self.openList() else { return }
+        var isFirst = true
+        for element in elements {
+            let start = self.beginElement(isFirst: isFirst)
+            element.append(to: &self)
+            if self.endElement(start) { isFirst = false }
         }
+        self.closeList()
     }
 
-    private mutating func copy(_ index: Int, of other: borrowing Fields) {
-        let key = other.keys[index]
-        guard !self.contains(key.hash, other.key(at: index)) else { return }
-        if !self.isScopeEmpty { self.buffer.append(UInt8(ascii: ",")) }
-        self.keys.append(FieldKey(hash: key.hash, start: self.buffer.count, byteCount: key.byteCount))
-        self.buffer.append(other.text(key.start..<other.value(at: index).upperBound))
-        self.isScopeEmpty = false
-        self.hasObjects = self.hasObjects || other.hasObjects
+    /// Writes an object as the value for the current key, its members sorted by their names.
+    mutating func putObject(_ members: [String: some FieldValue]) {
+        guard let outerKeyCount = self.openObject() else { return }
+        for (key, value) in members.sorted(by: { $0.key < $1.key }) { self.put(key, value) }
+        self.closeObject(outerKeyCount)
+    }
+}
+
+// MARK: Encodable
+
+extension Fields {
+    /// Adds the members that an event's `encode(to:)` writes, except its name (``FieldEncoding``).
+    mutating func encode(_ event: some Encodable, named name: String) {
+        let encoding = self.encoding ?? FieldEncoding()
+        self.encoding = encoding
+        withUnsafeMutablePointer(to: &self) { encoding.run(event, named: name, into: $0) }
     }
 
-    /// The key at this index as written, including quotes.
-    private func key(at index: Int) -> UnsafeBufferPointer<UInt8> {
-        let key = self.keys[index]
-        return self.text(key.start..<key.start + key.byteCount)
-    }
-
-    /// Appends the members whose keys are not in `winners` to `line`, each after a comma unless `isFirst`.
-    package func appendMembers(to line: inout LineBuffer, without winners: borrowing Fields) {
-        var needsComma = !winners.isEmpty
-        for index in 0..<self.keys.count {
-            let key = self.keys[index]
-            let text = UnsafeBufferPointer(rebasing: self.buffer.bytes[key.start..<key.start + key.byteCount])
-            if winners.contains(key.hash, text) { continue }
-            let end = index + 1 < self.keys.count ? self.keys[index + 1].start - 1 : self.buffer.count
-            if needsComma { line.append(UInt8(ascii: ",")) }
-            needsComma = true
-            line.append(self.buffer, key.start..<end)
-        }
-    }
-
-    // MARK: Filters
-
-    /// The fields' names, in order.
-    var names: [String] {
-        guard !self.buffer.isOverflowing else { return [] }
-        return (0..<self.keys.count).map { index in
-            let key = self.keys[index]
-            return JSONText.string(UnsafeRawBufferPointer(self.text(key.start + 1..<key.start + key.byteCount - 1)))
-        }
-    }
-
-    func json(of name: String) -> String? {
-        self.index(of: name).map { String(decoding: self.text(self.value(at: $0)), as: UTF8.self) }
-    }
-
-    mutating func remove(_ name: String) {
-        if let index = self.index(of: name) {
-            let start = self.keys[index].start
-            let end = index + 1 < self.keys.count ? self.keys[index + 1].start : self.buffer.count
-            // The comma before the last member is removed with it.
-            let isLast = index + 1 == self.keys.count
-            self.replace((isLast && index > 0 ? start - 1 : start)..<end, with: [])
-            self.keys.remove(at: index)
-            self.isScopeEmpty = self.keys.count == 0
-        }
-        self.editObjects(name) { _ in nil }
-    }
-
-    /// Replaces a value with the hash of its text, for a string without quotes and escapes; `null` is kept.
-    mutating func hash(_ name: String) {
-        let salt = self.salt
-        func hashed(_ value: UnsafeBufferPointer<UInt8>) -> [UInt8] {
-            if value.elementsEqual("null".utf8) { return Array(value) }
-            let isString = value.first == UInt8(ascii: "\"")
-            let inside = isString ? UnsafeBufferPointer(rebasing: value[1..<value.count - 1]) : value
-            let plain =
-                isString ? JSONText.string(UnsafeRawBufferPointer(inside)) : String(decoding: inside, as: UTF8.self)
-            return Array("\"\(salt?.hash(plain.utf8) ?? "private")\"".utf8)
-        }
-        if let index = self.index(of: name) {
-            let range = self.value(at: index)
-            self.replace(range, with: hashed(self.text(range)))
-        }
-        self.editObjects(name, hashed)
-    }
-
-    /// Changes the members with that name in nested objects; `nil` removes a member.
-    private mutating func editObjects(_ name: String, _ edit: (UnsafeBufferPointer<UInt8>) -> [UInt8]?) {
-        guard self.hasObjects, !self.buffer.isOverflowing else { return }
-        for index in 0..<self.keys.count {
-            let range = self.value(at: index)
-            let value = self.text(range)
-            guard value.first == UInt8(ascii: "{") || value.first == UInt8(ascii: "[") else { continue }
-            self.replace(range, with: ObjectEditor.edit(Array(value), name, edit))
-            guard !self.buffer.isOverflowing else { return }
-        }
-    }
-
-    private func index(of name: String) -> Int? {
-        guard !self.buffer.isOverflowing else { return nil }
-        var key = LineBuffer(capacity: 64)
-        key.appendString(name)
-        let hash = Self.hash(key.bytes)
-        return (0..<self.keys.count).first { self.isEqual(self.keys[$0], hash, key.bytes) }
-    }
-
-    private func value(at index: Int) -> Range<Int> {
-        let key = self.keys[index]
-        let end = index + 1 < self.keys.count ? self.keys[index + 1].start - 1 : self.buffer.count
-        return key.start + key.byteCount + 1..<end
-    }
-
-    private func text(_ range: Range<Int>) -> UnsafeBufferPointer<UInt8> {
-        UnsafeBufferPointer(rebasing: self.buffer.bytes[range])
-    }
-
-    private mutating func replace(_ range: Range<Int>, with bytes: [UInt8]) {
-        let rest = Array(self.buffer.bytes[range.upperBound...])
-        self.buffer.truncate(to: range.lowerBound)
-        bytes.withUnsafeBufferPointer { self.buffer.append($0) }
-        rest.withUnsafeBufferPointer { self.buffer.append($0) }
-        for index in 0..<self.keys.count where self.keys[index].start >= range.upperBound {
-            self.keys[index].start += bytes.count - range.count
-        }
-    }
-
-    private func contains(_ hash: UInt32, _ text: UnsafeBufferPointer<UInt8>) -> Bool {
-        self.hasKey(hash, text, from: 0)
+    /// Counts an event that stores no fields although its type has properties for them.
+    package mutating func checkFieldless(_ event: some FieldlessEvent) {
+        let names = Mirror(reflecting: event).children.compactMap(\.label).filter { $0 != "name" && $0 != "screen" }
+        guard !names.isEmpty else { return }
+        self.repairs.forgotten += 1
+        self.report(
+            FieldFault(
+                field: names.joined(separator: ", "), type: String(reflecting: type(of: event)),
+                remedy: "a FieldlessEvent stores no fields: conform to Encodable instead, or declare encode(into:)"))
     }
 }

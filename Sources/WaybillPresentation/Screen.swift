@@ -3,7 +3,7 @@ public import Waybill
 /// The event for a screen that has no event type of its own.
 ///
 /// `.trackScreen("Home")` stores it. Include it in a subscription to send these screens to a provider.
-public struct ScreenViewed: ScreenEvent {
+public struct ScreenViewed: ScreenEvent, FieldlessEvent {
     /// The screen that appeared.
     public let screen: ScreenRef?
 

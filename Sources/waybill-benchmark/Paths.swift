@@ -143,6 +143,16 @@ extension Benchmark {
         }
     }
 
+    /// The same fields, encoded by the compiler.
+    private struct EncodableTapped: ActionEvent, Encodable {
+        let productName = "toaster, 2 slices"
+        let productPrice = 39_900
+        let productPosition = "left"
+        let productIndex: Int
+
+        var name: String { "Product Tapped" }
+    }
+
     static func track(_ spool: String, _ bench: inout Bench) throws {
         var configuration = WaybillClient.Configuration(
             spool: spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118")
@@ -153,6 +163,10 @@ extension Benchmark {
         // A new segment begins occasionally.
         bench.measure("track", items: 64, allocationsMax: 1) {
             for index in 0..<64 { waybill.track(Tapped(index: index)) }
+        }
+        // A container for each event is the standard library's.
+        bench.measure("track-encodable", items: 64, allocationsMax: 64 * 2 + 1) {
+            for index in 0..<64 { waybill.track(EncodableTapped(productIndex: index)) }
         }
     }
 }

@@ -30,7 +30,7 @@ import WaybillExport
 import WaybillServerTestSupport
 import WaybillTesting
 
-private struct LoginScreen: ScreenEvent {
+private struct LoginScreen: ScreenEvent, FieldlessEvent {
     var screen: ScreenRef? { ScreenRef("로그인 화면", type: "LoginView", id: "login") }
 }
 
@@ -48,9 +48,9 @@ private struct ProductAddedToCart: ActionEvent {
 
     func customize(_ overrides: inout Overrides) {
         overrides[.ga4].name = "add_to_cart"
-        overrides[.ga4].fields.put("item_name", self.product)
-        overrides[.ga4].fields.put("value", self.price)
-        overrides[.ga4].fields.put("coupon", self.coupon)
+        overrides[.ga4].rename("productName", to: "item_name")
+        overrides[.ga4].rename("productPrice", to: "value")
+        overrides[.ga4].rename("couponCode", to: "coupon")
     }
 }
 

@@ -30,7 +30,7 @@ import WaybillSystemLog
 import WaybillTestSupport
 import WaybillTesting
 
-private struct MomentsScreen: ScreenEvent {
+private struct MomentsScreen: ScreenEvent, FieldlessEvent {
     var screen: ScreenRef? { ScreenRef("Moments", type: "MomentsView") }
 }
 
@@ -46,11 +46,13 @@ private struct MomentLiked: ActionEvent {
 
     func customize(_ overrides: inout Overrides) {
         overrides[.ga4].name = "select_content"
-        overrides[.ga4].fields.put("item_id", "moment-\(self.momentID)")
-        overrides[.ga4].fields.put("item_name", "moment-like")
+        overrides[.ga4].replaceAll { fields in
+            fields.put("item_id", "moment-\(self.momentID)")
+            fields.put("item_name", "moment-like")
+        }
         overrides[.mixpanel].name = "Moment Liked"
-        overrides[.mixpanel].fields.put("moment", self.momentID)
-        overrides[.mixpanel].fields.put("likes so far", self.likeCount)
+        overrides[.mixpanel].rename("momentID", to: "moment")
+        overrides[.mixpanel].rename("likeCount", to: "likes so far")
     }
 }
 

@@ -43,7 +43,7 @@ private struct ProductTapped: ActionEvent {
     }
 }
 
-private struct ShoppingList: ScreenEvent {
+private struct ShoppingList: ScreenEvent, FieldlessEvent {
     static let logVersion = "2.0"
 }
 

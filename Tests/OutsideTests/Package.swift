@@ -21,6 +21,8 @@ var targets: [Target] = [
     .executableTarget(
         name: "outside", dependencies: [product("Waybill"), product("WaybillSystemLog"), product("WaybillUI")],
         swiftSettings: settings),
+    .executableTarget(
+        name: "outside-foundation", dependencies: [product("WaybillFoundation")], swiftSettings: settings),
     .testTarget(
         name: "OutsideTests", dependencies: ["outside", product("Waybill"), product("WaybillTesting")],
         swiftSettings: settings),

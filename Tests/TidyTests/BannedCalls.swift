@@ -67,7 +67,9 @@ let bannedCalls: [BannedCall] = [
         ],
         replacement: "take the time as an argument, or read a `SystemClock`", allowedModules: ["WaybillSystem"]),
     BannedCall(
-        name: "file-manager", patterns: ["FileManager", "FileHandle"], replacement: "go through `FileSystem`"),
+        name: "file-manager", patterns: ["FileManager", "FileHandle"], replacement: "go through `FileSystem`",
+        // It asks where Application Support is.
+        allowedModules: ["WaybillFoundation"]),
     BannedCall(
         name: "print", patterns: ["print(", "Swift.print(", "debugPrint(", "NSLog("],
         replacement: "log, or print in a program's own module", allowedModules: programs, isFunction: true),
@@ -100,7 +102,7 @@ let bannedCalls: [BannedCall] = [
     BannedCall(
         name: "foundation", patterns: ["import Foundation"],
         replacement: "`WaybillSystem` and `WaybillJSON`, or FoundationEssentials where no event passes",
-        allowedModules: ["WaybillUI"]),
+        allowedModules: ["WaybillFoundation", "WaybillUI"]),
     BannedCall(
         name: "task",
         patterns: [

@@ -79,4 +79,9 @@ import Testing
         let graph = ImportGraph(self.repository.manifest, files: self.repository.files)
         try self.expect("heavyweight", graph.heavyweights(in: Self.clients))
     }
+
+    @Test func `of the client's products one links Foundation, and says so by its name`() throws {
+        let graph = ImportGraph(self.repository.manifest, files: self.repository.files)
+        #expect(graph.heavyweights(in: ["WaybillFoundation"]).keys.sorted() == ["WaybillFoundation->Foundation"])
+    }
 }

@@ -24,8 +24,10 @@ private struct MomentLiked: ActionEvent {
     func encode(into fields: inout Fields) { fields.put("momentID", "m-17") }
     func customize(_ overrides: inout Overrides) {
         overrides[.ga4].name = "select_content"
-        overrides[.ga4].fields.put("item_id", "moment-id-m-17-user-id-u-8812345")
-        overrides[.ga4].fields.put("item_name", "moment-like")
+        overrides[.ga4].replaceAll { fields in
+            fields.put("item_id", "moment-id-m-17-user-id-u-8812345")
+            fields.put("item_name", "moment-like")
+        }
     }
 }
 
@@ -136,14 +138,15 @@ private func tail(
             == "")
 }
 
-private struct Skipping: Event {
+private struct Skipping: FieldlessEvent {
     let skips: Bool
     var name: String { "e" }
     func customize(_ overrides: inout Overrides) {
         guard self.skips else { return }
-        overrides["own \"one\""].skip = true
-        overrides[.csv].fields.put("a", 1)
-        overrides[.csv].skip = true
+        overrides[ProviderID("own \"one\"")].skip = true
+        overrides[.csv].set("a", 1)
+        overrides[.mixpanel].set("a", 1)
+        overrides[.mixpanel].skip = true
         overrides[.flurry].name = nil
     }
 }
@@ -152,7 +155,7 @@ private struct Skipping: Event {
     let skipped = tail { draft, _ in draft.take(Skipping(skips: true), EventRules(), nil) { _ in } }
     #expect(
         skipped
-            == #","log":"1.0","overrides":{"own \"one\"":{"skip":true},"csv":{"data":{"a":1},"skip":true}}"#)
+            == #","log":"1.0","overrides":{"own \"one\"":{"skip":true},"csv":{"data":{"a":1}},"mixpanel":{"skip":true}}"#)
     let after = tail { draft, _ in
         draft.take(Skipping(skips: true), EventRules(), nil) { _ in }
         draft.take(Skipping(skips: false), EventRules(), nil) { _ in }

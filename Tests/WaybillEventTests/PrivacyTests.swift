@@ -70,8 +70,8 @@ private struct Signed: Event {
     var name: String { "signed" }
     func encode(into fields: inout Fields) { fields.put("email", "a@example.com") }
     func customize(_ overrides: inout Overrides) {
-        overrides[.ga4].fields.put("email", "a@example.com")
-        overrides[.ga4].fields.put("hash", private: "a@example.com")
+        overrides[.ga4].set("email", "b@example.com")
+        overrides[.ga4].set { $0.put("hash", private: "a@example.com") }
     }
 }
 

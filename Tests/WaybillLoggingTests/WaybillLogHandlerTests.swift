@@ -357,7 +357,7 @@ func `an observer that logs what it sees does not see its own words`() throws {
     }
 }
 
-private struct Liked: ActionEvent {
+private struct Liked: ActionEvent, FieldlessEvent {
     var name: String { "moment_like" }
 }
 

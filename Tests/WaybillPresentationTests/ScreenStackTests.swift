@@ -13,7 +13,7 @@ private func screen(_ name: String, id: String? = nil) -> Screen {
 }
 
 /// A screen whose fields change while it is shown.
-private struct PlaylistScreen: ScreenEvent {
+private struct PlaylistScreen: ScreenEvent, Encodable {
     let songCount: Int
     var id = "p-7"
     var screen: ScreenRef? { ScreenRef("Playlist", id: self.id) }

@@ -22,7 +22,7 @@ private struct PlaylistScreen: ScreenEvent {
     func encode(into fields: inout Fields) { fields.put("songs", self.songCount) }
 }
 
-private struct Liked: ActionEvent {
+private struct Liked: ActionEvent, FieldlessEvent {
     var name: String { "like" }
 }
 

@@ -13,24 +13,26 @@ private struct AddedToCart: ActionEvent {
     }
 }
 
-private struct HomeScreen: ScreenEvent {}
+private struct HomeScreen: ScreenEvent, FieldlessEvent {}
 
-private struct LoginScreen: ScreenEvent {}
+private struct LoginScreen: ScreenEvent, FieldlessEvent {}
 
-private struct ProductScreen: ScreenEvent {
-    let id: String
-    let type: String?
-    var screen: ScreenRef? { ScreenRef("Product", type: self.type, id: self.id) }
+private struct ProductScreen: ScreenEvent, FieldlessEvent {
+    let screen: ScreenRef?
+
+    init(id: String, type: String?) {
+        self.screen = ScreenRef("Product", type: type, id: id)
+    }
 }
 
 /// A screen that the client calls by its event's name.
-private struct NamelessScreen: ScreenEvent {
+private struct NamelessScreen: ScreenEvent, FieldlessEvent {
     var name: String { "Settings" }
     var screen: ScreenRef? { nil }
 }
 
 /// Not the user's doing, under the name of what is.
-private struct CartFilled: Event {
+private struct CartFilled: FieldlessEvent {
     var name: String { "added_to_cart" }
 }
 

@@ -11,12 +11,12 @@ private struct MomentLiked: ActionEvent {
     func encode(into fields: inout Fields) { fields.put("momentID", self.momentID) }
     func customize(_ overrides: inout Overrides) {
         overrides[.ga4].name = "select_content"
-        overrides[.ga4].fields.put("item_id", self.momentID)
+        overrides[.ga4].replaceAll { $0.put("item_id", self.momentID) }
         overrides[.mixpanel].name = "Moment Liked"
     }
 }
 
-private struct MomentsScreen: ScreenEvent {}
+private struct MomentsScreen: ScreenEvent, FieldlessEvent {}
 
 @Test func `a session of an app is these lines byte for byte`() throws {
     let client = try Client(providers: [.only(.ga4, MomentLiked.self), .all(.mixpanel)])

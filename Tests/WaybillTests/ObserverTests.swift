@@ -45,13 +45,13 @@ private struct Liked: ActionEvent {
 
     func customize(_ overrides: inout Overrides) {
         overrides[.ga4].name = "select_content"
-        overrides[.ga4].fields.put("item_id", "moment-17")
+        overrides[.ga4].replaceAll { $0.put("item_id", "moment-17") }
         overrides[.flurry].skip = true
         overrides[.mixpanel].name = "Moment Liked"
     }
 }
 
-private struct Home: ScreenEvent {}
+private struct Home: ScreenEvent, FieldlessEvent {}
 
 @Test
 func `observers see what is stored, in order, and by type`() throws {

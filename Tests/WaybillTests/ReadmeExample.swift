@@ -1,9 +1,8 @@
 import Waybill
 
-struct PhotoLiked: ActionEvent {
+struct PhotoLiked: ActionEvent, Encodable {
     let photoID: String
     var name: String { "photo_like" }
-    func encode(into fields: inout Fields) { fields.put("photoID", photoID) }
     func customize(_ overrides: inout Overrides) { overrides[.ga4].name = "select_content" }
 }
 

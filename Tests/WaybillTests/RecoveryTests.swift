@@ -305,7 +305,7 @@ private func holdsUser(_ bytes: [UInt8]) -> Bool {
     #expect(client.members("screen").filter { $0 != "-" } == ["\"Home\"", "\"Rare\"", "\"Rare\"", "\"Rare\""])
 }
 
-private struct Rare: ScreenEvent {}
+private struct Rare: ScreenEvent, FieldlessEvent {}
 
 private struct Nothing: ScalarFieldValue { func append(to fields: inout Fields) {} }
 private struct Meddling: FieldValue { func append(to fields: inout Fields) { fields.put("inner", 1) } }

@@ -5,8 +5,8 @@ import WaybillSystem
 import WaybillTestSupport
 import WaybillTesting
 
-private struct Scrolled: ActionEvent { var name: String { "list_scrolled" } }
-private struct Bought: ActionEvent { var name: String { "bought" } }
+private struct Scrolled: ActionEvent, FieldlessEvent { var name: String { "list_scrolled" } }
+private struct Bought: ActionEvent, FieldlessEvent { var name: String { "bought" } }
 
 @Test func `sampled events say their rate, the others are counted and leave no gap`() throws {
     let client = try Client(adjusting: { $0.sampling = [.events(0.25, Scrolled.self)] })
@@ -116,7 +116,7 @@ private struct Bought: ActionEvent { var name: String { "bought" } }
     #expect(lines.last?.contains("\"consent\":{\"analytics\":true,\"ads\":false}") == true)
 }
 
-private struct Home: ScreenEvent {}
+private struct Home: ScreenEvent, FieldlessEvent {}
 
 @Test func `time in the background is not spent on a screen`() throws {
     let client = try Client()
@@ -135,8 +135,8 @@ private struct Shared: ActionEvent {
     func encode(into fields: inout Fields) { fields.put("id", 1) }
     func customize(_ overrides: inout Overrides) {
         overrides[.ga4].name = "share"
-        overrides[.ga4].fields.put("item_id", 1)
-        overrides[.ga4].fields.put("method", "own")
+        overrides[.ga4].rename("id", to: "item_id")
+        overrides[.ga4].set("method", "own")
         overrides[.mixpanel].name = "Shared"
     }
 }
@@ -145,18 +145,23 @@ private struct Guarded: ActionEvent {
     let coupon: String?
     var name: String { "guarded" }
     func encode(into fields: inout Fields) { fields.put("secret", 1) }
-    func customize(_ overrides: inout Overrides) { overrides[.ga4].fields.put("coupon", self.coupon) }
+    func customize(_ overrides: inout Overrides) {
+        overrides[.ga4].replaceAll { $0.put("coupon", self.coupon) }
+    }
 }
 
-@Test func `fields of a provider's own replace the event's, also when all of them are nil`() throws {
+@Test func `replacing all fields replaces those of the call and registered ones, also by none`() throws {
     let client = try Client()
-    client.waybill.track(Guarded(coupon: nil))
+    client.waybill.register { $0.put("plan", "pro") }
     client.waybill.track(Guarded(coupon: nil)) { $0.put("source", "feed") }
-    #expect(client.lines[0].contains(#""data":{"secret":1},"overrides":{"ga4":{"data":{}}}"#))
-    #expect(client.lines[1].contains(#""overrides":{"ga4":{"data":{"source":"feed"}}}"#))
+    client.waybill.track(Guarded(coupon: "c-1"))
+    #expect(
+        client.lines[0].contains(
+            #""data":{"secret":1,"source":"feed","plan":"pro"},"overrides":{"ga4":{"data":{}}}"#))
+    #expect(client.lines[1].contains(#""overrides":{"ga4":{"data":{"coupon":"c-1"}}}"#))
 }
 
-@Test func `what a call site adds reaches providers with fields of their own`() throws {
+@Test func `what a call site adds reaches providers whose fields are edited`() throws {
     let client = try Client()
     client.waybill.track(Shared()) { fields in
         fields.put("method", "mail")
@@ -322,6 +327,6 @@ func `a wall clock that jumps by more than two seconds is told of`(milliseconds:
     #expect(EventView(line: Array(line.utf8)).map { "\($0)\n" } == line)
 }
 
-private struct Rarely: ActionEvent {
+private struct Rarely: ActionEvent, FieldlessEvent {
     var name: String { "rarely" }
 }

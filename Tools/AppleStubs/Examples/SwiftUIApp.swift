@@ -15,7 +15,7 @@ struct SongShown: Event {
     func encode(into fields: inout Fields) { fields.put("songID", self.songID) }
 }
 
-struct SongPlayed: ActionEvent {
+struct SongPlayed: ActionEvent, FieldlessEvent {
     var name: String { "song_play" }
 }
 

@@ -1,7 +1,12 @@
 import Waybill
 
+extension ProviderID {
+    /// The table of visits, which `receiver.yaml` defines.
+    static let visits = ProviderID("visits")
+}
+
 /// An event of the server itself, tracked without a visitor.
-struct ServerEvent: Event {
+struct ServerEvent: FieldlessEvent {
     let name: String
 
     func customize(_ overrides: inout Overrides) {
@@ -13,7 +18,7 @@ struct ServerEvent: Event {
 // Events of visitors. The visitor is not part of the event: the route passes it to `track(_:by:)`. Each event has its
 // own screen, because the process's previous event may belong to another visitor.
 
-struct HomeScreen: ScreenEvent {
+struct HomeScreen: ScreenEvent, FieldlessEvent {
     var screen: ScreenRef? { ScreenRef("Home") }
 }
 
@@ -39,7 +44,7 @@ struct ProductScreen: ScreenEvent {
     func customize(_ overrides: inout Overrides) {
         // GA4 recommends a name and fields for this event; they replace its own.
         overrides[.ga4].name = "view_item"
-        overrides[.ga4].fields.put(items: [self.product])
+        overrides[.ga4].replaceAll { $0.put(items: [self.product]) }
         overrides[.mixpanel].name = "Product Viewed"
     }
 }
@@ -57,7 +62,7 @@ struct AddedToCart: ActionEvent {
     }
 
     func customize(_ overrides: inout Overrides) {
-        overrides[.ga4].fields.put(items: [self.product])
+        overrides[.ga4].replaceAll { $0.put(items: [self.product]) }
         overrides[.mixpanel].name = "Product Added"
     }
 }
@@ -93,8 +98,10 @@ struct Purchased: Event {
     }
 
     func customize(_ overrides: inout Overrides) {
-        overrides[.ga4].fields.put("transaction_id", self.order)
-        overrides[.ga4].fields.put(items: self.products)
+        overrides[.ga4].replaceAll { fields in
+            fields.put("transaction_id", self.order)
+            fields.put(items: self.products)
+        }
         overrides[.mixpanel].name = "Order Completed"
     }
 }

@@ -74,7 +74,7 @@ struct Options {
             build: "1",
             providers: [
                 .only(.ga4, ProductScreen.self, AddedToCart.self, Purchased.self, LoggedIn.self), .all(.mixpanel),
-                .all("visits"),
+                .all(.visits),
             ])
         // A stored event survives the death of the process at once, and a power failure after a second.
         configuration.durability = .power(every: .seconds(1))

@@ -1,11 +1,7 @@
 import Waybill
 
-struct PhotoLiked: ActionEvent {
+struct PhotoLiked: ActionEvent, Encodable {
     let photoID: String
 
     var name: String { "photo_like" }
-
-    func encode(into fields: inout Fields) {
-        fields.put("photoID", photoID)
-    }
 }

@@ -1,17 +1,13 @@
 import Waybill
 
-struct PhotoLiked: ActionEvent {
+struct PhotoLiked: ActionEvent, Encodable {
     let photoID: String
 
     var name: String { "photo_like" }
 
-    func encode(into fields: inout Fields) {
-        fields.put("photoID", photoID)
-    }
-
     func customize(_ overrides: inout Overrides) {
         overrides[.ga4].name = "select_content"
-        overrides[.ga4].fields.put("content_type", "photo")
-        overrides[.ga4].fields.put("item_id", photoID)
+        overrides[.ga4].rename("photoID", to: "item_id")
+        overrides[.ga4].set("content_type", "photo")
     }
 }

@@ -32,15 +32,20 @@ struct ItemTapped: ActionEvent {
 
     func customize(_ overrides: inout Overrides) {
         overrides[.ga4].name = "select_item"
-        overrides[.ga4].fields.put("item_id", self.item.id)
+        overrides[.ga4].replaceAll { $0.put("item_id", self.item.id) }
         overrides[.flurry].skip = true
     }
 }
 
-struct ShopScreen: ScreenEvent {}
+struct ShopScreen: ScreenEvent, FieldlessEvent {}
 
-struct ListScrolled: Event {
+struct ListScrolled: FieldlessEvent {
     var name: String { "list_scroll" }
+}
+
+extension ProviderID {
+    /// Defined by the receiver's operator.
+    static let warehouse = ProviderID("warehouse")
 }
 
 /// A value of the app's own that fields can have.

@@ -44,7 +44,7 @@ struct App {
     init(spool: String) throws(WaybillError) {
         var configuration = WaybillClient.Configuration(
             spoolsIn: spool, environment: .dev, bundle: "com.example.outside", version: "1.0", build: "1",
-            providers: [.only(.ga4, ItemTapped.self, ShopScreen.self), .all(.mixpanel), .all("warehouse")],
+            providers: [.only(.ga4, ItemTapped.self, ShopScreen.self), .all(.mixpanel), .all(.warehouse)],
             observers: [.all(SystemLogObserver(privacy: .namesOnly))])
         configuration.device = WaybillClient.Device(os: "Linux", osVersion: "1", model: "m")
         configuration.language = "ko-KR"
