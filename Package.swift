@@ -10,6 +10,14 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("InternalImportsByDefault"),
 ]
 
+// Apple's tools put the privacy manifest into apps. It belongs to the C target that every product links: resources of a
+// Swift target would bring generated code that imports Foundation.
+#if canImport(Darwin)
+    let privacyManifest: (exclude: [String], resources: [Resource]) = ([], [.copy("PrivacyInfo.xcprivacy")])
+#else
+    let privacyManifest: (exclude: [String], resources: [Resource]) = (["PrivacyInfo.xcprivacy"], [])
+#endif
+
 func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
     .target(name: name, dependencies: dependencies, swiftSettings: settings)
 }
@@ -73,7 +81,8 @@ let package = Package(
     targets: [
         // C: headers of the platform that Swift's own modules leave out, zlib, ISA-L, libyaml, and
         // OpenSSL's digests and X.509 signatures.
-        .target(name: "CWaybillSystem"),
+        .target(
+            name: "CWaybillSystem", exclude: privacyManifest.exclude, resources: privacyManifest.resources),
         .systemLibrary(
             name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]),
         .systemLibrary(name: "CISAL", pkgConfig: "libisal", providers: [.apt(["libisal-dev"]), .brew(["isa-l"])]),
