@@ -269,8 +269,8 @@ let package = Package(
         tests(
             "WaybillDispatchTests",
             [
-                "WaybillDispatch", "Waybill", "WaybillAgent", "WaybillProtocol", "WaybillServerTestSupport",
-                "WaybillSystem", "WaybillTail", logging,
+                "WaybillDispatch", "Waybill", "WaybillAgent", "WaybillProtocol", "WaybillReceiver",
+                "WaybillServerTestSupport", "WaybillSystem", "WaybillTLS", "WaybillTail", logging,
             ]),
         tests(
             "MigrationTests",
