@@ -48,7 +48,7 @@ let arguments: Target.Dependency = .product(
 
 let package = Package(
     name: "waybill",
-    platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
+    platforms: [.macOS(.v13), .iOS(.v16), .tvOS(.v16), .watchOS(.v9), .visionOS(.v1)],
     products: [
         .library(name: "Waybill", targets: ["Waybill"]),
         .library(name: "WaybillDispatch", targets: ["WaybillDispatch"]),
@@ -100,7 +100,7 @@ let package = Package(
         module("WaybillSpool", ["WaybillSystem"]),
         module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
         module("WaybillTesting", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem"]),
-        module("WaybillPresentation", ["Waybill"]),
+        module("WaybillPresentation", ["Waybill", "WaybillSystem"]),
         module("WaybillUI", ["Waybill", "WaybillPresentation"]),
         module("WaybillSystemLog", ["CWaybillSystem", "Waybill", "WaybillEvent", "WaybillSystem"]),
         module("WaybillTail", ["WaybillDigest", "WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
