@@ -10,6 +10,14 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("InternalImportsByDefault"),
 ]
 
+// Apple's tools put the privacy manifest into apps. It belongs to the C target that every product links: resources of a
+// Swift target would bring generated code that imports Foundation.
+#if canImport(Darwin)
+    let privacyManifest: (exclude: [String], resources: [Resource]) = ([], [.copy("PrivacyInfo.xcprivacy")])
+#else
+    let privacyManifest: (exclude: [String], resources: [Resource]) = (["PrivacyInfo.xcprivacy"], [])
+#endif
+
 func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
     .target(name: name, dependencies: dependencies, swiftSettings: settings)
 }
@@ -40,7 +48,7 @@ let arguments: Target.Dependency = .product(
 
 let package = Package(
     name: "waybill",
-    platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
+    platforms: [.macOS(.v13), .iOS(.v16), .tvOS(.v16), .watchOS(.v9), .visionOS(.v1)],
     products: [
         .library(name: "Waybill", targets: ["Waybill"]),
         .library(name: "WaybillDispatch", targets: ["WaybillDispatch"]),
@@ -74,7 +82,8 @@ let package = Package(
     targets: [
         // C: headers of the platform that Swift's own modules leave out, zlib, ISA-L, libyaml, and
         // OpenSSL's digests and X.509 signatures.
-        .target(name: "CWaybillSystem"),
+        .target(
+            name: "CWaybillSystem", exclude: privacyManifest.exclude, resources: privacyManifest.resources),
         .systemLibrary(
             name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]),
         .systemLibrary(name: "CISAL", pkgConfig: "libisal", providers: [.apt(["libisal-dev"]), .brew(["isa-l"])]),
@@ -94,7 +103,7 @@ let package = Package(
         // Foundation's types in events; a product of its own, so that the client links no Foundation.
         module("WaybillFoundation", ["Waybill", "WaybillEvent"]),
         module("WaybillTesting", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem"]),
-        module("WaybillPresentation", ["Waybill"]),
+        module("WaybillPresentation", ["Waybill", "WaybillSystem"]),
         module("WaybillUI", ["Waybill", "WaybillPresentation"]),
         module("WaybillSystemLog", ["CWaybillSystem", "Waybill", "WaybillEvent", "WaybillSystem"]),
         module("WaybillTail", ["WaybillDigest", "WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
@@ -264,8 +273,8 @@ let package = Package(
         tests(
             "WaybillDispatchTests",
             [
-                "WaybillDispatch", "Waybill", "WaybillAgent", "WaybillProtocol", "WaybillServerTestSupport",
-                "WaybillSystem", "WaybillTail", logging,
+                "WaybillDispatch", "Waybill", "WaybillAgent", "WaybillProtocol", "WaybillReceiver",
+                "WaybillServerTestSupport", "WaybillSystem", "WaybillTLS", "WaybillTail", logging,
             ]),
         tests(
             "MigrationTests",

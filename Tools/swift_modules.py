@@ -107,7 +107,7 @@ def emit_stub(name, folder):
     """Builds a stand-in for a framework; Apple's have library evolution: their enumerations may grow."""
     emit_module(
         name, swift_files(STUBS / name), folder, "-swift-version", "6", "-enable-library-evolution",
-        "-suppress-warnings")
+        "-suppress-warnings", "-I", STUBS / name)
 
 
 def failed_module(error):

@@ -1,4 +1,3 @@
-internal import Synchronization
 package import WaybillEvent
 internal import WaybillSpool
 package import WaybillSystem
@@ -22,22 +21,22 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     let state: Lock<ClientState<Files>>
     private let drafts = DraftPool()
     /// The salt for hashing private values; never locked together with `state`.
-    private let currentSalt: Mutex<PrivacySalt?>
+    private let currentSalt: Lock<PrivacySalt?>
     /// Increases with each new salt.
     private let saltMark = Atomic<UInt64>(0)
     /// The install as last written; `nil` if it could not be read, and is written only by a reset or a consent change.
     ///
     /// Locked before `state`.
-    private let written: Mutex<Install?>
+    private let written: Lock<Install?>
     /// An upper bound for the size of the spool's segments; it still includes segments delivered since the last count.
     private let spoolByteCount = Atomic(0)
     /// The time of the last quota check, by the monotonic clock, in nanoseconds.
     private let upkeepTime: Atomic<Int64>
     private let segmentByteCountMax: Int
     /// Held by the thread that checks the quota.
-    private let upkeep = Mutex(())
+    private let upkeep = Lock(())
     private let power: PowerKeeper?
-    let phase: Mutex<(phase: AppPhase, since: MonotonicTime)>
+    let phase: Lock<(phase: AppPhase, since: MonotonicTime)>
 
     /// Runs work on another thread, or at once.
     package typealias Execute = @Sendable (@escaping @Sendable () -> Void) -> Void
@@ -68,7 +67,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         self.makeSalt = makeSalt
         self.execute = execute
         let now = Moment(wall: clock.wallTime(), monotonic: clock.monotonicTime())
-        self.phase = Mutex((.foreground, now.monotonic))
+        self.phase = Lock((.foreground, now.monotonic))
         self.upkeepTime = Atomic(now.monotonic.nanoseconds)
         var generator = SeededGenerator(seed: seed)
         let writer = UniqueID.timed(now.wall.milliseconds, &generator)
@@ -83,8 +82,8 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
             hadSegments = spool.hadSegments
             start = try InstallStart.begin(configuration, on: files, makeSalt, &generator)
             self.installOrigin = start.origin
-            self.written = Mutex(start.written)
-            self.currentSalt = Mutex(start.install.salt)
+            self.written = Lock(start.written)
+            self.currentSalt = Lock(start.install.salt)
             var state = ClientState(
                 spool: spool, writer: writer, origin: configuration.origin, install: start.install,
                 generator: generator, at: now, gathering: configuration.durability.gathering, zone: zone)
@@ -402,9 +401,7 @@ extension ClientCore {
 
     /// Starts a quota check if the spool may exceed its quota.
     private func segmentsBegan(_ count: Int, _ execute: Execute) {
-        let byteCount = self.spoolByteCount.add(
-            count * self.segmentByteCountMax, ordering: .relaxed
-        ).newValue
+        let byteCount = self.spoolByteCount.add(count * self.segmentByteCountMax, ordering: .relaxed)
         // Segments also age in an app that runs for a long time.
         let sinceUpkeep = self.clock.monotonicTime().nanoseconds - self.upkeepTime.load(ordering: .relaxed)
         let isOverdue = sinceUpkeep > min(Self.upkeepInterval, self.quota.ageMax).nanoseconds

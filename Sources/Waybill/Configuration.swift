@@ -22,7 +22,10 @@ extension WaybillClient {
         public var build: String
         /// The device; by default as reported by the operating system.
         public var device = Device.current
-        /// The user's language, such as "ko-KR"; by default from `LANG`.
+        /// The user's language, such as "ko-KR".
+        ///
+        /// The default is the first of the user's preferred languages; on Linux the language of the process's messages
+        /// (`LC_ALL`, `LC_MESSAGES`, `LANG`, and `LANGUAGE`).
         public var language = Device.currentLanguage
         /// The events for each provider; if empty, every provider of the receiver gets all events.
         public var providers: [ProviderSubscription]

@@ -1,4 +1,3 @@
-internal import Synchronization
 internal import WaybillEvent
 internal import WaybillSystem
 
@@ -41,9 +40,7 @@ final class DraftPool: @unchecked Sendable {
     func claim() -> Int? {
         var free = self.free.load(ordering: .relaxed)
         while free != 0 {
-            let (isClaimed, now) = self.free.weakCompareExchange(
-                expected: free, desired: free & (free &- 1), successOrdering: .acquiring, failureOrdering: .relaxed)
-            if isClaimed { return free.trailingZeroBitCount }
+            guard let now = self.free.replace(free, with: free & (free &- 1)) else { return free.trailingZeroBitCount }
             free = now
         }
         return nil
@@ -51,7 +48,7 @@ final class DraftPool: @unchecked Sendable {
 
     @inline(__always)
     func giveBack(_ index: Int) {
-        self.free.bitwiseOr(1 << UInt32(truncatingIfNeeded: index), ordering: .releasing)
+        self.free.set(1 << UInt32(truncatingIfNeeded: index), ordering: .releasing)
     }
 
     /// A place that the caller has claimed, or taken.

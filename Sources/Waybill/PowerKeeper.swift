@@ -1,4 +1,3 @@
-internal import Synchronization
 internal import WaybillSystem
 
 /// Makes stored events survive a power failure after an interval, on a separate thread.

@@ -4,7 +4,6 @@ internal import WaybillTLS
 internal import NIOCore
 internal import NIOPosix
 internal import ServiceLifecycle
-internal import Synchronization
 internal import WaybillMetrics
 internal import WaybillSystem
 internal import WaybillTail
@@ -15,7 +14,7 @@ internal import WaybillTail
 package final class Agent: Service {
     private let configuration: AgentConfiguration
     private let telemetry: AgentTelemetry
-    private let result = Mutex<AgentOutcome?>(nil)
+    private let result = Lock<AgentOutcome?>(nil)
 
     package init(configuration: AgentConfiguration, logger: Logger) {
         precondition(!configuration.receivers.isEmpty, "an agent needs a receiver")

@@ -1,4 +1,4 @@
-internal import Synchronization
+internal import WaybillSystem
 
 /// Counts connection attempts in progress, so that the event loop outlives them.
 ///
@@ -9,7 +9,7 @@ package final class ConnectionAttempts: Sendable {
         var whenOver: (@Sendable () -> Void)?
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     package init() {}
 

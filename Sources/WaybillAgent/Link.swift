@@ -2,7 +2,6 @@ internal import NIOCore
 internal import NIOPosix
 internal import NIOSSL
 internal import NIOTLS
-internal import Synchronization
 internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTLS
@@ -15,7 +14,7 @@ final class PumpInbox: Sendable {
         var isClosed = false
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
     let wake: WakePipe
 
     init() throws(FileSystemError) {
@@ -93,7 +92,7 @@ final class Link: AgentLink {
     }
 
     private let compressor: BatchCompressor
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     private static let readByteCount = 16 << 10
     /// How long one address of a receiver has to answer.

@@ -2,7 +2,6 @@ internal import AsyncHTTPClient
 internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
-internal import Synchronization
 internal import WaybillSystem
 
 /// The error for an unusable proxy in the environment.
@@ -67,7 +66,7 @@ private struct TracedBody: AsyncSequence, Sendable {
     let trace: Trace
 
     final class Trace: Sendable {
-        private let isAsked = Mutex(false)
+        private let isAsked = Lock(false)
 
         var wasAsked: Bool { self.isAsked.withLock { $0 } }
 

@@ -15,7 +15,6 @@
 ///
 /// Either an agent or a dispatcher ships a spool: the second one gets an error that names the first.
 internal import Logging
-internal import Synchronization
 internal import WaybillAgent
 internal import WaybillSystem
 internal import WaybillTail
@@ -34,7 +33,7 @@ public final class Dispatcher: Sendable {
     private let patience: Duration
     private let rounds = Rounds()
     private let turn = ReceiverTurn()
-    private let loop = Mutex<Task<Void, Never>?>(nil)
+    private let loop = Lock<Task<Void, Never>?>(nil)
 
     /// Creates a dispatcher; in ``Mode/every(_:)`` mode it starts dispatching.
     ///
@@ -244,7 +243,7 @@ public final class Dispatcher: Sendable {
 
 /// Which receiver is tried first: after a round with disputed events, the next one.
 private final class ReceiverTurn: Sendable {
-    private let turn = Mutex(0)
+    private let turn = Lock(0)
 
     func order(_ receivers: [NetworkAddress]) -> [NetworkAddress] {
         let first = self.turn.withLock { $0 % receivers.count }
@@ -282,7 +281,7 @@ private final class Rounds: Sendable {
         }
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     func permitUntilSuspended() -> Permit {
         self.state.withLock { .untilSuspended(count: $0.suspensionCount + 1) }

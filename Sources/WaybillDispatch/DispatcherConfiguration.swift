@@ -22,12 +22,13 @@ extension Dispatcher {
 
     /// Whether connections to receivers use TLS.
     ///
-    /// With TLS, the receiver's certificate and name are always verified.
+    /// With TLS, the receiver's certificate and name are always verified, or the certificate is a pinned one.
     public struct Security: Hashable, Sendable {
         enum Kind: Hashable {
             case plain
             case systemAuthorities
             case authorities(String)
+            case pinned([String])
         }
 
         let kind: Kind
@@ -40,6 +41,16 @@ extension Dispatcher {
         /// TLS with a certificate issued by the authorities in a PEM file, and by no others.
         public static func tls(authorities file: String) -> Security {
             Security(kind: .authorities(file))
+        }
+
+        /// TLS with exactly these certificates: for a receiver that made its own.
+        ///
+        /// A fingerprint is the SHA-256 of the certificate in DER: 64 hexadecimal digits, with or without colons, as
+        /// `openssl x509 -in receiver.pem -noout -fingerprint -sha256` prints them. It names the certificate itself, so
+        /// who issued it, for which name and for how long is not verified: an expired certificate that is pinned is
+        /// accepted. A renewed certificate has another fingerprint; name the next one as well before it changes.
+        public static func pinned(sha256 fingerprint: String, _ others: String...) -> Security {
+            Security(kind: .pinned([fingerprint] + others))
         }
     }
 
@@ -105,8 +116,21 @@ extension Dispatcher {
             case .plain: break
             case .systemAuthorities: agent.tls = TLSClientConfiguration(audience: .app)
             case .authorities(let file): agent.tls = TLSClientConfiguration(authorities: file, audience: .app)
+            case .pinned(let fingerprints):
+                agent.tls = TLSClientConfiguration(pins: try Self.pins(fingerprints), audience: .app)
             }
             return agent
+        }
+
+        private static func pins(_ fingerprints: [String]) throws(DispatchFailure) -> [CertificatePin] {
+            var pins: [CertificatePin] = []
+            for fingerprint in fingerprints {
+                guard let pin = CertificatePin(fingerprint) else {
+                    throw Self.wrong("\(fingerprint) is not a fingerprint; name \(CertificatePin.rule)")
+                }
+                pins.append(pin)
+            }
+            return pins
         }
 
         private static func wrong(_ message: String) -> DispatchFailure {

@@ -1,5 +1,4 @@
 public import Logging
-internal import Synchronization
 public import Waybill
 internal import WaybillSystem
 
@@ -33,7 +32,7 @@ public final class LogBridge: Sendable {
 
     let waybill: WaybillClient
     let options: Options
-    private let counts = Mutex(Counters())
+    private let counts = Lock(Counters())
 
     /// Creates a bridge to a client.
     public init(_ waybill: WaybillClient, _ options: Options = Options()) {

@@ -1,5 +1,5 @@
 internal import NIOCore
-internal import Synchronization
+internal import WaybillSystem
 
 /// Limits how many connections are open at once: for one more, the one that has been silent longest ends.
 final class ConnectionPlaces: Sendable {
@@ -10,7 +10,7 @@ final class ConnectionPlaces: Sendable {
         var busy: Set<ObjectIdentifier> = []
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
     private let countMax: Int
 
     init(countMax: Int) {

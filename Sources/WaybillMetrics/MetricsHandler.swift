@@ -1,6 +1,6 @@
 internal import NIOCore
 internal import NIOHTTP1
-internal import Synchronization
+internal import WaybillSystem
 
 /// Answers one request and ends the connection; it ends without an answer after five seconds.
 final class MetricsHandler: ChannelInboundHandler {

@@ -1,4 +1,4 @@
-internal import Synchronization
+internal import WaybillSystem
 public import Waybill
 
 /// Turns observed events into alerts for a user interface to show.
@@ -9,7 +9,7 @@ public import Waybill
 ///         while let alert = feed.next() { … }       // present it, presented(), dismissed()
 ///     }
 public final class AlertFeed: EventObserver {
-    private let queue = Mutex(AlertQueue())
+    private let queue = Lock(AlertQueue())
     private let changes = ChangeSignal()
 
     /// A feed without alerts.

@@ -1,4 +1,4 @@
-internal import Synchronization
+internal import WaybillSystem
 
 /// Wakes the tasks that wait for changes; several signals without a waiting task count as one.
 final class ChangeSignal: Sendable {
@@ -7,7 +7,7 @@ final class ChangeSignal: Sendable {
         var listenerCount: UInt64 = 0
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     deinit {
         for listener in self.state.withLock({ $0.listeners.values }) { listener.finish() }

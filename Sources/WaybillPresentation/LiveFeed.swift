@@ -1,4 +1,4 @@
-internal import Synchronization
+internal import WaybillSystem
 public import Waybill
 
 /// Keeps the latest events for an overlay or another list.
@@ -25,7 +25,7 @@ public final class LiveFeed: EventObserver {
         public init() {}
     }
 
-    private let stream = Mutex(LiveStream())
+    private let stream = Lock(LiveStream())
     private let changes = ChangeSignal()
 
     /// A feed without events.

@@ -2,7 +2,6 @@ package import WaybillArchive
 package import WaybillExport
 package import WaybillSystem
 
-internal import Synchronization
 
 /// The options that an export was written with so far; they decide whether other options can follow.
 ///
@@ -58,7 +57,7 @@ package struct ExportHistory: Hashable, Sendable {
 
 /// Options that a running export uses from its next batch on.
 package final class PendingOptions: Sendable {
-    private let options = Mutex<ExportOptions?>(nil)
+    private let options = Lock<ExportOptions?>(nil)
     private let report: @Sendable (ExportOptions, String) -> Void
 
     /// - Parameter applied: called on the export's thread once the options are in effect, with a report.

@@ -1,4 +1,3 @@
-internal import Synchronization
 package import WaybillJournal
 internal import WaybillProjection
 package import WaybillProtocol
@@ -42,7 +41,7 @@ package final class AdmissionBudget: Sendable {
     /// How a long payload arrives: it takes room for so many bytes at a time.
     static let pieceByteCount = 64 << 10
 
-    private let state: Mutex<State>
+    private let state: Lock<State>
     private let total: Int
 
     /// - Parameter journalEnd: where the journal ends; nothing waits for the archive before it is that far.
@@ -50,7 +49,7 @@ package final class AdmissionBudget: Sendable {
         byteCount: Int, limits: ProtocolLimits = ProtocolLimits(), journalEnd: JournalPosition = JournalPosition(0)
     ) {
         self.total = byteCount
-        self.state = Mutex(
+        self.state = Lock(
             State(
                 short: FairQueue(capacity: byteCount / 8),
                 wire: ArrivalRoom(

@@ -1,5 +1,4 @@
 internal import NIOCore
-internal import Synchronization
 internal import WaybillCompression
 internal import WaybillProtocol
 internal import WaybillSystem
@@ -19,7 +18,7 @@ package final class BatchChecker: Sendable {
     }
 
     private let submit: Submit
-    private let idle = Mutex<[IdleWorker]>([])
+    private let idle = Lock<[IdleWorker]>([])
     private let lineByteCountMax: Int
     private let shortByteCountMax: Int
 

@@ -1,4 +1,3 @@
-internal import Synchronization
 package import WaybillArchive
 package import WaybillSystem
 
@@ -28,7 +27,7 @@ package final class ClockTrust: Sendable {
     private let programDate: WallTime
     private let acceptance: ClockAcceptance
     private let telemetry: ReceiverTelemetry
-    private let state: Mutex<State>
+    private let state: Lock<State>
 
     /// - Parameters:
     ///   - lastMark: the last time in the journal.
@@ -40,7 +39,7 @@ package final class ClockTrust: Sendable {
         self.programDate = programDate
         self.acceptance = acceptance
         self.telemetry = telemetry
-        self.state = Mutex(
+        self.state = Lock(
             State(floor: accepted ?? max(lastMark, programDate), hasAcceptance: accepted != nil))
     }
 

@@ -1,5 +1,4 @@
 internal import NIOCore
-internal import Synchronization
 internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol

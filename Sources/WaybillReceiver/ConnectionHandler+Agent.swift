@@ -1,5 +1,4 @@
 internal import NIOCore
-internal import Synchronization
 package import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTLS

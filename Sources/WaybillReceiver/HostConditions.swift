@@ -1,4 +1,3 @@
-internal import Synchronization
 package import WaybillArchive
 internal import WaybillExport
 package import WaybillSystem
@@ -12,7 +11,7 @@ package final class HostConditions: Sendable {
     let clock: ClockTrust
     let reserve: DiskReserve
     let marks: MarkDemand
-    private let refusal = Mutex<String?>(nil)
+    private let refusal = Lock<String?>(nil)
 
     /// - Parameter lastMark: the last time in the journal.
     package init(
@@ -39,7 +38,7 @@ package final class HostConditions: Sendable {
 final class MarkDemand: Sendable {
     /// How long the journal may be without a new time; `nil` if no projection ever waits for one.
     let interval: Duration?
-    private let names = Mutex<Set<String>>([])
+    private let names = Lock<Set<String>>([])
 
     /// - Parameter closeAfter: of each export; zero if its parts are closed at any age.
     init(_ closeAfter: [Duration]) {

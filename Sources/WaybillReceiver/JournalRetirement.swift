@@ -1,4 +1,3 @@
-internal import Synchronization
 internal import WaybillJournal
 internal import WaybillSystem
 
@@ -15,12 +14,12 @@ package final class JournalRetirement: Sendable {
     }
 
     let names: Set<String>
-    private let state: Mutex<State>
+    private let state: Lock<State>
 
     /// Prepares for these projections: nothing is deleted before each of them has reported a position.
     package init(names: Set<String>, retention: Duration) {
         self.names = names
-        self.state = Mutex(State(retention: retention))
+        self.state = Lock(State(retention: retention))
     }
 
     /// How long the journal is kept after every projection has passed it; a reload may change it.

@@ -1,4 +1,4 @@
-internal import Synchronization
+internal import WaybillSystem
 internal import WaybillExport
 internal import WaybillProjection
 
@@ -18,10 +18,10 @@ package final class LiveSettings: Sendable {
         }
     }
 
-    private let state: Mutex<State>
+    private let state: Lock<State>
 
     package init(_ configuration: ReceiverConfiguration) {
-        self.state = Mutex(State(configuration))
+        self.state = Lock(State(configuration))
     }
 
     /// Applies a reloaded configuration; a projection that it no longer names keeps its cut-off.

@@ -1,5 +1,5 @@
 internal import NIOCore
-internal import Synchronization
+internal import WaybillSystem
 internal import WaybillProtocol
 
 /// The open connections: bounded, and known to a stop, which closes them.
@@ -9,11 +9,11 @@ final class OpenConnections: Sendable {
         var channels: [ObjectIdentifier: any Channel] = [:]
     }
 
-    private let state: Mutex<State>
+    private let state: Lock<State>
     private let telemetry: ReceiverTelemetry
 
     init(countMax: Int, silentPerAddressMax: Int, telemetry: ReceiverTelemetry) {
-        self.state = Mutex(
+        self.state = Lock(
             State(table: ConnectionTable(countMax: countMax, silentPerAddressMax: silentPerAddressMax)))
         self.telemetry = telemetry
     }

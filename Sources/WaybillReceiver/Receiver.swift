@@ -6,7 +6,6 @@ package import WaybillTLS
 
 internal import NIOCore
 internal import NIOPosix
-internal import Synchronization
 internal import WaybillExport
 package import WaybillJournal
 package import WaybillMetrics
@@ -74,18 +73,18 @@ package final class Receiver: Service {
 
     let configuration: ReceiverConfiguration
     let telemetry: ReceiverTelemetry
-    private let port = Mutex<Int?>(nil)
+    private let port = Lock<Int?>(nil)
     let exports: RunningExports
     let settings: LiveSettings
     let retirement: JournalRetirement
     /// The channel that accepts connections, and the loss of the journal that closed it.
-    private let door = Mutex<(server: (any Channel)?, loss: JournalLoss?)>((nil, nil))
+    private let door = Lock<(server: (any Channel)?, loss: JournalLoss?)>((nil, nil))
     /// The TLS of new connections; `nil` without TLS, and before ``run()``.
-    let tls = Mutex<TLSServer?>(nil)
+    let tls = Lock<TLSServer?>(nil)
     /// The configuration that was applied last.
-    let taken: Mutex<ReceiverConfiguration>
+    let taken: Lock<ReceiverConfiguration>
     /// What connections share; `nil` before ``run()``.
-    let serving = Mutex<ReceiverShared?>(nil)
+    let serving = Lock<ReceiverShared?>(nil)
     /// Reads certificates and agents again, after one of their files has changed.
     let onTrustChange: (@Sendable (Receiver) -> Void)?
 
@@ -95,7 +94,7 @@ package final class Receiver: Service {
     ) {
         self.onTrustChange = onTrustChange
         self.configuration = configuration
-        self.taken = Mutex(configuration)
+        self.taken = Lock(configuration)
         self.settings = LiveSettings(configuration)
         self.retirement = JournalRetirement(
             names: Set(["archive"] + configuration.exports.map(\.provider.rawValue)),

@@ -1,5 +1,4 @@
 internal import NIOCore
-internal import Synchronization
 internal import WaybillJournal
 internal import WaybillProjection
 package import WaybillProtocol
@@ -30,11 +29,11 @@ package final class ReceiverShared: Sendable {
     let limits: ProtocolLimits
     let timeouts: Timeouts
     /// Which agents are let in now.
-    private let registerInForce: Mutex<AgentRegister>
+    private let registerInForce: Lock<AgentRegister>
     /// What principals with a bound on bytes a second have sent.
-    let rates = Mutex(ByteRates())
+    let rates = Lock(ByteRates())
     /// Attempts to be let in that failed.
-    let failures = Mutex(FailurePace())
+    let failures = Lock(FailurePace())
     let budget: AdmissionBudget
     let admissionByteCount: Int
     let checker: BatchChecker
@@ -70,7 +69,7 @@ package final class ReceiverShared: Sendable {
         self.limits = configuration.limits
         let idle = TimeAmount.milliseconds(Int64(configuration.limits.idleMilliseconds))
         self.timeouts = Timeouts(idle: idle, keepalive: .nanoseconds(idle.nanoseconds / 3))
-        self.registerInForce = Mutex(configuration.register(revocations: revocations))
+        self.registerInForce = Lock(configuration.register(revocations: revocations))
         self.budget = budget
         self.admissionByteCount = configuration.admissionByteCount
         self.checker = checker
@@ -107,7 +106,7 @@ final class ConnectedAgents: Sendable {
         var counts: [String: Int] = [:]
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     func entered(_ connection: ConnectionHandle, instance: String) -> Entrance {
         let admitted = connection.admitted

@@ -1,5 +1,4 @@
 internal import Logging
-internal import Synchronization
 internal import WaybillJournal
 internal import WaybillProtocol
 internal import WaybillSystem
@@ -69,7 +68,7 @@ extension ReceiverTelemetry {
         _ what: String, of description: StreamDescription, _ code: ErrorCode, by connection: ConnectionHandle,
         untoldCount: Int?
     ) {
-        self.denials.wrappingAdd(1, ordering: .relaxed)
+        self.denials.add(1, ordering: .relaxed)
         self.audit?.add(
             .denied, connection.auditMembers(of: description) + [("what", what), ("code", code.rawValue)])
         guard let untoldCount else { return }

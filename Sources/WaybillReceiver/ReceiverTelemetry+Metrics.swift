@@ -1,4 +1,3 @@
-internal import Synchronization
 internal import WaybillExport
 internal import WaybillJournal
 internal import WaybillMetrics

@@ -1,5 +1,5 @@
 internal import Logging
-internal import Synchronization
+internal import WaybillSystem
 internal import WaybillExport
 internal import WaybillJournal
 internal import WaybillProjection

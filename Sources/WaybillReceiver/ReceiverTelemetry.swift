@@ -1,5 +1,4 @@
 package import Logging
-internal import Synchronization
 package import WaybillJournal
 internal import WaybillProjection
 package import WaybillProtocol
@@ -52,14 +51,14 @@ package final class ReceiverTelemetry: Sendable {
     let logger: Logger
     let audit: AuditLog?
     private let clock: any SystemClock
-    private let limiter = Mutex(LogLimiter<Cause>())
-    let limits = Mutex<[Limit: Int]>([:])
-    let quarantined = Mutex(QuarantineCounts())
+    private let limiter = Lock(LogLimiter<Cause>())
+    let limits = Lock<[Limit: Int]>([:])
+    let quarantined = Lock(QuarantineCounts())
     let awakeStreams = Atomic(0)
     let restingStreams = Atomic(0)
     let suppressedLines = Atomic(0)
     /// Agents that were not let in, by reason.
-    let refusals = Mutex(Refusals())
+    let refusals = Lock(Refusals())
     /// Messages that an agent may not send.
     let denials = Atomic(0)
     let batches = Atomic(0)
@@ -75,10 +74,10 @@ package final class ReceiverTelemetry: Sendable {
     /// Reloads in which some changes need a restart.
     let partialReloads = Atomic(0)
     let refusedReloads = Atomic(0)
-    let tlsRefusals = Mutex<[TLSRefusal: Int]>([:])
+    let tlsRefusals = Lock<[TLSRefusal: Int]>([:])
     /// When the receiver's certificate expires, in seconds since 1970; 0 without TLS.
     let certificateExpiry = Atomic(0)
-    let projections = Mutex<[String: ProjectionStanding]>([:])
+    let projections = Lock<[String: ProjectionStanding]>([:])
 
     package init(logger: Logger, audit: AuditLog? = nil, clock: any SystemClock = POSIXClock()) {
         self.logger = logger
@@ -94,7 +93,7 @@ package final class ReceiverTelemetry: Sendable {
         guard self.logger.logLevel <= level else { return }
         let now = self.clock.monotonicTime()
         guard let count = self.limiter.withLock({ $0.take(cause, address, now) }) else {
-            self.suppressedLines.wrappingAdd(1, ordering: .relaxed)
+            self.suppressedLines.add(1, ordering: .relaxed)
             return
         }
         var metadata = metadata()
@@ -162,7 +161,7 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func damaged(_ damage: JournalDamage) {
-        self.damages.wrappingAdd(1, ordering: .relaxed)
+        self.damages.add(1, ordering: .relaxed)
         self.logger.error(
             "journal: a range cannot be read and is skipped; check the disk",
             metadata: [
@@ -195,8 +194,8 @@ package final class ReceiverTelemetry: Sendable {
     func reloaded(_ changes: [ConfigurationChange]) {
         let applied = changes.filter { !$0.needsRestart }.map(\.description)
         let waiting = changes.filter(\.needsRestart).map(\.description)
-        self.reloads.wrappingAdd(waiting.isEmpty ? 1 : 0, ordering: .relaxed)
-        self.partialReloads.wrappingAdd(waiting.isEmpty ? 0 : 1, ordering: .relaxed)
+        self.reloads.add(waiting.isEmpty ? 1 : 0, ordering: .relaxed)
+        self.partialReloads.add(waiting.isEmpty ? 0 : 1, ordering: .relaxed)
         self.logger.notice(
             "configuration reloaded",
             metadata: ["changes": "\(applied.isEmpty ? "none" : applied.joined(separator: "; "))"])
@@ -208,7 +207,7 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func reloadRefused(_ problems: [String]) {
-        self.refusedReloads.wrappingAdd(1, ordering: .relaxed)
+        self.refusedReloads.add(1, ordering: .relaxed)
         for problem in problems {
             self.logger.error(
                 "the new configuration is refused, the old one stays", metadata: ["problem": "\(problem)"])
@@ -269,17 +268,17 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func groupCommitted(batchCount: Int, lineCount: Int, rawByteCount: Int, took: Duration) {
-        self.groups.wrappingAdd(1, ordering: .relaxed)
-        self.lines.wrappingAdd(lineCount, ordering: .relaxed)
-        self.batches.wrappingAdd(batchCount, ordering: .relaxed)
-        self.rawBytes.wrappingAdd(rawByteCount, ordering: .relaxed)
+        self.groups.add(1, ordering: .relaxed)
+        self.lines.add(lineCount, ordering: .relaxed)
+        self.batches.add(batchCount, ordering: .relaxed)
+        self.rawBytes.add(rawByteCount, ordering: .relaxed)
         if took > .seconds(1) {
             self.logger.warning("journal: a commit was slow", metadata: ["took": "\(took)"])
         }
     }
 
     func commitFailed(_ error: FileSystemError, attempt: Int, retryingIn pause: Duration) {
-        self.commitFailures.wrappingAdd(1, ordering: .relaxed)
+        self.commitFailures.add(1, ordering: .relaxed)
         guard Self.isTold(attempt) else { return }
         self.logger.error(
             "journal: a group could not be written; acks are withheld until it can be",
@@ -316,7 +315,7 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func segmentsRetired(_ count: Int) {
-        self.retiredSegments.wrappingAdd(count, ordering: .relaxed)
+        self.retiredSegments.add(count, ordering: .relaxed)
         self.logger.info("journal: segments retired", metadata: ["count": "\(count)"])
     }
 
@@ -335,7 +334,7 @@ package final class ReceiverTelemetry: Sendable {
                 ("reason", range.reason.rawValue),
             ])
         guard isLogged else { return }
-        self.skippedBytes.wrappingAdd(Int(truncatingIfNeeded: range.byteCount), ordering: .relaxed)
+        self.skippedBytes.add(Int(truncatingIfNeeded: range.byteCount), ordering: .relaxed)
         self.logger.notice(
             "an agent skipped bytes",
             metadata: [
@@ -363,7 +362,7 @@ package final class ReceiverTelemetry: Sendable {
 
     /// An agent whose connection has ended skipped more ranges than were logged one by one.
     func skippedMore(agent: String, count: Int, byteCount: UInt64) {
-        self.skippedBytes.wrappingAdd(Int(truncatingIfNeeded: byteCount), ordering: .relaxed)
+        self.skippedBytes.add(Int(truncatingIfNeeded: byteCount), ordering: .relaxed)
         self.logger.notice(
             "an agent skipped more bytes; the journal records each range",
             metadata: ["agent": "\(agent)", "skips": "\(count)", "bytes": "\(byteCount)"])
@@ -372,7 +371,7 @@ package final class ReceiverTelemetry: Sendable {
     func batchRefused(
         _ id: StreamID, _ header: BatchHeader, _ refusal: BatchRefusal, peer: String, address: String
     ) {
-        self.refusedBatches.wrappingAdd(1, ordering: .relaxed)
+        self.refusedBatches.add(1, ordering: .relaxed)
         self.log(
             .warning, "a batch was refused; its agent will send it again", .batchRefused(refusal.code), of: address,
             [

@@ -1,4 +1,4 @@
-internal import Synchronization
+internal import WaybillSystem
 internal import WaybillExport
 internal import WaybillProjection
 
@@ -19,7 +19,7 @@ final class RunningExports: Sendable {
     }
 
     private let names: Set<String>
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     /// - Parameter names: the exports that will be added.
     init(names: Set<String>) {

@@ -1,4 +1,4 @@
-internal import Synchronization
+internal import WaybillSystem
 internal import WaybillProjection
 
 /// What the descriptions of all open streams take in memory, by account.
@@ -36,7 +36,7 @@ final class StreamLedger: Sendable {
 
     let byteCountMax: Int
     private let streamCountMax: Int
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     init(byteCountMax: Int, streamCountMax: Int) {
         self.byteCountMax = byteCountMax

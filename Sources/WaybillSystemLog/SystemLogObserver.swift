@@ -12,7 +12,6 @@
 ///
 /// Why not sd_journal_send(3) or syslog(3): both wait for a slow reader, and the first needs another library.
 public import Waybill
-internal import Synchronization
 package import WaybillSystem
 
 /// An observer that writes stored events to the system's log.
@@ -33,18 +32,18 @@ public final class SystemLogObserver: EventObserver {
         public static let fields = Privacy(kind: .fields)
     }
 
-    private let sender: Mutex<SystemLogSender>
+    private let sender: Lock<SystemLogSender>
     private let clock = POSIXClock()
 
     /// Creates an observer; it opens nothing before the first event.
     public init(privacy: Privacy = .namesOnly) {
-        self.sender = Mutex(SystemLogSender(privacy))
+        self.sender = Lock(SystemLogSender(privacy))
     }
 
     #if !canImport(os)
         /// Creates an observer with the caller's sockets.
         package init(privacy: Privacy = .namesOnly, sockets: SystemLogSockets) {
-            self.sender = Mutex(SystemLogSender(privacy, sockets))
+            self.sender = Lock(SystemLogSender(privacy, sockets))
         }
     #endif
 

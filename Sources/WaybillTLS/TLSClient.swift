@@ -4,11 +4,16 @@ package import WaybillSystem
 
 /// An agent's TLS settings.
 ///
-/// The files are PEM and read once, when the agent starts. The receiver's certificate and its name are always verified;
-/// the minimum is TLS 1.2.
+/// The files are PEM and read once, when the agent starts. The receiver's certificate and its name are always verified, or
+/// the certificate is a pinned one; the minimum is TLS 1.2.
 package struct TLSClientConfiguration: Hashable, Sendable {
     /// A file with the only authorities that are trusted; `nil` for those of the system.
     package var authorities: String?
+    /// The only certificates that a receiver may have; empty for any that an authority has issued.
+    ///
+    /// A pin names the certificate itself: its issuer, its names and its dates are not verified. The receiver proves with
+    /// each handshake that it has the key.
+    package var pins: [CertificatePin] = []
     /// The agent's certificate, for a receiver that asks for one.
     package var identity: CertificateFiles?
     /// The name that the receiver's certificate must have; `nil` for the host that the agent connects to.
@@ -25,10 +30,11 @@ package struct TLSClientConfiguration: Hashable, Sendable {
     }
 
     package init(
-        authorities: String? = nil, identity: CertificateFiles? = nil, serverName: String? = nil,
-        audience: Audience = .commandLine
+        authorities: String? = nil, pins: [CertificatePin] = [], identity: CertificateFiles? = nil,
+        serverName: String? = nil, audience: Audience = .commandLine
     ) {
         self.authorities = authorities
+        self.pins = pins
         self.identity = identity
         self.serverName = serverName
         self.audience = audience
@@ -62,6 +68,7 @@ package struct TLSClientConfiguration: Hashable, Sendable {
 package struct TLSClient: Sendable {
     private let context: NIOSSLContext
     private let serverName: String?
+    private let pins: Set<CertificatePin>
     private let audience: TLSClientConfiguration.Audience
 
     package init(_ configuration: TLSClientConfiguration) throws(TLSSetupError) {
@@ -71,7 +78,11 @@ package struct TLSClient: Sendable {
         // A peer that does not answer the end of a connection is not waited for.
         tls.shutdownTimeout = .seconds(1)
         do {
-            if let authorities = configuration.authorities {
+            if !configuration.pins.isEmpty {
+                // The handler's own verification takes the place of the library's, and needs no roots.
+                tls.certificateVerification = .noHostnameVerification
+                tls.trustRoots = .certificates([])
+            } else if let authorities = configuration.authorities {
                 let bytes = try CertificateFiles.read(authorities, "certificates of authorities")
                 tls.trustRoots = .certificates(try PEM.certificates(bytes, authorities))
             }
@@ -90,8 +101,12 @@ package struct TLSClient: Sendable {
             throw TLSSetupError("TLS: \(files)the system's authorities cannot be read (\(cause)); correct the paths")
         }
         self.serverName = configuration.serverName
+        self.pins = Set(configuration.pins)
         self.audience = configuration.audience
     }
+
+    /// Whether the receiver must have one of certain certificates.
+    var isPinned: Bool { !self.pins.isEmpty }
 
     /// The text for a failure, with its remedy.
     func text(of failure: TLSFailure, _ detail: String) -> String {
@@ -114,7 +129,15 @@ package struct TLSClient: Sendable {
 
     /// The TLS handler for a connection.
     package func handler(for address: NetworkAddress) throws -> NIOSSLClientHandler {
-        try NIOSSLClientHandler(context: self.context, serverHostname: self.name(of: address))
+        let name = self.name(of: address)
+        guard self.isPinned else { return try NIOSSLClientHandler(context: self.context, serverHostname: name) }
+        let pins = self.pins
+        return try NIOSSLClientHandler(
+            context: self.context, serverHostname: name,
+            customVerificationCallback: { chain, promise in
+                let pin = chain.first.flatMap(CertificatePin.init)
+                promise.succeed(pin.map(pins.contains) == true ? .certificateVerified : .failed)
+            })
     }
 }
 
@@ -133,7 +156,7 @@ package struct TLSPeer: Sendable {
     /// NIOSSL accepts a certificate for the connected address even when a name was given; an attacker who forges the
     /// name's address could present one for their own address.
     package func isNamed(by certificate: NIOSSLCertificate?) -> Bool {
-        guard let name = self.client.name(of: self.address) else { return true }
+        guard !self.client.isPinned, let name = self.client.name(of: self.address) else { return true }
         guard let certificate else { return false }
         return certificate._subjectAlternativeNames().contains { alternative in
             alternative.nameType == .dnsName
@@ -161,12 +184,27 @@ package struct TLSPeer: Sendable {
         }
         let now = POSIXClock().wallTime().milliseconds / 1000
         let validity = certificate.map { Int64($0.notValidBefore)...Int64(max($0.notValidBefore, $0.notValidAfter)) }
-        return self.client.text(of: TLSFailure(causes, isValidNow: validity?.contains(now) ?? true), causes)
+        let failure = TLSFailure(
+            causes, isValidNow: validity?.contains(now) ?? true, isPinned: self.client.isPinned)
+        guard failure == .wrongPin else { return self.client.text(of: failure, causes) }
+        let pin = certificate.flatMap(CertificatePin.init)
+        return self.client.text(of: failure, pin.map { "\($0)" } ?? "one that cannot be read")
     }
 
     /// The text for a certificate with the wrong name.
     package var wrongHost: String {
         self.client.text(of: .wrongHost, self.client.name(of: self.address) ?? self.address.host)
+    }
+}
+
+extension CertificatePin {
+    /// The pin of a certificate; `nil` if the library cannot encode it.
+    fileprivate init?(_ certificate: NIOSSLCertificate) {
+        do {
+            self.init(of: try PEM.der(certificate))
+        } catch {
+            return nil
+        }
     }
 }
 

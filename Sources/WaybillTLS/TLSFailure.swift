@@ -2,6 +2,7 @@
 enum TLSFailure: String {
     case untrusted = "tls-untrusted"
     case expired = "tls-expired"
+    case wrongPin = "tls-wrong-pin"
     case wrongHost = "tls-wrong-host"
     case plaintext = "tls-plaintext"
     case clientCertificate = "tls-client-certificate"
@@ -12,11 +13,12 @@ enum TLSFailure: String {
     /// - Parameters:
     ///   - causes: BoringSSL's names for the error.
     ///   - isValidNow: whether the receiver's certificate is valid now.
-    init(_ causes: String, isValidNow: Bool) {
+    ///   - isPinned: whether the receiver must have a pinned certificate.
+    init(_ causes: String, isValidNow: Bool, isPinned: Bool) {
         func has(_ words: String...) -> Bool { words.contains { causes.contains($0) } }
         self =
             if has("CERTIFICATE_VERIFY_FAILED") {
-                isValidNow ? .untrusted : .expired
+                isPinned ? .wrongPin : isValidNow ? .untrusted : .expired
             } else if has("WRONG_VERSION_NUMBER") {
                 .plaintext
             } else if has("ALERT"), has("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED") {
@@ -34,7 +36,7 @@ enum TLSFailure: String {
 
     /// Cause and remedy.
     ///
-    /// - Parameter detail: the expected name, or BoringSSL's names for the error.
+    /// - Parameter detail: the expected name, the presented certificate's pin, or BoringSSL's names for the error.
     func text(_ detail: String, for audience: TLSClientConfiguration.Audience) -> String {
         let text =
             switch audience {
@@ -52,6 +54,9 @@ enum TLSFailure: String {
         case .expired:
             "the receiver's certificate is not valid at this time; renew it and reload the receiver (SIGHUP), or set "
                 + "this host's clock"
+        case .wrongPin:
+            "the receiver's certificate is \(detail), which is not pinned; if `openssl x509 -noout -fingerprint -sha256` "
+                + "on the receiver's host prints the same for its --tls-certificate, add it with --tls-pinned"
         case .wrongHost:
             "the receiver's certificate is not for \(detail); connect by a name in its subjectAltName, or "
                 + "set one with --tls-server-name"
@@ -80,6 +85,10 @@ enum TLSFailure: String {
         case .expired:
             "the receiver's certificate is not valid at this time; renew it and reload the receiver (SIGHUP), or set "
                 + "this device's clock"
+        case .wrongPin:
+            "the receiver's certificate is \(detail), which is not pinned; if `openssl x509 -noout -fingerprint -sha256` "
+                + "on the receiver's host prints the same for its --tls-certificate, name it in "
+                + "`security: .pinned(sha256:)`"
         case .wrongHost:
             "the receiver's certificate is not for \(detail); name the receiver in `receivers` as in the certificate's "
                 + "subjectAltName"

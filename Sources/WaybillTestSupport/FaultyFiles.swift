@@ -11,7 +11,6 @@
 ///
 /// A process that is dead has closed its files; each call of it fails, and what its values still close is not the next
 /// one's. ``kill()`` and ``crash(seed:)`` put the next process in its place.
-internal import Synchronization
 package import WaybillSystem
 
 /// A verb of ``FileSystem``, in an open folder or by a path.
@@ -94,7 +93,7 @@ package final class FaultyFiles: MemoryFiles, @unchecked Sendable {
     }
 
     package let memory: MemoryDisk
-    private let mutex = Mutex(())
+    private let mutex = Lock(())
     private var plan: ((Call) -> Fault?)?
     private var faults: [Int: Fault] = [:]
     private var pathFaults: [String: Fault] = [:]

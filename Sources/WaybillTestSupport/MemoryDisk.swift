@@ -20,7 +20,6 @@
 ///   itself, and calls in an open folder follow none.
 /// - **Owners and permissions** are what a test gives (``own(_:by:_:permissions:)``); they keep no one out.
 /// - **Time.** Each change moves the disk's clock by one nanosecond, unless the disk is given a clock.
-internal import Synchronization
 package import WaybillSystem
 
 /// A disk in memory that can lose power.
@@ -32,7 +31,7 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
         let path: String
     }
 
-    private let mutex = Mutex(())
+    private let mutex = Lock(())
     private let numbers = InodeNumbers()
     private let clock: (() -> Int64)?
     private let hasBirths: Bool

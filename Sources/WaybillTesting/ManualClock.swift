@@ -1,9 +1,8 @@
-internal import Synchronization
 package import WaybillSystem
 
 /// A clock that tests set.
 package final class ManualClock: SystemClock {
-    private let times = Mutex((wall: Int64(1_740_820_455_926), monotonic: Int64(1_000_000_000)))
+    private let times = Lock((wall: Int64(1_740_820_455_926), monotonic: Int64(1_000_000_000)))
 
     /// Creates a clock that starts `milliseconds` after 2025-03-01T09:14:15.926Z.
     package init(after milliseconds: Int64 = 0) {

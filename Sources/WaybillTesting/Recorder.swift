@@ -8,7 +8,6 @@
 /// Nothing is global: each recorder has its own client, with its own install, session and ids, which are the same in
 /// every run. It records the lines that a real client would have stored, byte for byte, except for ids and the hashes
 /// of private values, whose salt is the same in every run.
-internal import Synchronization
 public import Waybill
 internal import WaybillEvent
 internal import WaybillSpool
@@ -109,7 +108,7 @@ private final class Witness: EventObserver {
 
 /// Salts of private values: a different one after each reset, but the same ones in every run.
 private final class SaltSource: Sendable {
-    private let generator = Mutex(SeededGenerator(seed: 1))
+    private let generator = Lock(SeededGenerator(seed: 1))
 
     func next() -> PrivacySalt {
         self.generator.withLock { PrivacySalt(&$0) }

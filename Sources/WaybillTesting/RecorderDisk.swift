@@ -1,4 +1,3 @@
-internal import Synchronization
 internal import WaybillSystem
 
 /// A recorder's disk: files in memory for one process, and one switch, full or not.
@@ -51,7 +50,7 @@ final class RecorderDisk: FileSystem {
         }
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     /// Whether every call fails for want of room.
     func setFull(_ isFull: Bool) { self.state.withLock { $0.isFull = isFull } }

@@ -52,7 +52,7 @@
                     .environment(\.screenTracker, self.tracker)
                     .onAppear { self.report() }
                     .onDisappear { self.tracker.windowClosed(self.window) }
-                    .onChange(of: self.phase) { self.report() }
+                    .onNewValue(of: self.phase) { self.report() }
             }
 
             private func report() {

@@ -66,7 +66,7 @@
                 content
                 .onAppear { self.tracker?.screenAppeared(self.event, on: self.anchor) }
                 .onDisappear { self.tracker?.screenDisappeared(on: self.anchor) }
-                .onChange(of: self.event.screen) { self.tracker?.screenChanged(to: self.event, on: self.anchor) }
+                .onNewValue(of: self.event.screen) { self.tracker?.screenChanged(to: self.event, on: self.anchor) }
         }
     }
 
@@ -119,7 +119,7 @@
 
         func body(content: Content) -> some View {
             let identity = Identity(id: self.id, names: self.traits.map(\.key), values: self.traits.map(\.value))
-            return content.onChange(of: identity, initial: true) {
+            return content.onNewValue(of: identity, initial: true) {
                 self.waybill?.setUser(self.id, traits: self.traits)
             }
         }

@@ -37,7 +37,7 @@
             .task {
                 for await _ in self.feed.arrivals() { self.shown = self.feed.snapshot }
             }
-            .onChange(of: self.filter) { self.feed.setFilter(self.filter) }
+            .onNewValue(of: self.filter) { self.feed.setFilter(self.filter) }
         }
 
         @ViewBuilder private var motionButton: some View {

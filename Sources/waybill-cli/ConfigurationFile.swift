@@ -187,6 +187,9 @@ struct ConfigurationFile {
         }
         section.read(ConfigurationTable.agent, into: &configuration)
         Self.checkCertificate(configuration.certificate, configuration.privateKey, &section)
+        if configuration.pins != nil, configuration.authorities != nil {
+            section.complain("tls.ca", "cannot stand with pinned, which asks no authority; remove one of them")
+        }
         section.require("sources", "spool: DIR or files: [PATTERN]")
         section.each("sources") { section in
             var source = SourceEntry.defaults

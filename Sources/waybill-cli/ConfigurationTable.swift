@@ -297,6 +297,10 @@ enum ConfigurationTable {
             example: "ca.pem",
             "Use TLS and trust only these authorities (PEM).")
         ConfigurationKey(
+            "pinned", in: "tls", .pins, optional: \.pins, option: "--tls-pinned",
+            example: "['sha256:f99f46d1fb8e09bfa4a7b19b6fca35d69b1ab9fe8de8d6fe7c2bb6d8a68ea3c5']",
+            "Use TLS and accept only these certificates, by their SHA-256, whatever their issuer, name and dates.")
+        ConfigurationKey(
             "certificate", in: "tls", .file, optional: \.certificate, option: "--tls-certificate",
             example: "agent.pem",
             "The agent's certificate, for receivers that require one (PEM); needs a key.")
@@ -463,6 +467,11 @@ extension AgentConfiguration: ConfigurationRoot {
     var privateKey: String? {
         get { self.identity.key.isEmpty ? nil : self.identity.key }
         set { self.identity.key = newValue ?? "" }
+    }
+
+    var pins: [CertificatePin]? {
+        get { self.security.pins.isEmpty ? nil : self.security.pins }
+        set { self.security.pins = newValue ?? [] }
     }
 
     var serverName: String? {

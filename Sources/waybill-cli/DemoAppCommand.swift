@@ -1,5 +1,4 @@
 import ArgumentParser
-import Synchronization
 import Waybill
 import WaybillEvent
 import WaybillSystem
@@ -107,7 +106,7 @@ struct DemoAppCommand: ParsableCommand {
 /// The clock of an app that simulates whole past days.
 private final class PlayedClock: SystemClock {
     private let start: Int64
-    private let played = Mutex<Int64>(0)
+    private let played = Lock<Int64>(0)
 
     private static let dayMilliseconds: Int64 = 86_400_000
 

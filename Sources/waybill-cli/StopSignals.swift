@@ -1,4 +1,4 @@
-import Synchronization
+import WaybillSystem
 
 #if canImport(Glibc)
     import Glibc

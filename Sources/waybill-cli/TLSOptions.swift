@@ -3,6 +3,7 @@ import WaybillAgent
 import WaybillReceiver
 import WaybillSystem
 import WaybillTLS
+import WaybillYAML
 
 /// How a receiver uses TLS.
 struct ReceiverTLSOptions: ParsableArguments {
@@ -38,6 +39,9 @@ struct AgentTLSOptions: ParsableArguments {
     @Option(help: .key("agent.tls.ca"))
     var tlsCa: String?
 
+    @Option(help: .key("agent.tls.pinned"))
+    var tlsPinned: [String] = []
+
     @Option(help: .key("agent.tls.certificate"))
     var tlsCertificate: String?
 
@@ -50,10 +54,15 @@ struct AgentTLSOptions: ParsableArguments {
     /// Applies the given options, which take precedence over the configuration file.
     func apply(to tls: inout TLSClientConfiguration?) throws {
         let identity = try OptionReader.certificateFiles(self.tlsCertificate, self.tlsKey)
-        let isOn = self.tls || self.tlsCa != nil || identity != nil || self.tlsServerName != nil
+        let isOn =
+            self.tls || self.tlsCa != nil || !self.tlsPinned.isEmpty || identity != nil || self.tlsServerName != nil
         guard isOn else { return }
         var configuration = tls ?? TLSClientConfiguration()
         if let tlsCa { configuration.authorities = tlsCa }
+        if !self.tlsPinned.isEmpty { configuration.pins = try self.tlsPinned.map(Self.pin) }
+        guard configuration.authorities == nil || configuration.pins.isEmpty else {
+            throw ValidationError("with --tls-pinned no authority is asked: leave out --tls-ca (or the key `ca`)")
+        }
         if let identity { configuration.identity = identity }
         if let tlsServerName {
             guard TLSClientConfiguration.isServerName(tlsServerName) else {
@@ -62,6 +71,24 @@ struct AgentTLSOptions: ParsableArguments {
             configuration.serverName = tlsServerName
         }
         tls = configuration
+    }
+
+    private static func pin(_ text: String) throws -> CertificatePin {
+        guard let pin = CertificatePin(text) else {
+            throw ValidationError("--tls-pinned must be \(CertificatePin.rule)")
+        }
+        return pin
+    }
+}
+
+extension ValueType<[CertificatePin]> {
+    /// Pins of certificates.
+    static var pins: ValueType {
+        ValueType.list(of: "fingerprints", rule: CertificatePin.rule) {
+            $0.description
+        } read: {
+            $0.string.flatMap(CertificatePin.init)
+        }
     }
 }
 

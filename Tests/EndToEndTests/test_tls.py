@@ -319,6 +319,67 @@ class ClientCertificateTests(TLSTest):
             print(f"tls: without a certificate over {version.name}: {raised.exception}")
 
 
+class PinTests(TLSTest):
+    """A receiver's own certificate is named by its SHA-256."""
+
+    def fingerprint(self, certificate):
+        return openssl("x509", "-in", certificate, "-noout", "-fingerprint", "-sha256").decode().split("=")[1].strip()
+
+    def test_a_pinned_certificate_needs_no_authority_no_name_and_no_date(self):
+        """Each is one that `--tls` alone refuses; the second pin is for the next certificate."""
+        for number, identity in enumerate((
+                self.stranger.issue("own", "DNS:other.test"), self.stranger.issue("old", days=("-3", "-1")))):
+            self.fill()
+            receiver = self.receiver(identity)
+            pins = ["--tls-pinned", self.fingerprint(identity[0]), "--tls-pinned", "sha256:" + 64 * str(number)]
+            result = run(*self.site.agent_arguments("--once", "--patience", "30", *pins))
+            self.assertEqual(result.returncode, 0, result.stderr.decode())
+            self.assertTrue(self.is_shipped())
+            self.assertEqual(receiver.stop(), 0)
+
+    def test_another_certificate_is_refused_with_its_fingerprint(self):
+        """A good certificate of a trusted authority is not the pinned one."""
+        self.fill()
+        receiver = self.receiver()
+        other = self.fingerprint(self.authority.certificate)
+        result = run(*self.site.agent_arguments("--once", "--patience", "2", "--tls-pinned", other))
+        self.assertEqual(result.returncode, 69)
+        seen = self.fingerprint(self.good[0]).replace(":", "").lower()
+        self.assertIn(f"the receiver's certificate is sha256:{seen}, which is not pinned", result.stderr.decode())
+        self.assertIn("add it with --tls-pinned (tls-wrong-pin)", result.stderr.decode())
+        self.assert_nothing_shipped()
+        self.assertNotIn("agent connected", receiver.log())
+        receiver.stop()
+
+    def test_from_a_configuration_file(self):
+        self.fill()
+        receiver = self.receiver(self.stranger.issue("filed", "DNS:other.test"))
+        pin = self.fingerprint(self.stranger.folder / "filed.pem").replace(":", "").lower()
+        file = self.site.root / "agent.yaml"
+        text = (f"agent:\n  name: pinned\n  state: {self.site.root}/state\n  to: [\"{self.site.address}\"]\n"
+                f"  sources: [{{spool: {self.site.spool}}}]\n")
+        file.write_text(text + f"  tls: {{pinned: ['sha256:{pin}']}}\n")
+        result = run("agent", "--config", file, "--once", "--patience", "30")
+        self.assertEqual(result.returncode, 0, result.stderr.decode())
+        self.assertTrue(self.is_shipped())
+        receiver.stop()
+        file.write_text(text + f"  tls: {{pinned: '{pin[:-1]}', ca: a.pem}}\n")
+        result = run("check", file)
+        self.assertEqual(result.returncode, 78)
+        self.assertIn("line 6: agent.tls.pinned: must be the SHA-256 of a certificate", result.stderr.decode())
+        file.write_text(text + f"  tls: {{pinned: '{pin}', ca: a.pem}}\n")
+        self.assertIn("agent.tls.ca: cannot stand with pinned", run("check", file).stderr.decode())
+
+    def test_options_that_contradict_each_other(self):
+        pin = self.fingerprint(self.good[0])
+        for arguments, text in (
+                (["--tls-pinned", "abc"], "--tls-pinned must be the SHA-256 of a certificate"),
+                (["--tls-pinned", pin, "--tls-ca", self.authority.certificate], "leave out --tls-ca")):
+            result = run(*self.site.agent_arguments(*arguments))
+            self.assertEqual(result.returncode, 64)
+            self.assertIn(text, result.stderr.decode())
+
+
 class HostileTests(TLSTest):
     """Peers that stall, talk nonsense or are too many."""
 

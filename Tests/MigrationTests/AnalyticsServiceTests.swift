@@ -23,7 +23,7 @@
 // Subscriptions are the client's configuration; names of its own are each event's, or the export's; an SDK in the app
 // is an observer of what was stored.
 
-import Synchronization
+import WaybillSystem
 import Testing
 import Waybill
 import WaybillExport
@@ -91,7 +91,7 @@ private final class FakeFirebase: Sendable {
         let json: String
     }
 
-    private let told = Mutex<[Call]>([])
+    private let told = Lock<[Call]>([])
 
     var calls: [Call] { self.told.withLock { $0 } }
 

@@ -82,7 +82,7 @@ let bannedCalls: [BannedCall] = [
         replacement: "`precondition` with the value for a caller's mistake, an error for the world's"),
     BannedCall(
         name: "unsafe-global", patterns: ["nonisolated(unsafe)"],
-        replacement: "a constant, a `Mutex`, or a type that is `@unchecked Sendable` and names its lock"),
+        replacement: "a constant, a `Lock`, or a type that is `@unchecked Sendable` and names its lock"),
     BannedCall(
         name: "sleep", patterns: ["sleep(", "usleep(", "nanosleep("],
         replacement: "return when to be called again; a driver waits", allowedModules: drivers),
@@ -92,7 +92,11 @@ let bannedCalls: [BannedCall] = [
         applies: { Scope.tests($0) && !$0.hasPrefix("Tests/SimulatorTests/") }),
     BannedCall(
         name: "lock", patterns: ["NSLock", "NSRecursiveLock", "NSCondition", "DispatchSemaphore"],
-        replacement: "`Mutex`, `Lock` or `Monitor`"),
+        replacement: "`Lock` or `Monitor`"),
+    BannedCall(
+        name: "synchronization", patterns: ["import Synchronization"],
+        replacement: "`Lock` and `Atomic`: Apple's systems have that module from iOS 18 and macOS 15 on",
+        applies: { Scope.swift($0) && !$0.hasPrefix("Tests/OutsideTests/") }),
     BannedCall(
         name: "process-info", patterns: ["ProcessInfo"], replacement: "`ProcessEnvironment` and `ProcessUsage`"),
     BannedCall(name: "dispatch-queue", patterns: ["DispatchQueue", "DispatchGroup"], replacement: "`Worker`"),

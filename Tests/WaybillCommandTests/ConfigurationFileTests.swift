@@ -158,8 +158,8 @@ import WaybillTail
             guard line.dropFirst(indent.count).hasPrefix("#") else { return String(line) }
             let text = line.dropFirst(indent.count + 1)
             let isComment = text.hasPrefix(" ") && !text.hasPrefix("  ") || text.hasPrefix("  #")
-            // The short form of a section that follows.
-            return isComment || text == "tls: on" ? nil : String(indent + text)
+            // The short form of a section that follows, and a key that excludes another one.
+            return isComment || text == "tls: on" || text == "  ca: ca.pem" ? nil : String(indent + text)
         }
         let file = ConfigurationFile(yaml: lines.joined(separator: "\n"), directory: ".")
         #expect(

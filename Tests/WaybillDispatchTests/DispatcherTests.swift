@@ -1,4 +1,3 @@
-import Synchronization
 import Testing
 import Waybill
 import WaybillAgent
@@ -89,7 +88,7 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     let place = try Place()
     let waybill = try place.waybill()
     waybill.track("e0")
-    let ownRounds = Mutex(0)
+    let ownRounds = Lock(0)
     let count = try await place.receiving {
         let dispatcher = try place.dispatcher(mode: mode) { _ in ownRounds.withLock { $0 += 1 } }
         #expect(await dispatcher.flush() == .delivered(1, remaining: 0))

@@ -1,4 +1,3 @@
-import Synchronization
 import Testing
 import Waybill
 import WaybillAgent
@@ -133,7 +132,7 @@ func failure(
 
 @Test func `attempts to connect are over when the last one ends`() {
     let attempts = ConnectionAttempts()
-    let isOver = Mutex(false)
+    let isOver = Lock(false)
     attempts.begin()
     attempts.begin()
     attempts.end()
@@ -171,7 +170,7 @@ func failure(
     let place = try Place()
     let waybill = try place.waybill()
     let (results, continuation) = AsyncStream.makeStream(of: DispatchResult.self)
-    let ownRoundCount = Mutex(0)
+    let ownRoundCount = Lock(0)
     try await place.receiving {
         let dispatcher = try place.dispatcher(mode: .every(.milliseconds(5))) { result in
             ownRoundCount.withLock { $0 += 1 }

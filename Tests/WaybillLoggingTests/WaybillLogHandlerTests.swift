@@ -1,5 +1,4 @@
 import Logging
-import Synchronization
 import Testing
 import Waybill
 import WaybillLogging
@@ -322,7 +321,7 @@ func `metadata in eight dictionaries is kept, in nine it is left out`() throws {
 /// Logs each event that it sees.
 private final class Chatterer: EventObserver {
     private let logger: Logger
-    private let seen = Mutex(0)
+    private let seen = Lock(0)
 
     var seenCount: Int { self.seen.withLock { $0 } }
 

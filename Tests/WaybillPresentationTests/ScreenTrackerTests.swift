@@ -1,4 +1,3 @@
-import Synchronization
 import Testing
 import Waybill
 import WaybillPresentation
@@ -7,7 +6,7 @@ import WaybillTestSupport
 
 /// Keeps what it sees.
 private final class Witness: EventObserver {
-    private let seen = Mutex<[EventView]>([])
+    private let seen = Lock<[EventView]>([])
 
     var events: [EventView] { self.seen.withLock { $0 } }
 

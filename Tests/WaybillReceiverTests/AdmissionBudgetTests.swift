@@ -1,4 +1,4 @@
-import Synchronization
+import WaybillSystem
 import Testing
 import WaybillJournal
 import WaybillProjection
@@ -8,7 +8,7 @@ import WaybillProtocol
 
 struct AdmissionBudgetTests {
     private final class Admitted: Sendable {
-        private let names = Mutex<[String]>([])
+        private let names = Lock<[String]>([])
 
         func add(_ name: String) {
             self.names.withLock { $0.append(name) }

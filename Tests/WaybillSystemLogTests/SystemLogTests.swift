@@ -1,5 +1,4 @@
 import Glibc
-import Synchronization
 import Testing
 import Waybill
 import WaybillSystem
@@ -8,7 +7,7 @@ import WaybillTestSupport
 
 /// Keeps what it sees.
 private final class Witness: EventObserver {
-    private let seen = Mutex<[EventView]>([])
+    private let seen = Lock<[EventView]>([])
 
     var events: [EventView] { self.seen.withLock { $0 } }
 

@@ -239,10 +239,3 @@ func `a damaged install file is set aside and the start goes on`(text: String) t
         file?.description
             == "not-a-directory: createDirectory /dev/null: Not a directory (not-a-directory); name a directory")
 }
-
-@Test(arguments: [
-    ("ko_KR.UTF-8", "ko-KR"), ("de", "de"), ("ca_ES@valencia", "ca-ES"), ("C.UTF-8", nil), ("POSIX", nil), ("", nil),
-])
-func `a locale becomes a language tag`(locale: String, tag: String?) {
-    #expect(WaybillClient.Device.languageTag(locale) == tag)
-}

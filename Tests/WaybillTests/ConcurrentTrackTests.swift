@@ -1,4 +1,3 @@
-import Synchronization
 import Testing
 import Waybill
 import WaybillEvent
@@ -13,7 +12,7 @@ private func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) 
 
 /// What each event's caller was told, by the event's name.
 private final class Outcomes: Sendable {
-    private let all = Mutex<[String: TrackOutcome]>([:])
+    private let all = Lock<[String: TrackOutcome]>([:])
 
     var byName: [String: TrackOutcome] { self.all.withLock { $0 } }
 
@@ -22,7 +21,7 @@ private final class Outcomes: Sendable {
     }
 
     /// Events that were told to be stored, and were not there.
-    let missing = Mutex<[String]>([])
+    let missing = Lock<[String]>([])
 }
 
 private func names(_ lines: [String]) -> [String] {

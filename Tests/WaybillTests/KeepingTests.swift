@@ -1,4 +1,3 @@
-import Synchronization
 import Testing
 import Waybill
 import WaybillEvent
@@ -246,7 +245,7 @@ func `a start after a crash during an eviction finishes it`(deadCall: Int) throw
 
 @Test func `processes that start at the same time share one install`() throws {
     let disk = FaultyFiles()
-    let anonymous = Mutex<[String]>([])
+    let anonymous = Lock<[String]>([])
     let workers = (1...8).map { seed in
         Worker(name: "starter") {
             guard let client = try? Client(on: disk, seed: UInt64(seed)) else { return }

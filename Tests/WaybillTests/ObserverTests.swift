@@ -1,4 +1,3 @@
-import Synchronization
 import Testing
 import Waybill
 import WaybillEvent
@@ -7,7 +6,7 @@ import WaybillTesting
 
 /// Keeps what it sees.
 private final class Witness: EventObserver {
-    private let seen = Mutex<[EventView]>([])
+    private let seen = Lock<[EventView]>([])
 
     var events: [EventView] { self.seen.withLock { $0 } }
     var names: [String] { self.events.map(\.name) }
@@ -19,7 +18,7 @@ private final class Witness: EventObserver {
 private final class Sleeper: EventObserver {
     private let isAwake = Monitor(false)
     private let hasCome = Monitor(false)
-    private let seenCount = Mutex(0)
+    private let seenCount = Lock(0)
 
     var count: Int { self.seenCount.withLock { $0 } }
 
@@ -140,7 +139,7 @@ func `a cancelled token ends after what was stored before`() throws {
 func `observers that come while threads track see every later event once`() throws {
     let client = try Client()
     let witnesses = (0..<8).map { _ in Witness() }
-    let tokens = Mutex<[ObserverToken]>([])
+    let tokens = Lock<[ObserverToken]>([])
     let trackers = (0..<4).map { thread in
         Worker(name: "tracker") { for index in 0..<400 { client.track("t\(thread)-\(index)") } }
     }

@@ -1,4 +1,3 @@
-import Synchronization
 import Testing
 import Waybill
 import WaybillEvent
@@ -249,7 +248,7 @@ private func holdsUser(_ bytes: [UInt8]) -> Bool {
     for index in 0..<100 { first.track("e\(index)") { $0.put("filler", filler) } }
     first.core.enter(.background)
     let spoken = try #require(first.lines.first)
-    let clients = Mutex<[Client]>([])
+    let clients = Lock<[Client]>([])
     let workers = (0..<4).map { index in
         Worker(name: "evictor") {
             guard

@@ -37,6 +37,49 @@ void waybill_trim_memory(void);
 /// Sets the calling thread's mark and returns the one before; 0 on a thread that was never marked.
 int waybill_mark_thread(int mark);
 
+/// A lock for short sections: `os_unfair_lock` on Apple's systems, a mutex of POSIX on others.
+typedef struct waybill_lock waybill_lock;
+
+/// Makes a lock that is free. Ends the program when there is no memory.
+waybill_lock *waybill_lock_new(void);
+
+/// Frees the memory of a lock that no thread holds.
+void waybill_lock_free(waybill_lock *lock);
+
+/// Waits until the calling thread holds the lock. A thread that holds it already must not call this.
+void waybill_lock_take(waybill_lock *lock);
+
+/// Returns 1 if the calling thread holds the lock now, 0 if another thread does.
+int waybill_lock_try(waybill_lock *lock);
+
+/// Releases the lock, which the calling thread holds.
+void waybill_lock_release(waybill_lock *lock);
+
+// Atomic access to 64 bits. `order` is one of the compiler's constants: 0 relaxed, 2 acquire, 3 release, 5 sequentially
+// consistent.
+
+static inline int64_t waybill_atomic_load(const int64_t *cell, int order) { return __atomic_load_n(cell, order); }
+
+static inline void waybill_atomic_store(int64_t *cell, int64_t value, int order) {
+    __atomic_store_n(cell, value, order);
+}
+
+/// Adds and returns the sum, which wraps.
+static inline int64_t waybill_atomic_add(int64_t *cell, int64_t value, int order) {
+    return __atomic_add_fetch(cell, value, order);
+}
+
+/// Sets bits and returns the result.
+static inline int64_t waybill_atomic_or(int64_t *cell, int64_t bits, int order) {
+    return __atomic_or_fetch(cell, bits, order);
+}
+
+/// Stores `desired` if the cell holds `*expected`, and returns 1; otherwise, and sometimes without a reason, returns 0
+/// with what the cell holds in `*expected`. Acquires.
+static inline int waybill_atomic_exchange_weak(int64_t *cell, int64_t *expected, int64_t desired) {
+    return __atomic_compare_exchange_n(cell, expected, desired, 1, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
 #if defined(__linux__)
 /// Opens a socket that sends datagrams within the machine and never waits. Returns it, or -1 with `errno` set.
 int waybill_open_datagrams(int send_buffer_byte_count);

@@ -18,6 +18,7 @@ public nonisolated struct _EndedGesture<Content: Gesture>: Gesture {
     public var body: Never { fatalError() }
 }
 
+@available(iOS 13, macOS 10.15, tvOS 16, watchOS 6, visionOS 1, *)
 public nonisolated struct TapGesture: Gesture {
     public typealias Value = ()
     public nonisolated init(count: Int = 1) {}

@@ -27,6 +27,8 @@ public struct ViewBuilder {
         fatalError()
     }
     public static func buildBlock<Content: View>(_ content: Content) -> Content { fatalError() }
+    /// Of a branch with `#available`, whose type older systems must not know.
+    public static func buildLimitedAvailability<Content: View>(_ content: Content) -> AnyView { fatalError() }
     public static func buildEither<First: View, Second: View>(first: First) -> _ConditionalContent<First, Second> {
         fatalError()
     }
@@ -37,6 +39,7 @@ public struct ViewBuilder {
 
 public nonisolated struct TupleView<T>: _PrimitiveView {}
 public nonisolated struct _ConditionalContent<First, Second>: _PrimitiveView {}
+public nonisolated struct AnyView: _PrimitiveView {}
 public nonisolated struct EmptyView: _PrimitiveView {
     public nonisolated init() {}
 }
@@ -64,15 +67,28 @@ extension View {
 
     public nonisolated func onDisappear(perform action: (() -> Void)? = nil) -> some View { EmptyView() }
 
+    @available(macOS, introduced: 11, deprecated: 14)
+    @available(iOS, introduced: 14, deprecated: 17)
+    @available(tvOS, introduced: 14, deprecated: 17)
+    @available(watchOS, introduced: 7, deprecated: 10)
+    @available(visionOS, introduced: 1, deprecated: 1)
+    public nonisolated func onChange<V>(
+        of value: V, perform action: @escaping (V) -> Void
+    ) -> some View where V: Equatable { EmptyView() }
+
+    @available(iOS 17, macOS 14, tvOS 17, watchOS 10, visionOS 1, *)
     public nonisolated func onChange<V>(
         of value: V, initial: Bool = false, _ action: @escaping () -> Void
     ) -> some View where V: Equatable { EmptyView() }
 
+    @available(iOS 17, macOS 14, tvOS 17, watchOS 10, visionOS 1, *)
     public nonisolated func onChange<V>(
         of value: V, initial: Bool = false, _ action: @escaping (V, V) -> Void
     ) -> some View where V: Equatable { EmptyView() }
 
+    // Inlined into apps, back to the first SDK with concurrency.
     // The documentation leaves underscored attributes out; the actor has been inherited since the first SDK with it.
+    @available(iOS 15, macOS 12, tvOS 15, watchOS 8, visionOS 1, *)
     public nonisolated func task(
         name: String? = nil, priority: TaskPriority = .userInitiated, file: String = #fileID, line: Int = #line,
         @_inheritActorContext _ action: sending @escaping @isolated(any) () async -> Void
@@ -86,6 +102,7 @@ extension View {
         _ gesture: T, including mask: GestureMask = .all
     ) -> some View where T: Gesture { EmptyView() }
 
+    @available(iOS 15, macOS 12, tvOS 15, watchOS 8, visionOS 1, *)
     public nonisolated func overlay<V>(
         alignment: Alignment = .center, @ViewBuilder content: () -> V
     ) -> some View where V: View { EmptyView() }

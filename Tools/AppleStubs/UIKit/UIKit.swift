@@ -68,6 +68,7 @@ open class UIScene: UIResponder {
 
 @MainActor
 open class UIWindowScene: UIScene {
+    @available(iOS 15, tvOS 15, *)
     open var keyWindow: UIWindow? { fatalError() }
 }
 

@@ -1,6 +1,7 @@
 // Stands in for Apple's module `os` where it cannot be had: enough of `Logger` to check the types of what calls it.
 // Signatures are those of the macOS 15 SDK's interface of `os`; the bodies do nothing.
 
+@available(iOS 14, macOS 11, tvOS 14, watchOS 7, visionOS 1, *)
 public struct Logger: @unchecked Sendable {
     public init() {}
     public init(subsystem: String, category: String) {}
