@@ -14,6 +14,8 @@ public struct FieldRepairs: Hashable, Sendable {
     public internal(set) var nested = 0
     /// Names truncated to 255 bytes.
     public internal(set) var cutName = 0
+    /// User agents of visitors truncated to 512 bytes.
+    public internal(set) var cutUserAgent = 0
 
     /// Creates counters without any repairs.
     public init() {}
@@ -23,6 +25,7 @@ public struct FieldRepairs: Hashable, Sendable {
         left.duplicate += right.duplicate
         left.nested += right.nested
         left.cutName += right.cutName
+        left.cutUserAgent += right.cutUserAgent
     }
 }
 
