@@ -46,6 +46,7 @@ let package = Package(
         .library(name: "WaybillDispatch", targets: ["WaybillDispatch"]),
         .library(name: "WaybillTesting", targets: ["WaybillTesting"]),
         .library(name: "WaybillUI", targets: ["WaybillUI"]),
+        .library(name: "WaybillCommerce", targets: ["WaybillCommerce"]),
         .library(name: "WaybillSystemLog", targets: ["WaybillSystemLog"]),
         .library(name: "WaybillLogging", targets: ["WaybillLogging"]),
         .executable(name: "waybill", targets: ["waybill-cli"]),
@@ -86,6 +87,7 @@ let package = Package(
         module("WaybillJSON"),
         module("WaybillYAML", ["CYAML"]),
         module("WaybillEvent", ["WaybillDigest", "WaybillJSON"]),
+        module("WaybillCommerce", ["WaybillEvent"]),
         module("WaybillCompression", ["CZlib", .target(name: "CISAL", condition: .when(traits: ["ISAL"]))]),
         module("WaybillProtocol", ["WaybillDigest", "WaybillJSON"]),
         module("WaybillSpool", ["WaybillSystem"]),
@@ -222,6 +224,12 @@ let package = Package(
             "WaybillTests",
             ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem", "WaybillTestSupport", "WaybillTesting"]),
         tests("WaybillTestingTests", ["Waybill", "WaybillTesting"]),
+        tests(
+            "WaybillCommerceTests",
+            [
+                "WaybillCommerce", "Waybill", "WaybillEvent", "WaybillExport", "WaybillServerTestSupport",
+                "WaybillTesting",
+            ]),
         tests("WaybillPresentationTests", ["WaybillPresentation", "Waybill", "WaybillSystem", "WaybillTestSupport"]),
         tests("WaybillSystemLogTests", ["WaybillSystemLog", "Waybill", "WaybillSystem", "WaybillTestSupport"]),
         tests("WaybillLoggingTests", ["WaybillLogging", "Waybill", "WaybillSystem", "WaybillTestSupport", logging]),

@@ -17,7 +17,7 @@ SOURCES = ROOT / "Sources"
 STUBS = ROOT / "Tools" / "AppleStubs"
 
 MODULES = [
-    "WaybillSystem", "WaybillDigest", "WaybillJSON", "WaybillEvent", "WaybillSpool", "Waybill", "WaybillPresentation",
+    "WaybillSystem", "WaybillDigest", "WaybillJSON", "WaybillEvent", "WaybillCommerce", "WaybillSpool", "Waybill", "WaybillPresentation",
     "WaybillTesting", "WaybillSystemLog",
 ]
 
