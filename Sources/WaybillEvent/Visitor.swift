@@ -58,13 +58,18 @@ public struct Visitor: Hashable, Sendable {
         return true
     }
 
-    /// Whether a text has the form of a session's id, as every cookie must be asked.
+    /// Whether a text has the form of a session's id.
     package static func isSession(_ text: String) -> Bool {
         let bytes = Array(text.utf8)
-        guard bytes.count == 36, bytes[14] == UInt8(ascii: "7"), "89ab".utf8.contains(bytes[19]) else { return false }
-        return bytes.enumerated().allSatisfy { index, byte in
-            [8, 13, 18, 23].contains(index) ? byte == UInt8(ascii: "-") : "0123456789abcdef".utf8.contains(byte)
-        }
+        return Self.isUUID(text) && bytes[14] == UInt8(ascii: "7") && "89ab".utf8.contains(bytes[19])
+    }
+
+    /// Whether a text has the form of a UUID in lower case.
+    package static func isUUID(_ text: String) -> Bool {
+        text.utf8.count == 36
+            && text.utf8.enumerated().allSatisfy { index, byte in
+                [8, 13, 18, 23].contains(index) ? byte == UInt8(ascii: "-") : "0123456789abcdef".utf8.contains(byte)
+            }
     }
 
     /// Appends `,"session":…`, or nothing.

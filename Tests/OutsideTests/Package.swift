@@ -21,6 +21,13 @@ var targets: [Target] = [
     .executableTarget(
         name: "outside", dependencies: [product("Waybill"), product("WaybillSystemLog"), product("WaybillUI")],
         swiftSettings: settings),
+    // A shop: ten events, an observable model, a program, and its team's tests.
+    .target(
+        name: "Store", dependencies: [product("Waybill"), product("WaybillCommerce")], swiftSettings: settings),
+    .executableTarget(name: "store-cli", dependencies: ["Store", product("Waybill")], swiftSettings: settings),
+    .testTarget(
+        name: "StoreTests", dependencies: ["Store", product("Waybill"), product("WaybillTesting")],
+        swiftSettings: settings),
     .testTarget(
         name: "OutsideTests", dependencies: ["outside", product("Waybill"), product("WaybillTesting")],
         swiftSettings: settings),
