@@ -43,6 +43,10 @@ let signals: Target.Dependency = .product(
     name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Networking"]))
 let httpClient: Target.Dependency = .product(
     name: "AsyncHTTPClient", package: "async-http-client", condition: .when(traits: ["Programs"]))
+let hummingbird: Target.Dependency = .product(
+    name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Hummingbird"]))
+let httpTypes: Target.Dependency = .product(
+    name: "HTTPTypes", package: "swift-http-types", condition: .when(traits: ["Hummingbird"]))
 let arguments: Target.Dependency = .product(
     name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Programs"]))
 
@@ -55,8 +59,10 @@ let package = Package(
         .library(name: "WaybillFoundation", targets: ["WaybillFoundation"]),
         .library(name: "WaybillTesting", targets: ["WaybillTesting"]),
         .library(name: "WaybillUI", targets: ["WaybillUI"]),
+        .library(name: "WaybillCommerce", targets: ["WaybillCommerce"]),
         .library(name: "WaybillSystemLog", targets: ["WaybillSystemLog"]),
         .library(name: "WaybillLogging", targets: ["WaybillLogging"]),
+        .library(name: "WaybillHummingbird", targets: ["WaybillHummingbird"]),
         .executable(name: "waybill", targets: ["waybill-cli"]),
         .executable(name: "waybill-deliver", targets: ["waybill-deliver"]),
     ],
@@ -66,6 +72,7 @@ let package = Package(
         .trait(
             name: "Networking", description: "What WaybillDispatch needs: swift-nio, swift-nio-ssl and their like.",
             enabledTraits: ["SwiftLog"]),
+        .trait(name: "Hummingbird", description: "What WaybillHummingbird needs: hummingbird and its packages."),
         .trait(
             name: "Programs", description: "What waybill and waybill-deliver need; Tools/build turns it on.",
             enabledTraits: ["Networking"]),
@@ -78,6 +85,8 @@ let package = Package(
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0", traits: []),
     ],
     targets: [
         // C: headers of the platform that Swift's own modules leave out, zlib, ISA-L, libyaml, and
@@ -96,6 +105,7 @@ let package = Package(
         module("WaybillJSON"),
         module("WaybillYAML", ["CYAML"]),
         module("WaybillEvent", ["WaybillDigest", "WaybillJSON"]),
+        module("WaybillCommerce", ["WaybillEvent"]),
         module("WaybillCompression", ["CZlib", .target(name: "CISAL", condition: .when(traits: ["ISAL"]))]),
         module("WaybillProtocol", ["WaybillDigest", "WaybillJSON"]),
         module("WaybillSpool", ["WaybillSystem"]),
@@ -129,6 +139,9 @@ let package = Package(
 
         // The app's own logs as events; a product of its own, so that the client pulls in no package.
         module("WaybillLogging", ["Waybill", "WaybillSystem", logging]),
+
+        // A server's visitors; its sources are empty without the trait, so that the package's own build needs none of it.
+        module("WaybillHummingbird", ["Waybill", "WaybillEvent", "WaybillSystem", hummingbird, httpTypes]),
 
         // Drivers: sockets, threads, clocks, signals.
         module("WaybillTLS", ["WaybillDigest", "WaybillProtocol", "WaybillSystem", nio, nioSSL, nioTLS]),
@@ -235,6 +248,12 @@ let package = Package(
             ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem", "WaybillTestSupport", "WaybillTesting"]),
         tests("WaybillFoundationTests", ["WaybillFoundation", "WaybillTesting"]),
         tests("WaybillTestingTests", ["Waybill", "WaybillTesting"]),
+        tests(
+            "WaybillCommerceTests",
+            [
+                "WaybillCommerce", "Waybill", "WaybillEvent", "WaybillExport", "WaybillServerTestSupport",
+                "WaybillTesting",
+            ]),
         tests("WaybillPresentationTests", ["WaybillPresentation", "Waybill", "WaybillSystem", "WaybillTestSupport"]),
         tests("WaybillSystemLogTests", ["WaybillSystemLog", "Waybill", "WaybillSystem", "WaybillTestSupport"]),
         tests("WaybillLoggingTests", ["WaybillLogging", "Waybill", "WaybillSystem", "WaybillTestSupport", logging]),

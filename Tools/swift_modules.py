@@ -17,8 +17,8 @@ SOURCES = ROOT / "Sources"
 STUBS = ROOT / "Tools" / "AppleStubs"
 
 MODULES = [
-    "WaybillSystem", "WaybillDigest", "WaybillJSON", "WaybillEvent", "WaybillSpool", "Waybill", "WaybillFoundation",
-    "WaybillPresentation", "WaybillTesting", "WaybillSystemLog",
+    "WaybillSystem", "WaybillDigest", "WaybillJSON", "WaybillEvent", "WaybillCommerce", "WaybillSpool", "Waybill",
+    "WaybillFoundation", "WaybillPresentation", "WaybillTesting", "WaybillSystemLog",
 ]
 
 LANGUAGE = ["-swift-version", "6", "-package-name", "waybill"]

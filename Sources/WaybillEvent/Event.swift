@@ -28,6 +28,9 @@ package enum EventLimits {
     /// fields.
     package static let vendorIDsByteCountMax = 1 << 10
     package static let commonFieldsByteCountMax = 8 << 10
+    /// Limits for what a server knows of a visitor's device; real user agents have up to 300 bytes.
+    package static let deviceTextByteCountMax = 128
+    package static let userAgentByteCountMax = 512
     /// 2^53: doubles represent all integers up to here.
     package static let integerMagnitudeMax: UInt64 = 1 << 53
 }

@@ -70,7 +70,7 @@ extension EventIdentity {
         line.append(UInt8(ascii: "}"))
     }
 
-    fileprivate static func append(_ key: StaticString, _ value: String?, to line: inout LineBuffer) {
+    static func append(_ key: StaticString, _ value: String?, to line: inout LineBuffer) {
         guard let value else { return }
         line.append(key)
         line.appendString(value)
@@ -107,19 +107,15 @@ package struct EventOrigin: Hashable, Sendable {
 package struct EventContext: ~Copyable {
     /// From the id's last quote to the sequence: `","writer":"…","seq":`.
     private var writer = LineBuffer()
-    /// The member `,"session":…`.
-    private var session = LineBuffer()
-    /// The member `,"session_n":…`.
-    private var sessionNumber = LineBuffer()
-    /// The members `,"user":…,"anon":…,"ids":…`.
-    private var person = LineBuffer()
-    /// The previous three, concatenated.
+    /// The members `,"session":…,"session_n":…,"user":…,"anon":…,"ids":…`.
     private var identity = LineBuffer()
-    /// From `,"app":…` over `"build"`, `"bundle"`, `"os"`, `"os_version"`, `"model"` and `"lang"` to `,"tz":`.
-    private var origin = LineBuffer()
+    /// The members `,"app":…,"build":…,"bundle":…`.
+    private var app = LineBuffer()
+    /// From `,"os":…` over `"os_version"`, `"model"` and `"lang"` to `,"tz":`.
+    private var device = LineBuffer()
     /// The member `,"env":…`.
     private var environment = LineBuffer()
-    /// `origin`, the zone, and `environment`.
+    /// `app`, `device`, the zone, and `environment`.
     private var place = LineBuffer()
     /// The member `,"consent":…`; empty if consent was never set.
     private var consent = LineBuffer()
@@ -140,39 +136,33 @@ package struct EventContext: ~Copyable {
         self.writer.append("\",\"writer\":\"")
         self.writer.append(writer)
         self.writer.append("\",\"seq\":")
-        EventIdentity.append(",\"app\":", origin.app, to: &self.origin)
-        EventIdentity.append(",\"build\":", origin.build, to: &self.origin)
-        EventIdentity.append(",\"bundle\":", origin.bundle, to: &self.origin)
-        EventIdentity.append(",\"os\":", origin.os, to: &self.origin)
-        EventIdentity.append(",\"os_version\":", origin.osVersion, to: &self.origin)
-        EventIdentity.append(",\"model\":", origin.model, to: &self.origin)
-        EventIdentity.append(",\"lang\":", origin.language, to: &self.origin)
-        self.origin.append(",\"tz\":")
+        EventIdentity.append(",\"app\":", origin.app, to: &self.app)
+        EventIdentity.append(",\"build\":", origin.build, to: &self.app)
+        EventIdentity.append(",\"bundle\":", origin.bundle, to: &self.app)
+        EventIdentity.append(",\"os\":", origin.os, to: &self.device)
+        EventIdentity.append(",\"os_version\":", origin.osVersion, to: &self.device)
+        EventIdentity.append(",\"model\":", origin.model, to: &self.device)
+        EventIdentity.append(",\"lang\":", origin.language, to: &self.device)
+        self.device.append(",\"tz\":")
         EventIdentity.append(",\"env\":", origin.environment.rawValue, to: &self.environment)
         self.encodePlace()
     }
 
     /// Sets the user from the next line on.
     package mutating func setIdentity(_ identity: EventIdentity) {
-        self.session.removeAll()
-        self.session.append(",\"session\":\"")
-        self.session.append(identity.session)
-        self.session.append("\"")
-        self.sessionNumber.removeAll()
-        self.sessionNumber.append(",\"session_n\":")
-        self.sessionNumber.appendDecimal(identity.sessionNumber)
-        self.person.removeAll()
-        EventIdentity.append(
-            user: identity.user, anonymous: identity.anonymous, vendor: identity.vendor, to: &self.person)
         self.identity.removeAll()
-        self.identity.append(self.session)
-        self.identity.append(self.sessionNumber)
-        self.identity.append(self.person)
+        self.identity.append(",\"session\":\"")
+        self.identity.append(identity.session)
+        self.identity.append("\",\"session_n\":")
+        self.identity.appendDecimal(identity.sessionNumber)
+        EventIdentity.append(
+            user: identity.user, anonymous: identity.anonymous, vendor: identity.vendor, to: &self.identity)
     }
 
     private mutating func encodePlace() {
         self.place.removeAll()
-        self.place.append(self.origin)
+        self.place.append(self.app)
+        self.place.append(self.device)
         self.place.appendNumber(Int64(self.zoneMinutes))
         self.place.append(self.environment)
     }
@@ -250,18 +240,9 @@ package struct EventContext: ~Copyable {
     }
 
     private func encodeIdentity(_ draft: borrowing EventDraft, into line: inout LineBuffer) {
-        if draft.session.isEmpty, draft.person.isEmpty { return line.append(self.identity) }
-        if draft.session.isEmpty {
-            line.append(self.session)
-        } else {
-            line.append(draft.session)
-        }
-        line.append(self.sessionNumber)
-        if draft.person.isEmpty {
-            line.append(self.person)
-        } else {
-            line.append(draft.person)
-        }
+        guard draft.hasVisitor else { return line.append(self.identity) }
+        line.append(draft.session)
+        line.append(draft.person)
     }
 
     /// Appends traits, app and environment, and the event's fields.
@@ -271,7 +252,13 @@ package struct EventContext: ~Copyable {
             line.append(draft.fields.buffer)
             line.append(UInt8(ascii: "}"))
         }
-        line.append(self.place)
+        if draft.hasVisitor {
+            line.append(self.app)
+            line.append(draft.device)
+            line.append(self.environment)
+        } else {
+            line.append(self.place)
+        }
         line.append(draft.log)
         guard draft.kind != .user else { return }
         let common = self.common(for: draft.kind)

@@ -45,8 +45,10 @@ public struct EventDraft: ~Copyable {
     private(set) var providers = LineBuffer(capacity: 64)
     /// The members with the server's visitor; empty for the client's user.
     private(set) var person = LineBuffer(capacity: 64)
-    /// The member with the visitor's session; empty for the client's session.
+    /// The member with the visitor's session; empty if it is not known.
     private(set) var session = LineBuffer(capacity: 64)
+    /// The members with what is known of the visitor's device and place.
+    private(set) var device = LineBuffer(capacity: 64)
     /// The member `,"consent":…` of a visitor with known consent.
     private(set) var consent = LineBuffer(capacity: 64)
     /// Whether the event's visitor has given consent.
@@ -189,6 +191,7 @@ public struct EventDraft: ~Copyable {
     private mutating func takeVisitor(_ visitor: Visitor?, _ salt: PrivacySalt?) {
         self.person.removeAll()
         self.session.removeAll()
+        self.device.removeAll()
         self.consent.removeAll()
         self.personHash = nil
         self.isVisitorValid = true
@@ -198,6 +201,7 @@ public struct EventDraft: ~Copyable {
         self.personHash = Sampling.hash(visitor.user ?? visitor.anonymous ?? "")
         visitor.appendPerson(to: &self.person, salt)
         visitor.appendSession(to: &self.session)
+        self.fields.repairs.cutUserAgent += visitor.appendDevice(to: &self.device)
         if let consent = visitor.consent {
             self.consent.append(consent)
             self.isAllowed = consent.analytics

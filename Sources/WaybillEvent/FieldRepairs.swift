@@ -12,6 +12,8 @@ public struct FieldRepairs: Hashable, Sendable {
     public internal(set) var nested = 0
     /// Names truncated to 255 bytes.
     public internal(set) var cutName = 0
+    /// User agents of visitors truncated to 512 bytes.
+    public internal(set) var cutUserAgent = 0
     /// Values of `Encodable` events left out because their type has no form in an event, such as `Date` without
     /// `WaybillFoundation`; a `wb.field` event names the first of each type.
     public internal(set) var refused = 0
@@ -28,6 +30,7 @@ public struct FieldRepairs: Hashable, Sendable {
         left.duplicate += right.duplicate
         left.nested += right.nested
         left.cutName += right.cutName
+        left.cutUserAgent += right.cutUserAgent
         left.refused += right.refused
         left.failed += right.failed
         left.forgotten += right.forgotten

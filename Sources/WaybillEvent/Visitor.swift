@@ -1,10 +1,13 @@
 /// One of the many users of a server, passed with each of their events.
 ///
-///     waybill.track(Checkout(cart: cart), by: Visitor(user: account.id, anonymous: cookie))
+///     var visitor = Visitor(user: account.id, anonymous: cookie)
+///     visitor.readHeaders { name in request.headers[name] }
+///     waybill.track(Checkout(cart: cart), by: visitor)
 ///
 /// An app has one user, set with `setUser`; a server has a different one with each request. A visitor's event has
-/// nothing that belongs to the process: no current screen, no time since the previous event, no user or consent of the
-/// client. Events of visitors without consent to analytics are not stored.
+/// nothing that belongs to the process: no current screen, no time since the previous event, no session, system or
+/// language, no user or consent of the client. It has what the visitor says of these. Events of visitors without
+/// consent to analytics are not stored. An address is never part of an event.
 public struct Visitor: Hashable, Sendable {
     /// The app's id of the user, at most 256 bytes of UTF-8.
     public var user: String?
@@ -12,8 +15,22 @@ public struct Visitor: Hashable, Sendable {
     ///
     /// Without it, a hash of the user's id is used.
     public var anonymous: String?
-    /// The session: a version 7 UUID in lower case, as created by `Visitor.newSession()`; without it, the server's own.
+    /// The session: a version 7 UUID in lower case, as created by `Visitor.newSession()`; without it, events have none.
     public var session: String?
+    /// The system, such as "Android"; without it, the one that ``userAgent`` names beyond doubt, if any.
+    public var os: String?
+    /// The system's version.
+    public var osVersion: String?
+    /// The model of the device.
+    public var model: String?
+    /// The language as a BCP 47 tag, such as "ko-KR".
+    public var language: String?
+    /// The country as two letters of ISO 3166-1, such as "KR"; events have them in upper case.
+    public var country: String?
+    /// The browser or app as it names itself in the header `User-Agent`; truncated to 512 bytes.
+    public var userAgent: String?
+    /// The time zone in minutes east of UTC.
+    public var zoneMinutes: Int?
     /// Ids issued by vendors' SDKs.
     public var vendorIDs: [ProviderID: String] = [:]
     /// The visitor's consent; `nil` if unknown.
@@ -32,15 +49,27 @@ public struct Visitor: Hashable, Sendable {
         if let user, user.isEmpty || user.utf8.count > EventLimits.userByteCountMax { return false }
         if let anonymous, !(5...EventLimits.userByteCountMax).contains(anonymous.utf8.count) { return false }
         if let session, !Self.isSession(session) { return false }
+        if let language, !Self.isLanguage(language[...]) { return false }
+        if let country, !Self.isCountry(country) { return false }
+        if let zoneMinutes, !(-1440...1440).contains(zoneMinutes) { return false }
+        if let os, !Self.isDeviceText(os) { return false }
+        if let osVersion, !Self.isDeviceText(osVersion) { return false }
+        if let model, !Self.isDeviceText(model) { return false }
         return true
     }
 
-    private static func isSession(_ text: String) -> Bool {
+    /// Whether a text has the form of a session's id.
+    package static func isSession(_ text: String) -> Bool {
         let bytes = Array(text.utf8)
-        guard bytes.count == 36, bytes[14] == UInt8(ascii: "7"), "89ab".utf8.contains(bytes[19]) else { return false }
-        return bytes.enumerated().allSatisfy { index, byte in
-            [8, 13, 18, 23].contains(index) ? byte == UInt8(ascii: "-") : "0123456789abcdef".utf8.contains(byte)
-        }
+        return Self.isUUID(text) && bytes[14] == UInt8(ascii: "7") && "89ab".utf8.contains(bytes[19])
+    }
+
+    /// Whether a text has the form of a UUID in lower case.
+    package static func isUUID(_ text: String) -> Bool {
+        text.utf8.count == 36
+            && text.utf8.enumerated().allSatisfy { index, byte in
+                [8, 13, 18, 23].contains(index) ? byte == UInt8(ascii: "-") : "0123456789abcdef".utf8.contains(byte)
+            }
     }
 
     /// Appends `,"session":…`, or nothing.
@@ -48,6 +77,25 @@ public struct Visitor: Hashable, Sendable {
         guard let session else { return }
         line.append(",\"session\":")
         line.appendString(session)
+    }
+
+    /// Appends what is known of the members from `,"os":…` to `,"tz":…`; returns 1 if it truncates the user agent.
+    func appendDevice(to line: inout LineBuffer) -> Int {
+        let os = self.os ?? self.userAgent.flatMap(UserAgent.system(of:))
+        EventIdentity.append(",\"os\":", os, to: &line)
+        EventIdentity.append(",\"os_version\":", self.osVersion, to: &line)
+        EventIdentity.append(",\"model\":", self.model, to: &line)
+        EventIdentity.append(",\"lang\":", self.language, to: &line)
+        EventIdentity.append(",\"country\":", self.country?.uppercased(), to: &line)
+        if let userAgent {
+            line.append(",\"user_agent\":")
+            line.appendString(userAgent, byteCountMax: EventLimits.userAgentByteCountMax)
+        }
+        if let zoneMinutes {
+            line.append(",\"tz\":")
+            line.appendNumber(Int64(zoneMinutes))
+        }
+        return (self.userAgent?.utf8.count ?? 0) > EventLimits.userAgentByteCountMax ? 1 : 0
     }
 
     /// Appends the members `,"user":…,"anon":…,"ids":…`.

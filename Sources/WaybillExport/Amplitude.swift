@@ -154,6 +154,7 @@ struct Amplitude: Provider {
         draft.member("os_version", event.text(.osVersion), limit: limit)
         draft.member("device_model", event.text(.model), limit: limit)
         draft.member("language", event.text(.lang), limit: limit)
+        draft.member("country", event.text(.country), limit: limit)
         self.writeCommerce(Commerce(of: event), of: event, into: &draft)
     }
 

@@ -110,7 +110,7 @@ private struct CustomSource: Sendable {
             case .traits, .ids, .consent: self.place = .member(field)
             case .v, .id, .writer, .seq, .up, .dt, .screen, .screenClass, .screenID, .prev, .prevMilliseconds,
                 .session, .sessionNumber, .user, .anon, .app, .build, .os, .osVersion, .model, .lang, .tz, .log,
-                .sampleRate:
+                .sampleRate, .country, .userAgent:
                 guard self.path.isEmpty else { return nil }
                 self.place = .member(field)
             case .ts, .name, .kind, .env, .bundle, .providers, .overrides: return nil

@@ -4,7 +4,7 @@ internal import WaybillJSON
 enum EventField: UInt8, CaseIterable {
     case v, id, writer, seq, ts, up, dt, kind, name, screen, screenClass, screenID, prev, prevMilliseconds, session
     case sessionNumber, user, anon, ids, traits, app, build, bundle, os, osVersion, model, lang, tz, env, log, data
-    case providers, overrides, consent, sampleRate
+    case providers, overrides, consent, sampleRate, country, userAgent
 
     var name: StaticString {
         switch self {
@@ -43,6 +43,8 @@ enum EventField: UInt8, CaseIterable {
         case .overrides: "overrides"
         case .consent: "consent"
         case .sampleRate: "sample_rate"
+        case .country: "country"
+        case .userAgent: "user_agent"
         }
     }
 
@@ -70,8 +72,8 @@ enum EventField: UInt8, CaseIterable {
         case 5: candidate = first == UInt8(ascii: "m") ? .model : .build
         case 6: candidate = Self.ofSix(first)
         case 7:
-            candidate =
-                first == UInt8(ascii: "s") ? .session : first == UInt8(ascii: "p") ? .prevMilliseconds : .consent
+            let third = start.load(fromByteOffset: 2, as: UInt8.self)
+            candidate = Self.ofSeven(first, third)
         case 9:
             if first == UInt8(ascii: "s") {
                 let third = start.load(fromByteOffset: 2, as: UInt8.self)
@@ -79,7 +81,7 @@ enum EventField: UInt8, CaseIterable {
             } else {
                 candidate = first == UInt8(ascii: "p") ? .providers : .overrides
             }
-        case 10: candidate = .osVersion
+        case 10: candidate = first == UInt8(ascii: "u") ? .userAgent : .osVersion
         case 11: candidate = .sampleRate
         case 12: candidate = .screenClass
         default: return nil
@@ -115,6 +117,14 @@ enum EventField: UInt8, CaseIterable {
         case UInt8(ascii: "s"): .screen
         case UInt8(ascii: "b"): .bundle
         default: .traits
+        }
+    }
+
+    private static func ofSeven(_ first: UInt8, _ third: UInt8) -> EventField {
+        switch first {
+        case UInt8(ascii: "s"): .session
+        case UInt8(ascii: "p"): .prevMilliseconds
+        default: third == UInt8(ascii: "u") ? .country : .consent
         }
     }
 

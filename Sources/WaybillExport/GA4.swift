@@ -14,7 +14,7 @@ package struct GA4Options: Hashable, Sendable {
     package var tooOld = TooOld.reject
     /// The event that carries user properties.
     package var userEventName = "user_updated"
-    /// Whether requests include language, system and model.
+    /// Whether requests include language, system, model and country.
     package var includesDevice = false
 
     package init() {}
@@ -122,7 +122,10 @@ struct GA4: Provider {
             draft.head.member("ad_personalization", answer)
             draft.head.endObject()
         }
-        if self.options.includesDevice { self.writeDevice(of: event, into: &draft) }
+        if self.options.includesDevice {
+            self.writeDevice(of: event, into: &draft)
+            self.writeLocation(of: event, into: &draft)
+        }
         draft.head.key("events")
         draft.head.beginArray()
         return nil
@@ -135,6 +138,14 @@ struct GA4: Provider {
         self.writeDevice("operating_system", event.text(.os), into: &draft)
         self.writeDevice("operating_system_version", event.text(.osVersion), into: &draft)
         self.writeDevice("model", event.text(.model), into: &draft)
+        draft.head.endObject()
+    }
+
+    private func writeLocation(of event: borrowing MappedEvent, into draft: inout Draft) {
+        guard let country = event.text(.country) else { return }
+        draft.head.key("user_location")
+        draft.head.beginObject()
+        self.writeDevice("country_id", country, into: &draft)
         draft.head.endObject()
     }
 

@@ -71,9 +71,17 @@ extension MappedEvent {
         case .up, .dt, .prevMilliseconds, .sessionNumber, .tz: return self.integer(at: value) != nil
         case .writer, .screen, .screenClass, .screenID, .prev, .session, .app, .build, .os, .osVersion, .model, .lang:
             return kind == .string
+        // Programs have such fields of their own; they stay what they were.
+        case .country, .userAgent: return false
         case .ids, .data, .overrides, .consent: return kind == .object
         case .providers: return kind == .array
         }
+    }
+
+    /// Whether the text of a foreign line's member has the use that its name has in the schema.
+    func isMember(_ field: EventField, _ text: TextSlice) -> Bool {
+        if field == .log { return Self.isLogVersion(text) }
+        return field != .country && field != .userAgent
     }
 
     /// Whether text is `M.m`, two numbers of one to nine digits.

@@ -285,7 +285,7 @@ struct MappedEvent: ~Copyable {
     @inline(__always)
     func text(_ field: EventField) -> TextSlice? {
         guard let index = self.index(field), let text = self.text(at: index), !text.body.isEmpty else { return nil }
-        if field == .log, self.isForeign, !Self.isLogVersion(text) { return nil }
+        if self.isForeign, !self.isMember(field, text) { return nil }
         return text
     }
 

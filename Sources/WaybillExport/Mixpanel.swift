@@ -182,6 +182,7 @@ struct Mixpanel: Provider {
         count += self.writeProperty("$app_version_string", event.text(.app), into: &draft)
         count += self.writeProperty("$app_build_number", event.text(.build), into: &draft)
         count += self.writeProperty("$model", event.text(.model), into: &draft)
+        count += self.writeProperty("mp_country_code", event.text(.country), into: &draft)
         count += self.writeOwnProperty("wb_session", event.text(.session), into: &draft)
         if let seq = event.number(.seq), seq.count <= Limits.Mixpanel.stringByteCountMax {
             draft.beginContextField("wb_seq")

@@ -196,6 +196,10 @@ struct PostHog: Provider {
         draft.member("$os_version", event.text(.osVersion))
         draft.member("$app_version", event.text(.app))
         draft.member("$app_build", event.text(.build))
+        draft.member("$raw_user_agent", event.text(.userAgent))
+        draft.member("$geoip_country_code", event.text(.country))
+        // The address of the request is the exporter's.
+        draft.json.member("$geoip_disable", true)
         draft.json.member("$lib", "waybill")
         if isPersonless {
             draft.json.member("$process_person_profile", false)

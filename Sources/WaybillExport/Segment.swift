@@ -155,6 +155,13 @@ struct Segment: Provider {
         draft.lowercaseMember("type", event.text(.os))
         draft.json.endObject()
         draft.member("locale", event.text(.lang))
+        draft.member("userAgent", event.text(.userAgent))
+        if let country = event.text(.country) {
+            draft.json.key("location")
+            draft.json.beginObject()
+            draft.member("country", country)
+            draft.json.endObject()
+        }
         draft.member("groupId", commerce.group(in: &draft))
         draft.json.key("library")
         draft.json.beginObject()

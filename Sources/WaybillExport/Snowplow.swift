@@ -94,6 +94,7 @@ struct Snowplow: Provider {
         if event.text(.session) != nil, event.sessionID == nil { draft.fixes.count(.dropField) }
         draft.member("sid", event.sessionID)
         draft.member("lang", event.text(.lang), limit: Limits.Snowplow.userIDCharacterCountMax)
+        draft.member("ua", event.text(.userAgent))
         draft.json.member("ue_pr", draft.tail.output.bytes)
         if !draft.head.output.isEmpty { draft.json.member("co", draft.head.output.bytes) }
         draft.json.endObject()

@@ -204,7 +204,7 @@ enum ConfigurationTable {
                 rule: "a letter and up to \(Limits.GA4.nameCharacterCountMax - 1) letters, digits and _, "
                     + "and not a name that GA4 reserves", isValid: GA4Options.isEventName),
             \.ga4.userEventName, "The event that carries user properties.")
-        option("device", .flag, \.ga4.includesDevice, "Requests name language, system and model.")
+        option("device", .flag, \.ga4.includesDevice, "Requests name language, system, model and country.")
     }
 
     private static var identityMerge: ConfigurationKey<ExportOptions> {

@@ -174,6 +174,19 @@ class VersionTests(unittest.TestCase):
                 self.assertNotRegex(path.read_text(encoding="utf-8"), rf'version: "{re.escape(version)}"', path.name)
 
 
+class LineCountTests(unittest.TestCase):
+    def test_five_events_take_the_lines_that_the_table_says(self):
+        page = (ROOT / "Documentation/five-events.md").read_text(encoding="utf-8")
+        table = dict(re.findall(r"^\| (\w[^|]*?) \| (\d+) \|", page, re.MULTILINE))
+        counted = {}
+        for section in re.split(r"^## ", page, flags=re.MULTILINE)[1:-1]:
+            code = "".join(re.findall(r"^```\w*\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
+            counted[section.split("\n", 1)[0]] = str(sum(1 for line in code.splitlines() if line.strip()))
+            self.assertLessEqual(max(map(len, code.splitlines())), 120)
+        self.assertEqual(table, counted)
+        self.assertEqual(len(table), 6)
+
+
 class TutorialTests(unittest.TestCase):
     def test_ga4_gets_what_the_tutorial_says(self):
         with open(RESOURCES / "arrive-2-event.ndjson", "rb") as event:

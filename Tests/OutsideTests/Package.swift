@@ -23,6 +23,13 @@ var targets: [Target] = [
         swiftSettings: settings),
     .executableTarget(
         name: "outside-foundation", dependencies: [product("WaybillFoundation")], swiftSettings: settings),
+    // A shop: ten events, an observable model, a program, and its team's tests.
+    .target(
+        name: "Store", dependencies: [product("Waybill"), product("WaybillCommerce")], swiftSettings: settings),
+    .executableTarget(name: "store-cli", dependencies: ["Store", product("Waybill")], swiftSettings: settings),
+    .testTarget(
+        name: "StoreTests", dependencies: ["Store", product("Waybill"), product("WaybillTesting")],
+        swiftSettings: settings),
     .testTarget(
         name: "OutsideTests", dependencies: ["outside", product("Waybill"), product("WaybillTesting")],
         swiftSettings: settings),

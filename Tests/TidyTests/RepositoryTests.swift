@@ -3,7 +3,7 @@ import Testing
 
 /// The rules, applied to this repository.
 @Suite(.serialized) struct RepositoryTests {
-    private static let clients = ["Waybill", "WaybillUI", "WaybillTesting", "WaybillSystemLog"]
+    private static let clients = ["Waybill", "WaybillCommerce", "WaybillUI", "WaybillTesting", "WaybillSystemLog"]
     private static let list = Repository.root.appending(path: "Tests/TidyTests/Allowed.txt")
 
     private let repository: Repository

@@ -63,7 +63,8 @@ class Corpus:
         self.put(event, "dt", (0, -5, 3077, 1.5, "9"))
         self.put(event, "session", (self.session(time), self.session(time - 90_000_000), "x", 1, self.text(200)))
         self.put(event, "session_n", (7, -1, "7"))
-        for key in ("screen", "screen_class", "screen_id", "os", "os_version", "build", "app", "model", "lang", "prev"):
+        for key in ("screen", "screen_class", "screen_id", "os", "os_version", "build", "app", "model", "lang", "prev",
+                    "country", "user_agent"):
             if chance(2):
                 event[key] = self.scalar() if chance(4) else self.text(20)
         self.put(event, "log", ("1.0", "2.13", "0.1", "x", 3))

@@ -230,7 +230,8 @@ enum RecordChecks {
         if properties.members.count >= 255 || Self.hasDuplicates(properties) { problems.append("properties") }
         let known = [
             "time", "distinct_id", "$insert_id", "$device_id", "$user_id", "$os", "$os_version", "$app_version_string",
-            "$app_build_number", "$model", "wb_session", "wb_seq", "wb_log", "ip", "screen", "screen_class",
+            "$app_build_number", "$model", "mp_country_code", "wb_session", "wb_seq", "wb_log", "ip", "screen",
+            "screen_class",
         ]
         let forbidden = [
             "anon", "anonymous", "nil", "none", "null", "n/a", "na", "undefined", "unknown", "<nil>", "0", "-1",

@@ -49,7 +49,11 @@ struct RandomEvents {
         self.add("seq", to: &members, [number, "1e3", "\"7\""])
         self.add("dt", to: &members, ["0", "-5", "3077", "1.5", "\"9\"", "99999999999999999999"])
         self.add("session", to: &members, ["\"019550fb-32b4-7000-8000-000000000001\"", "\"x\"", "1"])
-        for key in ["screen", "screen_class", "screen_id", "os", "os_version", "build", "app", "model", "log"] {
+        let texts = [
+            "screen", "screen_class", "screen_id", "os", "os_version", "build", "app", "model", "log", "country",
+            "user_agent",
+        ]
+        for key in texts {
             if self.chance(2) { members.append("\"\(key)\":\(self.chance(4) ? self.scalar() : self.text(limit: 20))") }
         }
         self.add("data", to: &members, [self.object(depth: 1), self.object(depth: 1), self.scalar()])

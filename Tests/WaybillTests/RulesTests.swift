@@ -89,7 +89,8 @@ private struct Bought: ActionEvent, FieldlessEvent { var name: String { "bought"
     #expect(anonymous[0] == "\"cookie-1\"" && anonymous[3] == "\"cookie-1\"")
     #expect(anonymous[1] == anonymous[2] && anonymous[1] != anonymous[4] && anonymous[1].count == 34)
     #expect(client.members("session")[0] == "\"\(session)\"")
-    #expect(client.members("session")[1] == client.members("session")[4])
+    #expect(client.members("session")[1] == "-" && client.members("session")[4].count == 38)
+    #expect(client.members("session_n") == ["-", "-", "-", "-", "1"])
     #expect(client.lines[0].contains(#""ids":{"ga4":"7B2F1E0C9D8A4B5C6D7E8F9012345678"}"#))
     #expect(client.lines[3].contains(#""traits":{"tier":"PREMIUM","old":null}"#))
 }
@@ -112,6 +113,9 @@ private struct Bought: ActionEvent, FieldlessEvent { var name: String { "bought"
     #expect(lines.map { member("screen", of: $0) } == ["-", "\"Home\"", "\"Console\"", "-"])
     #expect(lines.map { member("prev", of: $0) } == ["-", "-", "-", "-"])
     #expect(lines.map { member("dt", of: $0) } == ["-", "-", "0", "-"])
+    for key in ["session", "os", "tz"] {
+        #expect(lines.map { member(key, of: $0) == "-" } == [true, true, false, true], "\(key)")
+    }
     #expect(lines.map { $0.contains("\"consent\":{\"analytics\":true,\"ads\":true}") } == [false, false, true, false])
     #expect(lines.last?.contains("\"consent\":{\"analytics\":true,\"ads\":false}") == true)
 }

@@ -7,7 +7,7 @@ EXTENSION = "ndjson"
 # https://amplitude.com/docs/apis/analytics/http-v2, "Keys for the event argument": those that an export has
 KEYS = {
     "user_id", "device_id", "event_id", "app_version", "platform", "os_name", "os_version", "device_model", "language",
-    "event_properties", "user_properties", "groups", "price", "quantity", "revenue", "productId", "revenueType",
+    "country", "event_properties", "user_properties", "groups", "price", "quantity", "revenue", "productId", "revenueType",
     "currency"}
 # The same page, "Device IDs and User IDs": refused as ids. Ids of zeros come from limited ad tracking.
 INVALID_IDS = {

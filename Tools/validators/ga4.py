@@ -110,7 +110,7 @@ def check(record, as_of=None):
     request = parse(record)
     # https://developers.google.com/analytics/devguides/collection/protocol/ga4/reference?client_type=firebase#payload_post_body
     problems = members(
-        request, ["app_instance_id", "events"], ["user_id", "consent", "device", "user_properties"])
+        request, ["app_instance_id", "events"], ["user_id", "consent", "device", "user_location", "user_properties"])
     if len(record) >= BODY:
         problems.append("130 kB or more")
     # https://ga-dev-tools.google/ga4/event-builder/: "app_instance_id" has 32 hexadecimal digits.

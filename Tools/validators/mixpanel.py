@@ -14,7 +14,7 @@ DISALLOWED = {
 # https://docs.mixpanel.com/docs/tracking-methods/id-management/identifying-users-original: events that join people.
 COMMANDS = {"$identify", "$create_alias", "$merge"}
 # https://docs.mixpanel.com/docs/data-structure/property-reference/default-properties: those of an app that we know.
-DEFAULT = {"$os", "$os_version", "$app_version_string", "$app_build_number", "$model"}
+DEFAULT = {"$os", "$os_version", "$app_version_string", "$app_build_number", "$model", "mp_country_code"}
 # https://docs.mixpanel.com/docs/data-structure/property-reference/reserved-properties: those that an event needs.
 NEEDED = {"$insert_id", "$device_id", "$user_id"}
 # The same page: the first three are never stored, hide the event or make it vanish.

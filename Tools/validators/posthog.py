@@ -26,7 +26,8 @@ OWN_EVENTS = {"$screen", "$identify", "$set"}
 # https://posthog.com/docs/data/events#default-properties, https://posthog.com/docs/api/capture
 OWN_PROPERTIES = {
     "$screen_name", "$session_id", "$device_id", "$os", "$os_version", "$app_version", "$app_build", "$lib",
-    "$process_person_profile", "$anon_distinct_id", "$set", "$unset", "$groups"}
+    "$process_person_profile", "$anon_distinct_id", "$set", "$unset", "$groups", "$raw_user_agent", "$geoip_country_code",
+    "$geoip_disable"}
 # https://posthog.com/docs/product-analytics/group-analytics: a group's key
 GROUP = 400
 # https://posthog.com/docs/data/sessions: a UUID of version 7, at most 24 hours long
@@ -64,6 +65,9 @@ def _properties(event):
     for key in properties:
         if not key or key.startswith("$") and key not in OWN_PROPERTIES:
             problems.append(f"property {key!r}")
+    # https://posthog.com/docs/product-analytics/geoip: without it, the uploader's address would place the event
+    if properties.get("$geoip_disable") is not True:
+        problems.append("$geoip_disable")
     if "$session_id" in properties:
         problems += _session(event, properties["$session_id"])
     # https://posthog.com/docs/product-analytics/identify: a device that is identified as itself can never be merged

@@ -13,7 +13,7 @@ CALLS, PROPERTIES = 2500, 10_000
 # https://github.com/segmentio/segment-docs/issues/5924
 MESSAGE_ID = 100
 # https://segment.com/docs/connections/spec/common/#context
-CONTEXT = {"app", "os", "device", "locale", "library", "timezone", "groupId"}
+CONTEXT = {"app", "os", "device", "locale", "library", "timezone", "groupId", "userAgent", "location"}
 
 
 def _products(products):

@@ -91,7 +91,7 @@ def check(record, as_of=None):
     payload = parse(record)
     # https://docs.snowplow.io/docs/events/going-deeper/http-requests/. No `stm`: only an upload knows it.
     problems = members(
-        payload, ["e", "eid", "dtm", "ttm", "p", "aid", "tna", "tv", "ue_pr"], ["duid", "uid", "sid", "lang", "co"])
+        payload, ["e", "eid", "dtm", "ttm", "p", "aid", "tna", "tv", "ue_pr"], ["duid", "uid", "sid", "lang", "ua", "co"])
     if problems:
         return problems
     # https://github.com/snowplow/iglu-central, payload_data: every value is a string

@@ -1,4 +1,5 @@
 import Waybill
+import WaybillCommerce
 
 extension ProviderID {
     /// The table of visits, which `receiver.yaml` defines.
@@ -38,13 +39,12 @@ struct ProductScreen: ScreenEvent {
     var screen: ScreenRef? { ScreenRef("Product", id: self.product.id) }
 
     func encode(into fields: inout Fields) {
-        self.product.put(into: &fields)
+        ViewItem(items: [self.product.item], currency: "EUR").encode(into: &fields)
     }
 
     func customize(_ overrides: inout Overrides) {
-        // GA4 recommends a name and fields for this event; they replace its own.
+        // A screen for the others; GA4 has a name for it.
         overrides[.ga4].name = "view_item"
-        overrides[.ga4].replaceAll { $0.put(items: [self.product]) }
         overrides[.mixpanel].name = "Product Viewed"
     }
 }
@@ -57,12 +57,11 @@ struct AddedToCart: ActionEvent {
     var screen: ScreenRef? { ScreenRef("Product", id: self.product.id) }
 
     func encode(into fields: inout Fields) {
-        self.product.put(into: &fields)
+        AddToCart(items: [self.product.item], currency: "EUR").encode(into: &fields)
         fields.put("cart_count", self.cartCount)
     }
 
     func customize(_ overrides: inout Overrides) {
-        overrides[.ga4].replaceAll { $0.put(items: [self.product]) }
         overrides[.mixpanel].name = "Product Added"
     }
 }
@@ -92,16 +91,10 @@ struct Purchased: Event {
     var screen: ScreenRef? { ScreenRef("Checkout") }
 
     func encode(into fields: inout Fields) {
-        fields.put("order", self.order)
-        fields.put("cents", self.products.reduce(0) { $0 + $1.cents })
-        fields.put("items", objects: self.products) { fields, product in product.put(into: &fields) }
+        Purchase(transactionID: self.order, items: self.products.map(\.item), currency: "EUR").encode(into: &fields)
     }
 
     func customize(_ overrides: inout Overrides) {
-        overrides[.ga4].replaceAll { fields in
-            fields.put("transaction_id", self.order)
-            fields.put(items: self.products)
-        }
         overrides[.mixpanel].name = "Order Completed"
     }
 }
@@ -123,22 +116,8 @@ struct CheckoutRefused: Event {
 }
 
 extension Product {
-    func put(into fields: inout Fields) {
-        fields.put("product_id", self.id)
-        fields.put("name", self.name)
-        fields.put("cents", self.cents)
-    }
-}
-
-extension Fields {
-    /// Adds products in GA4's form: `currency`, `value`, `items`.
-    mutating func put(items products: [Product]) {
-        self.put("currency", "EUR")
-        self.put("value", Double(products.reduce(0) { $0 + $1.cents }) / 100)
-        self.put("items", objects: products) { fields, product in
-            fields.put("item_id", product.id)
-            fields.put("item_name", product.name)
-            fields.put("price", Double(product.cents) / 100)
-        }
+    /// The product in GA4's form, which the exports translate for the other providers.
+    var item: Item {
+        Item(id: self.id, name: self.name, price: Amount(minor: self.cents))
     }
 }

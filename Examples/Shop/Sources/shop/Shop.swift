@@ -4,7 +4,7 @@
 ///     GET  /products       ProductListScreen  POST /login      LoggedIn
 ///     GET  /products/:id   ProductScreen      POST /checkout   Purchased, or CheckoutRefused
 ///
-/// Life of a request: ``VisitorMiddleware`` determines its visitor; the route answers and tracks an event of that
+/// Life of a request: WaybillHummingbird's middleware determines its visitor; the route answers and tracks an event of that
 /// visitor; the event is written to the kernel before the response. From there an agent ships the spool.
 ///
 /// An app has one user, which it sets in the client. A server has many at once: it passes the visitor with each event,

@@ -2,6 +2,7 @@ import Foundation
 import Hummingbird
 import Logging
 import Waybill
+import WaybillHummingbird
 
 /// The routes: each one answers and tracks an event.
 struct Storefront {
@@ -16,7 +17,9 @@ struct Storefront {
 
     var router: Router<ShopContext> {
         let router = Router(context: ShopContext.self)
-        router.add(middleware: VisitorMiddleware(tills: self.tills))
+        router.add(middleware: TillMiddleware())
+        router.add(middleware: self.visitors)
+        router.add(middleware: AppMiddleware())
         router.get("/") { _, context in
             self.track(HomeScreen(), by: context.visitor)
             return "Welcome to the shop."
@@ -32,7 +35,7 @@ struct Storefront {
         }
         router.post("/cart") { request, context in
             let product = try Product.find(try await request.decode(as: CartRequest.self, context: context).product)
-            let cart = await self.tills.add(product, for: context.cookie)
+            let cart = await self.tills.add(product, for: context.till)
             self.track(AddedToCart(product: product, cartCount: cart.count), by: context.visitor)
             return cart
         }
@@ -43,14 +46,14 @@ struct Storefront {
             }
             var visitor = context.visitor
             visitor.user = login.user
-            await self.tills.logIn(login.user, for: context.cookie)
+            await self.tills.logIn(login.user, for: context.till)
             let traits = self.waybill.setTraits(["newsletter": .boolean(login.newsletter ?? false)], of: visitor)
             self.report(traits, of: "set_user")
             self.track(LoggedIn(), by: visitor)
             return "Hello, \(login.user)."
         }
         router.post("/checkout") { _, context in
-            let cart = await self.tills.empty(for: context.cookie)
+            let cart = await self.tills.empty(for: context.till)
             guard !cart.isEmpty else {
                 self.track(CheckoutRefused(reason: "empty_cart"), by: context.visitor)
                 throw HTTPError(.conflict, message: "The cart is empty.")
@@ -60,6 +63,25 @@ struct Storefront {
             return Receipt(order: order, cents: cart.reduce(0) { $0 + $1.cents })
         }
         return router
+    }
+
+    /// Gives each request its visitor; the routes track what the visitor does.
+    private var visitors: VisitorMiddleware<ShopContext> {
+        var options = VisitorOptions()
+        // This example listens without TLS. A server that has it keeps the default.
+        options.isSecure = false
+        // A request in itself is no event here.
+        options.tracks = { _ in false }
+        return VisitorMiddleware(
+            self.waybill, options, user: { _, context in await self.tills.user(of: context.till) },
+            consent: { request, _ in
+                switch request.cookies["consent"]?.value {
+                case "all": Consent(analytics: true, ads: true)
+                case "analytics": Consent(analytics: true, ads: false)
+                case "none": Consent(analytics: false, ads: false)
+                default: nil
+                }
+            })
     }
 
     /// Takes microseconds and never waits, so it is safe on a request's thread.
@@ -76,10 +98,10 @@ struct Storefront {
 }
 
 /// The context of a request, with its visitor.
-struct ShopContext: RequestContext {
+struct ShopContext: VisitorContext {
     var coreContext: CoreRequestContextStorage
-    // Both are set by ``VisitorMiddleware``.
-    var cookie = ""
+    /// The id of the visitor's cart, set by ``TillMiddleware``.
+    var till = ""
     var visitor = Visitor()
 
     init(source: Source) {
@@ -87,38 +109,32 @@ struct ShopContext: RequestContext {
     }
 }
 
-/// Determines a request's visitor from its cookies.
-///
-///     visitor   a UUID set by this server, now or earlier: the anonymous id
-///     ga4       32 hexadecimal digits: the app instance id of Google's SDK in the app that embeds the shop; GA4
-///               accepts no events without it
-///     consent   all, analytics or none: the visitor's consent; with none, nothing is stored
-///
-/// Cookies come from clients, so events accept only these forms.
-struct VisitorMiddleware: RouterMiddleware {
-    let tills: Tills
-
+/// Knows a visitor's cart again by the cookie `till`, which the shop needs whatever the visitor consents to.
+struct TillMiddleware: RouterMiddleware {
     func handle(
         _ request: Request, context: ShopContext, next: (Request, ShopContext) async throws -> Response
     ) async throws -> Response {
-        let known = request.cookies["visitor"].flatMap { UUID(uuidString: $0.value) }
-        let cookie = (known ?? UUID()).uuidString.lowercased()
+        let known = request.cookies["till"].flatMap { UUID(uuidString: $0.value) }
         var context = context
-        context.cookie = cookie
-        context.visitor = Visitor(user: await self.tills.user(of: cookie), anonymous: cookie)
+        context.till = (known ?? UUID()).uuidString.lowercased()
+        var response = try await next(request, context)
+        if known == nil { response.setCookie(Cookie(name: "till", value: context.till, path: "/", sameSite: .lax)) }
+        return response
+    }
+}
+
+/// Gives the visitor the id of Google's SDK in the app that embeds the shop, from the cookie `ga4`.
+///
+/// GA4 accepts no event without it. Cookies come from clients, so events accept only 32 hexadecimal digits.
+struct AppMiddleware: RouterMiddleware {
+    func handle(
+        _ request: Request, context: ShopContext, next: (Request, ShopContext) async throws -> Response
+    ) async throws -> Response {
+        var context = context
         if let id = request.cookies["ga4"]?.value, id.utf8.count == 32, id.utf8.allSatisfy(Self.isHexadecimal) {
             context.visitor.vendorIDs[.ga4] = id
         }
-        context.visitor.consent =
-            switch request.cookies["consent"]?.value {
-            case "all": Consent(analytics: true, ads: true)
-            case "analytics": Consent(analytics: true, ads: false)
-            case "none": Consent(analytics: false, ads: false)
-            default: nil
-            }
-        var response = try await next(request, context)
-        if known == nil { response.setCookie(Cookie(name: "visitor", value: cookie, path: "/", sameSite: .lax)) }
-        return response
+        return try await next(request, context)
     }
 
     private static func isHexadecimal(_ byte: UInt8) -> Bool { "0123456789abcdefABCDEF".utf8.contains(byte) }
