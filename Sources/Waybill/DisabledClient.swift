@@ -1,4 +1,5 @@
 internal import WaybillEvent
+internal import WaybillSystem
 
 extension WaybillClient {
     /// A client that stores nothing, for previews, unit tests, and an app whose client could not be created.

@@ -2,7 +2,6 @@ package import WaybillArchive
 package import WaybillExport
 package import WaybillSystem
 
-
 /// The options that an export was written with so far; they decide whether other options can follow.
 ///
 ///     mapping:3 9f86d081884c7d65      version 3 of the operator's mapping had this content

@@ -95,7 +95,7 @@ public final class Recorder: Sendable {
 
 /// Keeps the events with their types, which lines do not have.
 private final class Witness: EventObserver {
-    private let events = Mutex<[EventView]>([])
+    private let events = Lock<[EventView]>([])
 
     func eventStored(_ event: EventView) {
         self.events.withLock { $0.append(event) }

@@ -48,7 +48,7 @@ import WaybillTLS
     private static func refusal(in place: Place, _ security: Dispatcher.Security) async throws -> DispatchFailure {
         try await self.receiving(in: place) {
             try await failure(until: { $0.message.contains("(tls-") }) { limit in
-                try await place.dispatcher(security: security, patience: limit).dispatch()
+                try await place.dispatcher(security: security, patience: limit).flush()
             }
         }
     }
@@ -62,7 +62,7 @@ import WaybillTLS
     ) async throws {
         let place = try Place()
         let result = try await Self.receiving(in: place) {
-            try await place.dispatcher(security: security).dispatch()
+            try await place.dispatcher(security: security).flush()
         }
         #expect(result == .delivered(1, remaining: 0))
         #expect(try place.archivedNames() == ["e0"])

@@ -24,7 +24,7 @@ struct StoreCommand {
             case (_, _): throw UsageError()
             }
         }
-        try waybill.flush()
+        try waybill.synchronize()
         print("store: \(waybill.counters.stored) stored, \(waybill.counters.droppedCount) dropped")
     }
 }
