@@ -389,6 +389,8 @@ private struct Key: Hashable, Encodable { var x = 1 }
 }
 
 /// Keeps what an encoding gave it beyond its end.
+///
+/// `@unchecked Sendable`: one test uses it, on one thread.
 private final class Keeper: @unchecked Sendable {
     var container: KeyedEncodingContainer<Name>?
 }
