@@ -155,7 +155,8 @@ private struct Skipping: FieldlessEvent {
     let skipped = tail { draft, _ in draft.take(Skipping(skips: true), EventRules(), nil) { _ in } }
     #expect(
         skipped
-            == #","log":"1.0","overrides":{"own \"one\"":{"skip":true},"csv":{"data":{"a":1}},"mixpanel":{"skip":true}}"#)
+            == #","log":"1.0","overrides":{"own \"one\"":{"skip":true},"csv":{"data":{"a":1}},"mixpanel":{"skip":true}}"#
+    )
     let after = tail { draft, _ in
         draft.take(Skipping(skips: true), EventRules(), nil) { _ in }
         draft.take(Skipping(skips: false), EventRules(), nil) { _ in }
