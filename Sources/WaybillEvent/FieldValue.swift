@@ -199,6 +199,21 @@ extension Scalar: ScalarFieldValue {
     }
 }
 
+/// For `Encodable` events: a ``Scalar/hashed(_:)`` member is a private field.
+extension Scalar: Encodable {
+    /// Encodes the value; for any encoder but an event's, text to be hashed is "<private>".
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        switch self {
+        case .string(let value): try container.encode(value)
+        case .integer(let value): try container.encode(value)
+        case .double(let value): try container.encode(value)
+        case .boolean(let value): try container.encode(value)
+        case .hashed: try container.encode(self.description)
+        }
+    }
+}
+
 extension Scalar: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
     ExpressibleByBooleanLiteral
 {

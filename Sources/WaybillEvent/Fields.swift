@@ -7,7 +7,7 @@
 /// Fields keep the order in which they are put. A repeated key and a number that JSON cannot represent are left out and
 /// counted; integers beyond 2^53 are written as strings.
 ///
-/// Values come from ``FieldValue`` types, or from an `Encodable` type's own `encode(to:)` (``FieldEncoding``).
+/// Values come from ``FieldValue`` types, or from an `Encodable` event's own `encode(to:)`.
 public struct Fields: ~Copyable {
     /// `"key":value` joined by commas, without braces.
     package internal(set) var buffer: LineBuffer

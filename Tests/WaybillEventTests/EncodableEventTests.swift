@@ -211,6 +211,22 @@ private struct Mapped: Event, Encodable {
     #expect(draft(nested).text == #""of":{"name":"custom","title":"T"}"#)
 }
 
+private struct Registered: Event, Encodable {
+    let email: Scalar
+    let answers: [String: Scalar]
+    var name: String { "registered" }
+}
+
+@Test func `a hashed member of an Encodable event is private`() throws {
+    var random = SeededGenerator(seed: 1)
+    let salt = PrivacySalt(&random)
+    let box = EventDraftBox()
+    let event = Registered(email: .hashed("a@example.com"), answers: ["b": 2, "a": "x", "c": .hashed("secret")])
+    box.draft.take(event, EventRules(), salt) { _ in }
+    let hashes = [salt.hash("a@example.com".utf8), salt.hash("secret".utf8)]
+    #expect(box.text == #""email":"\#(hashes[0])","answers":{"a":"x","b":2,"c":"\#(hashes[1])"}"#)
+}
+
 private struct Broken: Encodable {
     struct Failure: Error {}
     var before = 1
@@ -389,6 +405,8 @@ private struct Key: Hashable, Encodable { var x = 1 }
 }
 
 /// Keeps what an encoding gave it beyond its end.
+///
+/// `@unchecked Sendable`: one test uses it, on one thread.
 private final class Keeper: @unchecked Sendable {
     var container: KeyedEncodingContainer<Name>?
 }
