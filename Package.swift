@@ -326,7 +326,10 @@ let package = Package(
         tests("WaybillSimulationTests", ["WaybillSimulation"]),
         tests(
             "WaybillExportTests",
-            ["WaybillExport", "WaybillEvent", "WaybillJSON", "WaybillServerTestSupport", "WaybillSystem"]),
+            [
+                "WaybillExport", "WaybillEvent", "WaybillJSON", "WaybillServerTestSupport", "WaybillSystem",
+                "WaybillTestSupport",
+            ]),
         tests(
             "WaybillFuzzTests", path: "Tools/Fuzzing/Sources/Targets",
             [
