@@ -6,13 +6,14 @@ package protocol Client: Sendable {
     var counters: WaybillClient.Counters { get }
     var identity: EventIdentity { get }
     var consent: Consent? { get }
+    func now() -> Moment
     func track(_ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void) -> TrackOutcome
     func setUser(_ id: String?, adding traits: (inout Fields) -> Void) -> TrackOutcome
     @discardableResult
     func setVendorID(_ id: String?, for provider: ProviderID) -> Bool
     func register(_ body: (inout Fields) -> Void) -> Bool
     func unregister(_ names: [String])
-    func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome
+    func setConsent(_ consent: Consent) -> TrackOutcome
     func observe(_ subscription: ObserverSubscription) -> ObserverToken
     func enter(_ phase: AppPhase)
     func screenEnded()
@@ -23,6 +24,11 @@ package protocol Client: Sendable {
 }
 
 extension Client {
+    @discardableResult
+    package func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome {
+        self.setConsent(Consent(analytics: analytics, ads: ads))
+    }
+
     @discardableResult
     package func setUser(_ id: String?, traits: KeyValuePairs<String, Scalar?>) -> TrackOutcome {
         self.setUser(id) { $0.put(traits: traits) }

@@ -36,6 +36,7 @@ extension ClientCore {
             let due = self.state.withLock { state in self.watch(&state) { $0.closeSegment() } }
             self.perform(due) { $0() }
             _ = self.saveConsent()
+            self.saveSession()
         }
     }
 

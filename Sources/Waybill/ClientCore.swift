@@ -77,17 +77,19 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         do throws(FileSystemError) {
             let spool = try SpoolWriter(
                 directory: configuration.spool, writer: writer.text, on: files,
-                segmentByteCountMax: segmentByteCountMax, freeByteCountMin: self.quota.freeByteCountMin)
+                segmentByteCountMax: segmentByteCountMax, freeByteCountMin: self.quota.freeByteCountMin,
+                settledBy: Install.fileName)
             protect(configuration.spool)
             hadSegments = spool.hadSegments
-            start = try InstallStart.begin(configuration, on: files, makeSalt, &generator)
+            start = try InstallStart.begin(configuration, on: files, at: now.wall, makeSalt, &generator)
             self.installOrigin = start.origin
             self.written = Lock(start.written)
             self.currentSalt = Lock(start.install.salt)
             var state = ClientState(
-                spool: spool, writer: writer, origin: configuration.origin, install: start.install,
-                generator: generator, at: now, gathering: configuration.durability.gathering, zone: zone)
-            if start.written != start.install { state.installFailed() }
+                spool: spool, writer: writer, origin: configuration.origin, start,
+                generator: generator, at: now, gathering: configuration.durability.gathering,
+                consent: configuration.consent, zone: zone)
+            if start.isUnsaved { state.installFailed() }
             for subscription in configuration.observers { state.observe(ObserverToken(subscription)) }
             self.state = Lock(state)
         } catch {
@@ -115,6 +117,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     deinit {
         // Nothing may be started here that outlives the client, as ``watched(_:)`` would.
         _ = self.saveConsent()
+        self.saveSession()
         if let power { if power.stop() { _ = self.synchronize(self.state.withLock { ($0.release(), $0.sync) }) } }
         self.state.withLock { state in
             state.closeSegment()
@@ -122,7 +125,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         }
     }
 
-    func now() -> Moment {
+    package func now() -> Moment {
         Moment(wall: self.clock.wallTime(), monotonic: self.clock.monotonicTime())
     }
 
@@ -239,8 +242,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     /// When it returns, the consent is in the install file, unless the write failed: then it is retried.
-    package func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome {
-        let consent = Consent(analytics: analytics, ads: ads)
+    package func setConsent(_ consent: Consent) -> TrackOutcome {
         let outcome = self.store { state, now in state.setConsent(consent, at: now) }
         self.saveInstall()
         return outcome
@@ -257,6 +259,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         } catch {
             throw WaybillError(error)
         }
+        self.saveSession()
     }
 
     package func synchronize() throws(WaybillError) {
@@ -335,9 +338,33 @@ extension ClientCore {
         self.isConsentUnsaved ? self.saveInstall() : nil
     }
 
-    /// Saves the install if the file differs; a failure is counted, and the next session tries again.
+    /// Saves the install, if the file differs, and the session.
     @discardableResult
     private func saveInstall() -> FileSystemError? {
+        let failure = self.saveIdentity()
+        self.saveSession()
+        return failure
+    }
+
+    /// Saves the session for the next start; without the record, that start begins a session.
+    func saveSession() {
+        self.written.withLock { written in
+            guard written != nil, let record = self.state.withLock({ $0.sessionToSave() }) else { return }
+            try? Install.withLock(in: self.directory, on: self.files) { _ throws(FileSystemError) in
+                try record.write(in: self.directory, on: self.files)
+            }
+        }
+    }
+
+    /// Without consent no record of the session stays; one that cannot be deleted has an id and a time.
+    private func deleteSession() {
+        self.written.withLock { _ in
+            try? self.files.unlink(Path.join(self.directory, SessionRecord.fileName))
+        }
+    }
+
+    /// A failure is counted, and the next session tries again.
+    private func saveIdentity() -> FileSystemError? {
         do throws(FileSystemError) {
             try self.written.withLock { written throws(FileSystemError) in
                 guard written != nil || self.isConsentUnsaved else { return }
@@ -354,7 +381,7 @@ extension ClientCore {
     private func save(_ written: inout Install?, _ precedence: Precedence) throws(FileSystemError) {
         let answer = self.state.withLock { $0.beginSavingConsent() }
         let own = self.install
-        guard own != written || precedence == .own || answer.isUnsaved else { return }
+        guard !own.isSameIdentity(as: written) || precedence == .own || answer.isUnsaved else { return }
         var isLocked = false
         written = try Install.withLock(in: self.directory, on: self.files) { hasLock throws(FileSystemError) in
             isLocked = hasLock
@@ -433,6 +460,7 @@ extension ClientCore {
         }
         _ = self.watched { state in state.repeatConsent(at: self.now()) }
         self.power?.dirtied()
+        if self.consent?.analytics == false { self.deleteSession() }
         _ = self.saveConsent()
         if let failure { throw WaybillError(failure) }
     }

@@ -50,11 +50,23 @@ extension ClientState {
     }
 
     mutating func setConsent(_ consent: Consent, at now: Moment) -> TrackOutcome {
+        if self.isAsking { self.answered(consent) }
+        self.counters.omittedCategories += UInt64(consent.categories.count - consent.writtenCategories.count)
         self.remember(consent)
         self.consentCount += 1
         self.consentAttemptCount = 0
         self.consentTried = now.monotonic
         return self.sayConsent(consent, at: now)
+    }
+
+    /// Lets the lines that waited for the answer be written, before the consent event, or drops them.
+    private mutating func answered(_ consent: Consent) {
+        self.isAsking = false
+        self.isDirect = self.gathering == nil
+        guard !consent.analytics else { return }
+        for _ in 0..<self.held.count { self.counters.count(.optedOut) }
+        self.held = HeldLines()
+        self.counters.heldCount = 0
     }
 
     /// Stores the consent event again: a purge deleted it, and it still applies.
@@ -66,6 +78,7 @@ extension ClientState {
         self.said.draft.take(own: "wb.consent") { fields in
             fields.put("analytics", consent.analytics)
             fields.put("ads", consent.ads)
+            for category in consent.writtenCategories { fields.put(category.name, category.isAllowed) }
         }
         let said = self.said
         return self.write(said.draft, at: now)

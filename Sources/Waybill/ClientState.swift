@@ -10,7 +10,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     /// Lines waiting for the disk, or to be written together.
     var held = HeldLines()
     /// How long lines are gathered in memory; `nil` if they are written at once.
-    private let gathering: Duration?
+    let gathering: Duration?
     private var gatheringSince: MonotonicTime?
     private var ids = UniqueIDSequence()
     var generator: SeededGenerator
@@ -29,6 +29,10 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     /// The consent in the install file when it was last read.
     private var foundConsent: Consent?
     var isAllowed = true
+    /// Whether lines wait in memory for the user's answer about consent.
+    var isAsking = false
+    /// Whether lines are written at once unless writes fail: they are not gathered, and wait for no answer.
+    var isDirect = true
     private let start: MonotonicTime
     /// The last event, or the start before the first.
     var activity: Moment
@@ -38,6 +42,12 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     var isScreenEnded = false
     private let zone: @Sendable (WallTime) -> Int
     private var zoneQuarter: Int64 = .min
+    /// The minute of the last event, in which nothing is due.
+    private var minute: Range<Int64> = 0..<0
+    /// The number of minutes with events after that of the start.
+    private var activeMinuteCount: UInt64 = 0
+    /// The activity in the last record of the session.
+    private var recorded: Moment?
     /// Drops not yet reported by a `wb.dropped` event.
     private var unreported = [UInt64](repeating: 0, count: DropReason.Code.allCases.count)
     private var hasUnreported = false
@@ -53,33 +63,51 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     var counters = WaybillClient.Counters()
 
     init(
-        spool: consuming SpoolWriter<Files>, writer: UniqueID, origin: EventOrigin, install: Install,
-        generator: SeededGenerator, at now: Moment, gathering: Duration?,
+        spool: consuming SpoolWriter<Files>, writer: UniqueID, origin: EventOrigin, _ start: InstallStart,
+        generator: SeededGenerator, at now: Moment, gathering: Duration?, consent: WaybillClient.ConsentDefault,
         zone: @escaping @Sendable (WallTime) -> Int
     ) {
         self.spool = spool
         self.context = EventContext(writer: writer, origin: origin)
         self.generator = generator
         self.identity = EventIdentity(
-            session: .timed(now.wall.milliseconds, &self.generator), sessionNumber: install.sessionNumber, user: nil,
-            anonymous: install.anonymous)
+            session: start.session.id, sessionNumber: start.session.number, user: nil,
+            anonymous: start.install.anonymous)
+        self.recorded = now
         self.start = now.monotonic
         self.activity = now
         self.screenEntered = now.monotonic
         self.gathering = gathering
         self.zone = zone
         self.identityChanged()
-        self.foundConsent = install.consent
-        if let consent = install.consent { self.remember(consent) }
+        self.foundConsent = start.install.consent
+        self.isDirect = gathering == nil
+        self.enterMinute(at: now)
+        self.decide(start.install.consent, or: consent)
+    }
+
+    /// Applies the consent, or what holds without an answer.
+    private mutating func decide(_ consent: Consent?, or unanswered: WaybillClient.ConsentDefault) {
+        if let consent { return self.remember(consent) }
+        switch unanswered {
+        case .given: break
+        case .ask:
+            self.isAsking = true
+            self.isDirect = false
+        case .denied:
+            self.isAllowed = false
+            self.identityChanged()
+        }
     }
 
     /// The number of this process's last session.
     var sessionNumber: UInt64 { self.identity.sessionNumber }
     var anonymous: String { self.identity.anonymous }
 
-    /// Increases when the install must be saved: with a new session, and when writes succeed again.
+    /// Increases when the install or the session must be saved: with a new session, in every minute with events, and
+    /// when writes succeed again.
     var saveMark: UInt64 {
-        self.identity.sessionNumber + self.recoveryCount + self.consentRetryCount
+        self.identity.sessionNumber + self.recoveryCount + self.consentRetryCount + self.activeMinuteCount
     }
 
     /// Whether the last consent change is not saved yet.
@@ -108,7 +136,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         defer { self.foundConsent = found }
         guard answer.isUnsaved, let own else { return found }
         guard answer.isRetry, let found, found != self.foundConsent else { return own }
-        return Consent(analytics: own.analytics && found.analytics, ads: own.ads && found.ads)
+        return own.restricted(by: found)
     }
 
     /// Records that the consent was saved.
@@ -142,8 +170,8 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         self.counters.repairs += draft.repairs
         guard draft.isValid else { return self.drop(.invalid) }
         self.advance(to: now)
-        if self.hasUnreported, self.release() == nil { self.reportDrops(at: now) }
-        if draft.hasFaults { self.reportFaults(of: draft, at: now) }
+        if self.hasUnreported, !self.isAsking, self.release() == nil { self.reportDrops(at: now) }
+        if draft.hasFaults, !self.isAsking { self.reportFaults(of: draft, at: now) }
         let id = self.ids.next(at: now.wall.milliseconds, random: self.generator.next())
         if let sampling = draft.sampling, !self.keeps(draft, id, sampling) {
             self.enterScreen(draft, at: now)
@@ -165,14 +193,32 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         let before = self.activity
         if now.isIdle(since: before) { self.beginSession(at: now) }
         self.activity = now
-        // Zones change their offset only at quarters of an hour.
-        let quarter = now.wall.milliseconds / 900_000
-        if quarter != self.zoneQuarter {
-            self.zoneQuarter = quarter
-            self.context.zoneMinutes = self.zone(now.wall)
+        if !self.minute.contains(now.wall.milliseconds) {
+            self.activeMinuteCount += 1
+            self.enterMinute(at: now)
         }
         let jump = now.jump(since: before)
         if jump.magnitude > Self.jumpMillisecondsMax { self.reportJump(jump, at: now) }
+    }
+
+    @inline(never)
+    private mutating func enterMinute(at now: Moment) {
+        let start = now.wall.milliseconds - now.wall.milliseconds % 60_000
+        self.minute = start..<start + 60_000
+        // Zones change their offset only at quarters of an hour.
+        let quarter = start / 900_000
+        guard quarter != self.zoneQuarter else { return }
+        self.zoneQuarter = quarter
+        self.context.zoneMinutes = self.zone(now.wall)
+    }
+
+    /// The session to save, with the time of its last event; `nil` if it was saved, and if the user did not consent.
+    mutating func sessionToSave() -> SessionRecord? {
+        guard self.isAllowed, !self.isAsking, self.recorded != self.activity else { return nil }
+        self.recorded = self.activity
+        return SessionRecord(
+            anonymous: self.identity.anonymous, id: self.identity.session, number: self.identity.sessionNumber,
+            last: self.activity.wall)
     }
 
     /// Smaller ones are corrections by network time.
@@ -199,9 +245,10 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     private mutating func encode(_ draft: borrowing EventDraft, _ id: UniqueID, at now: Moment) -> UInt64? {
         let sequence = self.spool.nextSequence + UInt64(self.held.count)
         let stamp = EventStamp(
-            id: id, sequence: sequence, wallMilliseconds: now.wall.milliseconds,
+            id: id, sequence: sequence,
+            wallMilliseconds: draft.time.map { min($0, now.wall.milliseconds) } ?? now.wall.milliseconds,
             upMilliseconds: now.milliseconds(since: self.start),
-            sincePreviousMilliseconds: self.lastStored.map { now.milliseconds(since: $0) },
+            sincePreviousMilliseconds: draft.time == nil ? self.lastStored.map { now.milliseconds(since: $0) } : nil,
             onScreenMilliseconds: self.isScreenEnded ? nil : now.milliseconds(since: self.screenEntered))
         self.context.encode(draft, stamp, into: &self.line)
         guard !self.line.isOverflowing else { return nil }
@@ -210,7 +257,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func enterScreen(_ draft: borrowing EventDraft, at now: Moment) {
-        guard draft.kind == .screen, !draft.hasVisitor else { return }
+        guard draft.kind == .screen, !draft.hasVisitor, draft.time == nil else { return }
         self.context.enterScreen(of: draft)
         self.screenEntered = now.monotonic
         self.isScreenEnded = false
@@ -221,8 +268,8 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     mutating func place(
         _ draft: borrowing EventDraft, _ sequence: UInt64, at now: Moment
     ) -> TrackOutcome {
-        self.lastStored = now.monotonic
-        guard self.gathering == nil, self.release() == nil else { return self.hold(draft, sequence, at: now) }
+        if draft.time == nil { self.lastStored = now.monotonic }
+        guard self.isDirect, self.release() == nil else { return self.hold(draft, sequence, at: now) }
         if let failure = self.append() {
             self.counters.diskFailed(failure)
             return self.hold(draft, sequence, at: now)
@@ -257,7 +304,8 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         let lostCount = self.held.append(
             self.line.bytes, number: self.context.sequenceDigits, sequence, draft)
         self.counters.heldCount = self.held.count
-        for _ in 0..<lostCount { _ = self.drop(self.counters.isDiskFull ? .diskFull : .diskError) }
+        let reason = self.isAsking ? DropReason.unanswered : self.counters.isDiskFull ? .diskFull : .diskError
+        for _ in 0..<lostCount { _ = self.drop(reason) }
     }
 
     /// The number of gathered bytes that are written together.
@@ -265,7 +313,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
 
     /// Writes held lines; returns the error if not all could be written.
     mutating func release() -> FileSystemError? {
-        guard !self.held.isEmpty else { return nil }
+        guard !self.held.isEmpty, !self.isAsking else { return nil }
         self.held.renumber(from: self.spool.nextSequence)
         var stored: [(line: [UInt8], sequence: UInt64, kind: EventKind, type: ObjectIdentifier)] = []
         var failure: FileSystemError?

@@ -42,6 +42,8 @@ extension WaybillClient {
         public var sampling: [Sampling] = []
         /// What stored events survive; the default is the death of the process.
         public var durability = Durability.process
+        /// What happens to events as long as the user was not asked for consent; by default they are stored.
+        public var consent = ConsentDefault.given
         /// How much disk space the spool may use.
         public var quota = Quota()
         /// Whether installs, updates, starts and foreground changes are recorded as events; off by default.
@@ -144,6 +146,20 @@ extension WaybillClient {
                 byteCountMax: self.byteCountMax, ageMax: min(self.ageMax, Self.ageLimit),
                 freeByteCountMin: self.freeByteCountMin)
         }
+    }
+
+    /// What happens to events before the first ``WaybillClient/setConsent(analytics:ads:categories:)`` of an install.
+    public enum ConsentDefault: Hashable, Sendable {
+        /// Events are stored: the app needs no consent, or has it.
+        case given
+        /// Events are held in memory until the answer; then they are stored with their own times, or dropped.
+        ///
+        /// Until then nothing about the user is on the disk: no event, no id, no session. At most the newest 256 KiB of
+        /// events are held; all are lost if the process ends without an answer. An install that exists already keeps its
+        /// id.
+        case ask
+        /// Events are dropped until consent is given.
+        case denied
     }
 
     /// Whether the app's lifecycle is recorded.

@@ -30,6 +30,10 @@ private final class DisabledClient: Client {
     var identity: EventIdentity { self.state.withLock { $0.identity } }
     var consent: Consent? { self.state.withLock { $0.consent } }
 
+    func now() -> Moment {
+        Moment(wall: WallTime(milliseconds: 0), monotonic: MonotonicTime(nanoseconds: 0))
+    }
+
     private func drop() -> TrackOutcome {
         self.state.withLock { $0.counters.count(.disabled) }
         return .dropped(.disabled)
@@ -50,8 +54,8 @@ private final class DisabledClient: Client {
 
     func unregister(_ names: [String]) {}
 
-    func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome {
-        self.state.withLock { $0.consent = Consent(analytics: analytics, ads: ads) }
+    func setConsent(_ consent: Consent) -> TrackOutcome {
+        self.state.withLock { $0.consent = consent }
         return self.drop()
     }
 

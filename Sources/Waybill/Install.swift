@@ -8,7 +8,7 @@ internal import WaybillSystem
 struct Install: Hashable, Sendable {
     /// The resettable id of the install.
     var anonymous: String
-    /// The number of the last session.
+    /// The number of the last session when the file was written; ``SessionRecord`` may have a later one.
     var sessionNumber: UInt64
     /// The environment of the spool's events; `nil` in files of older versions.
     var environment: DeploymentEnvironment?
@@ -54,17 +54,12 @@ struct Install: Hashable, Sendable {
 
     /// `nil` if the bytes are not an install file.
     init?(parsing bytes: [UInt8]) {
+        var consent: Consent?
         let members: [String: String]? = bytes.withUnsafeBytes { buffer in
             var tape = JSONTape()
             guard tape.accepts(buffer) else { return nil }
             var members: [String: String] = [:]
-            if let consent = tape.firstValue(of: "consent", in: 0) {
-                for name in ["analytics", "ads"] as [StaticString] {
-                    members["consent.\(name)"] = tape.firstValue(of: name, in: consent).map {
-                        StoredValue.text(of: $0, tape)
-                    }
-                }
-            }
+            consent = tape.firstValue(of: "consent", in: 0).flatMap { Self.consent(at: $0, tape) }
             var rest = tape.members(of: 0)
             while let (key, value) = rest.next(in: tape) {
                 members[JSONText.string(tape.bytes(of: key))] = StoredValue.text(of: value, tape)
@@ -81,9 +76,26 @@ struct Install: Hashable, Sendable {
         self.version = members["app"]
         self.build = members["build"]
         self.salt = members["salt"].flatMap { PrivacySalt(hexadecimal: $0) }
-        if let analytics = members["consent.analytics"], let ads = members["consent.ads"] {
-            self.consent = Consent(analytics: analytics == "true", ads: ads == "true")
+        self.consent = consent
+    }
+
+    /// `nil` if one of the two required answers is missing.
+    private static func consent(at object: Int, _ tape: borrowing JSONTape) -> Consent? {
+        var answers: [String: Bool] = [:]
+        var members = tape.members(of: object)
+        while let (key, value) = members.next(in: tape) {
+            answers[JSONText.string(tape.bytes(of: key))] = tape[value].kind == .true
         }
+        guard let analytics = answers.removeValue(forKey: "analytics"), let ads = answers.removeValue(forKey: "ads")
+        else { return nil }
+        return Consent(analytics: analytics, ads: ads, categories: answers)
+    }
+
+    /// Whether only the number of the session may differ: that changes without being saved here.
+    func isSameIdentity(as other: Install?) -> Bool {
+        guard var other else { return false }
+        other.sessionNumber = self.sessionNumber
+        return self == other
     }
 
     /// Reads the install of a spool; `nil` if there is none.
@@ -118,7 +130,8 @@ struct Install: Hashable, Sendable {
     static func withLock<Result>(
         in directory: String, on files: some FileSystem, _ body: (_ isLocked: Bool) throws(FileSystemError) -> Result
     ) throws(FileSystemError) -> Result {
-        try files.createDirectories(directory)
+        // The file is written after the folder's name is durable; then nothing needs to be synced again.
+        if try files.status(at: Path.join(directory, Self.fileName)) == nil { try files.createDirectories(directory) }
         let lock = try files.open(Path.join(directory, Self.lockName), .append)
         defer { files.close(lock) }
         let patience = POSIXClock().monotonicTime() + .seconds(2)

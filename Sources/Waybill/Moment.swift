@@ -1,12 +1,12 @@
-internal import WaybillSystem
+package import WaybillSystem
 
 /// The readings of both clocks at one instant.
-struct Moment: Hashable, Sendable {
-    let wall: WallTime
-    let monotonic: MonotonicTime
+package struct Moment: Hashable, Sendable {
+    package let wall: WallTime
+    package let monotonic: MonotonicTime
 
     /// Whole milliseconds since an earlier moment, by the monotonic clock.
-    func milliseconds(since earlier: MonotonicTime) -> UInt64 {
+    package func milliseconds(since earlier: MonotonicTime) -> UInt64 {
         UInt64(max(0, self.monotonic.nanoseconds - earlier.nanoseconds) / 1_000_000)
     }
 
@@ -25,4 +25,7 @@ struct Moment: Hashable, Sendable {
 
     /// The inactivity that ends a session: 30 minutes, as in Segment, PostHog, Snowplow and Firebase.
     private static var sessionIdleMilliseconds: Int64 { 30 * 60 * 1000 }
+
+    /// The same, for times that may lie in either order.
+    static var sessionIdleMagnitude: UInt64 { UInt64(Self.sessionIdleMilliseconds) }
 }

@@ -5,11 +5,12 @@ internal import WaybillSystem
 public enum TrackOutcome: Hashable, Sendable {
     /// The event is on disk with this sequence number, and survives the death of the process.
     case stored(seq: UInt64)
-    /// The event is in memory and will be written as soon as possible: writes currently fail, or lines are gathered
-    /// (``WaybillClient/Durability/memory``).
+    /// The event is in memory and will be written as soon as possible: writes currently fail, lines are gathered
+    /// (``WaybillClient/Durability/memory``), or the user has not answered the question about consent yet
+    /// (``WaybillClient/ConsentDefault/ask``).
     ///
-    /// It is lost if the process dies. While writes fail, the newest 256 KiB are held; older events are dropped and
-    /// counted.
+    /// It is lost if the process dies. While writes fail or the answer is missing, the newest 256 KiB are held; older
+    /// events are dropped and counted.
     case held
     /// The event was not stored; it is counted by its reason.
     case dropped(DropReason)
@@ -18,7 +19,7 @@ public enum TrackOutcome: Hashable, Sendable {
 /// The reason why an event was not stored; later versions may add reasons.
 public struct DropReason: Hashable, Sendable, CustomStringConvertible {
     enum Code: Int, CaseIterable {
-        case optedOut, sampled, filtered, invalid, tooLarge, diskFull, diskError, purged, disabled
+        case optedOut, sampled, filtered, invalid, tooLarge, diskFull, diskError, purged, disabled, unanswered
     }
 
     let code: Code
@@ -47,11 +48,15 @@ public struct DropReason: Hashable, Sendable, CustomStringConvertible {
     /// Writes to the file system fail, and the memory for held events is full; every later event tries again.
     public static let diskError = DropReason(.diskError)
 
+    /// The user had not answered the question about consent (``WaybillClient/Configuration/consent``) when the memory for
+    /// held events was full.
+    public static let unanswered = DropReason(.unanswered)
+
     /// Whether a `wb.dropped` event reports it; the other drops were requested by the app.
     var isReported: Bool {
         switch self.code {
         case .optedOut, .sampled, .filtered, .purged, .disabled: false
-        case .invalid, .tooLarge, .diskFull, .diskError: true
+        case .invalid, .tooLarge, .diskFull, .diskError, .unanswered: true
         }
     }
 
@@ -63,6 +68,7 @@ public struct DropReason: Hashable, Sendable, CustomStringConvertible {
         case .filtered: "filtered"
         case .purged: "purged"
         case .disabled: "disabled"
+        case .unanswered: "unanswered"
         case .invalid: "invalid"
         case .tooLarge: "too_large"
         case .diskFull: "disk_full"
@@ -92,6 +98,8 @@ extension WaybillClient {
         public internal(set) var syncFailures: UInt64 = 0
         /// Failed attempts to write the install file.
         public internal(set) var installFailures: UInt64 = 0
+        /// Categories of consent that could not be written, because of their names or their number.
+        public internal(set) var omittedCategories: UInt64 = 0
         /// Whether the last failed write was due to a full disk.
         private(set) var isDiskFull = false
         private var drops = [UInt64](repeating: 0, count: DropReason.Code.allCases.count)

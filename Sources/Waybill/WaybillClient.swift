@@ -199,10 +199,17 @@ public final class WaybillClient: Sendable {
 
     /// Sets the user's consent; without `analytics`, events are dropped until it is given, also after a restart.
     ///
-    /// In either case one `wb.consent` event is stored.
+    /// In either case one `wb.consent` event is stored. Events that were held until the answer
+    /// (``Configuration/consent``) are stored before it, or dropped.
+    ///
+    /// - Parameters:
+    ///   - analytics: whether events may be stored.
+    ///   - ads: whether events may be used for advertising.
+    ///   - categories: further categories of the app's own, at most 32 with names of 1 to 64 bytes; others are counted
+    ///     in ``Counters/omittedCategories`` and left out. Each call sets all of them.
     @discardableResult
-    public func setConsent(analytics: Bool, ads: Bool) -> TrackOutcome {
-        self.core.setConsent(analytics: analytics, ads: ads)
+    public func setConsent(analytics: Bool, ads: Bool, categories: [String: Bool] = [:]) -> TrackOutcome {
+        self.core.setConsent(Consent(analytics: analytics, ads: ads, categories: categories))
     }
 
     /// Deletes all events in the spool, except those of other processes that are currently writing.

@@ -228,10 +228,10 @@ package struct EventContext: ~Copyable {
     private func encodeScreen(_ draft: borrowing EventDraft, _ stamp: EventStamp, into line: inout LineBuffer) {
         if !draft.screen.isEmpty {
             line.append(draft.screen)
-        } else if !draft.hasVisitor {
+        } else if !draft.hasVisitor, draft.time == nil {
             line.append(self.screen)
         }
-        guard draft.kind == .screen, !draft.hasVisitor, self.hasScreen else { return }
+        guard draft.kind == .screen, !draft.hasVisitor, draft.time == nil, self.hasScreen else { return }
         line.append(",\"prev\":")
         line.append(self.screen, self.screenName)
         guard let milliseconds = stamp.onScreenMilliseconds else { return }
@@ -296,6 +296,12 @@ extension LineBuffer {
         self.appendBoolean(consent.analytics)
         self.append(",\"ads\":")
         self.appendBoolean(consent.ads)
+        for category in consent.writtenCategories {
+            self.append(UInt8(ascii: ","))
+            self.appendString(category.name)
+            self.append(UInt8(ascii: ":"))
+            self.appendBoolean(category.isAllowed)
+        }
         self.append(UInt8(ascii: "}"))
     }
 }

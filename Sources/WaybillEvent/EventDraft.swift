@@ -51,6 +51,8 @@ public struct EventDraft: ~Copyable {
     private(set) var device = LineBuffer(capacity: 64)
     /// The member `,"consent":…` of a visitor with known consent.
     private(set) var consent = LineBuffer(capacity: 64)
+    /// When the event happened, if that was before it is tracked, in milliseconds since 1970.
+    package private(set) var time: Int64?
     /// Whether the event's visitor has given consent.
     package private(set) var isAllowed = true
     /// The id by which the visitor is sampled; `nil` for the client's user.
@@ -134,6 +136,11 @@ public struct EventDraft: ~Copyable {
         self.finish(Self.untyped, EventRules())
     }
 
+    /// Sets the time at which the event happened; it is as old as now at least.
+    package mutating func happened(at milliseconds: Int64) {
+        self.time = milliseconds
+    }
+
     /// Puts the fields of `earlier` before these, except those with the same names.
     package mutating func inherit(_ earlier: borrowing EventDraft) {
         var fields = Fields()
@@ -156,6 +163,7 @@ public struct EventDraft: ~Copyable {
         self.screen.removeAll()
         self.log.removeAll()
         self.isDropped = false
+        self.time = nil
         self.kind = kind
         self.name = name
         self.encodedName.appendString(name, byteCountMax: EventLimits.nameByteCountMax)

@@ -28,6 +28,30 @@ package struct UniqueID: Hashable, Sendable {
         return self.timed(UInt64(clamping: milliseconds), counter: random >> 52, random: generator.next())
     }
 
+    /// Reads ``text``; `nil` for anything else.
+    package init?(text: String) {
+        guard text.utf8.count == 36 else { return nil }
+        var words: (high: UInt64, low: UInt64) = (0, 0)
+        for (index, byte) in text.utf8.enumerated() {
+            if [8, 13, 18, 23].contains(index) {
+                guard byte == UInt8(ascii: "-") else { return nil }
+                continue
+            }
+            let digit: UInt8
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = byte - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = byte - UInt8(ascii: "a") + 10
+            default: return nil
+            }
+            if index < 18 {
+                words.high = words.high << 4 | UInt64(digit)
+            } else {
+                words.low = words.low << 4 | UInt64(digit)
+            }
+        }
+        self.init(high: words.high, low: words.low)
+    }
+
     /// The id as 36 lower-case characters.
     package var text: String {
         var buffer = LineBuffer(capacity: 36)

@@ -113,10 +113,27 @@ public struct Consent: Hashable, Sendable {
     public var analytics: Bool
     /// Consent to advertising.
     public var ads: Bool
+    /// Consent to the app's own categories, such as "personalization"; part of events, for reports and exports.
+    public var categories: [String: Bool] = [:]
 
     /// Creates a consent.
-    public init(analytics: Bool, ads: Bool) {
+    public init(analytics: Bool, ads: Bool, categories: [String: Bool] = [:]) {
         self.analytics = analytics
         self.ads = ads
+        self.categories = categories
+    }
+
+    /// The categories that are written, by name: at most 32, with names of 1 to 64 bytes.
+    package var writtenCategories: [(name: String, isAllowed: Bool)] {
+        let isWritten = { (name: String) in (1...64).contains(name.utf8.count) && name != "analytics" && name != "ads" }
+        return self.categories.filter { isWritten($0.key) }.sorted { $0.key < $1.key }.prefix(32)
+            .map { (name: $0.key, isAllowed: $0.value) }
+    }
+
+    /// Both answers together: nothing is allowed that one of them denies.
+    package func restricted(by other: Consent) -> Consent {
+        Consent(
+            analytics: self.analytics && other.analytics, ads: self.ads && other.ads,
+            categories: self.categories.merging(other.categories) { $0 && $1 })
     }
 }

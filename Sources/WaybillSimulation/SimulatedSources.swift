@@ -58,7 +58,9 @@ final class SimulatedApp {
                 fields.put("filler", filler)
             }
         }
-        let writes = files.recorded().filter { !$0.path.contains("/install.json") }
+        let writes = files.recorded().filter {
+            !$0.path.contains("/install.json") && !$0.path.contains("/session.json")
+        }
         let (path, written) = (writes.last?.path ?? "", writes.flatMap(\.bytes))
         self.site.note("app: \(outcome), \(written.count) bytes at \(path)")
         let lines = Self.lines(of: written)

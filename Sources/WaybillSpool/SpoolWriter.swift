@@ -62,11 +62,14 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
 
     /// Prepares the folder; the first segment is created with the first line.
     ///
+    /// - Parameter marker: a file in the folder that is written only after the folder's name is durable; while it exists,
+    ///   the name is not made durable again.
     /// - Throws: if the folder cannot be created and waiting does not help: a file has its name, no permission,
     ///   read-only. A full or failing disk is reported with the first line.
     package init(
         directory: String, writer: String, on files: Files,
-        segmentByteCountMax: Int = SpoolLimits.segmentByteCountMax, freeByteCountMin: Int = 0
+        segmentByteCountMax: Int = SpoolLimits.segmentByteCountMax, freeByteCountMin: Int = 0,
+        settledBy marker: String? = nil
     ) throws(FileSystemError) {
         precondition(segmentByteCountMax > 0, "a segment of \(segmentByteCountMax) bytes holds no line")
         self.files = files
@@ -75,8 +78,12 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         self.segmentByteCountMax = segmentByteCountMax
         self.freeByteCountMin = freeByteCountMin
         do throws(FileSystemError) {
-            try files.createDirectories(directory)
-            self.hadSegments = try files.list(directory).contains(where: SegmentName.begins)
+            var names = try files.status(at: directory)?.kind == .directory ? files.list(directory) : []
+            if marker.map(names.contains) != true {
+                try files.createDirectories(directory)
+                names = try files.list(directory)
+            }
+            self.hadSegments = names.contains(where: SegmentName.begins)
         } catch {
             guard error.isTransient else { throw error }
         }

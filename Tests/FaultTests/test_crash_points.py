@@ -30,7 +30,7 @@ RECEIVER_KINDS = (
     "*/data/quarantine/*.ndjson", "*/data/quarantine/*.sources", "*/data/exports/*/dead/*.ndjson",
     "*/data/exports/*.ids", "*/data/exports/*.manifest.json*", f"*/data/exports/*/{DAY}/{PART}", "*/data/archive*",
     "*/data/quarantine*", "*/data/exports*", "*/data/state", "*/data", "*/waybill-test-????????")
-APP_KINDS = ("*/spool/install.json*", "*/spool/install.lock", "*/spool/*.ndjson*", "*/spool")
+APP_KINDS = ("*/spool/install.json*", "*/spool/session.json*", "*/spool/install.lock", "*/spool/*.ndjson*", "*/spool")
 AGENT_KINDS = (
     "*/agent*/lock", "*/agent*/registry.state*", "*/agent*/deleted.log",
     "*/agent*/quarantine/*", "*/agent*/quarantine", "*/spool*/*.ndjson",
