@@ -16,6 +16,7 @@ package protocol Client: Sendable {
     func setConsent(_ consent: Consent) -> TrackOutcome
     func observe(_ subscription: ObserverSubscription) -> ObserverToken
     func enter(_ phase: AppPhase)
+    func drop(_ reason: DropReason) -> TrackOutcome
     func screenEnded()
     func reset() throws(WaybillError)
     func purge() throws(WaybillError)

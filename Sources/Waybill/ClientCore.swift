@@ -308,6 +308,11 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         self.state.withLock { $0.consent }
     }
 
+    /// Counts an event that cannot be stored.
+    package func drop(_ reason: DropReason) -> TrackOutcome {
+        self.state.withLock { $0.drop(reason) }
+    }
+
     package func screenEnded() {
         self.state.withLock { $0.screenEnded() }
     }
@@ -350,8 +355,12 @@ extension ClientCore {
     func saveSession() {
         self.written.withLock { written in
             guard written != nil, let record = self.state.withLock({ $0.sessionToSave() }) else { return }
-            try? Install.withLock(in: self.directory, on: self.files) { _ throws(FileSystemError) in
-                try record.write(in: self.directory, on: self.files)
+            do throws(FileSystemError) {
+                try Install.withLock(in: self.directory, on: self.files) { _ throws(FileSystemError) in
+                    try record.write(in: self.directory, on: self.files)
+                }
+            } catch {
+                self.state.withLock { $0.sessionFailed() }
             }
         }
     }
@@ -359,7 +368,11 @@ extension ClientCore {
     /// Without consent no record of the session stays; one that cannot be deleted has an id and a time.
     private func deleteSession() {
         self.written.withLock { _ in
-            try? self.files.unlink(Path.join(self.directory, SessionRecord.fileName))
+            do throws(FileSystemError) {
+                try self.files.unlink(Path.join(self.directory, SessionRecord.fileName))
+            } catch {
+                if error.errno != Errno.noEntry { self.state.withLock { $0.sessionFailed() } }
+            }
         }
     }
 

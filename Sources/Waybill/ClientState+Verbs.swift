@@ -159,6 +159,10 @@ extension ClientState {
         self.counters.installFailures += 1
     }
 
+    mutating func sessionFailed() {
+        self.counters.sessionFailures += 1
+    }
+
     mutating func upkeepFailed() {
         self.counters.upkeepFailures += 1
     }

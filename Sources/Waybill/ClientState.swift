@@ -46,8 +46,8 @@ struct ClientState<Files: FileSystem>: ~Copyable {
     private var minute: Range<Int64> = 0..<0
     /// The number of minutes with events after that of the start.
     private var activeMinuteCount: UInt64 = 0
-    /// The activity in the last record of the session.
-    private var recorded: Moment?
+    /// The session as last saved.
+    private var recorded: SessionRecord
     /// Drops not yet reported by a `wb.dropped` event.
     private var unreported = [UInt64](repeating: 0, count: DropReason.Code.allCases.count)
     private var hasUnreported = false
@@ -73,7 +73,7 @@ struct ClientState<Files: FileSystem>: ~Copyable {
         self.identity = EventIdentity(
             session: start.session.id, sessionNumber: start.session.number, user: nil,
             anonymous: start.install.anonymous)
-        self.recorded = now
+        self.recorded = start.session
         self.start = now.monotonic
         self.activity = now
         self.screenEntered = now.monotonic
@@ -203,7 +203,8 @@ struct ClientState<Files: FileSystem>: ~Copyable {
 
     @inline(never)
     private mutating func enterMinute(at now: Moment) {
-        let start = now.wall.milliseconds - now.wall.milliseconds % 60_000
+        // Rounded down, also before 1970.
+        let start = now.wall.milliseconds - (now.wall.milliseconds % 60_000 + 60_000) % 60_000
         self.minute = start..<start + 60_000
         // Zones change their offset only at quarters of an hour.
         let quarter = start / 900_000
@@ -214,11 +215,12 @@ struct ClientState<Files: FileSystem>: ~Copyable {
 
     /// The session to save, with the time of its last event; `nil` if it was saved, and if the user did not consent.
     mutating func sessionToSave() -> SessionRecord? {
-        guard self.isAllowed, !self.isAsking, self.recorded != self.activity else { return nil }
-        self.recorded = self.activity
-        return SessionRecord(
+        let record = SessionRecord(
             anonymous: self.identity.anonymous, id: self.identity.session, number: self.identity.sessionNumber,
             last: self.activity.wall)
+        guard self.isAllowed, !self.isAsking, record != self.recorded else { return nil }
+        self.recorded = record
+        return record
     }
 
     /// Smaller ones are corrections by network time.

@@ -34,18 +34,18 @@ private final class DisabledClient: Client {
         Moment(wall: WallTime(milliseconds: 0), monotonic: MonotonicTime(nanoseconds: 0))
     }
 
-    private func drop() -> TrackOutcome {
+    func drop(_ reason: DropReason) -> TrackOutcome {
         self.state.withLock { $0.counters.count(.disabled) }
         return .dropped(.disabled)
     }
 
     func track(_ take: (inout EventDraft, borrowing EventRules, PrivacySalt?) -> Void) -> TrackOutcome {
-        self.drop()
+        self.drop(.disabled)
     }
 
     func setUser(_ id: String?, adding traits: (inout Fields) -> Void) -> TrackOutcome {
         self.state.withLock { $0.identity.user = id }
-        return self.drop()
+        return self.drop(.disabled)
     }
 
     func setVendorID(_ id: String?, for provider: ProviderID) -> Bool { true }
@@ -56,7 +56,7 @@ private final class DisabledClient: Client {
 
     func setConsent(_ consent: Consent) -> TrackOutcome {
         self.state.withLock { $0.consent = consent }
-        return self.drop()
+        return self.drop(.disabled)
     }
 
     func observe(_ subscription: ObserverSubscription) -> ObserverToken {

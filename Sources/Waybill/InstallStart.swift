@@ -97,7 +97,9 @@ struct InstallStart {
             return
         }
         if !self.install.isSameIdentity(as: self.previous) { try self.install.write(in: directory, on: files) }
-        if self.install.consent?.analytics != false { try self.session.write(in: directory, on: files) }
+        if self.install.consent?.analytics ?? (configuration.consent == .given) {
+            try self.session.write(in: directory, on: files)
+        }
         self.written = self.install
         self.isUnsaved = false
     }

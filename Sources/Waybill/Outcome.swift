@@ -98,6 +98,8 @@ extension WaybillClient {
         public internal(set) var syncFailures: UInt64 = 0
         /// Failed attempts to write the install file.
         public internal(set) var installFailures: UInt64 = 0
+        /// Failed attempts to save or delete the record of the session, which the next start may then not continue.
+        public internal(set) var sessionFailures: UInt64 = 0
         /// Categories of consent that could not be written, because of their names or their number.
         public internal(set) var omittedCategories: UInt64 = 0
         /// Whether the last failed write was due to a full disk.

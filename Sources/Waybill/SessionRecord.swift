@@ -70,14 +70,17 @@ struct SessionRecord: Hashable, Sendable {
     /// Reads the record of a spool; `nil` if there is none that can be read: a session begins then.
     static func read(in directory: String, on files: some FileSystem) -> SessionRecord? {
         let path = Path.join(directory, Self.fileName)
-        guard let bytes = try? files.contents(of: path, byteCountMax: Self.byteCountMax) else { return nil }
-        return SessionRecord(parsing: bytes)
+        do throws(FileSystemError) {
+            return try files.contents(of: path, byteCountMax: Self.byteCountMax).flatMap { SessionRecord(parsing: $0) }
+        } catch {
+            return nil
+        }
     }
 
     /// Saves the record, unless another process has saved a later session meanwhile; call it with the install's lock.
     func write(in directory: String, on files: some FileSystem) throws(FileSystemError) {
-        if let found = Self.read(in: directory, on: files), found.anonymous == self.anonymous,
-            found.number > self.number
+        if let found = Self.read(in: directory, on: files),
+            found.number > self.number || found.number == self.number && found.anonymous != self.anonymous
         {
             return
         }

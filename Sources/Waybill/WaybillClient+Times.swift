@@ -24,7 +24,10 @@ public struct EventTime: Hashable, Sendable {
     func milliseconds(at now: WallTime) -> Int64 {
         switch self.kind {
         case .absolute(let milliseconds): milliseconds
-        case .ago(let duration): now.milliseconds - duration.nanoseconds / 1_000_000
+        case .ago(let duration):
+            // Beyond the times that lines can have, and far from an overflow.
+            now.milliseconds - min(max(duration, .seconds(-1 << 38)), .seconds(1 << 38)).components.seconds * 1000
+                - duration.components.attoseconds / 1_000_000_000_000_000
         }
     }
 }

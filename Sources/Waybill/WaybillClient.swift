@@ -199,7 +199,8 @@ public final class WaybillClient: Sendable {
 
     /// Sets the user's consent; without `analytics`, events are dropped until it is given, also after a restart.
     ///
-    /// In either case one `wb.consent` event is stored. Events that were held until the answer
+    /// Without `ads`, later events have no ids of clicks (``setCampaign(from:)``). One `wb.consent` event is stored in any
+    /// case. Events that were held until the answer
     /// (``Configuration/consent``) are stored before it, or dropped.
     ///
     /// - Parameters:
@@ -209,7 +210,8 @@ public final class WaybillClient: Sendable {
     ///     in ``Counters/omittedCategories`` and left out. Each call sets all of them.
     @discardableResult
     public func setConsent(analytics: Bool, ads: Bool, categories: [String: Bool] = [:]) -> TrackOutcome {
-        self.core.setConsent(Consent(analytics: analytics, ads: ads, categories: categories))
+        if !ads { self.core.unregister(Campaign.clickNames) }
+        return self.core.setConsent(Consent(analytics: analytics, ads: ads, categories: categories))
     }
 
     /// Deletes all events in the spool, except those of other processes that are currently writing.

@@ -189,8 +189,8 @@ func `a damaged install file is set aside and the start goes on`(text: String) t
 
 @Test func `an install that began on a full disk is saved as soon as there is room`() throws {
     let disk = FaultyFiles()
-    // The folder is made, locked, and found without an install file in ten calls.
-    disk.setFaults { $0.number >= 10 ? .error(Errno.noSpace) : nil }
+    // The folder is made, locked, and found without an install and a session in thirteen calls.
+    disk.setFaults { $0.number >= 13 ? .error(Errno.noSpace) : nil }
     let client = try Client(on: disk)
     #expect(client.track("held") == .held)
     #expect(client.core.counters.installFailures == 1)

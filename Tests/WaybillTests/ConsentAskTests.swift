@@ -108,6 +108,19 @@ private func asking(
     #expect(client.track("b") == .stored(seq: 2))
 }
 
+@Test func `an install from before the question says nothing new of the user until the answer`() throws {
+    let disk = FaultyFiles()
+    do { try asking(on: disk, .given).track("a") }
+    let names = disk.names(in: "/spool").filter { $0.hasSuffix(".ndjson") }
+    let session = disk.bytes(of: "/spool/session.json")
+    let client = try asking(on: disk, seed: 2)
+    client.clock.advance(milliseconds: 5 * 60_000)
+    #expect(client.track("b") == .held)
+    client.core.enter(.background)
+    #expect(disk.names(in: "/spool").filter { $0.hasSuffix(".ndjson") } == names)
+    #expect(disk.bytes(of: "/spool/session.json") == session)
+}
+
 @Test func `a purge drops what is held for an answer`() throws {
     let client = try asking()
     client.track("a")

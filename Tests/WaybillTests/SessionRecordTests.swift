@@ -134,7 +134,7 @@ func `a damaged record begins a session`(text: String) throws {
         disk.setFaults { $0.path.contains("session.json") ? .error(Errno.noSpace) : nil }
         client.clock.advance(milliseconds: 2 * minute)
         #expect(client.track("a") == .stored(seq: 1))
-        #expect(client.core.counters.installFailures == 0)
+        #expect(client.core.counters.installFailures == 0 && client.core.counters.sessionFailures == 1)
     }
     disk.clearFaults()
     #expect(try Client(on: disk, seed: 2).track("b") == .stored(seq: 1))

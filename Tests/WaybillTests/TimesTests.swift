@@ -47,6 +47,7 @@ private struct CallEnded: ActionEvent {
     (.milliseconds(since1970: 4_000_000_000_000), "2025-03-01T09:14:15.926Z"),
     (.milliseconds(since1970: -1), "1970-01-01T00:00:00.000Z"),
     (.milliseconds(since1970: .min), "1970-01-01T00:00:00.000Z"),
+    (.ago(.seconds(Int64.max)), "1970-01-01T00:00:00.000Z"), (.ago(.milliseconds(926)), "2025-03-01T09:14:15.000Z"),
     (.ago(.seconds(-5)), "2025-03-01T09:14:15.926Z"), (.ago(.seconds(100 * 366 * 86_400)), "1970-01-01T00:00:00.000Z"),
 ])
 func `a time that an event cannot have becomes the nearest`(time: EventTime, text: String) throws {
