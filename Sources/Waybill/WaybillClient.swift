@@ -34,6 +34,10 @@ public final class WaybillClient: Sendable {
 
     /// Opens the spool, and creates its folder if it does not exist.
     ///
+    /// It reads and writes small files and waits for the disk before it returns, which on a busy one takes some hundredths
+    /// of a second. It may run on any thread: at the start of an app with a user interface, create the client in a task
+    /// that is not on the main actor.
+    ///
     /// To run without one where that fails: `(try? WaybillClient(configuration)) ?? .disabled`.
     ///
     /// A full disk is not an error here; it is reported by the outcomes of events. On Apple platforms the folder is

@@ -76,6 +76,17 @@ open class UIWindowScene: UIScene {
 open class UIApplication: UIResponder {
     open class var shared: UIApplication { fatalError() }
     open var connectedScenes: Set<UIScene> { fatalError() }
+    open func beginBackgroundTask(
+        withName taskName: String?, expirationHandler handler: (@MainActor @Sendable () -> Void)? = nil
+    ) -> UIBackgroundTaskIdentifier { fatalError() }
+    open func endBackgroundTask(_ identifier: UIBackgroundTaskIdentifier) {}
+    open var backgroundTimeRemaining: Double { fatalError() }
     public nonisolated class var didEnterBackgroundNotification: NSNotification.Name { fatalError() }
     public nonisolated class var willEnterForegroundNotification: NSNotification.Name { fatalError() }
+}
+
+public struct UIBackgroundTaskIdentifier: RawRepresentable, Hashable, Sendable {
+    public var rawValue: Int
+    public init(rawValue: Int) { self.rawValue = rawValue }
+    public static let invalid = UIBackgroundTaskIdentifier(rawValue: 0)
 }
