@@ -46,7 +46,7 @@
         /// - Parameters:
         ///   - waybill: the process's client.
         ///   - options: names and lifetimes of cookies, and which requests are tracked.
-        ///   - user: who is signed in; by default nobody.
+        ///   - user: who is signed in; by default no one.
         ///   - consent: what the visitor consented to, for example according to a cookie of your own. Without consent to
         ///     analytics, or without an answer, no event of the visitor is stored and no cookie is set.
         public init(
@@ -73,7 +73,7 @@
                 self.track(request, context, response.status.code, since: start)
                 return response
             } catch {
-                // What is no response of the route's is answered as an error of the server.
+                // Hummingbird answers an error that is not an HTTP error with 500.
                 self.track(request, context, (error as? any HTTPResponseError)?.status.code ?? 500, since: start)
                 throw error
             }

@@ -80,6 +80,8 @@ struct LoggedIn: ActionEvent {
 }
 
 /// The result of an action: neither a screen nor an action itself.
+///
+/// It keeps its name for every provider, because the exports know revenue by it.
 struct Purchased: Event {
     // Version 1.1 added `items`.
     static let logVersion = "1.1"
@@ -92,10 +94,6 @@ struct Purchased: Event {
 
     func encode(into fields: inout Fields) {
         Purchase(transactionID: self.order, items: self.products.map(\.item), currency: "EUR").encode(into: &fields)
-    }
-
-    func customize(_ overrides: inout Overrides) {
-        overrides[.mixpanel].name = "Order Completed"
     }
 }
 
