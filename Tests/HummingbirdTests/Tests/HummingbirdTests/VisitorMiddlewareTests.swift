@@ -103,8 +103,8 @@ func serving<Context: VisitorContext>(
                 "product_view id=p-1", "http_request method=GET route=/products/{id} status=200",
             ])
         let event = try #require(self.recorder.events.last)
-        #expect(event["user"] == "u-1" && event["os"] == "Windows" && event["lang"] == "ko-KR")
-        #expect(event["user_agent"] == "Mozilla/5.0 (Windows NT 10.0; Win64; x64)" && event["country"] == nil)
+        #expect(event[member: "user"] == "u-1" && event[member: "os"] == "Windows" && event[member: "lang"] == "ko-KR")
+        #expect(event[member: "user_agent"] == "Mozilla/5.0 (Windows NT 10.0; Win64; x64)" && event[member: "country"] == nil)
         let duration = try #require(event.fields.first { $0.name == "duration_ms" }.flatMap { Int($0.text) })
         #expect((0..<60_000).contains(duration))
         let lines = self.recorder.events.map(\.description).joined()

@@ -49,7 +49,7 @@ import WaybillTesting
     @Test func `an email is stored only as a hash, and its user signs up`() throws {
         self.model.signUp("u-1", email: "a@example.com")
         let event = try #require(self.recorder.events.last)
-        #expect(event.name == "sign_up" && event["user"] == "u-1")
+        #expect(event.name == "sign_up" && event[member: "user"] == "u-1")
         #expect(!self.recorder.events.contains { $0.description.contains("example.com") })
     }
 
