@@ -45,9 +45,9 @@ private final class FakeTime: BackgroundTime {
         #expect(await time.begun.map(\.number) == [7])
         #expect(await time.isGivenBack)
         // The dispatcher stays suspended until the app returns.
-        #expect(Self.failure(await dispatcher.dispatch())?.code == .suspended)
+        #expect(Self.failure(await dispatcher.flush())?.code == .suspended)
         dispatcher.resume()
-        #expect(await dispatcher.dispatch() == .nothingToSend)
+        #expect(await dispatcher.flush() == .nothingToSend)
     }
 
     @Test func `a drain ends when the granted time is over, not at its own limit`() async throws {
@@ -85,6 +85,6 @@ private final class FakeTime: BackgroundTime {
         #expect(failed?.message.hasPrefix("the system granted no time") == true)
         #expect(!silent.hasCaller)
         #expect(await time.ended.isEmpty)
-        #expect(Self.failure(await dispatcher.dispatch())?.code == .suspended)
+        #expect(Self.failure(await dispatcher.flush())?.code == .suspended)
     }
 }
