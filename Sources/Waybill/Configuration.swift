@@ -34,7 +34,7 @@ extension WaybillClient {
         /// Filters applied, in this order, to every event before it is written.
         public var filters: [EventFilter] = []
         /// Fields of every screen, action and event from the first one on, such as those of
-        /// ``WaybillClient/Configuration/lifecycle``; ``WaybillClient/register(_:)`` adds more.
+        /// ``WaybillClient/Configuration/lifecycle``; `WaybillClient.register` adds more.
         ///
         /// ``WaybillClient/reset()`` keeps them. A field that is `nil` is left out.
         public var registered: KeyValuePairs<String, (any FieldValue & Sendable)?> = [:]

@@ -150,7 +150,7 @@ public final class WaybillClient: Sendable {
 
     /// Sets the user for this and all later events, with the traits added by `body`.
     ///
-    /// Like ``setUser(_:traits:)``, but for traits whose names or types are known only at run time.
+    /// Like `setUser(_:traits:)`, but for traits whose names or types are known only at run time.
     /// ``Fields/putNull(_:)`` removes a trait.
     @discardableResult
     public func setUser(_ id: String?, adding body: (inout Fields) -> Void) -> TrackOutcome {
@@ -272,7 +272,7 @@ public final class WaybillClient: Sendable {
         self.core.identity.anonymous
     }
 
-    /// The user set with ``setUser(_:traits:)``; `nil` if there is none.
+    /// The user set with `setUser(_:traits:)`; `nil` if there is none.
     public var userID: String? {
         self.core.identity.user
     }

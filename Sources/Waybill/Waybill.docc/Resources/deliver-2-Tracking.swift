@@ -30,10 +30,7 @@ struct Tracking {
             dispatcher.resume()
         case .background:
             waybill.enter(.background)
-            Task {
-                await dispatcher.suspend()
-                await dispatcher.drain(until: .now + .seconds(20))
-            }
+            Task { await dispatcher.drainInBackground() }
         case .inactive:
             break
         @unknown default:
