@@ -58,6 +58,6 @@ import WaybillTesting
         self.model.open(.toaster)
         self.model.rate(.toaster, stars: 5)
         #expect(self.recorder.names == ["screen_view", "screen_view", "view_item", "rate"])
-        #expect(self.recorder.events.last?["screen"] == "Product")
+        #expect(self.recorder.events.last?[member: "screen"] == "Product")
     }
 }
