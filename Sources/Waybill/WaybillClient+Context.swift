@@ -6,9 +6,10 @@ extension WaybillClient {
     ///
     ///     waybill.setGroup("company", "c-17", traits: ["plan": "enterprise"])
     ///
-    /// Later events have the fields `group_type` and `group_id`, which exports map to the providers' groups. There is one
-    /// group at a time. An event `set_group` with these fields, and the traits in an object `traits`, is stored. A type
-    /// has 1 to 64 bytes and an id 1 to 256: otherwise nothing changes, and the outcome is `dropped(.invalid)`.
+    /// Later events have the fields `group_type` and `group_id`; exports map the id to the providers' groups. There is one
+    /// group at a time. An event `set_group` with these fields, and the traits in an object `traits`, is stored: no export
+    /// writes a group's profile from it. A type has 1 to 64 bytes and an id 1 to 256: otherwise nothing changes, and the
+    /// outcome is `dropped(.invalid)`.
     ///
     /// - Parameters:
     ///   - type: the kind of group.

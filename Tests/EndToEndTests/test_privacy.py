@@ -87,6 +87,7 @@ def named(module):
     return words
 
 
+WITHOUT_CALLS = {"WaybillCommerce"}
 FOUNDATION = sorted({name for names in CATEGORIES.values() for name in names if re.search("[A-Z]", name)})
 
 
@@ -103,11 +104,13 @@ class ManifestTests(unittest.TestCase):
         self.assertIn("Waybill", libraries())
         for product in libraries():
             linked = modules(product)
-            self.assertIn(MANIFEST.parent.name, linked, f"{product} does not link the target with the manifest")
             objects = set().union(*(called(module) for module in linked))
-            self.assertIn("write", objects, f"{product}: its objects have not been read")
+            self.assertIn("memcpy", objects, f"{product}: its objects have not been read")
             needed = categories(objects) | categories(set().union(*(named(module) for module in linked)))
-            self.assertEqual(needed, set(self.declared()), product)
+            # One that calls nothing of the kind needs no manifest: an app links it next to `Waybill`.
+            has_manifest = MANIFEST.parent.name in linked
+            self.assertEqual(needed, set(self.declared()) if has_manifest else set(), product)
+            self.assertEqual(has_manifest, product not in WITHOUT_CALLS, product)
 
     def test_what_is_called_is_found(self):
         self.assertEqual(categories({"fstat", "write"}), {"FileTimestamp"})
