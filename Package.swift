@@ -33,6 +33,11 @@ let nioHTTP: Target.Dependency = .product(
     name: "NIOHTTP1", package: "swift-nio", condition: .when(traits: ["Networking"]))
 let nioPosix: Target.Dependency = .product(
     name: "NIOPosix", package: "swift-nio", condition: .when(traits: ["Networking"]))
+// Network.framework is on Apple's systems alone; elsewhere nothing of this package is built.
+let nioTransportServices: Target.Dependency = .product(
+    name: "NIOTransportServices", package: "swift-nio-transport-services",
+    condition: .when(
+        platforms: [.macOS, .macCatalyst, .iOS, .tvOS, .watchOS, .visionOS], traits: ["Networking"]))
 let nioTLS: Target.Dependency = .product(name: "NIOTLS", package: "swift-nio", condition: .when(traits: ["Networking"]))
 let nioSSL: Target.Dependency = .product(
     name: "NIOSSL", package: "swift-nio-ssl", condition: .when(traits: ["Networking"]))
@@ -81,6 +86,7 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
+        .package(url: "https://github.com/apple/swift-nio-transport-services", from: "1.28.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
@@ -149,8 +155,10 @@ let package = Package(
         module(
             "WaybillAgent",
             [
-                "WaybillTail", "WaybillProtocol", "WaybillCompression", "WaybillMetrics", "WaybillSystem", "WaybillTLS",
-                nio, nioPosix, nioSSL, nioTLS, logging, lifecycle,
+                "WaybillTail", "WaybillProtocol", "WaybillCompression", "WaybillJSON", "WaybillMetrics",
+                "WaybillSystem",
+                "WaybillTLS",
+                nio, nioPosix, nioSSL, nioTLS, nioTransportServices, logging, lifecycle,
             ]),
         // The agent's core as a product, for apps that no agent can run beside.
         module("WaybillDispatch", ["WaybillAgent", "WaybillSystem", "WaybillTail", "WaybillTLS", logging]),
@@ -158,7 +166,7 @@ let package = Package(
             "WaybillReceiver",
             [
                 "CLibcrypto", "WaybillArchive", "WaybillCompression", "WaybillDigest", "WaybillExport",
-                "WaybillJournal",
+                "WaybillJSON", "WaybillJournal",
                 "WaybillMetrics", "WaybillProjection", "WaybillProtocol", "WaybillSystem", "WaybillTLS", nio, nioPosix,
                 logging,
                 lifecycle,
@@ -170,11 +178,30 @@ let package = Package(
                 "WaybillProtocol", "WaybillSystem",
             ]),
 
+        // Counts over the archive's days; it writes nothing to the data directory and opens no socket.
+        module(
+            "WaybillReport",
+            [
+                "WaybillArchive", "WaybillCompression", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillJSON",
+                "WaybillProjection", "WaybillProtocol", "WaybillSystem",
+            ]),
+
+        // The live page: its three files are taken into the program by the C target.
+        .target(name: "CWaybillPage"),
+        .target(
+            name: "WaybillLive",
+            dependencies: [
+                "CWaybillPage", "WaybillArchive", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillJSON",
+                "WaybillJournal", "WaybillMetrics", "WaybillProjection", "WaybillProtocol", "WaybillReport",
+                "WaybillSystem", "WaybillTLS", nio, nioHTTP, nioPosix,
+            ],
+            exclude: ["Page"], swiftSettings: settings),
+
         module(
             "WaybillDelivery",
             [
                 "WaybillEvent", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
-                "WaybillProjection",
+                "WaybillMetrics", "WaybillProjection",
                 "WaybillSystem", httpClient, logging, nio, nioHTTP, nioPosix,
             ]),
 
@@ -218,23 +245,25 @@ let package = Package(
             name: "waybill-cli",
             dependencies: [
                 "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillEvent", "WaybillExport",
-                "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillProjection", "WaybillProtocol",
-                "WaybillReceiver", "WaybillReplay", "WaybillSystem", "WaybillTail", "WaybillTLS", arguments,
+                "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillLive", "WaybillMetrics", "WaybillProjection",
+                "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillReport", "WaybillSystem", "WaybillTail",
+                "WaybillTLS",
+                arguments,
                 lifecycle, logging, signals, "WaybillYAML",
             ],
             swiftSettings: settings),
         .executableTarget(
             name: "waybill-deliver",
             dependencies: [
-                "WaybillConsole", "WaybillDelivery", "WaybillEvent", "WaybillExport", "WaybillSystem", arguments,
-                logging,
+                "WaybillConsole", "WaybillDelivery", "WaybillEvent", "WaybillExport", "WaybillMetrics", "WaybillSystem",
+                arguments, logging,
                 signals,
             ],
             swiftSettings: settings),
 
         // Reads the sources: what they may import, call, be named and say.
         .testTarget(name: "TidyTests", exclude: ["Allowed.txt"], swiftSettings: settings),
-        tests("WaybillSystemTests", ["WaybillSystem", "WaybillTestSupport"]),
+        tests("WaybillSystemTests", ["WaybillSystem", "WaybillTestSupport", "WaybillTesting"]),
         tests("WaybillDigestTests", ["WaybillDigest"]),
         tests("WaybillJSONTests", ["WaybillJSON", "WaybillSystem"]),
         tests("WaybillYAMLTests", ["WaybillYAML"]),
@@ -278,17 +307,28 @@ let package = Package(
         tests(
             "WaybillReplayTests",
             [
-                "WaybillReplay", "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillJournal",
+                "WaybillReplay", "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillInspect", "WaybillJournal",
                 "WaybillProjection",
+                "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
+            ]),
+        tests(
+            "WaybillReportTests",
+            [
+                "WaybillReport", "WaybillArchive", "WaybillCompression", "WaybillSystem", "WaybillTestSupport",
+            ]),
+        tests(
+            "WaybillLiveTests",
+            [
+                "WaybillLive", "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillJournal",
                 "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
             ]),
         tests(
             "WaybillDeliveryTests",
             [
-                "WaybillDelivery", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillProjection",
-                "WaybillSystem", "WaybillEvent", "WaybillTestSupport",
+                "WaybillDelivery", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillMetrics",
+                "WaybillProjection", "WaybillSystem", "WaybillEvent", "WaybillTestSupport",
             ]),
-        tests("WaybillMetricsTests", ["WaybillMetrics"]),
+        tests("WaybillMetricsTests", ["WaybillMetrics", "WaybillSystem", nio]),
         tests(
             "WaybillDispatchTests",
             [
@@ -319,9 +359,9 @@ let package = Package(
         tests(
             "WaybillCommandTests",
             [
-                "waybill-cli", "WaybillAgent", "WaybillEvent", "WaybillExport", "WaybillProjection", "WaybillReceiver",
-                "WaybillSystem",
-                "WaybillTLS", "WaybillTail",
+                "waybill-cli", "WaybillAgent", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillLive",
+                "WaybillMetrics", "WaybillProjection",
+                "WaybillReceiver", "WaybillSystem", "WaybillTLS", "WaybillTail",
             ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),
         tests(

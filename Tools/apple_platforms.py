@@ -47,7 +47,7 @@ PLATFORMS = [
 def floors():
     """The lowest version of each platform, as Package.swift declares it."""
     text = (ROOT / "Package.swift").read_text()
-    declared = re.search(r"platforms: \[(.*?)\]", text, re.S).group(1)
+    declared = re.search(r"^    platforms: \[(.*?)\]", text, re.S | re.M).group(1)
     found = dict(re.findall(r"\.(\w+)\(\.v(\d+)\)", declared))
     if set(found) != {platform.name for platform in PLATFORMS} | {"visionOS"}:
         sys.exit(f"apple_platforms: Package.swift declares {sorted(found)}; complete PLATFORMS")

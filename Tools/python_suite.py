@@ -7,6 +7,7 @@
 
 import faulthandler
 import json
+import re
 import signal
 import sys
 import time
@@ -46,9 +47,10 @@ class Result(unittest.TextTestResult):
         self.bad.add(test.id())
 
     def outcome(self):
-        skipped = [(test.id(), reason) for test, reason in self.skipped]
-        return {"passed": self.testsRun - len(self.bad) - len({name for name, _ in skipped} - self.bad),
-                "failed": len(self.bad), "skipped": skipped}
+        """A class that skips itself in setUpClass is one skip, by its own name: its tests do not run."""
+        skipped = [(re.sub(r"^setUpClass \((.+)\)$", r"\1", test.id()), reason) for test, reason in self.skipped]
+        ended = {name for _, name in self.seconds}
+        return {"passed": len(ended - self.bad - {name for name, _ in skipped}), "failed": len(self.bad), "skipped": skipped}
 
 
 def names(suite):

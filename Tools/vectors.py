@@ -54,7 +54,9 @@ def good():
 
     def hello(name, line=None, encoded=None, **changes):
         message = {key: value for key, value in {**HELLO, **changes}.items() if value is not None}
-        message["accept"] = message.pop("accept")
+        for last in ("accept", "software", "time"):
+            if last in message:
+                message[last] = message.pop(last)
         add(name, line or "HELLO " + text(message), encoded, type="HELLO", **message)
 
     def ready(name, line=None, encoded=None, **changes):
@@ -79,6 +81,11 @@ def good():
     hello("hello with Korean and an emoji", agent="서울-웹🛒")
     hello("hello of a device", agent=hashlib.sha256(bytes(range(16))).hexdigest()[:32], key="AAECAwQFBgcICQoLDA0ODw")
     hello("hello of the greatest key", key="_" * 21 + "w")
+    hello("hello with its software and clock", software="waybill/0.1.0", time=1795165200000)
+    hello("hello with any text as its software, and the least clock", software="\u001b[2J 서울", time=0)
+    hello("hello with the greatest clock", time=MAX)
+    hello("hello whose software and clock are null", "HELLO " + text({**HELLO, "software": None, "time": None}),
+          "HELLO " + text(HELLO))
     hello("hello whose key is null", "HELLO " + text({**HELLO, "key": None}), "HELLO " + text(HELLO))
     hello("hello whose token holds an unpaired surrogate", "HELLO " + text(HELLO).replace("s3cret", "\\udc00"),
           "HELLO " + text({**HELLO, "token": "\ufffd"}), token="\ufffd")
@@ -409,7 +416,8 @@ def bad():
                       "a\ud800", "\udc00\ud800", "\ufffd"],
             "instance": ["absent", "", "0" * 65, [], "\r", "\ud83d"], "token": [5, {}, True],
             "key": [5, "", "AAECAwQFBgcICQoLDA0OD", "AAECAwQFBgcICQoLDA0ODx", "AAECAwQFBgcICQoLDA0ODw==",
-                    "+AECAwQFBgcICQoLDA0ODw"], "accept": ["absent", "zlib", [1], [None]]}.items():
+                    "+AECAwQFBgcICQoLDA0ODw"], "accept": ["absent", "zlib", [1], [None]], "software": [5, [], True],
+            "time": [-1, 1.5, MAX + 1, "now"]}.items():
         add("bad-member", {f"HELLO whose {member} is {text(value)[:30]}": changed("HELLO", HELLO, **{member: value})
                            for value in values})
     for member, values in {

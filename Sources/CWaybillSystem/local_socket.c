@@ -4,9 +4,11 @@
 #if defined(__linux__)
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -22,8 +24,8 @@ static int address_of(const char *path, struct sockaddr_un *address) {
     return 0;
 }
 
-/// The sockets were opened not to wait.
-static int send_without_waiting(int socket, const struct msghdr *message, unsigned long byte_count) {
+/// Does not wait if the socket was opened not to wait.
+static int send_all(int socket, const struct msghdr *message, unsigned long byte_count) {
     ssize_t count;
     do count = sendmsg(socket, message, MSG_NOSIGNAL);
     while (count < 0 && errno == EINTR);
@@ -58,13 +60,13 @@ int waybill_send_datagram(int socket, const char *path, const void *bytes, unsig
     struct iovec part = {.iov_base = (void *)bytes, .iov_len = byte_count};
     struct msghdr message = {
         .msg_name = &address, .msg_namelen = sizeof address, .msg_iov = &part, .msg_iovlen = 1};
-    return send_without_waiting(socket, &message, byte_count);
+    return send_all(socket, &message, byte_count);
 }
 
 int waybill_send_stream(int socket, const void *bytes, unsigned long byte_count) {
     struct iovec part = {.iov_base = (void *)bytes, .iov_len = byte_count};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    return send_without_waiting(socket, &message, byte_count);
+    return send_all(socket, &message, byte_count);
 }
 
 /// Returns a descriptor of memory that nobody can change any more; -1 with `errno` set.
@@ -110,8 +112,29 @@ int waybill_send_sealed(int socket, const char *path, const void *bytes, unsigne
     rights->cmsg_type = SCM_RIGHTS;
     rights->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(rights), &memory, sizeof memory);
-    error = send_without_waiting(socket, &message, 0);
+    error = send_all(socket, &message, 0);
     close(memory);
+    return error;
+}
+
+int waybill_send_notice(const char *name, const void *bytes, unsigned long byte_count, int wait_milliseconds) {
+    struct sockaddr_un address;
+    int error = address_of(name, &address);
+    if (error != 0) return error;
+    // An abstract name begins with a zero byte, and every byte of it counts.
+    if (address.sun_path[0] == '@') address.sun_path[0] = 0;
+    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
+    int flags = wait_milliseconds > 0 ? 0 : SOCK_NONBLOCK;
+    int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | flags, 0);
+    if (descriptor < 0) return errno;
+    struct timeval wait = {.tv_sec = wait_milliseconds / 1000, .tv_usec = wait_milliseconds % 1000 * 1000};
+    struct iovec part = {.iov_base = (void *)bytes, .iov_len = byte_count};
+    struct msghdr message = {.msg_name = &address, .msg_namelen = length, .msg_iov = &part, .msg_iovlen = 1};
+    if (setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait) == 0)
+        error = send_all(descriptor, &message, byte_count);
+    else
+        error = errno;
+    close(descriptor);
     return error;
 }
 #endif

@@ -91,6 +91,32 @@ int waybill_open_folder(int folder, const char *path) { return open_entry(folder
 
 #if defined(__linux__)
 #include <sys/random.h>
+#include <sys/utsname.h>
+#include <sys/vfs.h>
+
+/// Before Linux 5.8, syncfs(2) said nothing of bytes that could not be written.
+static int reports_lost_bytes(void) {
+    struct utsname names;
+    int major = 0, minor = 0;
+    if (uname(&names) != 0 || sscanf(names.release, "%d.%d", &major, &minor) != 2) return 0;
+    return major > 5 || (major == 5 && minor >= 8);
+}
+
+int waybill_sync_all(int folder) {
+    struct statfs status;
+    if (fstatfs(folder, &status) != 0) return -1;
+    // Others may pass the call to a server, or to a file system below, that does not store everything.
+    switch ((unsigned long)status.f_type) {
+    case 0xEF53:     // ext4
+    case 0x58465342: // XFS
+    case 0x9123683E: // Btrfs
+    case 0xF2F52010: // F2FS
+        break;
+    default: return 0;
+    }
+    if (!reports_lost_bytes()) return 0;
+    return syncfs(folder) == 0 ? 1 : -1;
+}
 
 int64_t waybill_birth_time(int descriptor) {
     struct statx status;
@@ -120,6 +146,11 @@ void waybill_name_thread(const char *name) {
     pthread_setname_np(pthread_self(), name);
 }
 #else
+int waybill_sync_all(int folder) {
+    (void)folder;
+    return 0;
+}
+
 int64_t waybill_birth_time(int descriptor) {
     struct stat status;
     if (fstat(descriptor, &status) != 0) return 0;

@@ -59,13 +59,31 @@ public struct EventView: Sendable {
         }
     }
 
-    /// The event's fields, or the user's traits, in order.
+    /// The event's fields, or the traits that it sets, in order.
+    ///
+    /// Traits that are set once or added to are in ``traits(_:)`` alone.
     public var fields: StoredFields {
         self.reading { tape in
             guard let object = tape.firstValue(of: "data", in: 0) ?? tape.firstValue(of: "traits", in: 0) else {
                 return StoredFields([])
             }
             return StoredFields(object, tape)
+        }
+    }
+
+    /// The user's traits that the event changes in this way, in order; none for events of other kinds.
+    ///
+    ///     event.traits(.setOnce)["first_seen"]     "2025-03-01"
+    ///     event.traits(.add)["visits"]             1
+    public func traits(_ change: TraitChange) -> StoredFields {
+        self.reading { tape in
+            let member: StaticString =
+                switch change {
+                case .set: "traits"
+                case .setOnce: "traits_once"
+                case .add: "traits_add"
+                }
+            return tape.firstValue(of: member, in: 0).map { StoredFields($0, tape) } ?? StoredFields([])
         }
     }
 

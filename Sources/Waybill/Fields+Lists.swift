@@ -42,6 +42,16 @@ extension Fields {
         for (name, value) in Self.sorted(traits) { self.put(trait: name, value) }
     }
 
+    /// Adds numbers that are to be added to traits, in their order.
+    mutating func put(amounts: KeyValuePairs<String, any NumberFieldValue>) {
+        for (name, amount) in amounts { self.put(amount: name, amount) }
+    }
+
+    /// Adds numbers that are to be added to traits, sorted by name.
+    mutating func put(amounts: [String: some NumberFieldValue]) {
+        for (name, amount) in Self.sorted(amounts) { self.put(amount: name, amount) }
+    }
+
     private mutating func put(trait name: String, _ value: (some FieldValue)?) {
         if let value {
             self.put(name, value)

@@ -5,21 +5,21 @@ internal import NIOCore
 internal import NIOPosix
 internal import ServiceLifecycle
 internal import WaybillMetrics
-internal import WaybillSystem
+package import WaybillSystem
 internal import WaybillTail
 
 /// The agent as a service: one thread that decides (``Pump``), threads that compress, one event loop that carries bytes.
 ///
 /// Graceful shutdown, or cancelling the task, asks the pump to drain; what is not acknowledged by the deadline is still on disk.
 package final class Agent: Service {
-    private let configuration: AgentConfiguration
-    private let telemetry: AgentTelemetry
+    let configuration: AgentConfiguration
+    let telemetry: AgentTelemetry
     private let result = Lock<AgentOutcome?>(nil)
 
-    package init(configuration: AgentConfiguration, logger: Logger) {
+    package init(configuration: AgentConfiguration, logger: Logger, manager: ServiceManager = .none) {
         precondition(!configuration.receivers.isEmpty, "an agent needs a receiver")
         self.configuration = configuration
-        self.telemetry = AgentTelemetry(logger: logger)
+        self.telemetry = AgentTelemetry(logger: logger, manager: manager)
     }
 
     /// How the run ended; `nil` while it runs.
@@ -28,7 +28,7 @@ package final class Agent: Service {
     }
 
     package func run() async throws {
-        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let group = LinkTransport.makeGroup()
         let attempts = ConnectionAttempts()
         let outcome: AgentOutcome
         do throws(TLSSetupError) {
@@ -53,7 +53,7 @@ package final class Agent: Service {
 
     /// What is needed to connect.
     private struct Network {
-        let group: MultiThreadedEventLoopGroup
+        let group: any EventLoopGroup
         let attempts: ConnectionAttempts
         let tls: TLSClient?
     }
@@ -110,20 +110,12 @@ package final class Agent: Service {
 
     /// Ships, and serves metrics meanwhile.
     private func serve(_ inbox: PumpInbox, _ network: Network) async -> AgentOutcome {
-        var server: MetricsServer?
-        if let address = self.configuration.metrics {
-            do throws(MetricsServer.Failure) {
-                server = try await MetricsServer.start(on: address, group: network.group, readiness: { .ready }) {
-                    eventLoop in
-                    let page = eventLoop.makePromise(of: MetricsPage.self)
-                    inbox.post(.measure { page.completeWith(Self.page($0)) }, generation: 0)
-                    return page.futureResult
-                }
-            } catch {
-                return .unmeasurable(error)
-            }
+        let server: MetricsServer?
+        do throws(MetricsServer.Failure) {
+            server = try await self.serveMetrics(inbox, network.group.forSockets)
+        } catch {
+            return .unmeasurable(error)
         }
-        if let server { self.telemetry.metricsServed(on: server.address) }
         let outcome = await self.pump(inbox, network)
         server?.stop()
         inbox.close()
@@ -187,8 +179,11 @@ package final class Agent: Service {
                     compressor: compressor, inbox: inbox, generation: $1)
             }
             var trimmedTurnoverCount = 0
+            self.telemetry.ready(configuration.receivers)
+            var heartbeat = Heartbeat(self.telemetry.manager, clock: POSIXClock())
             while true {
                 if let outcome = pump.step(inbox.drain()) { return outcome }
+                heartbeat.beat()
                 let restingTime = pump.restingTime()
                 if pump.isGathering {
                     Worker.sleep(for: restingTime)
@@ -201,7 +196,8 @@ package final class Agent: Service {
                     trimmedTurnoverCount = pump.turnoverCount
                     ProcessUsage.trimMemory()
                 }
-                if inbox.wake.wait(for: pump.hintFile, timeout: restingTime) { pump.filesChanged() }
+                let timeout = heartbeat.rest(atMost: restingTime)
+                if inbox.wake.wait(for: pump.hintFile, timeout: timeout) { pump.filesChanged() }
             }
         } catch {
             return .failed(error)

@@ -120,6 +120,14 @@ package struct AgentConfiguration: Sendable {
     package var reshipRule = ReshipRule.never
     /// The address that serves `GET /metrics`; `nil` for none.
     package var metrics: NetworkAddress?
+    /// The path of a UNIX socket that serves the same; `nil` for none.
+    package var statusSocket: String?
+    /// The file with the token that other machines must show for `GET /status`; `nil`: they get none.
+    package var statusTokenFile: String?
+    /// The token of that file.
+    package var statusToken: Secret?
+    /// The program and its version, as receivers are told; `nil`: they are not.
+    package var software: String?
     /// Whether a run counts the lines that became durable, and those in its spools that are not; this reads what is
     /// left.
     package var countsLines = false
@@ -231,6 +239,8 @@ package struct AgentSummary: Hashable, Sendable {
 package struct AgentStanding: Hashable, Sendable {
     package var summary = AgentSummary()
     package var isConnected = false
+    /// Whether the receiver has acknowledged nothing for a minute of what is in flight.
+    package var isStalled = false
     /// The number of followed files.
     package var streamCount = 0
     /// Bytes that were seen in files and are not acknowledged, including those in flight.

@@ -9,8 +9,40 @@ extension Agent {
         var description: String { "the agent has stopped" }
     }
 
-    static func page(_ standing: AgentStanding?) -> Result<MetricsPage, any Error> {
-        standing.map { .success($0.page) } ?? .failure(Stopped())
+    /// Serves what the agent says about itself.
+    ///
+    /// - Returns: `nil` if it is asked for nowhere.
+    func serveMetrics(
+        _ inbox: PumpInbox, _ group: any EventLoopGroup
+    ) async throws(MetricsServer.Failure) -> MetricsServer? {
+        let configuration = self.configuration
+        let listening = MetricsListening(
+            address: configuration.metrics, socket: configuration.statusSocket, token: configuration.statusToken)
+        let answers = MetricsAnswers(
+            page: { Self.ask(inbox, $0) { .standing($0) }.map(\.page) },
+            liveness: { eventLoop in
+                Self.ask(inbox, eventLoop) { reply in .life { reply($0 ? () : nil) } }
+            },
+            readiness: { Self.ask(inbox, $0) { .standing($0) }.map(\.readiness) },
+            status: { _, channel in
+                Self.ask(inbox, channel.eventLoop) { .report($0) }.map { $0.json(configuration) }
+            })
+        guard let server = try await MetricsServer.start(on: listening, group: group, answers) else { return nil }
+        for place in server.places { self.telemetry.metricsServed(on: place) }
+        return server
+    }
+
+    /// Asks the pump; fails once it has ended.
+    private static func ask<Value: Sendable>(
+        _ inbox: PumpInbox, _ eventLoop: any EventLoop,
+        _ question: (@escaping @Sendable (Value?) -> Void) -> AgentQuestion
+    ) -> EventLoopFuture<Value> {
+        let promise = eventLoop.makePromise(of: Value.self)
+        let reply: @Sendable (Value?) -> Void = { value in
+            promise.completeWith(value.map { .success($0) } ?? .failure(Stopped()))
+        }
+        inbox.post(.asked(question(reply)), generation: 0)
+        return promise.futureResult
     }
 }
 

@@ -1,14 +1,17 @@
 package import Logging
 internal import WaybillProtocol
-internal import WaybillSystem
+package import WaybillSystem
 internal import WaybillTail
 
 /// Everything noteworthy that an agent does, logged in one place; never per event.
 package struct AgentTelemetry: Sendable {
     let logger: Logger
+    /// What started this process, and watches it.
+    let manager: ServiceManager
 
-    package init(logger: Logger) {
+    package init(logger: Logger, manager: ServiceManager = .none) {
         self.logger = logger
+        self.manager = manager
     }
 
     /// - Parameter entryCount: the number of entries in the registry.
@@ -20,6 +23,12 @@ package struct AgentTelemetry: Sendable {
                 "to": "\(configuration.receivers.map(\.description).joined(separator: ","))",
                 "tls": "\(configuration.tls == nil ? "off" : "on")", "registry_entries": "\(entryCount)",
             ])
+    }
+
+    /// The agent has its configuration and its state; whether a receiver is there, it says next.
+    func ready(_ receivers: [NetworkAddress]) {
+        let addresses = receivers.map(\.description).joined(separator: ", ")
+        self.manager.tell(.ready, .status("connecting to \(addresses)"))
     }
 
     /// Logs the damage that opening the registry found.
@@ -67,6 +76,7 @@ package struct AgentTelemetry: Sendable {
         let metadata: Logger.Metadata = [
             "receiver": "\(receiver.name)", "address": "\(address)", "incarnation": "\(receiver.incarnation.text)",
         ]
+        self.manager.tell(.status("connected to \(receiver.name) at \(address)"))
         switch meeting {
         case .known: self.logger.info("connected", metadata: metadata)
         case .unknown:
@@ -105,6 +115,7 @@ package struct AgentTelemetry: Sendable {
         self.logger.warning(
             "not connected; what is not acknowledged stays on disk and is sent after the next connection",
             metadata: ["reason": "\(reason)"])
+        self.manager.tell(.status("not connected: \(reason)"))
     }
 
     func moved(_ receivers: [String]) {

@@ -27,7 +27,7 @@ package enum ConfigurationProbe {
         do {
             let tls = try agent.tls.map { try TLSClient($0) }
             let inbox = try PumpInbox()
-            let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+            let group = LinkTransport.makeGroup()
             let attempts = ConnectionAttempts()
             // No batch is sent, so its threads need not run.
             let compressor = BatchCompressor(threadCount: 1, level: 0, rawByteCountMax: 1) {}
@@ -68,7 +68,7 @@ package enum ConfigurationProbe {
                         return name
                     }
                 case .closed(let reason): throw Failure(description: reason)
-                case .stop, .bufferFreed, .measure: break
+                case .stop, .bufferFreed, .asked: break
                 }
             }
             _ = inbox.wake.wait(for: nil, timeout: deadline - clock.monotonicTime())

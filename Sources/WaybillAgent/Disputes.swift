@@ -27,11 +27,20 @@ struct Disputes {
 
     var count: Int { self.disputes.count }
 
+    func contains(_ stream: StreamKey) -> Bool { self.disputes[stream] != nil }
+
     /// - Returns: when to ask again.
     mutating func add(_ stream: StreamKey, by receiver: ReceiverTag, _ now: MonotonicTime) -> MonotonicTime {
         let attemptCount = (self.disputes[stream]?.attemptCount ?? 0) + 1
         self.disputes[stream] = Dispute(attemptCount: attemptCount, askedAt: now, receiver: receiver)
         return now + Self.delay(attemptCount)
+    }
+
+    /// Takes an answer whose proof agrees, for `offset` of a file's bytes.
+    ///
+    /// It settles nothing while the file is longer: the next message may say that the stream is sealed there.
+    mutating func agreed(_ stream: StreamKey, at offset: Int, of byteCount: Int) {
+        if offset >= byteCount { self.settle(stream) }
     }
 
     mutating func settle(_ stream: StreamKey) {

@@ -1,5 +1,4 @@
 internal import NIOCore
-internal import NIOPosix
 internal import NIOSSL
 internal import NIOTLS
 internal import WaybillProtocol
@@ -29,7 +28,7 @@ final class PumpInbox: Sendable {
             return (true, !state.isSignalled)
         }
         if mustSignal { self.wake.signal() }
-        if !isTaken, case .measure(let reply) = event { reply(nil) }
+        if !isTaken, case .asked(let question) = event { question.refuse() }
     }
 
     /// Accepts no more events: the pump has ended.
@@ -39,7 +38,7 @@ final class PumpInbox: Sendable {
             defer { state.events = [] }
             return state.events
         }
-        for case (_, .measure(let reply)) in events { reply(nil) }
+        for case (_, .asked(let question)) in events { question.refuse() }
     }
 
     func drain() -> [(generation: Int, event: LinkEvent)] {
@@ -94,12 +93,6 @@ final class Link: AgentLink {
     private let compressor: BatchCompressor
     private let state = Lock(State())
 
-    private static let readByteCount = 16 << 10
-    /// How long one address of a receiver has to answer.
-    private static let connectTimeout = TimeAmount.seconds(10)
-    /// Never reached: an attempt ends earlier, once the name is looked up and all its addresses have been tried.
-    private static let attemptTimeout = TimeAmount.hours(1)
-
     /// Connects in the background and posts events with `generation`.
     ///
     /// With TLS the link is connected once the receiver has proven its name; nothing of the protocol is sent before
@@ -109,27 +102,14 @@ final class Link: AgentLink {
         compressor: BatchCompressor, inbox: PumpInbox, generation: Int
     ) {
         self.compressor = compressor
-        let bootstrap = ClientBootstrap(group: group)
-            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .channelOption(.socketOption(.so_keepalive), value: 1)
-            .channelOption(.connectTimeout, value: Self.connectTimeout)
-            .connectTimeout(Self.attemptTimeout)
-            // A receiver cannot flood the inbox: reading continues only while the pump takes what arrived. Its messages
-            // are short, and an answer to each of thousands takes more memory than they do.
-            .channelOption(.autoRead, value: false)
-            .channelOption(.maxMessagesPerRead, value: 1)
-            .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: Self.readByteCount))
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    guard self.takes(channel) else { throw ChannelError.alreadyClosed }
-                    let pipeline = channel.pipeline.syncOperations
-                    if let tls { try pipeline.addHandler(tls.handler(for: address)) }
-                    let peer = tls.map { TLSPeer(client: $0, address: address) }
-                    try pipeline.addHandler(LinkHandler(link: self, inbox: inbox, generation: generation, peer: peer))
-                }
-            }
         attempts.begin()
-        bootstrap.connect(host: address.host, port: address.port).whenComplete { result in
+        LinkTransport.connect(to: address, on: group) { channel in
+            guard self.takes(channel) else { throw ChannelError.alreadyClosed }
+            let pipeline = channel.pipeline.syncOperations
+            if let tls { try pipeline.addHandler(tls.handler(for: address)) }
+            let peer = tls.map { TLSPeer(client: $0, address: address) }
+            try pipeline.addHandler(LinkHandler(link: self, inbox: inbox, generation: generation, peer: peer))
+        }.whenComplete { result in
             switch result {
             case .success(let channel):
                 if self.connected(channel) == .nobodyWaits {

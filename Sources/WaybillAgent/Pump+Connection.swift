@@ -46,8 +46,8 @@ extension Pump where Hints: ~Copyable {
                 self.nextScan = self.clock.monotonicTime()
                 continue
             }
-            if case .measure(let reply) = event {
-                reply(self.standing)
+            if case .asked(let question) = event {
+                self.answer(question)
                 continue
             }
             guard generation == self.generation else { continue }
@@ -62,7 +62,7 @@ extension Pump where Hints: ~Copyable {
                 mayRead = true
             case .closed(let reason):
                 self.disconnect(reason)
-            case .stop, .measure, .bufferFreed:
+            case .stop, .asked, .bufferFreed:
                 break
             }
         }
@@ -74,7 +74,8 @@ extension Pump where Hints: ~Copyable {
             let hello = Hello(
                 versions: LineProtocol.versions, agent: self.configuration.name.description, instance: self.instance,
                 token: try self.configuration.presentToken(on: self.files)?.revealed,
-                key: self.configuration.deviceKey?.text, encodings: ["zlib"])
+                key: self.configuration.deviceKey?.text, encodings: ["zlib"],
+                software: self.configuration.software, milliseconds: max(0, self.clock.wallTime().milliseconds))
             self.perform(self.session.start(hello))
         } catch {
             self.disconnect("\(error)")
@@ -165,6 +166,8 @@ extension Pump where Hints: ~Copyable {
         self.receiver = ReceiverTag(
             address: address, incarnation: ready.receiver.incarnation, start: ready.receiver.start)
         self.phase = .ready
+        self.receiverName = ready.receiver.name
+        self.connectedAt = now.wall
         self.unreadySince = nil
         self.lastFailure = nil
         self.batchByteCountMax = min(self.configuration.batchByteCountMax, ready.limits.rawByteCountMax)
@@ -183,7 +186,12 @@ extension Pump where Hints: ~Copyable {
         switch outcome {
         case .goOn, .done:
             _ = self.streams.positioned(number)
-            self.disputes.settle(stream)
+            if self.tail.contains(stream) {
+                let position = self.tail.position(of: stream)
+                self.disputes.agreed(stream, at: position.acked, of: position.byteCount)
+            } else {
+                self.disputes.settle(stream)
+            }
             self.lines.resumed(stream, at: Int(offset.rawValue))
         case .openAgain, .postponed, .disputed, .shortened: self.leave(number, stream, after: outcome)
         }
@@ -201,6 +209,7 @@ extension Pump where Hints: ~Copyable {
     private mutating func finish(_ number: StreamNumber, _ proof: StreamProof, end: UInt64) {
         self.tail.answered(end: end)
         guard let stream = self.streams.remove(number) else { return }
+        self.lags.remove(stream)
         switch self.tail.sealedByReceiver(stream, proof) {
         case .goOn, .done:
             self.backoff.succeed()
@@ -276,7 +285,13 @@ extension Pump where Hints: ~Copyable {
         let before = self.tail.position(of: stream).acked
         self.tail.acked(stream, upTo: offset)
         self.lines.acked(stream, upTo: offset)
-        self.summary.ackedByteCount += self.tail.position(of: stream).acked - before
+        let ackedByteCount = self.tail.position(of: stream).acked - before
+        self.summary.ackedByteCount += ackedByteCount
+        let position = self.tail.position(of: stream)
+        self.lags.acked(stream, upTo: position.acked, of: position.byteCount, self.lastAdvance)
+        guard ackedByteCount > 0 else { return }
+        self.disputes.settle(stream)
+        if !self.fileErrors.isEmpty { self.fileErrors[position.path] = nil }
     }
 
     /// Opens a refused stream again: at once the first time, then with growing delays until it succeeds.
@@ -287,6 +302,7 @@ extension Pump where Hints: ~Copyable {
         let attempt = self.streams.failed(stream)
         self.tail.streamRefused(stream)
         self.lastFailure = text
+        self.noteError("\(code.rawValue): \(text)", of: self.tail.position(of: stream).path)
         self.telemetry.streamRefused(self.tail.id(of: stream).description, code, text, attempt: attempt)
         if code == .prove, !self.claim(number, stream, offset) { return }
         // A proof, and then a stream of its own: a third demand makes no sense.
@@ -322,6 +338,7 @@ extension Pump where Hints: ~Copyable {
         }
         self.telemetry.disconnected(reason: reason)
         self.lastFailure = reason
+        self.inFlightSince = nil
         self.link?.close()
         self.link = nil
         self.generation += 1

@@ -72,6 +72,7 @@ extension Pump where Hints: ~Copyable {
         standing.summary.wireByteCount = self.buffers.wireByteCount
         standing.summary.lostByteCount = self.tail.loss.byteCount
         standing.isConnected = self.phase == .ready
+        standing.isStalled = self.isStalled
         standing.refusals = self.tail.refusals
         standing.formats = self.tail.formats
         standing.summary.unreadableFileCount = self.tail.unreadable.count

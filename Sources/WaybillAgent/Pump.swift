@@ -54,6 +54,14 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     /// Addresses that are not tried for a while.
     var barredUntil: [String: MonotonicTime] = [:]
     var disputes = Disputes()
+    /// What the status tells about files, and about this run.
+    var lags = FileLags()
+    var fileErrors: [String: String] = [:]
+    let startedAt: WallTime
+    var connectedAt: WallTime?
+    var receiverName: String?
+    /// Since when something is in flight without a pause; `nil` while nothing is.
+    var inFlightSince: MonotonicTime?
     /// What the `OPEN` of a stream claims, until it is answered with an offset.
     var openClaims: [StreamKey: OpenClaim] = [:]
     /// The last `PING` that is not answered yet.
@@ -116,6 +124,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.buffers = buffers
         self.lines = LineLedger(isKept: configuration.countsLines)
         self.claims = SpoolClaims(configuration.sources.compactMap(\.spool), on: files)
+        self.startedAt = clock.wallTime()
         let now = clock.monotonicTime()
         self.phase = .disconnected(retryAt: now)
         self.backoff = Backoff(from: .milliseconds(500), to: .seconds(60), SeededGenerator(seed: seed))
@@ -196,6 +205,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
                 self.telemetry.recognized(path, format, untoldCount: count)
             } else {
                 self.telemetry.noticed(notice)
+                if case .unreadable(let path, let error) = notice { self.noteError("\(error)", of: path) }
             }
             self.summary.count(notice)
         }
@@ -259,6 +269,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         let found = Set(self.tail.streams.map { self.tail.position(of: $0).source })
         for (index, source) in self.configuration.sources.enumerated() {
             switch source.files {
+            case .spool(let pattern) where GlobPattern.hasWildcard(pattern):
+                if !found.contains(index) { self.telemetry.nothingMatches([pattern]) }
             case .spool(let directory):
                 do throws(FileSystemError) {
                     let status = try self.files.status(at: directory)
@@ -304,7 +316,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             switch self.streams.state(of: stream) {
             case .closed where self.mustWait(stream): continue
             case .closed where self.session.hasRoomForStream || self.streams.hasNumber(stream): self.open(stream)
-            case .closed: self.streams.wait(stream)
+            case .closed:
+                self.streams.wait(stream)
+                self.lags.grew(stream, to: self.tail.position(of: stream).byteCount, self.clock.monotonicTime())
             case .opening, .refused, .waiting: continue  // It becomes ready again with its position.
             case .open where self.isForNextRound(stream): continue
             case .open(let number): self.shipNext(of: stream, number)
@@ -386,6 +400,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.buffer = nil
         self.session.batchSent(header)
         self.lastSent = self.clock.monotonicTime()
+        if self.session.inFlightByteCount <= header.rawByteCount { self.inFlightSince = self.lastSent }
+        self.lags.grew(stream, to: self.tail.position(of: stream).byteCount, self.lastSent)
         self.link?.send(RawBatch(id: self.tail.id(of: stream), header: header, buffer: buffer))
         self.summary.streamCount = self.tail.shippedStreamCount
         self.lines.sent(

@@ -10,8 +10,7 @@ package enum LinkEvent: Sendable {
     case stop
     /// A buffer is free again after ``BatchBuffers/take()`` found none.
     case bufferFreed
-    /// A request for the agent's state; the answer is `nil` once the agent has stopped.
-    case measure(reply: @Sendable (AgentStanding?) -> Void)
+    case asked(AgentQuestion)
 }
 
 /// One connection to a receiver, as the pump sees it: messages go out in the order given, and ``LinkEvent``s come in.

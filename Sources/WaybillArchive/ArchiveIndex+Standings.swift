@@ -27,10 +27,7 @@ extension ArchiveIndex {
     /// Bytes that were skipped end the known part of a tail.
     /// - Parameter start: where the journal begins.
     package func standings(ofJournalFrom start: JournalPosition) throws(FileSystemError) -> [StreamStanding] {
-        var lengths = self.lengths
-        if self.position.map({ $0 < start }) ?? true {
-            for folder in ["archive", "quarantine"] { try self.collect(folder, into: &lengths) }
-        }
+        let lengths = try self.isRebuilt(fromJournalAt: start) ? self.lengthsOnDisk() : self.lengths
         var extents: [StreamName: StreamExtent] = [:]
         try self.visitRuns(lengths) { _, run in
             if let known = extents[run.description.name], known.end >= run.end { return }
@@ -55,6 +52,21 @@ extension ArchiveIndex {
             return StreamStanding(
                 description: extent.description, tail: tail ?? StreamTail(unknownBelow: extent.end))
         }
+    }
+
+    /// Makes durable what ``standings(ofJournalFrom:)`` counts and no checkpoint speaks of, before an agent relies on it.
+    package func secureUncommitted(ofJournalFrom start: JournalPosition) throws(FileSystemError) {
+        guard self.isRebuilt(fromJournalAt: start) else { return }
+        let found = try self.lengthsOnDisk()
+        try self.data.rewrite(
+            found.filter { path, byteCount in
+                (path.hasSuffix(".ndjson") || path.hasSuffix(".sources")) && byteCount > self.lengths[path] ?? -1
+            }
+            .keys.sorted())
+    }
+
+    private func isRebuilt(fromJournalAt start: JournalPosition) -> Bool {
+        self.position.map { $0 < start } ?? true
     }
 
     private func visitRuns(
@@ -140,6 +152,12 @@ extension ArchiveIndex {
         } catch {
             throw .disk(error)
         }
+    }
+
+    private func lengthsOnDisk() throws(FileSystemError) -> [String: Int] {
+        var lengths = self.lengths
+        for folder in ["archive", "quarantine"] { try self.collect(folder, into: &lengths) }
+        return lengths
     }
 
     private func collect(_ path: String, into lengths: inout [String: Int]) throws(FileSystemError) {

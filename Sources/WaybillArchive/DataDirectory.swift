@@ -25,11 +25,14 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
     ///
     /// With more partitions than these at once, each line may cost a sync.
     package let openFileCountMax: Int
+    /// Once it is set, projections write nothing more.
+    package let stop: StopFlag?
 
-    package init(root: String, files: Files, openFileCountMax: Int = 64) {
+    package init(root: String, files: Files, openFileCountMax: Int = 64, stop: StopFlag? = nil) {
         self.root = root
         self.files = files
         self.openFileCountMax = openFileCountMax
+        self.stop = stop
     }
 
     package var journal: String { Path.join(self.root, "journal") }
@@ -99,11 +102,17 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
             segmentByteCountMax: segmentByteCountMax, awakeSealedCountMax: awakeSealedCountMax)
         let isDamaged = !journal.recovery.damages.isEmpty
         guard isDamaged || journal.end == JournalPosition(0) else { return journal }
+        // A journal without a segment shows no damage, but it may have had some: the archive then has files.
         let index = try ArchiveIndex(data: self)
-        // A checkpoint at 0 shows no damage, but it has files if it was rebuilt after an earlier loss of the journal.
-        guard isDamaged || index.position != nil else { return journal }
         // Without a segment, the first one begins at the end.
         let start = journal.segments.first ?? journal.end
+        do throws(FileSystemError) {
+            try index.secureUncommitted(ofJournalFrom: start)
+        } catch {
+            // On a full disk agents ship again what only the archive has; that is no reason not to start.
+            guard error.isDiskFull else { throw error }
+            return journal
+        }
         try journal.advance(to: try index.standings(ofJournalFrom: start))
         return journal
     }

@@ -1,5 +1,6 @@
 internal import WaybillJSON
 package import WaybillJournal
+package import WaybillProtocol
 package import WaybillSystem
 
 /// A day's folder in the archive: one environment, one bundle, one day.
@@ -107,6 +108,8 @@ package struct DayManifest: Hashable, Sendable {
     package var sources: [Source] = []
     /// Lines not counted in ``sources``.
     package var otherLineCount = 0
+    /// Lines that were erased since they were sealed.
+    package var erasedLineCount = 0
 
     package static var sourceCountMax: Int { 1000 }
     /// Longer files are not manifests.
@@ -126,6 +129,28 @@ package struct DayManifest: Hashable, Sendable {
     package var gzipByteCount: Int { self.files.reduce(0) { $0 + $1.gzipByteCount } }
     /// The day's lines in batches before it are sealed.
     package var position: JournalPosition { self.files.map(\.position).max() ?? JournalPosition(0) }
+
+    /// Counts a run's lines for its stream.
+    ///
+    /// - Parameter indexes: where each stream is in ``sources``.
+    /// - Returns: whether the manifest lists the run's stream.
+    package mutating func add(_ run: SourceRun, _ indexes: inout [StreamName: Int]) -> Bool {
+        let from = run.offset.rawValue
+        let to = run.end.rawValue
+        if let index = indexes[run.description.name] {
+            self.sources[index].from = min(self.sources[index].from, from)
+            self.sources[index].to = max(self.sources[index].to, to)
+            self.sources[index].lineCount += run.lineCount
+            return true
+        }
+        guard self.sources.count < Self.sourceCountMax else { return false }
+        indexes[run.description.name] = self.sources.count
+        self.sources.append(
+            Source(
+                principal: run.description.owner.principal, stream: run.description.id.text,
+                source: run.description.source, from: from, to: to, lineCount: run.lineCount))
+        return true
+    }
 
     /// Reads the manifest of a folder; `nil` if there is none or it cannot be read.
     ///
@@ -158,6 +183,7 @@ extension DayManifest {
                 json.member("files", objects: self.files) { json, file in file.write(to: &json) }
                 json.member("sources", objects: self.sources) { json, source in source.write(to: &json) }
                 json.member("other_lines", self.otherLineCount)
+                if self.erasedLineCount > 0 { json.member("erased", self.erasedLineCount) }
             })
     }
 
@@ -194,6 +220,7 @@ extension DayManifest {
         self.zone = zone
         self.sealedAt = sealedAt
         self.otherLineCount = others
+        self.erasedLineCount = json["erased"]?.count ?? 0
         self.files = files
         self.sources = sources
     }

@@ -11,6 +11,9 @@ package import WaybillSystem
 /// and batch → the length in memory increases → at the checkpoint the file is synced, and its length is committed
 /// together with the journal's position.
 ///
+/// Many files are synced together, where the system can (``FileSystem/synchronizeAll(in:)``): one by one, a checkpoint of
+/// 800 files takes seconds.
+///
 /// Open descriptors are bounded: the least recently used is closed. The lengths of all files that can still grow are in
 /// memory, about 200 bytes each.
 package struct FileSet<Files: FileSystem>: ~Copyable {
@@ -47,7 +50,12 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         var byteCount: Int
         var file: FileID?
         var lastUse = 0
+        /// Whether its length is to be committed with the next checkpoint.
         var isDirty = false
+        /// Whether it has bytes that are not durable.
+        var isUnsynced = false
+        /// Whether it is on the file system of the root.
+        var isWithRoot = false
         var isNew = false
         /// Whether the file leaves the set at the next checkpoint.
         var isReleased = false
@@ -56,6 +64,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
     private let root: String
     private let files: Files
     private let openFileCountMax: Int
+    private let stop: StopFlag?
     private var entries: [Entry] = []
     private var indexes: [String: Index] = [:]
     /// Slots in ``entries`` of released files.
@@ -64,6 +73,13 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
     private var dirtyIndexes: [Index] = []
     private var useCount = 0
     private var dirtyDirectories: Set<String> = []
+    /// Files with bytes that are not durable, on the file system of the root; open ones, as closing syncs.
+    private var unsynced: Set<Index> = []
+    /// The root, open from before the first write on, so that every error since then is reported to it.
+    private var rootFolder: (file: FileID, device: UInt64)?
+    private var togetherCountMin: Int
+    /// So many files are faster together, whatever other processes have written there.
+    package static var togetherCountMin: Int { 32 }
 
     /// The prefix of this set's keys in the state store.
     package static var keyPrefix: String { "file:" }
@@ -77,16 +93,26 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         return lengths
     }
 
-    package init(root: String, files: Files, openFileCountMax: Int = 64) {
+    /// Prepares a set that has no files yet.
+    ///
+    /// - Parameter stop: once it is set, appending and syncing end with ``FileSystemError/isStop``, even between the
+    ///   files of one batch, which may be ten thousand.
+    package init(
+        root: String, files: Files, openFileCountMax: Int = 64, togetherCountMin: Int = Self.togetherCountMin,
+        stop: StopFlag? = nil
+    ) {
         self.root = root
         self.files = files
         self.openFileCountMax = openFileCountMax
+        self.togetherCountMin = togetherCountMin
+        self.stop = stop
     }
 
     deinit {
         for index in self.openIndexes {
             if let file = self.entries[index.rawValue].file { self.files.close(file) }
         }
+        if let rootFolder { self.files.close(rootFolder.file) }
     }
 
     /// How many files can still grow.
@@ -123,9 +149,12 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
 
     /// Appends bytes, which are not durable before ``synchronize()``.
     package mutating func append(_ vector: [UnsafeRawBufferPointer], to index: Index) throws(FileSystemError) {
+        if self.isStopped { throw .stopped("append", path: self.path(of: index)) }
         let file = try self.openFile(index)
         try self.files.writeAll(file, vector: vector)
         self.entries[index.rawValue].byteCount += vector.reduce(0) { $0 + $1.count }
+        self.entries[index.rawValue].isUnsynced = true
+        if self.entries[index.rawValue].isWithRoot { self.unsynced.insert(index) }
         if !self.entries[index.rawValue].isDirty {
             self.entries[index.rawValue].isDirty = true
             self.dirtyIndexes.append(index)
@@ -137,6 +166,8 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         try bytes.withBytes { (buffer) throws(FileSystemError) in try self.append([buffer], to: index) }
     }
 
+    private var isStopped: Bool { self.stop?.isSet ?? false }
+
     private mutating func openFile(_ index: Index) throws(FileSystemError) -> FileID {
         self.useCount += 1
         self.entries[index.rawValue].lastUse = self.useCount
@@ -146,13 +177,25 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         if self.entries[index.rawValue].isNew {
             let directory = Path.parent(of: path)
             // The checkpoint makes names durable, once for all files of a folder.
-            if try self.files.status(at: directory) == nil { try self.files.createDirectories(directory) }
+            try self.createFolders(directory)
             self.markDirectories(above: self.entries[index.rawValue].path)
         }
+        if self.rootFolder == nil { try self.openRoot() }
         let file = try self.files.open(path, .append)
         self.entries[index.rawValue].file = file
         self.openIndexes.insert(index)
+        self.entries[index.rawValue].isWithRoot = try self.isWithRoot(self.files.status(file))
         return file
+    }
+
+    /// Creates a folder and the missing ones above it, whose names the next sync makes durable.
+    ///
+    /// Made durable one by one, as ``FileSystem/createDirectories(_:)`` does it, a thousand folders take ten seconds.
+    private func createFolders(_ path: String) throws(FileSystemError) {
+        guard try self.files.status(at: path) == nil else { return }
+        guard path != self.root else { return try self.files.createDirectories(path) }
+        try self.createFolders(Path.parent(of: path))
+        try self.files.createDirectory(path)
     }
 
     /// Marks the parent folders for syncing: even an existing one may not be durable after a crash.
@@ -168,10 +211,48 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         let oldest = self.openIndexes.min { self.entries[$0.rawValue].lastUse < self.entries[$1.rawValue].lastUse }
         guard let oldest, let file = self.entries[oldest.rawValue].file else { return }
         // Once closed, it cannot be synced by the descriptor that wrote it, and an error would go unnoticed.
-        if self.entries[oldest.rawValue].isDirty { try self.files.synchronize(file) }
+        try self.synchronize(oldest, file)
         self.files.close(file)
         self.entries[oldest.rawValue].file = nil
         self.openIndexes.remove(oldest)
+    }
+
+    // MARK: Syncing
+
+    private mutating func openRoot() throws(FileSystemError) {
+        // It may be a link to a folder.
+        let file = try self.files.open(self.root, .read)
+        do throws(FileSystemError) {
+            self.rootFolder = (file, try self.files.status(file).identity.device)
+        } catch {
+            self.files.close(file)
+            throw error
+        }
+    }
+
+    private func isWithRoot(_ status: FileStatus?) -> Bool {
+        status?.identity.device == self.rootFolder?.device
+    }
+
+    /// Makes an open file's bytes durable; the bytes of all others with it if there are many.
+    private mutating func synchronize(_ index: Index, _ file: FileID) throws(FileSystemError) {
+        guard self.entries[index.rawValue].isUnsynced else { return }
+        if self.unsynced.contains(index), try self.synchronizeTogether() { return }
+        try self.files.synchronize(file)
+        self.entries[index.rawValue].isUnsynced = false
+        self.unsynced.remove(index)
+    }
+
+    /// - Returns: whether everything on the file system of the root is durable now.
+    private mutating func synchronizeTogether() throws(FileSystemError) -> Bool {
+        guard let rootFolder, self.unsynced.count >= self.togetherCountMin else { return false }
+        guard try self.files.synchronizeAll(in: rootFolder.file) else {
+            self.togetherCountMin = .max
+            return false
+        }
+        for index in self.unsynced { self.entries[index.rawValue].isUnsynced = false }
+        self.unsynced.removeAll(keepingCapacity: true)
+        return true
     }
 
     /// Removes a file that is recorded elsewhere by now; nothing was appended to it since the last checkpoint.
@@ -184,6 +265,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         let path = self.entries[index.rawValue].path
         self.indexes[path] = nil
         precondition(!self.entries[index.rawValue].isDirty, "the length of \(path) is not committed yet")
+        precondition(!self.entries[index.rawValue].isUnsynced, "the bytes of \(path) are not durable yet")
         if let file = self.entries[index.rawValue].file { self.files.close(file) }
         self.entries[index.rawValue].file = nil
         self.openIndexes.remove(index)
@@ -209,10 +291,18 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
     /// - Returns: the changes to commit: the length of each file written since the last checkpoint, `nil` for released
     ///   files.
     package mutating func synchronize() throws(FileSystemError) -> [String: String?] {
+        // Before the single files: it makes names durable, too.
+        let isTogether = try self.synchronizeTogether()
         for index in self.dirtyIndexes {
-            if let file = self.entries[index.rawValue].file { try self.files.synchronize(file) }
+            guard let file = self.entries[index.rawValue].file else { continue }
+            if self.isStopped { throw .stopped("sync", path: self.path(of: index)) }
+            try self.synchronize(index, file)
         }
-        for directory in self.dirtyDirectories.sorted() { try self.files.synchronizeDirectory(directory) }
+        for directory in self.dirtyDirectories.sorted() {
+            if self.isStopped { throw .stopped("sync", path: directory) }
+            if isTogether, try self.isWithRoot(self.files.status(at: directory)) { continue }
+            try self.files.synchronizeDirectory(directory)
+        }
         var changes: [String: String?] = [:]
         for index in self.dirtyIndexes {
             let entry = self.entries[index.rawValue]
@@ -253,12 +343,16 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         for index in self.openIndexes {
             if let file = self.entries[index.rawValue].file { self.files.close(file) }
         }
+        // Errors that it was told of concern bytes that are written again.
+        if let rootFolder { self.files.close(rootFolder.file) }
+        self.rootFolder = nil
         self.entries = []
         self.indexes = [:]
         self.freeIndexes = []
         self.openIndexes = []
         self.dirtyIndexes = []
         self.dirtyDirectories = []
+        self.unsynced = []
         var recovery = Recovery()
         var expected: [String: Int] = [:]
         for (key, value) in state where key.hasPrefix(Self.keyPrefix) {

@@ -12,10 +12,12 @@ package struct SourceRun: Hashable, Sendable {
     package let lineCount: Int
     /// Lines of the run that were an LF alone: they are counted, and not in the file.
     package let emptyLineCount: Int
+    /// Bytes of the stream whose lines were erased: they are counted, and not in the file.
+    package let erasedByteCount: Int
 
     package init(
         description: StreamDescription, offset: StreamOffset, receivedAt: WallTime, range: Range<Int>, lineCount: Int,
-        emptyLineCount: Int = 0
+        emptyLineCount: Int = 0, erasedByteCount: Int = 0
     ) {
         self.description = description
         self.offset = offset
@@ -23,10 +25,14 @@ package struct SourceRun: Hashable, Sendable {
         self.range = range
         self.lineCount = lineCount
         self.emptyLineCount = emptyLineCount
+        self.erasedByteCount = erasedByteCount
     }
 
     /// The bytes that the run's lines have in their stream, apart from an LF that was added.
-    package var streamByteCount: Int { self.range.count + self.emptyLineCount }
+    package var streamByteCount: Int { self.range.count + self.emptyLineCount + self.erasedByteCount }
+
+    /// Lines that are counted and not in the file.
+    package var absentLineCount: Int { self.erasedByteCount > 0 ? self.lineCount : self.emptyLineCount }
 
     /// Where the last line ends in its stream.
     package var end: StreamOffset { self.offset.advanced(by: self.streamByteCount) }
@@ -38,22 +44,26 @@ package struct SourceRun: Hashable, Sendable {
     }
 }
 
-/// The numbers of a line `FROM n offset received start length lines [ empty ]`.
+/// The numbers of a line `FROM n offset received start length lines [ empty ]`, or of `ERASED n offset received start
+/// length lines`.
 ///
 /// Read without text: a file whose lines alternate between partitions has a run for each line.
 private struct FieldsOfRun {
     /// Six or seven.
     private(set) var numbers: [Int] = []
+    let isErased: Bool
 
     /// `nil` if the line is not one.
     init?(_ line: [UInt8]) {
-        guard line.starts(with: "FROM ".utf8) else { return nil }
+        self.isErased = line.starts(with: "ERASED ".utf8)
+        guard self.isErased || line.starts(with: "FROM ".utf8) else { return nil }
         self.numbers.reserveCapacity(7)
-        for field in line.dropFirst(5).split(separator: 0x20, omittingEmptySubsequences: false) {
+        for field in line.dropFirst(self.isErased ? 7 : 5).split(separator: 0x20, omittingEmptySubsequences: false) {
             guard let number = Self.number(field), self.numbers.count < 7 else { return nil }
             self.numbers.append(number)
         }
-        guard (6...7).contains(self.numbers.count), self.numbers.count == 6 || self.numbers[6] <= self.numbers[5]
+        guard (6...7).contains(self.numbers.count), self.numbers.count == 6 || self.numbers[6] <= self.numbers[5],
+            !self.isErased || (self.numbers.count == 6 && self.numbers[4] > 0)
         else { return nil }
     }
 
@@ -133,7 +143,7 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
                     ?? .damaged(line.range, "the stream's description cannot be read"))
             return
         }
-        self.queue.append(.damaged(line.range, "the line is neither OPEN nor FROM"))
+        self.queue.append(.damaged(line.range, "the line is neither OPEN, FROM nor ERASED"))
     }
 
     private mutating func take(_ fields: FieldsOfRun, _ line: LineReader<Files>.Line) {
@@ -144,8 +154,9 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
         let numbers = fields.numbers
         let run = SourceRun(
             description: description, offset: StreamOffset(UInt64(numbers[1])),
-            receivedAt: WallTime(milliseconds: Int64(numbers[2])), range: numbers[3]..<(numbers[3] + numbers[4]),
-            lineCount: numbers[5], emptyLineCount: numbers.count == 7 ? numbers[6] : 0)
+            receivedAt: WallTime(milliseconds: Int64(numbers[2])),
+            range: numbers[3]..<(numbers[3] + (fields.isErased ? 0 : numbers[4])), lineCount: numbers[5],
+            emptyLineCount: numbers.count == 7 ? numbers[6] : 0, erasedByteCount: fields.isErased ? numbers[4] : 0)
         self.take(run, line.range)
     }
 

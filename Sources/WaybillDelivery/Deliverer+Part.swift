@@ -161,8 +161,9 @@ extension Deliverer {
             requests.append(records)
         }
         try await self.keepPace(eventCount: requests.joined().reduce(0) { $0 + $1.eventCount })
-        course.delivery.announce(attempts)
-        if !self.rules.isRepeatable { try self.commit(course) }
+        let counted = RecordSet(requests.joined().filter { self.rules.isCounted($0.content) }.map(\.number))
+        course.delivery.announce(attempts, counted: counted)
+        if !counted.isEmpty { try self.commit(course) }
         let answers = await self.answers(to: requests, course.template, course.part.env)
         for (index, answer) in answers.enumerated() {
             try self.settle(attempts[index], requests[index], answer, &course)
@@ -184,6 +185,11 @@ extension Deliverer {
         self.report.sentCount += eventCount
         try self.bury(givenUp, &course)
         if !accepted.isEmpty || !givenUp.isEmpty { self.lastSettled = now }
+        if !accepted.isEmpty {
+            self.report.lastSuccess = self.clock.wallTime()
+            self.report.trouble = nil
+        }
+        try self.show()
     }
 
     private func note(_ verdict: Verdict) {
@@ -199,6 +205,7 @@ extension Deliverer {
     private func failed(_ detail: String) {
         self.report.retryCount += 1
         self.lastFailure = detail
+        self.report.trouble = detail
         self.logger.warning("a request was not accepted", metadata: ["detail": "\(detail)"])
     }
 

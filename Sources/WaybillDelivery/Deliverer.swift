@@ -29,6 +29,8 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
     let logger: Logger
     /// Waits; throws when the task is cancelled.
     let pause: @Sendable (Duration) async throws -> Void
+    /// Gets the report whenever it changes; `nil` if nobody watches, and then nothing is counted in between.
+    let observe: (@Sendable (DeliveryReport) -> Void)?
     var parts: ClosedParts<Files>
     var state: StateStore<Files>
     var report = DeliveryReport()
@@ -39,14 +41,18 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
     private var pace: Pace
     /// When open parts were last logged.
     private var lastOpenLog: MonotonicTime?
+    /// When what waits was last counted.
+    private var lastSurvey: MonotonicTime?
 
     /// How often a delivery with `--follow` looks for parts.
     private static var scanPause: Duration { .seconds(5) }
+    /// How often a watched delivery counts what waits, while it is busy or waits for the provider.
+    private static var surveyPause: Duration { .seconds(10) }
 
     /// Locks the provider's delivery and reads its state.
     package init(
         _ configuration: DeliveryConfiguration, credentials source: CredentialSource, files: Files, clock: Clock,
-        transport: Transport, logger: Logger,
+        transport: Transport, logger: Logger, observe: (@Sendable (DeliveryReport) -> Void)? = nil,
         pause: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
     ) throws(DeliveryError) {
         self.configuration = configuration
@@ -56,6 +62,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         self.transport = transport
         self.logger = logger
         self.pause = pause
+        self.observe = observe
         let name = configuration.provider.rawValue
         let data = DataDirectory(root: configuration.dataDirectory, files: files)
         self.parts = ClosedParts(root: Path.join(data.exports, name), files: files)
@@ -74,7 +81,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         }
         let recovery = self.state.recovery
         // An earlier state is safe: the commit after it never returned, so nothing was sent after it.
-        if !self.rules.isRepeatable, configuration.ambiguity == .skip, !recovery.damagedPaths.isEmpty {
+        if self.rules.repetition != .harmless, configuration.ambiguity == .skip, !recovery.damagedPaths.isEmpty {
             throw .damagedState(path: path, notes: recovery.notes)
         }
         for note in recovery.notes { logger.warning("\(note)") }
@@ -155,6 +162,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
             repeat {
                 try await self.deliverPending()
                 try self.countOpen(isLast: false)
+                try self.survey()
                 if self.configuration.isFollowing { try await self.rest(Self.scanPause) }
             } while self.configuration.isFollowing
         } catch let ended as DeliveryEnded {
@@ -183,6 +191,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
 
     private func deliverPending() async throws {
         let pending = try self.parts.pending(only: self.configuration.env, now: self.clock.wallTime())
+        if self.observe != nil, !pending.parts.isEmpty { try self.survey() }
         for name in pending.damaged { self.partIsDamaged(name, "its manifest is unreadable") }
         try self.forgetDelivered()
         for part in pending.parts {
@@ -231,13 +240,33 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
     private func countRemaining() throws(FileSystemError) {
         self.report.remainingCount = 0
         self.report.heldCount = 0
+        var oldest: WallTime?
         for part in try self.parts.pending(only: self.configuration.env, now: self.clock.wallTime()).parts {
+            if let time = part.manifest.oldest { oldest = min(oldest ?? time, time) }
             let standing = self.standing(of: part)
             let held = standing?.held.count ?? 0
             self.report.heldCount += held
             self.report.remainingCount +=
                 part.manifest.eventCount - (standing?.sentEventCount ?? 0) - (standing?.deadEventCount ?? 0) - held
         }
+        self.report.oldestClosed = oldest
+    }
+
+    /// Counts what waits and shows the report to who watches.
+    private func survey() throws(FileSystemError) {
+        guard let observe else { return }
+        self.lastSurvey = self.clock.monotonicTime()
+        try self.countRemaining()
+        observe(self.report)
+    }
+
+    /// Shows the report to who watches, and counts what waits from time to time.
+    func show() throws(FileSystemError) {
+        guard let observe else { return }
+        guard let lastSurvey, self.clock.monotonicTime() - lastSurvey < Self.surveyPause else {
+            return try self.survey()
+        }
+        observe(self.report)
     }
 
     /// Counts the records that wait in open parts, and logs them: at the end, and once a minute until then.
@@ -252,6 +281,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         let data = DataDirectory(root: self.configuration.dataDirectory, files: self.files)
         let open = try OpenParts(of: self.configuration.provider, only: self.configuration.env, in: data)
         self.report.openRecordCount = open.recordCount
+        self.report.oldestOpen = open.oldest
         self.report.oldestOpenSeconds = open.ageSeconds(at: self.clock.wallTime())
         self.report.closingRecordCount = open.closingRecordCount
         if open.closingRecordCount > 0 {
@@ -319,7 +349,13 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         if !self.configuration.isFollowing, self.lastSettled + self.configuration.patience < time {
             throw DeliveryEnded(outcome: .unreachable(detail: self.lastFailure))
         }
-        try await self.rest(time - self.clock.monotonicTime())
+        guard self.observe != nil else { return try await self.rest(time - self.clock.monotonicTime()) }
+        while case let left = time - self.clock.monotonicTime(), left > .zero {
+            self.report.retryAt = time
+            try self.show()
+            try await self.rest(min(left, Self.surveyPause))
+        }
+        self.report.retryAt = nil
     }
 
     private func rest(_ duration: Duration) async throws {

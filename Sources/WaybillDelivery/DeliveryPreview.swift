@@ -1,4 +1,5 @@
 package import WaybillSystem
+internal import WaybillExport
 
 internal import WaybillArchive
 internal import WaybillProjection
@@ -78,7 +79,7 @@ package struct DeliveryPreview<Files: FileSystem> {
                         from: first, recordCountMax: rules.recordsPerRequestMax,
                         byteCountMax: rules.requestByteCountMax))
             case .send(let attempts):
-                delivery.announce(attempts)
+                delivery.announce(attempts, counted: RecordSet())
                 for attempt in attempts {
                     show(template.shown(try closed.read(attempt.records).map(\.content), part.env) + "\n")
                     _ = delivery.answered(

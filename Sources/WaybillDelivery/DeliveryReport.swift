@@ -1,11 +1,11 @@
 package import WaybillEvent
-internal import WaybillExport
+package import WaybillExport
 package import WaybillSystem
 
 internal import WaybillJSON
 
 /// The operator's configuration of a delivery.
-package struct DeliveryConfiguration: Sendable {
+package struct DeliveryConfiguration: Hashable, Sendable {
     package var dataDirectory: String
     package var provider: DeliverableProvider
     /// Only this environment.
@@ -110,6 +110,15 @@ package struct DeliveryReport: Hashable, Sendable {
     /// Records of parts that are still open, and how long the oldest has waited.
     package var openRecordCount = 0
     package var oldestOpenSeconds: Int?
+    package var oldestOpen: WallTime?
+    /// The time of the oldest event in the closed parts that are not delivered.
+    package var oldestClosed: WallTime?
+    /// When the provider last accepted a record.
+    package var lastSuccess: WallTime?
+    /// Why the last request was not accepted; `nil` once one was.
+    package var trouble: String?
+    /// When the next request is sent, while delivery waits.
+    package var retryAt: MonotonicTime?
     /// Records of closed parts that the receiver has yet to compress.
     package var closingRecordCount = 0
     /// Parts whose files do not match their manifests.

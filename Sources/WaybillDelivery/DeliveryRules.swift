@@ -1,4 +1,4 @@
-internal import WaybillExport
+package import WaybillExport
 
 /// How a provider accepts requests and what its answers mean (`providers.md`, section 0.6 and each provider's section).
 package struct DeliveryRules: Hashable, Sendable {
@@ -7,8 +7,17 @@ package struct DeliveryRules: Hashable, Sendable {
     package let requestByteCountMax: Int
     /// How many requests of one part are sent at the same time.
     package let inFlightMax: Int
-    /// The provider counts a repeated record once; or, as with profiles, a repetition changes nothing.
-    package let isRepeatable: Bool
+    /// Which records may be sent again although the provider may have accepted them.
+    package enum Repetition: Hashable, Sendable {
+        /// All: the provider counts a repeated record once.
+        case harmless
+        /// All except updates of profiles that add numbers: setting a property again changes nothing.
+        case addsNumbers
+        /// None.
+        case counted
+    }
+
+    package let repetition: Repetition
     /// A whole export that is regenerated and sent again also counts once, at any later time.
     package let isRepeatableForEver: Bool
     /// The provider's limit for all events together; `nil` if it documents none.
@@ -17,7 +26,11 @@ package struct DeliveryRules: Hashable, Sendable {
     package init(_ provider: DeliverableProvider) {
         self.provider = provider
         self.inFlightMax = provider == .ga4 ? 4 : 1
-        self.isRepeatable = provider != .ga4
+        switch provider {
+        case .ga4: self.repetition = .counted
+        case .mixpanelProfiles: self.repetition = .addsNumbers
+        case .mixpanel, .amplitude, .segment, .posthog, .snowplow: self.repetition = .harmless
+        }
         switch provider {
         case .ga4:
             self.recordsPerRequestMax = 1
@@ -50,6 +63,15 @@ package struct DeliveryRules: Hashable, Sendable {
         case .segment: self.eventsPerSecondMax = Limits.Segment.eventsPerSecondMax
         case .posthog: self.eventsPerSecondMax = Limits.PostHog.eventsPerMinuteMax / 60
         case .ga4, .mixpanelProfiles, .amplitude, .snowplow: self.eventsPerSecondMax = nil
+        }
+    }
+
+    /// Whether the provider would count a record twice that it gets twice.
+    package func isCounted(_ record: [UInt8]) -> Bool {
+        switch self.repetition {
+        case .harmless: false
+        case .addsNumbers: ProfileRecord.addsNumbers(record)
+        case .counted: true
         }
     }
 

@@ -3,6 +3,8 @@ internal import WaybillEvent
 internal import WaybillProjection
 package import WaybillSystem
 
+internal import WaybillExport
+
 /// The records of an export that cannot be sent yet, because their parts are open or not compressed.
 package struct OpenParts: Hashable, Sendable {
     package private(set) var recordCount = 0

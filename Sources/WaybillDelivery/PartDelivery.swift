@@ -1,5 +1,7 @@
 package import WaybillSystem
 
+package import WaybillExport
+
 /// The progress of the delivery of one part: one line of the state.
 ///
 ///     sha256=ad0c… next=8 waiting=3,5-6 announced=7 held=- until=0 sent=20 dead=1 dead_bytes=410
@@ -12,7 +14,7 @@ package struct DeliveryStanding: Hashable, Sendable {
     package var next = 0
     /// Sent, and known not to be accepted.
     package var waiting = RecordSet()
-    /// Sent or about to be sent; the outcome is unknown.
+    /// Sent or about to be sent, with an unknown outcome; they would count twice if they were sent again.
     package var announced = RecordSet()
     /// Must not be sent before ``heldUntil``.
     package var held = RecordSet()
@@ -131,6 +133,8 @@ package struct PartDelivery: Sendable {
     /// Attempts not in flight, in order.
     private var queue: [Attempt] = []
     private var inFlight: [Attempt] = []
+    /// The records in flight that would count twice if they were sent again.
+    private var countedInFlight = RecordSet()
     private var pausedUntil: MonotonicTime?
     private var stopReason: DeliveryStop?
     /// Records refused one by one, without a reason specific to them, since the last accepted record.
@@ -152,21 +156,24 @@ package struct PartDelivery: Sendable {
         self.backoff = backoff
         self.progress = standing
         var again = standing.waiting
-        if rules.isRepeatable || policy == .resend { again = again.union(standing.announced) }
+        let mayRepeat = rules.repetition == .harmless || policy == .resend
+        if mayRepeat { again = again.union(standing.announced) }
         if standing.heldUntil <= now.milliseconds {
             again = again.union(standing.held)
             self.progress.held = RecordSet()
         }
         self.progress.waiting = RecordSet()
-        if rules.isRepeatable || policy == .resend { self.progress.announced = RecordSet() }
+        if mayRepeat { self.progress.announced = RecordSet() }
         self.enqueue(again)
     }
 
     /// The state to commit.
     package var standing: DeliveryStanding {
         var standing = self.progress
+        let inFlight = RecordSet(self.inFlight.flatMap(\.records.numbers))
         standing.waiting = RecordSet(self.queue.flatMap(\.records.numbers))
-        standing.announced = self.progress.announced.union(RecordSet(self.inFlight.flatMap(\.records.numbers)))
+            .union(inFlight.subtracting(self.countedInFlight))
+        standing.announced = self.progress.announced.union(self.countedInFlight)
         return standing
     }
 
@@ -210,9 +217,12 @@ package struct PartDelivery: Sendable {
     }
 
     /// Records that these attempts are about to be sent.
-    package mutating func announce(_ attempts: [Attempt]) {
+    ///
+    /// - Parameter counted: those of their records that would count twice if they were sent again.
+    package mutating func announce(_ attempts: [Attempt], counted: RecordSet) {
         self.queue.removeAll { attempts.contains($0) }
         self.inFlight += attempts
+        self.countedInFlight = self.countedInFlight.union(counted)
     }
 
     /// Splits an attempt with more records than a request can have into two.
@@ -246,6 +256,8 @@ package struct PartDelivery: Sendable {
     ) -> (accepted: RecordSet, givenUp: [GivenUpRecord]) {
         self.inFlight.removeAll { $0 == attempt }
         let records = attempt.records
+        let repeatable = records.subtracting(self.countedInFlight)
+        self.countedInFlight = self.countedInFlight.subtracting(records)
         switch verdict {
         case .accepted:
             self.succeed()
@@ -256,8 +268,11 @@ package struct PartDelivery: Sendable {
             return (records.subtracting(RecordSet(givenUp.map(\.number))), givenUp)
         case .refusedSome(let refusals):
             self.backoff.succeed()
-            let givenUp = self.rejected(refusals, in: records)
-            self.requeue(records.subtracting(RecordSet(givenUp.map(\.number))))
+            var givenUp = self.rejected(refusals, in: records)
+            let rest = records.subtracting(RecordSet(givenUp.map(\.number)))
+            // No provider says whether it took the others.
+            givenUp += self.lost(rest.subtracting(repeatable), "the provider refused other records of the request")
+            self.requeue(rest.subtracting(RecordSet(givenUp.map(\.number))))
             return (RecordSet(), givenUp)
         case .refusedWhole(let detail):
             self.backoff.succeed()
@@ -282,14 +297,10 @@ package struct PartDelivery: Sendable {
         case .later(let after, _):
             self.sendLater(records, after, at: now)
         case .ambiguous(let detail, let after):
-            if self.rules.isRepeatable || self.policy == .resend {
-                self.sendLater(records, after, at: now)
-            } else {
-                return (
-                    RecordSet(),
-                    records.numbers.map { GivenUpRecord(number: $0, reason: .ambiguous, detail: detail) }
-                )
-            }
+            let lost = self.lost(records.subtracting(repeatable), detail)
+            let rest = records.subtracting(RecordSet(lost.map(\.number)))
+            if !rest.isEmpty { self.sendLater(rest, after, at: now) }
+            return (RecordSet(), lost)
         case .stop(let reason):
             self.requeue(records)
             self.stopReason = self.stopReason ?? reason
@@ -307,6 +318,12 @@ package struct PartDelivery: Sendable {
             GivenUpRecord(
                 number: records.numbers[$0.position], reason: .rejected, detail: $0.detail, field: $0.field)
         }
+    }
+
+    /// The records to give up because they may have been accepted; none if the operator wants them again.
+    private func lost(_ records: RecordSet, _ detail: String) -> [GivenUpRecord] {
+        guard self.policy == .skip else { return [] }
+        return records.numbers.map { GivenUpRecord(number: $0, reason: .ambiguous, detail: detail) }
     }
 
     private mutating func sendLater(_ records: RecordSet, _ after: Duration?, at now: MonotonicTime) {

@@ -1,5 +1,5 @@
 package import WaybillEvent
-internal import WaybillExport
+package import WaybillExport
 
 internal import WaybillCompression
 

@@ -87,6 +87,29 @@ extension Dispatcher {
             self.isTokenEmpty = token?.isEmpty == true
         }
 
+        /// Creates a configuration for the receiver of `waybill live --dev`, for development and tests.
+        ///
+        ///     let configuration = try Dispatcher.Configuration(
+        ///         spool: spool, address: "waybill://192.168.0.12:4390#TOKEN,SHA256")
+        ///
+        /// The address has the receiver's host and port, the token, and the SHA-256 of its certificate, which is then
+        /// the only one that is accepted. Everything in it is for one test set-up: keep it out of what you ship. By
+        /// default it dispatches every five seconds, so that events show soon.
+        ///
+        /// - Parameter address: the whole line that the command prints, or what its QR code says.
+        /// - Throws: ``DispatchFailure`` with code "configuration" if it is not such an address.
+        public init(spool: String, address: String, mode: Mode = .every(.seconds(5))) throws(DispatchFailure) {
+            let receiver: ReceiverAddress
+            do throws(ReceiverAddress.Failure) {
+                receiver = try ReceiverAddress(address)
+            } catch {
+                throw Self.wrong(error.description)
+            }
+            self.init(
+                spool: spool, receivers: ["\(receiver.address)"], mode: mode,
+                security: .pinned(sha256: receiver.pin.digits), token: receiver.token.revealed)
+        }
+
         /// The agent's configuration for a round.
         func agent() throws(DispatchFailure) -> AgentConfiguration {
             guard !self.spool.isEmpty else { throw Self.wrong("`spool` is empty; name the app's spool") }

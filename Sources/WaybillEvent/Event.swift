@@ -49,6 +49,16 @@ public enum EventKind: String, Hashable, Sendable, CaseIterable {
     case meta
 }
 
+/// How an event of kind ``EventKind/user`` changes the user's traits.
+public enum TraitChange: String, Hashable, Sendable, CaseIterable {
+    /// They get these values.
+    case set
+    /// They get these values if they have none.
+    case setOnce
+    /// These numbers are added to them.
+    case add
+}
+
 /// The environment an app runs in; events of different environments are always kept in separate files.
 public enum DeploymentEnvironment: String, Hashable, Sendable, CaseIterable {
     /// Development, on a developer's machine.

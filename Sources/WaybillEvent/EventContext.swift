@@ -248,7 +248,7 @@ package struct EventContext: ~Copyable {
     /// Appends traits, app and environment, and the event's fields.
     private func encodeFields(_ draft: borrowing EventDraft, into line: inout LineBuffer) {
         if draft.kind == .user {
-            line.append(",\"traits\":{")
+            line.append(draft.traitChange.memberStart)
             line.append(draft.fields.buffer)
             line.append(UInt8(ascii: "}"))
         }
@@ -303,6 +303,17 @@ extension LineBuffer {
             self.appendBoolean(category.isAllowed)
         }
         self.append(UInt8(ascii: "}"))
+    }
+}
+
+extension TraitChange {
+    /// The bytes before the traits; an event of kind ``EventKind/user`` always has the member `traits`.
+    fileprivate var memberStart: StaticString {
+        switch self {
+        case .set: ",\"traits\":{"
+        case .setOnce: ",\"traits\":{},\"traits_once\":{"
+        case .add: ",\"traits\":{},\"traits_add\":{"
+        }
     }
 }
 

@@ -27,6 +27,8 @@ package final class EventDraftBox: @unchecked Sendable {
 public struct EventDraft: ~Copyable {
     /// The event's kind.
     public private(set) var kind = EventKind.event
+    /// What the fields of an event of kind ``EventKind/user`` do to the user's traits.
+    public private(set) var traitChange = TraitChange.set
     /// The event's name in reports.
     public private(set) var name = ""
     /// The event's Swift type; ``untyped`` if it has none.
@@ -128,6 +130,17 @@ public struct EventDraft: ~Copyable {
         self.finish(Self.untyped, rules)
     }
 
+    /// Encodes a change of a user's traits.
+    package mutating func take(
+        _ change: TraitChange, _ rules: borrowing EventRules, _ salt: PrivacySalt?, by visitor: Visitor? = nil,
+        adding body: (inout Fields) -> Void
+    ) {
+        self.begin(.user, "set_user", nil, logVersion: nil, salt, visitor)
+        self.traitChange = change
+        body(&self.fields)
+        self.finish(Self.untyped, rules)
+    }
+
     /// Encodes one of Waybill's own events, to which no rule applies.
     package mutating func take(own name: StaticString, adding body: (inout Fields) -> Void) {
         self.begin(.meta, name.description, nil, logVersion: nil, nil, nil)
@@ -165,6 +178,7 @@ public struct EventDraft: ~Copyable {
         self.isDropped = false
         self.time = nil
         self.kind = kind
+        self.traitChange = .set
         self.name = name
         self.encodedName.appendString(name, byteCountMax: EventLimits.nameByteCountMax)
         self.isReserved = kind == .meta || self.encodedName.starts(with: "\"wb.")
@@ -261,7 +275,10 @@ extension EventDraft {
     }
 
     /// Replaces a field's value with its salted hash everywhere in the event, including in nested objects.
+    ///
+    /// A number that is added to a trait is removed instead: a hash cannot be added.
     public mutating func hash(_ field: String) {
+        if self.kind == .user, self.traitChange == .add { return self.remove(field) }
         self.fields.hash(field)
         self.overrides.hash(field)
     }

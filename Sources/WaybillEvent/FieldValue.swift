@@ -12,6 +12,9 @@ public protocol FieldValue {
 /// A value that is not a list.
 public protocol ScalarFieldValue: FieldValue {}
 
+/// A value that is a number, and can be added to a trait.
+public protocol NumberFieldValue: ScalarFieldValue {}
+
 extension FieldValue {
     /// By default `true`, as for all values except floating-point numbers.
     @inlinable public var isFinite: Bool { true }
@@ -44,64 +47,64 @@ extension Bool: ScalarFieldValue {
     public func append(to fields: inout Fields) { fields.putValue { $0.appendBoolean(self) } }
 }
 
-extension Double: ScalarFieldValue {
+extension Double: NumberFieldValue {
     /// Writes the shortest decimal that reads back as this number; nothing for NaN and the infinities.
     public func append(to fields: inout Fields) {
         if self.isFinite { fields.putValue { $0.appendNumber(self) } }
     }
 }
 
-extension Int: ScalarFieldValue {
+extension Int: NumberFieldValue {
     /// Writes a decimal; beyond 2^53 as a string.
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
 }
 
-extension Int64: ScalarFieldValue {
-    /// Writes a decimal; beyond 2^53 as a string.
-    public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(self) } }
-}
-
-extension UInt64: ScalarFieldValue {
+extension Int64: NumberFieldValue {
     /// Writes a decimal; beyond 2^53 as a string.
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(self) } }
 }
 
-extension Int8: ScalarFieldValue {
+extension UInt64: NumberFieldValue {
+    /// Writes a decimal; beyond 2^53 as a string.
+    public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(self) } }
+}
+
+extension Int8: NumberFieldValue {
     /// Writes a decimal.
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
 }
 
-extension Int16: ScalarFieldValue {
+extension Int16: NumberFieldValue {
     /// Writes a decimal.
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
 }
 
-extension Int32: ScalarFieldValue {
+extension Int32: NumberFieldValue {
     /// Writes a decimal.
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
 }
 
-extension UInt8: ScalarFieldValue {
+extension UInt8: NumberFieldValue {
     /// Writes a decimal.
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
 }
 
-extension UInt16: ScalarFieldValue {
+extension UInt16: NumberFieldValue {
     /// Writes a decimal.
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
 }
 
-extension UInt32: ScalarFieldValue {
+extension UInt32: NumberFieldValue {
     /// Writes a decimal.
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
 }
 
-extension UInt: ScalarFieldValue {
+extension UInt: NumberFieldValue {
     /// Writes a decimal; beyond 2^53 as a string.
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(UInt64(self)) } }
 }
 
-extension Float: ScalarFieldValue {
+extension Float: NumberFieldValue {
     /// Writes the shortest decimal that reads back as this number; nothing for NaN and the infinities.
     public func append(to fields: inout Fields) {
         if self.isFinite { fields.putValue { $0.appendNumber(Double(self.description) ?? Double(self)) } }

@@ -70,6 +70,20 @@ public struct Fields: ~Copyable {
         self.endValue()
     }
 
+    /// Adds a number that is to be added to a trait.
+    ///
+    /// One that the line can only have as text, as an integer beyond 2^53, is left out and counted.
+    package mutating func put(amount key: String, _ value: some NumberFieldValue) {
+        guard self.begin(key, isFinite: value.isFinite) else { return }
+        let start = self.buffer.count
+        value.append(to: &self)
+        let isText = start < self.buffer.count && self.buffer.bytes[start] == UInt8(ascii: "\"")
+        self.endValue()
+        guard isText else { return }
+        self.dropMember()
+        self.repairs.nonFinite += 1
+    }
+
     /// Adds a field with the raw value of an enumeration; writes nothing if `value` is `nil`.
     ///
     /// A type that is itself a ``FieldValue`` can also stand in lists and dictionaries: `enum Method: String, FieldValue`.

@@ -21,7 +21,8 @@ package struct AmplitudeOptions: Hashable, Sendable {
 ///
 ///     {"api_key":…,"events":[line,line,…],"options":{"min_id_length":5}}
 ///
-/// Repository amplitude/amplitude-dev-center (http-v2-api, batch-event-upload-api), read 2026-11-20.
+/// Repository amplitude/amplitude-dev-center (http-v2-api, batch-event-upload-api), read 2026-11-20;
+/// amplitude.com/docs/apis/analytics/identify, read 2026-11-23.
 struct Amplitude: Provider {
     private let options: AmplitudeOptions
 
@@ -244,45 +245,45 @@ struct Amplitude: Provider {
         return true
     }
 
-    /// Writes the properties that a `user` event sets, and the names of those it removes.
+    /// The operations on user properties (identify, "user_properties supported operations"), in this order.
+    private static let operations: [(operation: TraitOperation, name: StaticString)] = [
+        (.set, "$set"), (.setOnce, "$setOnce"), (.add, "$add"), (.unset, "$unset"),
+    ]
+
+    /// Writes the properties that a `user` event changes, by operation; each property is in one of them.
     private func writeUserProperties(of event: borrowing MappedEvent, into draft: inout Draft) {
+        draft.countUselessTraits(of: event)
         draft.json.key("user_properties")
         draft.json.beginObject()
         var room = Limits.Amplitude.propertyCountMax
-        var counts = (set: 0, unset: 0)
-        let traits = event.object(.traits)
-        var members = event.members(of: traits)
-        while let (_, value) = members.next(in: event) {
-            if event.tape[value].kind == .null { counts.unset += 1 } else { counts.set += 1 }
-        }
-        if counts.set > 0 {
-            draft.json.key("$set")
+        // Three braces, the line feed, and for each operation its name and four bytes around an empty object.
+        var reserve = 4
+        for (_, name) in Self.operations { reserve += name.utf8CodeUnitCount + 6 }
+        for (operation, name) in Self.operations {
+            reserve -= name.utf8CodeUnitCount + 6
+            guard event.hasTraits(operation) else { continue }
+            draft.json.key(name)
             draft.json.beginObject()
-            members = event.members(of: traits)
-            while let (key, value) = members.next(in: event) {
-                guard event.tape[value].kind != .null else { continue }
-                self.writeProperty(key, value, of: event, room: &room, into: &draft)
-            }
-            draft.dropFields(toFit: self.recordByteCountMax - 32)
+            draft.keepFields()
+            self.writeProperties(operation, of: event, room: &room, into: &draft)
+            draft.dropFields(toFit: self.recordByteCountMax - reserve)
             draft.json.endObject()
         }
-        if counts.unset > 0 { self.writeUnset(traits, of: event, room: &room, into: &draft) }
         draft.json.endObject()
         draft.json.endObject()
     }
 
-    private func writeUnset(_ traits: Int?, of event: borrowing MappedEvent, room: inout Int, into draft: inout Draft) {
-        draft.json.key("$unset")
-        draft.json.beginObject()
-        draft.keepFields()
-        var members = event.members(of: traits)
-        while let (key, value) = members.next(in: event) {
-            guard event.tape[value].kind == .null,
-                self.beginProperty(key, of: event, room: &room, into: &draft)
-            else { continue }
-            draft.json.string("-")
+    private func writeProperties(
+        _ operation: TraitOperation, of event: borrowing MappedEvent, room: inout Int, into draft: inout Draft
+    ) {
+        var traits = event.traits(operation)
+        while let (key, value) = traits.next(in: event) {
+            if operation == .unset {
+                guard self.beginProperty(key, of: event, room: &room, into: &draft) else { continue }
+                draft.json.string("-")
+            } else {
+                self.writeProperty(key, value, of: event, room: &room, into: &draft)
+            }
         }
-        draft.dropFields(toFit: self.recordByteCountMax - 8)
-        draft.json.endObject()
     }
 }

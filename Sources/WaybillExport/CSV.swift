@@ -110,25 +110,31 @@ struct CSV: Provider {
 
     // MARK: Others
 
-    private func fields(of event: borrowing MappedEvent) -> EventFields {
-        event.kind == .user ? event.members(of: event.object(.traits)) : event.fields()
+    /// Pairs that share the beginning of their names.
+    private struct Pairs {
+        var members: EventFields
+        var prefix: StaticString = ""
+    }
+
+    /// What is written of a `user` event.
+    private func traits(of event: borrowing MappedEvent) -> [Pairs] {
+        [
+            Pairs(members: event.members(of: event.object(.traits))),
+            Pairs(members: event.members(of: event.object(.traitsOnce)), prefix: "traits_once."),
+            Pairs(members: event.members(of: event.object(.traitsAdd)), prefix: "traits_add."),
+        ]
     }
 
     /// Writes `k=v;k=v`, cut at the end of a pair.
     private func writeOthersCell(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.cell.removeAll()
-        var fields = self.fields(of: event)
         var length = CSVText.Length()
-        while let (key, value) = fields.next(in: event) {
-            let start = draft.cell.count
-            if start > 0 { draft.cell.append(UInt8(ascii: ";")) }
-            guard draft.appendPair(key, value, of: event, start: start) else { continue }
-            // One character is reserved for the guard.
-            if length.exceeds(Limits.CSV.cellCharacterCountMax - 1, draft.cell.bytes) {
-                draft.cell.truncate(to: start)
-                draft.fixes.count(.truncateValue)
-                break
+        if event.kind == .user {
+            for pairs in self.traits(of: event) {
+                guard self.appendPairs(pairs, of: event, &length, into: &draft) else { break }
             }
+        } else {
+            _ = self.appendPairs(Pairs(members: event.fields()), of: event, &length, into: &draft)
         }
         if CSVText.isPlain(draft.cell.bytes) {
             draft.json.output.append(UInt8(ascii: ","))
@@ -138,15 +144,46 @@ struct CSV: Provider {
         }
     }
 
+    /// Returns false if a pair did not fit.
+    @inline(__always)
+    private func appendPairs(
+        _ pairs: Pairs, of event: borrowing MappedEvent, _ length: inout CSVText.Length, into draft: inout Draft
+    ) -> Bool {
+        var pairs = pairs
+        while let (key, value) = pairs.members.next(in: event) {
+            let start = draft.cell.count
+            if start > 0 { draft.cell.append(UInt8(ascii: ";")) }
+            guard draft.appendPair(key, value, of: event, start: start, prefix: pairs.prefix) else { continue }
+            // One character is reserved for the guard.
+            if length.exceeds(Limits.CSV.cellCharacterCountMax - 1, draft.cell.bytes) {
+                draft.cell.truncate(to: start)
+                draft.fixes.count(.truncateValue)
+                return false
+            }
+        }
+        return true
+    }
+
     private func writeOthersColumns(of event: borrowing MappedEvent, into draft: inout Draft) {
-        var fields = self.fields(of: event)
         var count = 0
-        while let (key, value) = fields.next(in: event) {
+        if event.kind == .user {
+            for pairs in self.traits(of: event) { count += self.writeColumns(pairs, of: event, into: &draft) }
+        } else {
+            count = self.writeColumns(Pairs(members: event.fields()), of: event, into: &draft)
+        }
+        if count == 0 { draft.json.output.append(UInt8(ascii: ",")) }
+    }
+
+    @inline(__always)
+    private func writeColumns(_ pairs: Pairs, of event: borrowing MappedEvent, into draft: inout Draft) -> Int {
+        var pairs = pairs
+        var count = 0
+        while let (key, value) = pairs.members.next(in: event) {
             draft.cell.removeAll()
-            guard draft.appendPair(key, value, of: event, start: 0) else { continue }
+            guard draft.appendPair(key, value, of: event, start: 0, prefix: pairs.prefix) else { continue }
             self.finishCell(in: &draft)
             count += 1
         }
-        if count == 0 { draft.json.output.append(UInt8(ascii: ",")) }
+        return count
     }
 }

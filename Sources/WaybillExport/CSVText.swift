@@ -132,13 +132,18 @@ extension Draft {
     }
 
     /// Appends `key=value` to the cell; if the pair is left out, truncates the cell to `start` and returns false.
-    mutating func appendPair(_ key: Int, _ value: Int, of event: borrowing MappedEvent, start: Int) -> Bool {
+    ///
+    /// - Parameter prefix: comes before the key.
+    mutating func appendPair(
+        _ key: Int, _ value: Int, of event: borrowing MappedEvent, start: Int, prefix: StaticString
+    ) -> Bool {
         guard event.tape[value].kind != .null else {
             self.cell.truncate(to: start)
             self.fixes.count(.dropNull)
             return false
         }
         let keyStart = self.cell.count
+        self.cell.append(prefix)
         self.appendPart(key, of: event)
         guard self.insertPairName(keyStart) else {
             self.cell.truncate(to: start)

@@ -107,7 +107,7 @@ private struct CustomSource: Sendable {
             guard let field = first.withUnsafeBytes({ EventField.named($0) }) else { return nil }
             switch field {
             case .data: self.place = .fields
-            case .traits, .ids, .consent: self.place = .member(field)
+            case .traits, .traitsOnce, .traitsAdd, .ids, .consent: self.place = .member(field)
             case .v, .id, .writer, .seq, .up, .dt, .screen, .screenClass, .screenID, .prev, .prevMilliseconds,
                 .session, .sessionNumber, .user, .anon, .app, .build, .os, .osVersion, .model, .lang, .tz, .log,
                 .sampleRate, .country, .userAgent:

@@ -56,6 +56,8 @@ package enum QuarantineReason: String, Hashable, Sendable, CaseIterable {
     case noBundle = "no-bundle"
     /// An event whose `env` or `bundle` the stream's owner may not write.
     case notAllowed = "not-allowed"
+    /// A line of a person whose events were erased: it is counted, and not stored.
+    case erased
 }
 
 /// What one scan of an event's line finds; ranges are byte ranges of the line, inside the quotes.

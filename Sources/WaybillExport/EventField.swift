@@ -3,8 +3,8 @@ internal import WaybillJSON
 /// A top-level member of the event schema, version 1 (`Protocol/event.schema.json`).
 enum EventField: UInt8, CaseIterable {
     case v, id, writer, seq, ts, up, dt, kind, name, screen, screenClass, screenID, prev, prevMilliseconds, session
-    case sessionNumber, user, anon, ids, traits, app, build, bundle, os, osVersion, model, lang, tz, env, log, data
-    case providers, overrides, consent, sampleRate, country, userAgent
+    case sessionNumber, user, anon, ids, traits, traitsOnce, traitsAdd, app, build, bundle, os, osVersion, model, lang
+    case tz, env, log, data, providers, overrides, consent, sampleRate, country, userAgent
 
     var name: StaticString {
         switch self {
@@ -28,6 +28,8 @@ enum EventField: UInt8, CaseIterable {
         case .anon: "anon"
         case .ids: "ids"
         case .traits: "traits"
+        case .traitsOnce: "traits_once"
+        case .traitsAdd: "traits_add"
         case .app: "app"
         case .build: "build"
         case .bundle: "bundle"
@@ -81,8 +83,8 @@ enum EventField: UInt8, CaseIterable {
             } else {
                 candidate = first == UInt8(ascii: "p") ? .providers : .overrides
             }
-        case 10: candidate = first == UInt8(ascii: "u") ? .userAgent : .osVersion
-        case 11: candidate = .sampleRate
+        case 10: candidate = Self.ofTen(first)
+        case 11: candidate = first == UInt8(ascii: "t") ? .traitsOnce : .sampleRate
         case 12: candidate = .screenClass
         default: return nil
         }
@@ -125,6 +127,14 @@ enum EventField: UInt8, CaseIterable {
         case UInt8(ascii: "s"): .session
         case UInt8(ascii: "p"): .prevMilliseconds
         default: third == UInt8(ascii: "u") ? .country : .consent
+        }
+    }
+
+    private static func ofTen(_ first: UInt8) -> EventField {
+        switch first {
+        case UInt8(ascii: "u"): .userAgent
+        case UInt8(ascii: "t"): .traitsAdd
+        default: .osVersion
         }
     }
 

@@ -17,24 +17,31 @@ package struct EventReader: Sendable {
     package let source: SourceDescription
     private let timeMember: [UInt8]?
     private let nameMember: [UInt8]?
+    private let userMember: [UInt8]
+    private let anonymousMember: [UInt8]
     /// Whether the owner may write foreign lines, whose `env` and `bundle` are the source's.
     private let isSourceAllowed: Bool
+    /// The people whose lines are not read; `nil`: no one was erased.
+    private let erased: ErasedPeople?
 
-    package init(source: SourceDescription) {
+    package init(source: SourceDescription, erased: ErasedPeople? = nil) {
         self.source = source
+        self.erased = erased
         self.timeMember = source.timeMember.map { Array($0.utf8) }
         self.nameMember = source.nameMember.map { Array($0.utf8) }
+        self.userMember = Array((source.userMember ?? "user").utf8)
+        self.anonymousMember = Array((source.anonymousMember ?? "anon").utf8)
         self.isSourceAllowed = source.patterns.allow(source.env, source.bundle)
     }
 
     /// Reads one line, without its line feed.
     package func read(_ line: UnsafeRawBufferPointer) -> EventReading {
-        guard line.count <= Limits.lineByteCountMax else { return .quarantine(.tooLong) }
+        guard line.count <= Limits.lineByteCountMax else { return .quarantine(self.reason(.tooLong, of: line)) }
         do throws(JSONError) {
             return self.source.isForeign
                 ? try self.readForeign(line) : try self.readOwn(line)
         } catch {
-            return .quarantine(Self.reason(for: error, in: line))
+            return .quarantine(self.reason(for: error, in: line))
         }
     }
 
@@ -42,7 +49,7 @@ package struct EventReader: Sendable {
         var members = OwnMembers()
         let start = JSONText.byteOrderMarkByteCount(line)
         try JSONScanner.scanMembers(line, from: start) { key, traits, value, valueKind in
-            // Only these six keys matter; most others differ in length.
+            // Only these keys matter; most others differ in length.
             let body = UnsafeRawBufferPointer(rebasing: line[key])
             if traits.contains(.hasEscapes) {
                 switch EventField.named(escaped: body) {
@@ -52,6 +59,8 @@ package struct EventReader: Sendable {
                 case .name: members.name.take(value, valueKind)
                 case .kind: members.kind.take(value, valueKind)
                 case .bundle: members.bundle.take(value, valueKind)
+                case .user: members.user.take(value, valueKind)
+                case .anon: members.anon.take(value, valueKind)
                 default: break
                 }
                 return
@@ -65,6 +74,9 @@ package struct EventReader: Sendable {
                     members.name.take(value, valueKind)
                 } else if JSONText.equals(body, isEscaped: false, "kind") {
                     members.kind.take(value, valueKind)
+                } else if self.erased != nil {
+                    if JSONText.equals(body, isEscaped: false, "user") { members.user.take(value, valueKind) }
+                    if JSONText.equals(body, isEscaped: false, "anon") { members.anon.take(value, valueKind) }
                 }
             case 6 where JSONText.equals(body, isEscaped: false, "bundle"): members.bundle.take(value, valueKind)
             default: break
@@ -76,6 +88,7 @@ package struct EventReader: Sendable {
     /// Decides about one of Waybill's own lines by the members that matter.
     @inline(__always)
     func judge(_ members: OwnMembers, of line: UnsafeRawBufferPointer) -> EventReading {
+        if let erased, self.isErased(members.user, members.anon, of: line, erased) { return .quarantine(.erased) }
         let (version, time, env) = (members.version, members.time, members.env)
         let (name, bundle) = (members.name, members.bundle)
         if version.isPresent, !version.isOne(in: line) { return .quarantine(.badVersion) }
@@ -102,6 +115,8 @@ package struct EventReader: Sendable {
         var name = RankedMember()
         var kind = Member()
         var traits = Member()
+        var user = Member()
+        var anon = Member()
         let start = JSONText.byteOrderMarkByteCount(line)
         try JSONScanner.scanMembers(line, from: start) { key, keyTraits, value, valueKind in
             let body = UnsafeRawBufferPointer(rebasing: line[key])
@@ -112,7 +127,12 @@ package struct EventReader: Sendable {
             }
             if JSONText.equals(body, isEscaped: isEscaped, "kind") { kind.take(value, valueKind) }
             if JSONText.equals(body, isEscaped: isEscaped, "traits") { traits.take(value, valueKind) }
+            if self.erased != nil {
+                if Self.equals(body, isEscaped, self.userMember) { user.take(value, valueKind) }
+                if Self.equals(body, isEscaped, self.anonymousMember) { anon.take(value, valueKind) }
+            }
         }
+        if let erased, self.isErased(user, anon, of: line, erased) { return .quarantine(.erased) }
         guard time.rank != RankedMember.none else { return .quarantine(.noTime) }
         guard let milliseconds = Self.foreignTime(time.member, in: line) else { return .quarantine(.badTime) }
         guard Self.range.contains(milliseconds) else { return .quarantine(.timeOutOfRange) }
@@ -123,6 +143,12 @@ package struct EventReader: Sendable {
                 name: name.rank == RankedMember.none ? nil : name.member.body,
                 kind: Self.foreignKind(kind, traits, in: line),
                 timeOffset: time.member.start))
+    }
+
+    private func isErased(
+        _ user: Member, _ anon: Member, of line: UnsafeRawBufferPointer, _ erased: ErasedPeople
+    ) -> Bool {
+        erased.contains(user, .user, in: line) || erased.contains(anon, .anon, in: line)
     }
 
     /// The kind of a foreign line, which is about a user only if it has traits.
@@ -201,8 +227,21 @@ package struct EventReader: Sendable {
         return JSONText.hasEscapes(body) ? EventKind(rawValue: JSONText.string(body)) : nil
     }
 
+    /// The reason for a line that cannot be parsed, unless it names an erased person.
+    func reason(for error: JSONError, in line: UnsafeRawBufferPointer) -> QuarantineReason {
+        self.reason(Self.reason(for: error, in: line), of: line)
+    }
+
+    private func reason(_ reason: QuarantineReason, of line: UnsafeRawBufferPointer) -> QuarantineReason {
+        let isErased =
+            self.erased?.areIn(
+                broken: line, userMember: self.source.userMember ?? "user",
+                anonymousMember: self.source.anonymousMember ?? "anon") ?? false
+        return isErased ? .erased : reason
+    }
+
     /// The reason for the quarantine; it does not depend on where in the line the scan stopped.
-    static func reason(for error: JSONError, in line: UnsafeRawBufferPointer) -> QuarantineReason {
+    private static func reason(for error: JSONError, in line: UnsafeRawBufferPointer) -> QuarantineReason {
         if line.contains(0) { return .nul }
         if UTF8Text.firstInvalidOffset(in: line) != nil { return .badUTF8 }
         switch error.code {
@@ -224,6 +263,9 @@ struct OwnMembers {
     var name = Member()
     var kind = Member()
     var bundle = Member()
+    /// Found only where people were erased.
+    var user = Member()
+    var anon = Member()
 }
 
 /// A top-level member of a line; the first of its name counts.

@@ -60,6 +60,7 @@ struct GA4: Provider {
     }
 
     func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
+        if event.hasOnlyOtherTraits(takesOnce: false) { return .skipped(.nothing) }
         if let cause = self.writeHead(of: event, into: &draft) { return .refused(cause) }
         let isTooOld = context.isAgeJudged && context.age(of: event) > Limits.GA4.ageMillisecondsMax
         if isTooOld, self.options.tooOld == .reject {
@@ -167,8 +168,12 @@ struct GA4: Provider {
     /// Closes the list of events, and adds the properties that a `user` event sets.
     private func writeTail(of event: borrowing MappedEvent, into draft: inout Draft) {
         draft.tail.endArray()
-        if event.kind == .user, let traits = event.object(.traits) {
-            self.writeUserProperties(traits, of: event, into: &draft)
+        if event.kind == .user {
+            // A user property can only be set.
+            draft.countUselessTraits(of: event)
+            draft.dropTraits(.setOnce, of: event)
+            draft.dropTraits(.add, of: event)
+            if let traits = event.object(.traits) { self.writeUserProperties(traits, of: event, into: &draft) }
         }
         draft.tail.endObject()
     }

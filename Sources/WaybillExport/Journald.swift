@@ -97,8 +97,10 @@ struct Journald: Provider {
     private func writeFields(of event: borrowing MappedEvent, room: Int, into draft: inout Draft) {
         if event.kind == .user {
             // Personal data does not belong in a log.
-            var traits = event.members(of: event.object(.traits))
-            while traits.next(in: event) != nil { draft.fixes.count(.dropField) }
+            for traits in [EventField.traits, .traitsOnce, .traitsAdd] {
+                var members = event.members(of: event.object(traits))
+                while members.next(in: event) != nil { draft.fixes.count(.dropField) }
+            }
         }
         var room = room
         var fields = event.fields()

@@ -65,6 +65,7 @@ extension MappedEvent {
         case .ts, .name, .env, .bundle: return false
         case .kind: return self.facts.kind != nil
         case .traits: return self.facts.kind == .user
+        case .traitsOnce, .traitsAdd: return self.facts.kind == .user && kind == .object
         case .user, .anon: return self.isPerson(value)
         case .log: return self.text(at: value).map(Self.isLogVersion) ?? false
         case .seq, .sampleRate: return kind == .number

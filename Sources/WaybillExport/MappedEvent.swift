@@ -68,7 +68,7 @@ struct MappedEvent: ~Copyable {
         do throws(JSONError) {
             try self.parse(line)
         } catch {
-            return .quarantine(EventReader.reason(for: error, in: line))
+            return .quarantine(reader.reason(for: error, in: line))
         }
         let reading = reader.judge(self.ownMembers, of: line)
         if case .event(let facts) = reading { self.take(facts, of: line, reader.source) }
@@ -81,7 +81,7 @@ struct MappedEvent: ~Copyable {
         do throws(JSONError) {
             try self.load(line, facts, reader.source, at: self.streamOffset)
         } catch {
-            return .quarantine(EventReader.reason(for: error, in: line))
+            return .quarantine(reader.reason(for: error, in: line))
         }
         return reading
     }
@@ -150,7 +150,7 @@ struct MappedEvent: ~Copyable {
     private var ownMembers: OwnMembers {
         OwnMembers(
             version: self.member(.v), time: self.member(.ts), env: self.member(.env), name: self.member(.name),
-            kind: self.member(.kind), bundle: self.member(.bundle))
+            kind: self.member(.kind), bundle: self.member(.bundle), user: self.member(.user), anon: self.member(.anon))
     }
 
     /// The range of a member's value in the line, including its quotes.

@@ -7,8 +7,9 @@ internal import WaybillSystem
 ///     [{"$token":"${MIXPANEL_TOKEN}","$distinct_id":…,"$set":{…}},{…,"$unset":[…]},
 ///     {…}]
 ///
-/// A `user` event makes one update for what it sets and one for what it removes. Repository mixpanel/docs (profile-set,
-/// user-profile-limits), read 2026-11-20.
+/// A `user` event makes one update for what it sets, and others for what it removes, sets once and adds. Repository
+/// mixpanel/docs (profile-set, user-profile-limits), read 2026-11-20; docs.mixpanel.com (profile-set-property-once,
+/// profile-numerical-add), read 2026-11-23.
 struct MixpanelProfiles: Provider {
     private let mixpanel: Mixpanel
 
@@ -36,40 +37,41 @@ struct MixpanelProfiles: Provider {
     }
 
     func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
-        let traits = event.object(.traits)
-        var counts = (set: 0, unset: 0)
-        var members = event.members(of: traits)
-        while let (_, value) = members.next(in: event) {
-            if event.tape[value].kind == .null { counts.unset += 1 } else { counts.set += 1 }
-        }
-        guard counts.set + counts.unset > 0 else { return .skipped(.nothing) }
+        guard Self.operations.contains(where: { event.hasTraits($0.operation) }) else { return .skipped(.nothing) }
         var subject: TextSlice?
         if let cause = self.mixpanel.findSubject(of: event, &subject, into: &draft) { return .refused(cause) }
         guard subject != nil || event.text(.anon) != nil else {
             return .refused(RefusalCause(.mixpanelBadID, "neither user nor anon is known", field: "anon"))
         }
-        if counts.set > 0 {
+        draft.countUselessTraits(of: event)
+        for (operation, name) in Self.operations where event.hasTraits(operation) {
+            let mark = draft.json.mark
             let start = draft.json.output.count
             self.beginUpdate(of: event, subject, into: &draft)
-            draft.json.key("$set")
-            draft.json.beginObject()
-            self.writeValues(traits, of: event, into: &draft)
-            if let cause = Self.endUpdate(from: start, braces: 2, into: &draft) { return .refused(cause) }
-            draft.json.endObject()
-            draft.json.endObject()
-        }
-        if counts.unset > 0 {
-            let start = draft.json.output.count
-            self.beginUpdate(of: event, subject, into: &draft)
-            draft.json.key("$unset")
-            draft.json.beginArray()
-            self.writeNames(traits, of: event, into: &draft)
-            draft.json.endArray()
-            if let cause = Self.endUpdate(from: start, braces: 1, into: &draft) { return .refused(cause) }
+            draft.json.key(name)
+            if operation == .unset {
+                draft.json.beginArray()
+                self.writeNames(of: event, into: &draft)
+                draft.json.endArray()
+                if let cause = Self.endUpdate(from: start, braces: 1, into: &draft) { return .refused(cause) }
+            } else {
+                draft.json.beginObject()
+                guard self.writeValues(operation, of: event, into: &draft) else {
+                    draft.json.rewind(to: mark)
+                    continue
+                }
+                if let cause = Self.endUpdate(from: start, braces: 2, into: &draft) { return .refused(cause) }
+                draft.json.endObject()
+            }
             draft.json.endObject()
         }
         return .written
     }
+
+    /// The members of updates, each in an update of its own, in this order.
+    private static let operations: [(operation: TraitOperation, name: StaticString)] = [
+        (.set, "$set"), (.unset, "$unset"), (.setOnce, "$set_once"), (.add, "$add"),
+    ]
 
     private func beginUpdate(of event: borrowing MappedEvent, _ subject: TextSlice?, into draft: inout Draft) {
         draft.json.beginObject()
@@ -91,11 +93,13 @@ struct MixpanelProfiles: Provider {
         return nil
     }
 
-    private func writeValues(_ traits: Int?, of event: borrowing MappedEvent, into draft: inout Draft) {
-        var members = event.members(of: traits)
+    /// Returns false if other operations have all the properties.
+    private func writeValues(
+        _ operation: TraitOperation, of event: borrowing MappedEvent, into draft: inout Draft
+    ) -> Bool {
+        var traits = event.traits(operation)
         var room = Limits.Mixpanel.propertyCountMax
-        while let (key, value) = members.next(in: event) {
-            guard event.tape[value].kind != .null else { continue }
+        while let (key, value) = traits.next(in: event) {
             guard room > 0 else {
                 draft.fixes.count(.dropField)
                 continue
@@ -114,13 +118,13 @@ struct MixpanelProfiles: Provider {
                 draft.value(value, of: event, limit: Limits.Mixpanel.stringByteCountMax, unit: .bytes)
             }
         }
+        return room < Limits.Mixpanel.propertyCountMax
     }
 
-    private func writeNames(_ traits: Int?, of event: borrowing MappedEvent, into draft: inout Draft) {
-        var members = event.members(of: traits)
+    private func writeNames(of event: borrowing MappedEvent, into draft: inout Draft) {
+        var traits = event.traits(.unset)
         var room = Limits.Mixpanel.propertyCountMax
-        while let (key, value) = members.next(in: event) {
-            guard event.tape[value].kind == .null else { continue }
+        while let (key, _) = traits.next(in: event) {
             guard room > 0 else {
                 draft.fixes.count(.dropField)
                 continue

@@ -148,7 +148,9 @@ struct NameRule {
         "user_engagement",
     ]
 
-    private static let schemaNames: [StaticString] = ["screen_data", "user_traits"]
+    private static let schemaNames: [StaticString] = [
+        "screen_data", "user_traits", "user_traits_add", "user_traits_once",
+    ]
 
     private static let userPropertyNames: [StaticString] = [
         "first_open_after_install", "first_open_time", "first_visit_time", "last_deep_link_referrer", "user_id",

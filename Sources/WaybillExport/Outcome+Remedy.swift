@@ -67,6 +67,7 @@ extension QuarantineReason {
         case .noName, .noEnv, .badEnv, .noBundle:
             "lines of a spool come from Waybill's library; ship other files with files: or --glob"
         case .notAllowed: "allow the principal this env and bundle in agents:, or correct the sender"
+        case .erased: "stop sending events of a person whose events were erased with waybill erase"
         }
     }
 }

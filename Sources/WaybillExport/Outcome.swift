@@ -59,7 +59,7 @@ package enum Outcome: Hashable, Sendable, CaseIterable {
     /// Whether somebody asked for it, or nothing of importance is lost by it: no operator need look at it at once.
     package var isUsual: Bool {
         switch self {
-        case .skipped, .fixed, .refused(.consent): true
+        case .skipped, .fixed, .refused(.consent), .quarantined(.erased): true
         case .held, .refused, .quarantined: false
         }
     }

@@ -15,7 +15,8 @@ package struct PostHogOptions: Hashable, Sendable {
 ///     {"api_key":…,"historical_migration":…,"batch":[line,line,…]}
 ///
 /// No line has `sent_at`: the server would shift every event by the difference between it and the time of receipt.
-/// Repository PostHog/posthog.com (docs/api/capture), read 2026-11-20.
+/// Repository PostHog/posthog.com (docs/api/capture), read 2026-11-20; posthog.com/docs/product-analytics/person-properties,
+/// read 2026-11-23: `$set_once` exists, adding to a property does not.
 struct PostHog: Provider {
     private let options: PostHogOptions
 
@@ -41,6 +42,7 @@ struct PostHog: Provider {
         guard let uuid = event.uuid else {
             return .refused(RefusalCause(.posthogNoUUID, "id is missing or not a UUID", field: "id"))
         }
+        if event.hasOnlyOtherTraits(takesOnce: true) { return .skipped(.nothing) }
         let lead = context.isAgeJudged ? -context.age(of: event) : 0
         guard lead <= Limits.PostHog.holdMillisecondsMax else {
             return .refused(
@@ -55,7 +57,7 @@ struct PostHog: Provider {
             return .refused(RefusalCause(.posthogBadID, "neither user nor anon is known", field: "anon"))
         }
         var isKnown = user != nil
-        if let anon, let user, JSONText.equals(anon.body, user.body) { isKnown = false }
+        if let anon, let user, anon.equals(user) { isKnown = false }
         let commerce = Commerce(of: event)
         self.writeContext(
             of: event, commerce, isPersonless: user == nil && self.options.isPersonless, into: &draft)
@@ -137,29 +139,39 @@ struct PostHog: Provider {
         draft.value(value, of: event)
     }
 
-    /// Writes the properties that a `user` event sets, and the names of those it removes.
+    /// Writes the properties that a `user` event sets or sets once, and the names of those it removes.
     private func writePersonProperties(of event: borrowing MappedEvent, end: Int, into draft: inout Draft) {
-        let traits = event.object(.traits)
-        var members = event.members(of: traits)
-        var unsetCount = 0
-        draft.json.key("$set")
-        draft.json.beginObject()
-        while let (key, value) = members.next(in: event) {
-            if event.tape[value].kind == .null {
-                unsetCount += 1
-            } else {
-                self.write(key, value, of: event, into: &draft)
-            }
+        draft.countUselessTraits(of: event)
+        draft.dropTraits(.add, of: event)
+        self.writePersonProperties("$set", .set, of: event, end: end, into: &draft)
+        // The object's own bytes: `,"$set_once":{}`.
+        if draft.json.output.count + 15 > end {
+            draft.dropTraits(.setOnce, of: event)
+        } else if event.hasTraits(.setOnce) {
+            draft.keepFields()
+            self.writePersonProperties("$set_once", .setOnce, of: event, end: end, into: &draft)
         }
+        if event.hasTraits(.unset) { self.writeUnset(of: event, end: end, into: &draft) }
+    }
+
+    private func writePersonProperties(
+        _ name: StaticString, _ operation: TraitOperation, of event: borrowing MappedEvent, end: Int,
+        into draft: inout Draft
+    ) {
+        draft.json.key(name)
+        draft.json.beginObject()
+        var traits = event.traits(operation)
+        while let (key, value) = traits.next(in: event) { self.write(key, value, of: event, into: &draft) }
         draft.dropFields(toFit: end - 1)
         draft.json.endObject()
-        guard unsetCount > 0 else { return }
+    }
+
+    private func writeUnset(of event: borrowing MappedEvent, end: Int, into draft: inout Draft) {
         let mark = draft.json.mark
         draft.json.key("$unset")
         draft.json.beginArray()
-        members = event.members(of: traits)
-        while let (key, value) = members.next(in: event) {
-            guard event.tape[value].kind == .null else { continue }
+        var traits = event.traits(.unset)
+        while let (key, _) = traits.next(in: event) {
             let mark = draft.json.mark
             let isEscaped = event.tape[key].traits.contains(.hasEscapes)
             draft.eventName(

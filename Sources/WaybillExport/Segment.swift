@@ -30,6 +30,7 @@ struct Segment: Provider {
         guard event.text(.user) != nil || event.text(.anon) != nil else {
             return .refused(RefusalCause(.segmentNoUser, "neither user nor anon is known", field: "anon"))
         }
+        if event.hasOnlyOtherTraits(takesOnce: false) { return .skipped(.nothing) }
         let commerce = Commerce(of: event)
         self.writeEnd(of: event, commerce, id: id, into: &draft)
         draft.moveToTail()
@@ -44,6 +45,10 @@ struct Segment: Provider {
             self.writeFields(event.fields(), commerce, of: event, into: &draft)
         case .user:
             draft.json.string("identify")
+            // The call has one set of traits (spec/identify).
+            draft.countUselessTraits(of: event)
+            draft.dropTraits(.setOnce, of: event)
+            draft.dropTraits(.add, of: event)
             draft.json.key("traits")
             self.writeFields(event.members(of: event.object(.traits)), commerce, of: event, into: &draft)
         case .action, .event, .meta:

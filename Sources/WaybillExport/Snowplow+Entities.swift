@@ -2,7 +2,8 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// The entities of a payload, its `co`: a screen's fields, and what was bought or given back.
+/// The entities of a payload, its `co`: a screen's fields, traits that are set once or added to, and what was bought or
+/// given back.
 ///
 ///     {"schema":"iglu:…/contexts/jsonschema/1-0-0","data":[{"schema":…,"data":{…}},…]}
 ///
@@ -19,13 +20,13 @@ extension Snowplow {
 
     /// Writes the event's entities to the draft's head, which stays empty if there are none.
     func writeEntities(of event: borrowing MappedEvent, into draft: inout Draft) {
-        guard event.kind != .user else { return }
         draft.json.beginObject()
         draft.json.member("schema", Self.contexts)
         draft.json.key("data")
         draft.json.beginArray()
         let start = draft.json.output.count
         if event.kind == .screen { self.writeScreenData(of: event, into: &draft) }
+        if event.kind == .user { self.writeTraits(of: event, into: &draft) }
         let commerce = Commerce(of: event)
         if let items = commerce.items { Self.writeProducts(items, commerce, of: event, into: &draft) }
         switch commerce.flow {
@@ -50,6 +51,28 @@ extension Snowplow {
         // In the envelope's object, its list, and the entity.
         self.writeFields(event.fields(), of: event, level: 4, into: &draft)
         draft.json.endObject()
+    }
+
+    /// Writes the traits that are set once or added to: what a warehouse makes of them is its model's affair.
+    private func writeTraits(of event: borrowing MappedEvent, into draft: inout Draft) {
+        draft.countUselessTraits(of: event)
+        let kinds: [(TraitOperation, StaticString)] = [(.setOnce, "user_traits_once"), (.add, "user_traits_add")]
+        for (operation, name) in kinds where event.hasTraits(operation) {
+            draft.json.beginObject()
+            draft.json.key("schema")
+            self.writeSchema(named: name, of: event, into: &draft)
+            draft.json.key("data")
+            draft.json.beginObject()
+            var traits = event.traits(operation)
+            draft.itemNames.removeAll()
+            while let (key, value) = traits.next(in: event) {
+                guard draft.beginItemField(event.tape.bytes(of: key)) else { continue }
+                // In the envelope's object, its list, and the entity.
+                draft.value(value, of: event, depthMax: Limits.Snowplow.depthMax - 4)
+            }
+            draft.json.endObject()
+            draft.json.endObject()
+        }
     }
 
     // MARK: Products

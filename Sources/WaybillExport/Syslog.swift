@@ -142,8 +142,10 @@ struct Syslog: Provider {
     private func writeFields(of event: borrowing MappedEvent, into draft: inout Draft) {
         if event.kind == .user {
             // Personal data does not belong in a log.
-            var traits = event.members(of: event.object(.traits))
-            while traits.next(in: event) != nil { draft.fixes.count(.dropField) }
+            for traits in [EventField.traits, .traitsOnce, .traitsAdd] {
+                var members = event.members(of: event.object(traits))
+                while members.next(in: event) != nil { draft.fixes.count(.dropField) }
+            }
         }
         var fields = event.fields()
         while let (key, value) = fields.next(in: event, droppedTo: &draft.fixes) {

@@ -23,4 +23,12 @@ struct TextSlice {
     func equals(_ text: UnsafeRawBufferPointer) -> Bool {
         self.isEscaped ? JSONText.unescapedEquals(self.body, text) : JSONText.equals(self.body, text)
     }
+
+    /// Whether both spell the same text, with whatever escapes.
+    func equals(_ other: TextSlice) -> Bool {
+        guard other.isEscaped else { return self.equals(other.body) }
+        var text = ByteBuilder(capacity: max(other.body.count, 1))
+        JSONText.unescape(other.body, into: &text)
+        return self.equals(text.bytes)
+    }
 }

@@ -8,7 +8,7 @@ package enum TimeText {
     ///     2025-03-01T09:14:15.926Z     2025-03-01 18:14:15+09:00     2025-03-01t09:14:15.926123456-0330
     ///
     /// Digits beyond milliseconds are truncated. Second 60 is a leap second: the first instant of the next minute.
-    static func parse(_ text: UnsafeRawBufferPointer) -> Int64? {
+    package static func parse(_ text: UnsafeRawBufferPointer) -> Int64? {
         guard text.count >= 20 else { return nil }
         var bad = false
         @inline(__always)

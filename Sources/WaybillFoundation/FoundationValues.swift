@@ -27,7 +27,7 @@ extension UUID: ScalarFieldValue {
     public func append(to fields: inout Fields) { self.uuidString.lowercased().append(to: &fields) }
 }
 
-extension Decimal: ScalarFieldValue {
+extension Decimal: NumberFieldValue {
     /// Writes a number without exponent if it has at most 15 digits, else the same digits as text.
     ///
     /// A reader with doubles keeps each decimal of up to 15 digits, and gives it back as it was.
@@ -48,7 +48,7 @@ extension Decimal: ScalarFieldValue {
     private static var byteCountMax: Int { 40 }
 }
 
-extension CGFloat: ScalarFieldValue {
+extension CGFloat: NumberFieldValue {
     /// Writes a number; nothing for NaN and the infinities.
     public func append(to fields: inout Fields) { Double(self).append(to: &fields) }
 }

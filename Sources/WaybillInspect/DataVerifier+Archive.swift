@@ -1,5 +1,6 @@
 internal import WaybillArchive
 internal import WaybillCompression
+internal import WaybillExport
 internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
@@ -32,6 +33,7 @@ extension DataVerifier {
         var moved: Set<String> = []
         var lineCount = 0
         var olderLineCount = 0
+        var erasedLineCount = 0
         var byteCount = 0
     }
 
@@ -59,6 +61,7 @@ extension DataVerifier {
         try self.lookForStrayParts(checkpoint)
         self.report.total("archive_lines", archived.lineCount)
         self.report.total("archive_bytes", archived.byteCount)
+        if archived.erasedLineCount > 0 { self.report.total("erased_lines", archived.erasedLineCount) }
         self.report.total("archive_lines_older_than_journal", archived.olderLineCount)
     }
 
@@ -133,7 +136,8 @@ extension DataVerifier {
                 path: self.absolute(path), from: run.range.lowerBound, byteCount: run.range.upperBound,
                 files: self.data.files)
         }
-        let count = try Self.lineCount(&reader, upTo: run.range.upperBound) + run.emptyLineCount
+        let count = try Self.lineCount(&reader, upTo: run.range.upperBound) + run.absentLineCount
+        if run.erasedByteCount > 0 { archived.erasedLineCount += run.lineCount }
         archived.lineCount += count
         if count != run.lineCount || reader?.position != run.range.upperBound {
             // The lines after it are moved too; reporting them would add nothing.
@@ -183,7 +187,8 @@ extension DataVerifier {
                 Problem(.unreadable, checkpoint.path, "its zone is unknown: no line is compared with the journal"))
         }
         var router = ArchiveRouter(
-            zone: zone, apps: try ArchiveRouter.apps(in: self.data, checkpoint.lengths.keys))
+            zone: zone, apps: try ArchiveRouter.apps(in: self.data, checkpoint.lengths.keys),
+            erased: try ErasedPeople.read(in: self.data))
         var reader = BatchReader(
             journalDirectory: self.data.journal, position: self.journalFirst, files: self.data.files)
         var lineCount = 0

@@ -15,7 +15,7 @@ extension DataVerifier {
     /// journal's from the archive's checkpoint on.
     mutating func map(_ archive: Checkpoint, into checks: [ExportCheck]) throws(FileSystemError) {
         let parse = SharedParse()
-        var readers = EventReaders()
+        var readers = EventReaders(erased: try ErasedPeople.read(in: self.data))
         for part in self.parts(archive) { try self.map(part, into: checks, parse, &readers) }
         let end = checks.map(\.position).max() ?? 0
         guard archive.position.rawValue < end else { return }

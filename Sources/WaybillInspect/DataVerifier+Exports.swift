@@ -127,7 +127,8 @@ extension DataVerifier {
             // Drafts of schemas, which an operator may change and remove.
             case "schemas" where check.options.provider == .snowplow: break
             case _ where PartitionPath.partNumber(of: name) != nil:
-                let known = [suffix, suffix + ".gz", ".ids", ".manifest.json", ".delivered"].first(
+                // A part may end in ".json" too.
+                let known = [".manifest.json", ".ids", ".delivered", suffix, suffix + ".gz"].first(
                     where: name.hasSuffix)
                 if let known {
                     stems.insert(String(name.dropLast(known.utf8.count)))

@@ -1,4 +1,6 @@
 internal import WaybillArchive
+internal import WaybillJournal
+internal import WaybillProjection
 internal import WaybillSystem
 
 /// Verifies the state of commands: deliveries, replays and requeued lines.
@@ -12,7 +14,9 @@ extension DataVerifier {
                 let path = Path.join(folder, name)
                 if name.hasSuffix(".state"), !names.contains(String(name.dropLast(6))) {
                     try self.verifyStore(path)
-                } else if name.hasSuffix(".state.previous") {
+                } else if name.hasSuffix(".state" + Self.previousSuffix) {
+                    try self.verifyStore(path)
+                } else if name == ErasureLog<Files>.name || name.hasPrefix(ErasureLog<Files>.name + "-") {
                     try self.verifyStore(path)
                 } else if name == "requeue.ids" {
                     try self.verifyRequeued(path)
@@ -33,6 +37,12 @@ extension DataVerifier {
                 let path = self.absolute("exports/\(name)")
                 guard !names.contains("export-" + name), try self.data.files.status(at: path)?.kind == .directory
                 else { continue }
+                if try self.mayBeginAgain("exports/\(name)") {
+                    self.report.note(
+                        "exports/\(name) has files, but no checkpoint yet: its first run did not come to one, and a "
+                            + "start makes them again from the journal")
+                    continue
+                }
                 self.report.add(
                     Problem(
                         .missing, "state/export-\(name).state",
@@ -41,6 +51,19 @@ extension DataVerifier {
         } catch {
             self.unreadable(error)
         }
+    }
+
+    /// Whether an export without a checkpoint can be what a first run left: no part is closed before a checkpoint, and
+    /// the journal has everything from its beginning on.
+    private mutating func mayBeginAgain(_ folder: String) throws(FileSystemError) -> Bool {
+        var isOpen = true
+        try self.walk(folder) { _, path in
+            let name = Path.name(of: path)
+            if name.hasSuffix("manifest.json") || name.hasSuffix(".gz") || name.hasPrefix(".") { isOpen = false }
+        }
+        guard isOpen else { return false }
+        return try JournalCoverage(directory: self.data.journal, files: self.data.files)
+            .isWhole(from: JournalPosition(0))
     }
 
     /// Compares what deliveries recorded with the marks of delivered parts.
@@ -93,10 +116,27 @@ extension DataVerifier {
         guard let bytes = try self.data.files.contents(of: self.absolute(path), byteCountMax: 1 << 30) else { return }
         let valid = StateImage(bytes: bytes)?.validByteCount ?? 0
         guard valid < bytes.count, !self.isInUse else { return }
+        // A failed write or a crash tears the end of a log, and the next commit then replaces the log.
+        if path.hasSuffix(Self.previousSuffix), valid > 0,
+            try self.isWhole(String(path.dropLast(Self.previousSuffix.utf8.count)))
+        {
+            return self.report.note(
+                "\(path) has no whole commit from byte \(valid) on: a failed write or a crash left it so, or it is "
+                    + "damaged; it is not needed, since the state that replaced it is whole")
+        }
         self.report.add(
             Problem(
                 .damaged, path, at: valid, byteCount: bytes.count - valid,
                 valid == 0 ? "it has no complete commit" : "a commit is torn or its checksum does not match"))
+    }
+
+    private static var previousSuffix: String { ".previous" }
+
+    private func isWhole(_ path: String) throws(FileSystemError) -> Bool {
+        guard let bytes = try self.data.files.contents(of: self.absolute(path), byteCountMax: 1 << 30) else {
+            return false
+        }
+        return StateImage(bytes: bytes)?.validByteCount == bytes.count
     }
 
     /// The digests of requeued lines have a fixed form.

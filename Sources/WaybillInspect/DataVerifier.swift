@@ -304,6 +304,13 @@ package struct DataVerifier<Files: FileSystem> {
             let path = JournalPath.segment(segment, in: self.data.journal)
             let count = next.rawValue - segment.rawValue
             guard let status = try self.data.files.status(at: path), status.byteCount > count else { continue }
+            let leftover = JournalLeftover(path: path, segment: segment, files: self.data.files)
+            guard try !leftover.isExplained(from: count, to: status.byteCount) else {
+                self.report.note(
+                    "\(self.segmentPath(segment)): the last \(status.byteCount - count) bytes are not part of the journal: "
+                        + "the disk failed before they were durable, and they were never acknowledged")
+                continue
+            }
             self.report.add(
                 Problem(
                     .unexplained, self.segmentPath(segment), at: count, byteCount: status.byteCount - count,

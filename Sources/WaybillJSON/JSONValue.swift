@@ -62,11 +62,17 @@ package struct JSONValue {
 
     /// An object's members, in order.
     package var members: [(name: String, value: JSONValue)]? {
+        self.keyedMembers?.map { ($0.name, $0.value) }
+    }
+
+    /// An object's members in order, each with the position of its name, after the quote.
+    package var keyedMembers: [(name: String, position: Int, value: JSONValue)]? {
         guard self.kind == .object else { return nil }
-        var members: [(name: String, value: JSONValue)] = []
+        var members: [(name: String, position: Int, value: JSONValue)] = []
         var walk = self.document.tape.members(of: self.index)
         while let (key, value) = walk.next(in: self.document.tape) {
-            members.append((JSONText.string(self.document.tape.bytes(of: key)), JSONValue(self.document, value)))
+            let name = JSONText.string(self.document.tape.bytes(of: key))
+            members.append((name, Int(self.document.tape[key].start), JSONValue(self.document, value)))
         }
         return members
     }

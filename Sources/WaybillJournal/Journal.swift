@@ -278,12 +278,15 @@ package struct Journal<Files: FileSystem>: ~Copyable {
                 preconditionFailure("a staged stream has a description")
             }
             group.introduce(description)
+            // Under one mark: without its standing, the stream of a torn group would begin at 0.
+            if case .standing = staged.entry { group.add(staged.entry, of: staged.name) }
             if staged.description != nil { introduced.insert(staged.name) }
         }
         for staged in self.staged {
             if let description = staged.description, introduced.remove(staged.name) == nil {
                 group.introduce(description)
             }
+            if case .standing = staged.entry { continue }
             group.add(staged.entry, of: staged.name)
         }
         group.finish()

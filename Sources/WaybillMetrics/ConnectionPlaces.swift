@@ -1,8 +1,8 @@
-internal import NIOCore
+package import NIOCore
 internal import WaybillSystem
 
 /// Limits how many connections are open at once: for one more, the one that has been silent longest ends.
-final class ConnectionPlaces: Sendable {
+package final class ConnectionPlaces: Sendable {
     private struct State {
         /// In the order in which they came.
         var channels: [any Channel] = []
@@ -13,12 +13,12 @@ final class ConnectionPlaces: Sendable {
     private let state = Lock(State())
     private let countMax: Int
 
-    init(countMax: Int) {
+    package init(countMax: Int) {
         self.countMax = countMax
     }
 
     /// - Returns: whether a place was free or became free; the channel releases it when it closes.
-    func take(for channel: any Channel) -> Bool {
+    package func take(for channel: any Channel) -> Bool {
         let (isAdmitted, silent) = self.state.withLock { state -> (Bool, (any Channel)?) in
             var silent: (any Channel)?
             if state.channels.count >= self.countMax {
@@ -36,7 +36,7 @@ final class ConnectionPlaces: Sendable {
     }
 
     /// The channel has sent its request.
-    func asked(_ channel: any Channel) {
+    package func asked(_ channel: any Channel) {
         self.state.withLock { _ = $0.busy.insert(ObjectIdentifier(channel)) }
     }
 

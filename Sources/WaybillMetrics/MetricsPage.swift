@@ -12,6 +12,8 @@ package struct MetricsPage: Sendable {
         /// Only grows until the process restarts.
         case counter
         case gauge
+        /// Counts of values up to each of some bounds, their sum, and how many there were.
+        case histogram
     }
 
     /// The samples of one metric.
@@ -20,17 +22,25 @@ package struct MetricsPage: Sendable {
         fileprivate var text = ""
 
         /// One value, in the metric's unit, with its labels.
-        package mutating func sample(_ value: Int, _ labels: [(name: StaticString, value: String)] = []) {
-            self.add("\(value)", labels)
+        ///
+        /// - Parameter suffix: what the name has in addition, as the parts of a histogram do.
+        package mutating func sample(
+            _ value: Int, _ labels: [(name: StaticString, value: String)] = [], suffix: StaticString = ""
+        ) {
+            self.add("\(value)", labels, suffix)
         }
 
         /// One value, in the metric's unit, with its labels.
-        package mutating func sample(_ value: Double, _ labels: [(name: StaticString, value: String)] = []) {
-            self.add("\(value)", labels)
+        package mutating func sample(
+            _ value: Double, _ labels: [(name: StaticString, value: String)] = [], suffix: StaticString = ""
+        ) {
+            self.add("\(value)", labels, suffix)
         }
 
-        private mutating func add(_ value: String, _ labels: [(name: StaticString, value: String)]) {
-            self.text += "\(self.name)"
+        private mutating func add(
+            _ value: String, _ labels: [(name: StaticString, value: String)], _ suffix: StaticString
+        ) {
+            self.text += "\(self.name)\(suffix)"
             if !labels.isEmpty {
                 let pairs = labels.map { "\($0.name)=\"\(Self.escaped($0.value))\"" }
                 self.text += "{\(pairs.joined(separator: ","))}"

@@ -16,6 +16,8 @@ enum EventText {
             if let text = event[member: member] { lines.append("\(member): \(self.cut(text))") }
         }
         lines += event.fields.map { "\($0.name): \(self.cut($0.text))" }
+        lines += event.traits(.setOnce).map { "\($0.name), once: \(self.cut($0.text))" }
+        lines += event.traits(.add).map { "\($0.name), added: \(self.cut($0.text))" }
         return self.cut(lines)
     }
 

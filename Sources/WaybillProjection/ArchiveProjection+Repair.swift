@@ -68,8 +68,7 @@ extension ArchiveProjection {
             changes[FileSet<Files>.keyPrefix + stem + ".ndjson"] = String(lines)
             changes[FileSet<Files>.keyPrefix + stem + ".sources"] = String(sources)
         }
-        // The files may not be synced: the process that wrote them died before its checkpoint.
-        try self.synchronize(stems.sorted().flatMap { stem in Self.suffixes.map { stem + $0 } })
+        try self.secure(stems.sorted().flatMap { stem in Self.suffixes.map { stem + $0 } })
         try self.state.commit(changes)
         let why =
             old == JournalPosition(0)
@@ -78,19 +77,16 @@ extension ArchiveProjection {
             + found.aside.map { ", set aside \($0)" }.joined()
     }
 
-    /// Syncs files and all their parent folders, each folder once.
-    private func synchronize(_ paths: [String]) throws(FileSystemError) {
-        var directories: Set<String> = []
+    /// Makes the bytes durable of which the last checkpoint does not speak.
+    ///
+    /// The process that wrote them died before its checkpoint, perhaps because their sync had failed.
+    private func secure(_ paths: [String]) throws(FileSystemError) {
+        var uncommitted: [String] = []
         for path in paths {
-            guard let file = try self.openIfThere(path) else { continue }
-            defer { self.files.close(file) }
-            try self.files.synchronize(file)
-            var directory = Path.parent(of: Path.join(self.root, path))
-            while directory.utf8.count >= self.root.utf8.count, directories.insert(directory).inserted {
-                directory = Path.parent(of: directory)
-            }
+            let byteCount = try self.files.status(at: Path.join(self.root, path))?.byteCount ?? 0
+            if byteCount > self.checkpointedLengths[path] ?? -1 { uncommitted.append(path) }
         }
-        for directory in directories.sorted() { try self.files.synchronizeDirectory(directory) }
+        try DataDirectory(root: self.root, files: self.files).rewrite(uncommitted)
     }
 
     private func collectStems(_ path: String, into stems: inout Set<String>) throws(FileSystemError) {
@@ -154,7 +150,7 @@ extension ArchiveProjection {
     private func firstUnarchived(
         _ holders: Holders, from first: JournalPosition, upTo end: JournalPosition
     ) throws(FileSystemError) -> (position: JournalPosition, cuts: [String: PairEnd]) {
-        var router = ArchiveRouter(zone: self.recordedZone, apps: try self.apps())
+        var router = ArchiveRouter(zone: self.recordedZone, apps: try self.apps(), erased: self.erased)
         let recorded = try RecordedPlaces(root: self.root, files: self.files)
         var reader = BatchReader(journalDirectory: self.journal, position: first, files: self.files)
         var sealedBefore: [String: JournalPosition] = [:]
@@ -428,7 +424,7 @@ extension ArchiveProjection {
     ) throws(FileSystemError) {
         let coverage = JournalCoverage(directory: self.journal, files: self.files)
         guard let first = try coverage.first() else { return }
-        var router = ArchiveRouter(zone: self.recordedZone, apps: try self.apps())
+        var router = ArchiveRouter(zone: self.recordedZone, apps: try self.apps(), erased: self.erased)
         let recorded = try RecordedPlaces(root: self.root, files: self.files)
         var reader = BatchReader(journalDirectory: self.journal, position: first, files: self.files)
         while let batch = try reader.next(upTo: self.checkpointedPosition) {
@@ -468,8 +464,8 @@ extension ArchiveProjection {
                 pair.keptRuns.append(
                     SourceRun(
                         description: run.description, offset: run.offset, receivedAt: run.receivedAt, range: range,
-                        lineCount: try self.lineCount(in: path, range) + run.emptyLineCount,
-                        emptyLineCount: run.emptyLineCount))
+                        lineCount: try self.lineCount(in: path, range) + run.absentLineCount,
+                        emptyLineCount: run.emptyLineCount, erasedByteCount: run.erasedByteCount))
             } else if keys.contains(RunKey(run)) {
                 pair.wanted.insert(RunKey(run))
             }

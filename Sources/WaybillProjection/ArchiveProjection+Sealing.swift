@@ -167,6 +167,7 @@ extension ArchiveProjection {
             folder: folder, revision: seal.revision, zone: self.cutOff.zone.name, sealedAt: seal.sealedAt)
         if let old = try DayManifest.read(in: directory, files: self.files) {
             manifest.files = old.files.filter { $0.name != file.name }
+            manifest.erasedLineCount = old.erasedLineCount
         } else {
             for revision in 0..<(seal.revision - 1) {
                 let stem = DayFolder.openPart(revision: revision)
@@ -223,30 +224,11 @@ extension ArchiveProjection {
                     path: path, byteCount: file.sourcesByteCount, linesByteCount: file.byteCount, files: self.files)
                 while let item = try runs.next() {
                     guard case .run(let run, _) = item else { continue }
-                    if self.add(run, to: &manifest, &indexes) { explained += run.lineCount }
+                    if manifest.add(run, &indexes) { explained += run.lineCount }
                 }
             }
             manifest.otherLineCount += max(0, file.lineCount - explained)
         }
-    }
-
-    /// - Returns: whether the manifest lists the run's stream.
-    private func add(_ run: SourceRun, to manifest: inout DayManifest, _ indexes: inout [StreamName: Int]) -> Bool {
-        let from = run.offset.rawValue
-        let to = run.end.rawValue
-        if let index = indexes[run.description.name] {
-            manifest.sources[index].from = min(manifest.sources[index].from, from)
-            manifest.sources[index].to = max(manifest.sources[index].to, to)
-            manifest.sources[index].lineCount += run.lineCount
-            return true
-        }
-        guard manifest.sources.count < DayManifest.sourceCountMax else { return false }
-        indexes[run.description.name] = manifest.sources.count
-        manifest.sources.append(
-            DayManifest.Source(
-                principal: run.description.owner.principal, stream: run.description.id.text,
-                source: run.description.source, from: from, to: to, lineCount: run.lineCount))
-        return true
     }
 
     // MARK: Recovery

@@ -1,7 +1,7 @@
 package import WaybillArchive
 package import WaybillExport
 package import WaybillJournal
-internal import WaybillProtocol
+package import WaybillProtocol
 package import WaybillSystem
 
 /// Writes every line, byte for byte, to the daily file of its event's time, app and environment.
@@ -34,6 +34,8 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     private(set) var cutOff: CutOff
     var state: StateStore<Files>
     var set: FileSet<Files>
+    /// The people whose lines are counted and not stored.
+    package let erased: ErasedPeople?
     var router: ArchiveRouter
     /// By the index of the route; `nil` until a batch uses it, and again once its file starts to be sealed.
     private var partitions: [Partition?] = []
@@ -58,15 +60,19 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         data: DataDirectory<Files>, zone: TimeZoneRules, cutOffSecond: Int = CutOff.usualSecondOfDay,
         quotas: PartitionQuotas = PartitionQuotas()
     ) throws(FileSystemError) {
+        let erased = try ErasedPeople.read(in: data)
+        let state = try StateStore(path: data.statePath("archive"), files: data.files)
+        self.erased = erased
         self.root = data.root
         self.journal = data.journal
         self.files = data.files
         self.cutOff = CutOff(zone: zone, secondOfDay: cutOffSecond)
         self.openDays = OpenDays(self.cutOff)
         self.quotas = quotas
-        self.router = ArchiveRouter(zone: zone, quotas: quotas)
-        self.state = try StateStore(path: data.statePath("archive"), files: data.files)
-        self.set = FileSet(root: data.root, files: data.files, openFileCountMax: data.openFileCountMax)
+        self.router = ArchiveRouter(zone: zone, quotas: quotas, erased: erased)
+        self.state = state
+        self.set = FileSet(
+            root: data.root, files: data.files, openFileCountMax: data.openFileCountMax, stop: data.stop)
     }
 
     package mutating func useCutOff(_ secondOfDay: Int) {
@@ -86,7 +92,8 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         try DeletionRecord(root: self.root, files: self.files).finish(&self.state)
         notes += try self.recoverSeals()
         if let note = try self.rebuildCheckpoint() { notes.append(note) }
-        self.router = ArchiveRouter(zone: self.cutOff.zone, apps: try self.apps(), quotas: self.quotas)
+        self.router = ArchiveRouter(
+            zone: self.cutOff.zone, apps: try self.apps(), quotas: self.quotas, erased: self.erased)
         var recovery = try self.recoverFiles()
         if !recovery.shortFiles.isEmpty {
             notes += try self.repair(recovery.shortFiles)
@@ -278,7 +285,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     private mutating func append(
         _ runs: [RoutedRun], of raw: UnsafeRawBufferPointer, to file: FileSet<Files>.Index
     ) throws(FileSystemError) {
-        let vector = runs.compactMap { $0.isEmpty ? nil : UnsafeRawBufferPointer(rebasing: raw[$0.range]) }
+        let vector = runs.compactMap { !$0.isStored ? nil : UnsafeRawBufferPointer(rebasing: raw[$0.range]) }
         try self.set.append(vector, to: file)
         if runs.last?.isLineFeedMissing(in: raw) ?? false { try self.set.append(Self.newline, to: file) }
     }
@@ -310,16 +317,16 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
 
 extension SourceRun {
     /// Appends a stream's line of a `.sources` file.
-    static func introduce(_ description: StreamDescription, as number: Int, in text: inout [UInt8]) {
+    package static func introduce(_ description: StreamDescription, as number: Int, in text: inout [UInt8]) {
         text += "OPEN \(number) \(description.json)\n".utf8
     }
 
     /// Appends the run's line of a `.sources` file.
-    func append(to text: inout [UInt8], number: Int) {
-        text += "FROM".utf8
+    package func append(to text: inout [UInt8], number: Int) {
+        text += self.erasedByteCount > 0 ? "ERASED".utf8 : "FROM".utf8
         for field in [
             number, Int(self.offset.rawValue), Int(self.receivedAt.milliseconds), self.range.lowerBound,
-            self.range.count, self.lineCount,
+            self.erasedByteCount > 0 ? self.erasedByteCount : self.range.count, self.lineCount,
         ] {
             text.append(0x20)
             text += String(field).utf8

@@ -1,6 +1,6 @@
 package import WaybillArchive
 internal import WaybillEvent
-internal import WaybillExport
+package import WaybillExport
 internal import WaybillProtocol
 package import WaybillSystem
 
@@ -52,7 +52,7 @@ package struct ArchiveRouter: ~Copyable {
     private var days: DayCursor
     private var keys: [Key: Int] = [:]
     private var quarantines: [String: Int] = [:]
-    private var readers = EventReaders()
+    private var readers: EventReaders
     private var apps: Set<String>
     private var creations: PartitionCreations
     /// Where lines of this batch belong that do not belong in the folder of their app and day.
@@ -72,8 +72,14 @@ package struct ArchiveRouter: ~Copyable {
 
     /// Prepares a router.
     ///
-    /// - Parameter apps: existing folders of apps.
-    package init(zone: TimeZoneRules, apps: Set<String> = [], quotas: PartitionQuotas = PartitionQuotas()) {
+    /// - Parameters:
+    ///   - apps: existing folders of apps.
+    ///   - erased: the people whose lines are counted and not stored.
+    package init(
+        zone: TimeZoneRules, apps: Set<String> = [], quotas: PartitionQuotas = PartitionQuotas(),
+        erased: ErasedPeople? = nil
+    ) {
+        self.readers = EventReaders(erased: erased)
         self.days = DayCursor(zone)
         self.apps = apps
         self.creations = PartitionCreations(quotas)
@@ -108,7 +114,7 @@ package struct ArchiveRouter: ~Copyable {
         batch.raw.forEachLine { range in
             if range.isEmpty {
                 self.add(
-                    range.lowerBound..<(range.lowerBound + 1), isEmpty: true,
+                    range.lowerBound..<(range.lowerBound + 1), as: .emptyLines,
                     to: self.quarantine(.empty, receivedAt: batch.receivedAt))
                 counts.quarantined += 1
                 return
@@ -126,7 +132,9 @@ package struct ArchiveRouter: ~Copyable {
                 self.add(bytes, to: last)
                 counts.archived += 1
             case .quarantine(let reason):
-                self.add(bytes, to: self.quarantine(reason, receivedAt: batch.receivedAt))
+                self.add(
+                    bytes, as: reason == .erased ? .erased : .stored,
+                    to: self.quarantine(reason, receivedAt: batch.receivedAt))
                 counts.quarantined += 1
             }
         }
@@ -233,17 +241,17 @@ package struct ArchiveRouter: ~Copyable {
         return self.routes.count - 1
     }
 
-    private mutating func add(_ range: Range<Int>, isEmpty: Bool = false, to index: Int) {
+    private mutating func add(_ range: Range<Int>, as content: RoutedRun.Content = .stored, to index: Int) {
         if self.routes[index].lineCount == 0 { self.touched.append(index) }
         self.routes[index].lineCount += 1
         if let last = self.routes[index].runs.indices.last,
             self.routes[index].runs[last].range.upperBound == range.lowerBound,
-            self.routes[index].runs[last].isEmpty == isEmpty
+            self.routes[index].runs[last].content == content, content != .erased
         {
             self.routes[index].runs[last].range = self.routes[index].runs[last].range.lowerBound..<range.upperBound
             self.routes[index].runs[last].lineCount += 1
         } else {
-            self.routes[index].runs.append(RoutedRun(range: range, lineCount: 1, isEmpty: isEmpty))
+            self.routes[index].runs.append(RoutedRun(range: range, lineCount: 1, content: content))
         }
     }
 }
@@ -253,8 +261,19 @@ package struct RoutedRun: Hashable, Sendable {
     /// In the batch, with their line feeds.
     package fileprivate(set) var range: Range<Int>
     package fileprivate(set) var lineCount: Int
-    /// Whether each line is an LF alone: the quarantine counts such lines and does not store them.
-    package let isEmpty: Bool
+    /// What a run's lines leave in its file.
+    package enum Content: Hashable, Sendable {
+        /// The lines are in the file.
+        case stored
+        /// Each line is an LF alone: the quarantine counts such lines and does not store them.
+        case emptyLines
+        /// The lines are of people whose events were erased: they are counted and not stored.
+        case erased
+    }
+
+    package let content: Content
+    /// Whether the lines are in the file.
+    package var isStored: Bool { self.content == .stored }
 
     /// The run's entry in a `.sources` file.
     ///
@@ -263,24 +282,25 @@ package struct RoutedRun: Hashable, Sendable {
         SourceRun(
             description: batch.description, offset: batch.offset.advanced(by: self.range.lowerBound),
             receivedAt: batch.receivedAt, range: start..<(start + self.byteCount(of: batch.raw)),
-            lineCount: self.lineCount, emptyLineCount: self.isEmpty ? self.lineCount : 0)
+            lineCount: self.lineCount, emptyLineCount: self.content == .emptyLines ? self.lineCount : 0,
+            erasedByteCount: self.content == .erased ? self.range.count : 0)
     }
 
     /// Calls `body` with the file's new bytes, piece by piece, and an LF if a stream's last line lacks it.
     package func pieces(of raw: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Void) {
-        guard !self.isEmpty else { return }
+        guard self.isStored else { return }
         body(UnsafeRawBufferPointer(rebasing: raw[self.range]))
         if self.isLineFeedMissing(in: raw) { [UInt8(ascii: "\n")].withUnsafeBytes(body) }
     }
 
     /// Whether the run's last line is the stream's last and lacks an LF.
     package func isLineFeedMissing(in raw: UnsafeRawBufferPointer) -> Bool {
-        !self.isEmpty && self.range.upperBound == raw.count && raw.last != 0x0A
+        self.isStored && self.range.upperBound == raw.count && raw.last != 0x0A
     }
 
     /// The number of the file's new bytes.
     package func byteCount(of raw: UnsafeRawBufferPointer) -> Int {
-        self.isEmpty ? 0 : self.range.count + (self.isLineFeedMissing(in: raw) ? 1 : 0)
+        !self.isStored ? 0 : self.range.count + (self.isLineFeedMissing(in: raw) ? 1 : 0)
     }
 }
 

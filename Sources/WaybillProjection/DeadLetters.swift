@@ -70,9 +70,9 @@ package struct DeadLetterManifest: Hashable, Sendable {
     package let provider: String
     package let env: String
     package let day: String
-    package let recordCount: Int
+    package var recordCount: Int
     /// The digest of the lines, 64 hexadecimal digits.
-    package let sha256: String
+    package var sha256: String
     /// The digest of the compressed file.
     package var gzipSHA256: String?
 

@@ -17,7 +17,7 @@ package struct ExportDayManifest: Hashable, Sendable {
     }
 
     /// How often the day was sealed.
-    package let revision: Int
+    package var revision: Int
     let provider: String
     let env: String
     let day: CalendarDay
@@ -27,6 +27,10 @@ package struct ExportDayManifest: Hashable, Sendable {
     /// Sums over parts, and events refused while no record was written.
     package var totals = ExportTotals()
     package var parts: [Part] = []
+    /// Records that were erased since the first seal.
+    package var erasedCount = 0
+    /// How many revisions are erasures, and no seals.
+    package var erasureCount = 0
 
     init(_ options: ExportOptions, _ key: ExportDay, revision: Int, sealedAt: WallTime) {
         self.revision = revision
@@ -44,7 +48,7 @@ package struct ExportDayManifest: Hashable, Sendable {
     }
 
     /// One line without an LF, members in a fixed order.
-    var json: [UInt8] {
+    package var json: [UInt8] {
         JSONWriter.object { json in
             json.member("revision", self.revision)
             json.member("provider", self.provider)
@@ -57,6 +61,10 @@ package struct ExportDayManifest: Hashable, Sendable {
             json.member("events", self.totals.eventCount)
             json.member("fix", self.totals.fixes)
             json.member("dead", self.totals.dead)
+            if self.erasureCount > 0 {
+                json.member("erased", self.erasedCount)
+                json.member("erasures", self.erasureCount)
+            }
             json.member("parts", objects: self.parts) { json, part in
                 json.member("name", part.name)
                 json.member("records", part.recordCount)
@@ -77,6 +85,8 @@ package struct ExportDayManifest: Hashable, Sendable {
             let totals = ExportTotals(json), let parts = json["parts"]?.elements?.all({ Part($0) })
         else { return nil }
         self.revision = revision
+        self.erasedCount = json["erased"]?.count ?? 0
+        self.erasureCount = json["erasures"]?.count ?? 0
         self.provider = provider
         self.env = env
         self.day = day

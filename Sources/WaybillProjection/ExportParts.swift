@@ -152,15 +152,17 @@ struct PartSink: ExportSink, ~Copyable {
     var hasAgingParts: Bool { self.span != Self.allTimes }
 
     /// The number of records in open parts, and when the first of them was received.
-    var open: (recordCount: Int, oldest: WallTime?) {
+    var open: (partCount: Int, recordCount: Int, oldest: WallTime?) {
+        var partCount = 0
         var count = 0
         var oldest = Int64.max
         for partition in self.partitions {
             guard let part = partition.chunks.last?.part, part.recordCount > 0 else { continue }
+            partCount += 1
             count += part.recordCount
             if part.receivedAt > 0 { oldest = min(oldest, part.receivedAt) }
         }
-        return (count, oldest == .max ? nil : WallTime(milliseconds: oldest))
+        return (partCount, count, oldest == .max ? nil : WallTime(milliseconds: oldest))
     }
 
     /// The index of a partition that is already known.

@@ -65,6 +65,26 @@ extension ExportProjection {
         return (recovery, undescribed.keys.sorted())
     }
 
+    /// Makes a lost checkpoint again from its copy of the last erasure, if the journal has what came after it.
+    ///
+    /// From the journal's beginning on, the parts would have other boundaries without the erased events, and those that
+    /// were sent would be sent again.
+    ///
+    /// - Returns: a description of the changes, for logs.
+    mutating func restoreLostCheckpoint() throws(FileSystemError) -> String? {
+        guard self.state.entries["position"] == nil, self.erased != nil, self.directory == "exports/\(self.name)" else {
+            return nil
+        }
+        let data = DataDirectory(root: self.root, files: self.files)
+        let path = ErasureLog.copyPath(of: "export-\(self.name)", in: data)
+        guard let entries = try StateImage.read(path, files: self.files)?.entries,
+            let position = entries["position"].flatMap({ Int($0) }),
+            try JournalCoverage(directory: self.journal, files: self.files).isWhole(from: JournalPosition(position))
+        else { return nil }
+        try self.state.commit(entries.mapValues { .some($0) })
+        return "the export's checkpoint was lost and is made again from that of the last erasure, at \(position)"
+    }
+
     /// Sets the export aside if its checkpoint is lost and the journal cannot restore all of it.
     ///
     /// - Returns: a description of the changes, for logs.

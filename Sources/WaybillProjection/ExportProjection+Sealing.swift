@@ -61,7 +61,12 @@ extension ExportProjection {
         if old == nil { old = try self.dayManifest(in: directory) }
         let revision = self.sink.partitions[self.sink.index(known: key)].chunks.last?.part.revision ?? 1
         var manifest = ExportDayManifest(self.options, key, revision: revision, sealedAt: time)
-        if let old { manifest.totals = old.totals }
+        if let old {
+            manifest.totals = old.totals
+            manifest.erasedCount = old.erasedCount
+            manifest.erasureCount = old.erasureCount
+            manifest.revision = revision + old.erasureCount
+        }
         manifest.totals.add(rest)
         let counted = Set(old?.parts.map { Self.number($0.name) } ?? [])
         var parts: [String: PartManifest] = [:]
@@ -152,7 +157,9 @@ extension ExportProjection {
         self.openDays = OpenDays(self.cutOff)
         for (key, standing) in self.sink.standings.sorted(by: { self.path($0.key) < self.path($1.key) }) {
             let directory = Path.join(self.root, self.path(key))
-            if let sealed = try self.dayManifest(in: directory), sealed.revision > standing.revision {
+            if let sealed = try self.dayManifest(in: directory),
+                sealed.revision - sealed.erasureCount > standing.revision
+            {
                 for name in [DayFolder.successName, DayFolder.manifestName]
                 where try self.files.status(at: Path.join(directory, name)) != nil {
                     try self.files.unlink(Path.join(directory, name))

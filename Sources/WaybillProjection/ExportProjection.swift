@@ -38,7 +38,9 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     var set: FileSet<Files>
     private var exporter: Exporter
     var sink: PartSink
-    private var readers = EventReaders()
+    /// The people whose lines are not exported.
+    package let erased: ErasedPeople?
+    private var readers: EventReaders
     /// Files closed since the last checkpoint.
     var closing: [ClosedFile] = []
     /// Closed files that are not compressed yet, the work at the first, and the digest of what was compressed of it.
@@ -89,6 +91,10 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         data: DataDirectory<Files>, directory: String, statePath: String, options: ExportOptions, isAgeJudged: Bool,
         pending: PendingOptions? = nil
     ) throws(FileSystemError) {
+        let erased = try ErasedPeople.read(in: data)
+        let state = try StateStore(path: statePath, files: data.files)
+        self.erased = erased
+        self.readers = EventReaders(erased: erased)
         self.root = data.root
         self.journal = data.journal
         self.files = data.files
@@ -102,8 +108,9 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.openDays = OpenDays(self.cutOff)
         self.description = self.exporter.description
         self.sink = PartSink(self.exporter)
-        self.state = try StateStore(path: statePath, files: data.files)
-        self.set = FileSet(root: data.root, files: data.files, openFileCountMax: data.openFileCountMax)
+        self.state = state
+        self.set = FileSet(
+            root: data.root, files: data.files, openFileCountMax: data.openFileCountMax, stop: data.stop)
     }
 
     /// The export of a running receiver.
@@ -126,7 +133,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         tally.held = counts.held
         tally.skips = counts.skips
         tally.outcomes = counts.outcomes
-        (tally.openRecordCount, tally.oldestOpen) = self.sink.open
+        (tally.openPartCount, tally.openRecordCount, tally.oldestOpen) = self.sink.open
         return tally
     }
 
@@ -167,6 +174,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.cutOff = CutOff(zone: self.options.zone, secondOfDay: self.options.cutOffSecond)
         try self.state.settle()
         var notes = self.state.recovery.notes
+        if let note = try self.restoreLostCheckpoint() { notes.append(note) }
         try self.finishSwitching()
         try DeletionRecord(root: self.root, files: self.files).finish(&self.state)
         if let note = try self.setAsideWithoutCheckpoint() { notes.append(note) }

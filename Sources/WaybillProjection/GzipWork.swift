@@ -12,7 +12,7 @@ package import WaybillSystem
 package struct GzipWork<Files: FileSystem>: ~Copyable {
     /// The part of the file that is compressed.
     private(set) var position = 0
-    private(set) var gzipByteCount = 0
+    package private(set) var gzipByteCount = 0
     private let path: String
     private let byteCount: Int
     private let files: Files

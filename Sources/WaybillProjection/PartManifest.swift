@@ -61,15 +61,17 @@ package struct PartManifest: Hashable, Sendable {
     package let day: CalendarDay
     let zone: String
     package let mappingVersion: Int
-    package let totals: ExportTotals
+    package var totals: ExportTotals
     let heldCount: Int
     let isLate: Bool
-    package let firstID: String
-    package let lastID: String
+    package var firstID: String
+    package var lastID: String
     /// The digest of the part's bytes, 64 hexadecimal digits.
-    package let sha256: String
+    package var sha256: String
     /// The digest of the compressed file, which exists in place of the part's; `nil` if there is none.
-    package let gzipSHA256: String?
+    package var gzipSHA256: String?
+    /// Records that were erased since it was closed, each with all its events.
+    package var erasedCount = 0
     package let oldest: WallTime?
     let lateness: Lateness?
 
@@ -105,7 +107,7 @@ package struct PartManifest: Hashable, Sendable {
     }
 
     /// One line without an LF, members in a fixed order.
-    var json: [UInt8] {
+    package var json: [UInt8] {
         JSONWriter.object { json in
             json.member("provider", self.provider)
             json.member("env", self.env)
@@ -118,6 +120,7 @@ package struct PartManifest: Hashable, Sendable {
             json.member("dead", self.totals.dead)
             json.member("held", self.heldCount)
             if self.isLate { json.member("late", true) }
+            if self.erasedCount > 0 { json.member("erased", self.erasedCount) }
             json.member("first_id", self.firstID)
             json.member("last_id", self.lastID)
             json.member("sha256", self.sha256)
@@ -147,6 +150,7 @@ package struct PartManifest: Hashable, Sendable {
         self.totals = totals
         self.heldCount = held
         self.isLate = json["late"]?.bool ?? false
+        self.erasedCount = json["erased"]?.count ?? 0
         self.firstID = firstID
         self.lastID = lastID
         self.sha256 = sha256

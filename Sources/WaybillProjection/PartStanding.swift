@@ -3,7 +3,7 @@ internal import WaybillExport
 internal import WaybillSystem
 
 /// The state of a part that is being written; a checkpoint stores it as one line of text.
-struct PartStanding: Hashable {
+package struct PartStanding: Hashable {
     var number: Int
     var recordCount = 0
     var eventCount = 0
@@ -28,7 +28,7 @@ struct PartStanding: Hashable {
     /// When its first record was received, in milliseconds since 1970; 0 if there is none, or if that is unknown.
     var receivedAt: Int64 = 0
 
-    static let keyPrefix = "part:"
+    package static let keyPrefix = "part:"
 
     init(number: Int) {
         self.number = number
@@ -144,8 +144,46 @@ struct PartStanding: Hashable {
         self.oldest = min(self.oldest ?? record.oldest.milliseconds, record.oldest.milliseconds)
     }
 
+    /// The text of an open part's standing after an erasure; `nil` if it cannot be read.
+    ///
+    /// - Parameters:
+    ///   - text: the standing before it.
+    ///   - records: what the open part has now; `nil`: it did not change.
+    ///   - held: how many held events were erased, and how many bytes of the released ones.
+    package static func erasing(
+        in text: String, records: ErasedPart?, held: (count: Int, releasedByteCount: Int)
+    ) -> String? {
+        guard var standing = PartStanding(text: text) else { return nil }
+        if let records {
+            standing.recordCount = records.recordCount
+            standing.eventCount = records.eventCount
+            standing.byteCount = records.byteCount
+            standing.firstID = records.firstID
+            standing.lastID = records.lastID
+        }
+        standing.heldCount = max(0, standing.heldCount - held.count)
+        standing.releasedByteCount = max(0, standing.releasedByteCount - held.releasedByteCount)
+        return standing.text
+    }
+
+    /// The number of the open part, and how much of the file of held records was released.
+    package static func place(in text: String) -> (number: Int, releasedByteCount: Int)? {
+        PartStanding(text: text).map { ($0.number, $0.releasedByteCount) }
+    }
+
     mutating func add(_ fixes: FixCounts) {
         guard fixes.total > 0 else { return }
         for code in FixCode.allCases where fixes[code] > 0 { self.fixes[code.rawValue, default: 0] += fixes[code] }
     }
+}
+
+/// What a part has after an erasure.
+package struct ErasedPart: Hashable, Sendable {
+    package var recordCount = 0
+    package var eventCount = 0
+    package var byteCount = 0
+    package var firstID = ""
+    package var lastID = ""
+
+    package init() {}
 }

@@ -23,6 +23,8 @@ package protocol Projection: ~Copyable, SendableMetatype {
     static var takesParsedLines: Bool { get }
     /// The name in `state/` and in logs.
     var name: String { get }
+    /// The people whose lines it does not take; `nil` if no one was erased.
+    var erased: ErasedPeople? { get }
     /// Cuts the output to the last checkpoint and returns the position from which to read the journal again.
     mutating func recover() throws(FileSystemError) -> ProjectionRecovery
     /// Moves the links among its files into `set-aside`, after a call that failed because of one.
@@ -75,6 +77,8 @@ extension Projection where Self: ~Copyable {
     /// Only exports have parts that close by age.
     package mutating func pass(_ time: WallTime) throws(FileSystemError) {}
     package var needsMarks: Bool { false }
+
+    package var erased: ErasedPeople? { nil }
 
     /// The archive's failures are errors.
     package mutating func takeFailures() -> [ClosingFailure] { [] }
@@ -180,15 +184,19 @@ extension StreamDescription {
 /// A stream with a new description counts as another stream: its lines are read with the new description.
 package struct EventReaders {
     private var readers: [StreamDescription: EventReader] = [:]
+    /// The people whose lines are not read.
+    private let erased: ErasedPeople?
 
     private static var countMax: Int { 4096 }
 
-    package init() {}
+    package init(erased: ErasedPeople? = nil) {
+        self.erased = erased
+    }
 
     package mutating func reader(for description: StreamDescription) -> EventReader {
         if let reader = self.readers[description] { return reader }
         if self.readers.count >= Self.countMax { self.readers.removeAll() }
-        let reader = EventReader(source: description.sourceDescription)
+        let reader = EventReader(source: description.sourceDescription, erased: self.erased)
         self.readers[description] = reader
         return reader
     }
@@ -196,10 +204,17 @@ package struct EventReaders {
 
 /// The lines of the current batch, parsed once for all readers.
 package final class SharedParse {
-    private var readers = EventReaders()
+    private var readers: EventReaders
     package private(set) var lines = ParsedLines()
 
-    package init() {}
+    package init(erased: ErasedPeople? = nil) {
+        self.readers = EventReaders(erased: erased)
+    }
+
+    /// Changes the people whose lines are not read, for the batches from now on.
+    package func use(_ erased: ErasedPeople?) {
+        self.readers = EventReaders(erased: erased)
+    }
 
     /// Parses a batch, whose bytes must remain valid while its lines are used; replaces the previous batch.
     package func parse(_ batch: ProjectedBatch) {

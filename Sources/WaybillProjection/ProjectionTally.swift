@@ -19,7 +19,8 @@ package struct ProjectionTally: Hashable, Sendable {
     /// Archived lines that are in `_overflow`, because an account had too many new apps or new days.
     package var overflowed = 0
 
-    /// Records in parts that are open, and when the first of them was received.
+    /// Parts that are open, the records in them, and when the first of these was received.
+    package var openPartCount = 0
     package var openRecordCount = 0
     package var oldestOpen: WallTime?
 

@@ -11,9 +11,14 @@ package struct Hello: Hashable, Sendable {
     package var key: String?
     /// Encodings of batches it can send; `zlib` is always among them.
     package var encodings: [String]
+    /// The program and its version, such as `waybill/0.1.0`, as the peer says; for people.
+    package var software: String?
+    /// The agent's clock in milliseconds since 1970; for diagnosis, never for ordering.
+    package var milliseconds: Int64?
 
     package init(
-        versions: [UInt64], agent: String, instance: String, token: String?, key: String? = nil, encodings: [String]
+        versions: [UInt64], agent: String, instance: String, token: String?, key: String? = nil, encodings: [String],
+        software: String? = nil, milliseconds: Int64? = nil
     ) {
         self.versions = versions
         self.agent = agent
@@ -21,6 +26,8 @@ package struct Hello: Hashable, Sendable {
         self.token = token
         self.key = key
         self.encodings = encodings
+        self.software = software
+        self.milliseconds = milliseconds
     }
 }
 

@@ -245,7 +245,9 @@ extension Hello {
         self.init(
             versions: try object.integers("protocol"), agent: try object.name("agent"),
             instance: try object.name("instance"), token: try object.optionalString("token"),
-            key: try object.optionalString("key"), encodings: try object.strings("accept"))
+            key: try object.optionalString("key"), encodings: try object.strings("accept"),
+            software: try object.optionalString("software"),
+            milliseconds: try object.optionalInteger("time").map { Int64($0) })
         guard (1...128).contains(self.agent.utf8.count) else { throw .badMember("agent") }
         guard (1...64).contains(self.instance.utf8.count) else { throw .badMember("instance") }
         if let key { guard DeviceKey(text: key.utf8) != nil else { throw .badMember("key") } }

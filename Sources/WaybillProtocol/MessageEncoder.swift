@@ -76,6 +76,8 @@ extension Hello {
         if let token { members.append("\"token\":\(FreeText.quoted(token))") }
         if let key { members.append("\"key\":\(FreeText.quoted(key))") }
         members.append("\"accept\":[\(self.encodings.map(FreeText.quoted).joined(separator: ","))]")
+        if let software { members.append("\"software\":\(FreeText.quoted(software))") }
+        if let milliseconds { members.append("\"time\":\(milliseconds)") }
         return "{\(members.joined(separator: ","))}"
     }
 }

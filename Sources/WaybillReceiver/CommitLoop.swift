@@ -206,7 +206,8 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         let result = self.journal.stage(.batch(header, payload: wire, raw: raw), of: description)
         if result == .staged {
             if raw.bytes.last != 0x0A { self.owners.end(name) }
-            self.group.add(description: description, header: header, raw: raw, from: tenant.account)
+            self.group.add(
+                description: description, header: header, raw: raw, from: tenant.account, by: connection)
             self.countBegun(description, at: header.offset)
         }
         self.group.settle(connection, number, result, end: header.end)
@@ -276,6 +277,8 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     /// - Returns: whether everything is committed and answered; if not, ``retryAt`` or ``loss`` says what is next.
     private mutating func commit() -> Bool {
         let start = self.clock.monotonicTime()
+        self.telemetry.committingSince.store(start.nanoseconds, ordering: .relaxed)
+        defer { self.telemetry.committingSince.store(0, ordering: .relaxed) }
         do throws(FileSystemError) {
             if self.group.hasAnswers || self.isMarking,
                 let loss = try self.journal.findLoss(unreadFrom: self.retirement.passedPosition)
@@ -292,6 +295,9 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 self.budget.committed(self.group.turns(at: ranges))
                 let entries = self.group.feedEntries(at: ranges, receivedAt: time)
                 self.feed.publish(entries, end: self.journal.end, at: time)
+                for batch in self.group.batches {
+                    batch.connection.brought(lineCount: batch.header.lineCount, at: self.clock.wallTime())
+                }
                 self.isMarking = false
                 self.lastMark = start
                 self.telemetry.streamsKnown(
@@ -359,6 +365,7 @@ private struct Group {
         let header: BatchHeader
         let raw: SharedBytes
         let account: Account
+        let connection: ConnectionHandle
     }
 
     private(set) var batches: [Batch] = []
@@ -399,9 +406,11 @@ private struct Group {
     }
 
     mutating func add(
-        description: StreamDescription, header: BatchHeader, raw: SharedBytes, from account: Account
+        description: StreamDescription, header: BatchHeader, raw: SharedBytes, from account: Account,
+        by connection: ConnectionHandle
     ) {
-        self.batches.append(Batch(description: description, header: header, raw: raw, account: account))
+        self.batches.append(
+            Batch(description: description, header: header, raw: raw, account: account, connection: connection))
         // The archive's time is held until the batch is archived.
         self.charge -= header.turn
         self.streams.insert(description.id)

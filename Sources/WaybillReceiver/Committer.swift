@@ -73,20 +73,31 @@ package final class Committer: Sendable {
 
     /// The thread's body.
     ///
+    /// The manager hears from this thread that the receiver goes on, also while the disk refuses: it tries again.
+    ///
     /// - Returns: the loss that ended it; `nil` after ``close()``.
-    func run(_ loop: consuming CommitLoop<some FileSystem>) -> JournalLoss? {
+    func run(_ loop: consuming CommitLoop<some FileSystem>, _ manager: ServiceManager = .none) -> JournalLoss? {
+        let clock = POSIXClock()
+        var heartbeat = Heartbeat(manager, clock: clock)
         while true {
-            let requests: [CommitRequest]? = self.inbox.wait(until: loop.nextMark) { inbox in
+            let requests: [CommitRequest]? = self.inbox.wait(until: heartbeat.wake(before: loop.nextMark)) { inbox in
                 if inbox.requests.isEmpty { return inbox.isClosed ? [] : nil }
                 defer { inbox.requests = [] }
                 return inbox.requests
             }
+            heartbeat.beat()
             if let requests, requests.isEmpty { return nil }
-            var retryAt = if let requests { loop.step(requests) } else { loop.mark() }
+            var retryAt: MonotonicTime?
+            if let requests {
+                retryAt = loop.step(requests)
+            } else if let mark = loop.nextMark, mark <= clock.monotonicTime() {
+                retryAt = loop.mark()
+            }
             while let at = retryAt {
-                let isStopping = self.inbox.wait(until: at) { $0.isClosed ? true : nil }
+                let isStopping = self.inbox.wait(until: heartbeat.wake(before: at)) { $0.isClosed ? true : nil }
                 if isStopping == true { return nil }
-                retryAt = loop.step([])
+                heartbeat.beat()
+                if at <= clock.monotonicTime() { retryAt = loop.step([]) }
             }
             if let loss = loop.loss { return loss }
         }

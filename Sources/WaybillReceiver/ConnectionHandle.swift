@@ -1,28 +1,78 @@
 internal import NIOCore
 internal import WaybillProjection
 internal import WaybillProtocol
+internal import WaybillSystem
 
 /// How the committer reaches a connection: answers hop to its event loop once per group.
 package final class ConnectionHandle: Sendable {
     let admitted: AdmittedAgent
     let peer: String
+    /// The peer's IP address, without its port.
+    let address: String
     /// What proved who the agent is, for the audit log.
     let credential: String
     /// Who is charged for what it brings.
     var account: Account { self.admitted.account }
 
+    /// When its agent was let in.
+    let since: WallTime
+    /// Lines that it has made durable.
+    private let lines = Atomic(0)
+    /// When the last of its batches became durable; 0 before the first.
+    private let lastBatch = Atomic<Int64>(0)
+    /// When anything of it was last heard, on the event loops' clock.
+    private let lastHeard: Atomic<Int64>
+    private let rate = Lock(LineRate())
+    /// The agent's program and version, as it says; cleaned for people.
+    let software: String?
+    /// How far the agent's clock is ahead of this one, less the time that `HELLO` took; `nil` if it did not say.
+    let clockDifference: Duration?
+
     private let eventLoop: any EventLoop
     private let handler: NIOLoopBound<ConnectionHandler>
 
     init(
-        _ admitted: AdmittedAgent, peer: String, credential: String, handler: ConnectionHandler,
-        eventLoop: any EventLoop
+        _ admitted: AdmittedAgent, _ hello: Hello, peer: String, address: String, credential: String, since: WallTime,
+        handler: ConnectionHandler, eventLoop: any EventLoop
     ) {
+        self.software = PeerText.clean(hello.software)
+        self.clockDifference = hello.milliseconds.map { .milliseconds($0 - since.milliseconds) }
+        self.lastHeard = Atomic(Int64(clamping: eventLoop.now.uptimeNanoseconds))
         self.admitted = admitted
         self.peer = peer
+        self.address = address
         self.credential = credential
+        self.since = since
         self.eventLoop = eventLoop
         self.handler = NIOLoopBound(handler, eventLoop: eventLoop)
+    }
+
+    var lineCount: Int { self.lines.load(ordering: .relaxed) }
+
+    var lastBatchTime: WallTime? {
+        let time = self.lastBatch.load(ordering: .relaxed)
+        return time == 0 ? nil : WallTime(milliseconds: time)
+    }
+
+    /// Lines that became durable each second, over the last ten.
+    func linesPerSecond(at time: WallTime) -> Int { self.rate.withLock { $0.perSecond(at: time) } }
+
+    /// For how long nothing of it was heard.
+    var silence: Duration {
+        .nanoseconds(
+            max(0, Int64(clamping: self.eventLoop.now.uptimeNanoseconds) - self.lastHeard.load(ordering: .relaxed)))
+    }
+
+    /// A message of it has arrived.
+    func heard(at time: NIODeadline) {
+        self.lastHeard.store(Int64(clamping: time.uptimeNanoseconds), ordering: .relaxed)
+    }
+
+    /// A batch of it became durable.
+    func brought(lineCount: Int, at time: WallTime) {
+        self.lines.add(lineCount, ordering: .relaxed)
+        self.rate.withLock { $0.add(lineCount, at: time) }
+        self.lastBatch.store(time.milliseconds, ordering: .relaxed)
     }
 
     /// - Parameter end: the journal's durable end.

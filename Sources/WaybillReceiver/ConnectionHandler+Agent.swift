@@ -17,7 +17,9 @@ extension ConnectionHandler {
             return self.perform(self.session.refuse(.unavailable, text: text), context)
         }
         let connection = ConnectionHandle(
-            admitted, peer: self.peer, credential: credentials.kind, handler: self, eventLoop: context.eventLoop)
+            admitted, hello, peer: self.peer, address: context.remoteAddress?.ipAddress ?? "unix",
+            credential: credentials.kind, since: self.shared.clock.wallTime(), handler: self,
+            eventLoop: context.eventLoop)
         switch self.shared.agents.entered(connection, instance: hello.instance) {
         case .admitted: break
         case .nameInUse:

@@ -211,6 +211,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         guard let (message, byteCount) = decoded else { return false }
         self.buffer?.moveReaderIndex(forwardBy: byteCount)
         if self.session.isReady { self.setDeadline(after: self.shared.timeouts.idle, context) }
+        self.connection?.heard(at: context.eventLoop.now)
         if let action = self.session.receive(message) { self.perform(action, context) }
         return true
     }

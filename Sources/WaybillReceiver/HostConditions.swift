@@ -83,10 +83,25 @@ package struct DiskReserve: Sendable {
     /// The free space now; `nil` if it is unknown.
     var free: Int? { self.measure()?.freeByteCount }
 
+    /// What is free, what the disk has, and what is reserved.
+    struct Standing: Hashable {
+        let freeByteCount: Int
+        let totalByteCount: Int
+        let reservedByteCount: Int
+    }
+
+    /// The space now; `nil` if it is unknown.
+    var standing: Standing? {
+        guard let space = self.measure() else { return nil }
+        return Standing(
+            freeByteCount: space.freeByteCount, totalByteCount: space.totalByteCount,
+            reservedByteCount: min(self.byteCount, space.totalByteCount / 20))
+    }
+
     /// Whether a projection may write.
     func hasRoom(for projection: String) -> Bool {
-        guard self.byteCount > 0, let space = self.measure() else { return true }
-        let reserve = min(self.byteCount, space.totalByteCount / 20)
+        guard self.byteCount > 0, let space = self.standing else { return true }
+        let reserve = space.reservedByteCount
         return space.freeByteCount >= (projection == "archive" ? reserve : 2 * reserve)
     }
 }

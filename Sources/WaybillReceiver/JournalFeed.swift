@@ -47,15 +47,24 @@ package final class JournalFeed: Sendable {
         /// The last known time in the journal since the start.
         var time = WallTime.unknown
         var isClosed = false
-        var isAbandoned = false
     }
 
     private let monitor: Monitor<State>
     private let byteCountMax: Int
+    /// Set when readers must not write anything more.
+    package let abandonment = StopFlag()
+    /// Those who wait for its end to move on.
+    package let watch: JournalWatch
 
-    package init(end: JournalPosition, byteCountMax: Int) {
+    /// Where the journal ended when this began, if it had no batch before; else 0.
+    private let emptyBelow: JournalPosition
+
+    /// - Parameter isNew: whether the journal has no batch yet.
+    package init(end: JournalPosition, byteCountMax: Int, isNew: Bool = false) {
+        self.emptyBelow = isNew ? end : JournalPosition(0)
         self.monitor = Monitor(State(start: end, end: end))
         self.byteCountMax = byteCountMax
+        self.watch = JournalWatch(end: end)
     }
 
     /// Adds a durable group; `end` is the journal's new end, and `time` the time of the group.
@@ -78,27 +87,41 @@ package final class JournalFeed: Sendable {
                 state.first = 0
             }
         }
+        self.watch.reached(end)
     }
 
     package func close() {
         self.monitor.update { $0.isClosed = true }
+        self.watch.close()
     }
 
     /// Hands out nothing more, and lets readers write nothing more: a stop does not wait for them, or the data directory
     /// at their paths is not theirs any more.
     package func abandon() {
-        self.monitor.update {
-            $0.isClosed = true
-            $0.isAbandoned = true
-        }
+        self.abandonment.set()
+        self.monitor.update { $0.isClosed = true }
+        self.watch.close()
     }
-
-    /// Whether readers must not write anything more.
-    var isAbandoned: Bool { self.monitor.withLock { $0.isAbandoned } }
 
     /// The position up to which the journal is durable.
     var end: JournalPosition {
         self.monitor.update { $0.end }
+    }
+
+    /// What follows a position: when it was received.
+    enum Waiting: Hashable {
+        case nothing
+        case since(WallTime)
+        /// It is no longer in memory, or its time is not known.
+        case unknown
+    }
+
+    func waiting(after position: JournalPosition) -> Waiting {
+        self.monitor.update { state in
+            if max(position, self.emptyBelow) < state.start { return .unknown }
+            guard let entry = Self.firstEntry(from: position, in: state) else { return .nothing }
+            return entry.receivedAt == .unknown ? .unknown : .since(entry.receivedAt)
+        }
     }
 
     /// Waits for what comes at or after `position`; `nil` when the deadline passes first.
@@ -109,7 +132,7 @@ package final class JournalFeed: Sendable {
         after position: JournalPosition, until deadline: MonotonicTime?, known: WallTime? = nil
     ) -> Next? {
         self.monitor.wait(until: deadline) { state in
-            if state.isAbandoned { return .abandoned }
+            if self.abandonment.isSet { return .abandoned }
             if position < state.start { return .behind(upTo: state.end) }
             if let entry = Self.firstEntry(from: position, in: state) { return .entry(entry) }
             if let known, state.time != .unknown, state.time != known {

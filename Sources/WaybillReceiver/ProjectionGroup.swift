@@ -77,6 +77,7 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     }
 
     package mutating func add(_ projection: consuming Output) {
+        self.parse.use(projection.erased)
         self.members.append(
             Member(
                 ProjectionLoop(
@@ -239,7 +240,7 @@ extension ProjectionGroup where Output: ~Copyable {
             switch self.need {
             case .next(let place, let deadline):
                 let next = feed.next(after: place, until: deadline, known: self.time)
-                if feed.isAbandoned { return }
+                if feed.abandonment.isSet { return self.abandon() }
                 self.take(next)
             case .recover(let at):
                 if self.hasFailed, feed.waitForClose(until: at) { self.giveUp() } else { self.recover(dueBy: at) }

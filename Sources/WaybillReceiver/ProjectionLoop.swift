@@ -112,7 +112,10 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     ///
     /// - Parameter isCaughtUp: everything received so far is projected.
     mutating func wake(isCaughtUp: Bool) {
-        self.attempt { (loop) throws(FileSystemError) in try loop.rest(isCaughtUp: isCaughtUp) }
+        self.attempt { (loop) throws(FileSystemError) in
+            try loop.rest(isCaughtUp: isCaughtUp)
+            if isCaughtUp, loop.checkpoint.deadline == nil { loop.telemetry.settled(loop.projection.name) }
+        }
     }
 
     /// How many steps of sealing a stop waits for, at most.
@@ -160,7 +163,10 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
 
     private mutating func commit(sealing moment: SealMoment? = nil) throws(FileSystemError) {
         try self.projection.checkpoint(at: self.position, sealing: moment)
-        self.telemetry.projectionCheckpointed(self.projection.name, at: self.position, self.projection.tally)
+        let received = self.sealing.lastReceivedAt
+        self.telemetry.projectionCheckpointed(
+            self.projection.name, at: self.position, self.projection.tally,
+            receivedAt: received > .unknown ? received : nil)
         self.retirement.checkpointed(self.projection.name, at: self.position)
         self.outcomes.add(self.projection.takeOutcomes())
     }
@@ -258,6 +264,10 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
 
     /// Goes back to the checkpoint after a pause: the disk has refused something that the projection needs.
     mutating func failed(_ error: FileSystemError) {
+        guard !error.isStop else {
+            self.telemetry.projectionAbandoned(self.projection.name)
+            return self.giveUp()
+        }
         self.failureCount += 1
         self.endHold()
         let pause = DiskRetry.pause(afterFailures: self.failureCount)

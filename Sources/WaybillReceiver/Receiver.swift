@@ -87,12 +87,23 @@ package final class Receiver: Service {
     let serving = Lock<ReceiverShared?>(nil)
     /// Reads certificates and agents again, after one of their files has changed.
     let onTrustChange: (@Sendable (Receiver) -> Void)?
+    private let onListening: (@Sendable (Ports) -> Void)?
 
-    /// - Parameter onTrustChange: called on a thread of the receiver's own; it calls ``reloadTrust(_:)``.
+    /// The ports that a receiver listens on, also where port 0 was requested.
+    package struct Ports: Sendable {
+        package let agents: Int
+        package let metrics: Int?
+    }
+
+    /// - Parameters:
+    ///   - onTrustChange: called on a thread of the receiver's own; it calls ``reloadTrust(_:)``.
+    ///   - onListening: called once, when agents can connect.
     package init(
-        configuration: ReceiverConfiguration, logger: Logger, onTrustChange: (@Sendable (Receiver) -> Void)? = nil
+        configuration: ReceiverConfiguration, logger: Logger, manager: ServiceManager = .none,
+        onTrustChange: (@Sendable (Receiver) -> Void)? = nil, onListening: (@Sendable (Ports) -> Void)? = nil
     ) {
         self.onTrustChange = onTrustChange
+        self.onListening = onListening
         self.configuration = configuration
         self.taken = Lock(configuration)
         self.settings = LiveSettings(configuration)
@@ -101,7 +112,8 @@ package final class Receiver: Service {
             retention: configuration.journalRetention)
         self.exports = RunningExports(names: Set(configuration.exports.map(\.provider.rawValue)))
         self.telemetry = ReceiverTelemetry(
-            logger: logger, audit: configuration.audit.map { AuditLog(path: $0, clock: POSIXClock()) })
+            logger: logger, audit: configuration.audit.map { AuditLog(path: $0, clock: POSIXClock()) },
+            manager: manager)
     }
 
     /// The port it listens on, once it does; useful when port 0 was requested.
@@ -121,18 +133,18 @@ package final class Receiver: Service {
         defer { files.close(lock) }
         var journal = try self.openJournal(data)
         let recovery = journal.recovery
+        let isNew = journal.lastMark == .unknown
         let clock = POSIXClock()
         let conditions = HostConditions(
             lastMark: journal.lastMark, configuration: self.configuration, data: data, telemetry: self.telemetry)
         try self.begin(&journal, in: data, conditions, clock)
         let identity = journal.identity(name: self.configuration.name)
-        let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount)
+        let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount, isNew: isNew)
         self.telemetry.willProject(self.retirement.names)
         let budget = AdmissionBudget(
             byteCount: self.configuration.admissionByteCount, limits: self.configuration.limits,
             journalEnd: journal.end)
         let workers = try self.startProjections(data, feed, conditions, budget)
-
         let committer = Committer()
         let loop = CommitLoop(
             journal: journal, feed: feed, budget: budget, retirement: self.retirement, conditions: conditions,
@@ -158,10 +170,10 @@ package final class Receiver: Service {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
         let result: Result<Void, any Error>
         do {
-            let metrics = try await self.serveMetrics(shared, feed, group)
-            defer { metrics?.stop() }
-            try await self.serve(shared, group, recovery)
-            result = .success(())
+            let usage = DiskUsage(of: data.root, on: files, clock: clock)
+            defer { usage.stop() }
+            let status = ReceiverStatus(shared: shared, feed: feed, telemetry: self.telemetry, usage: usage)
+            result = .success(try await self.serve(status, group, recovery))
         } catch {
             result = .failure(error)
         }
@@ -192,7 +204,7 @@ package final class Receiver: Service {
         let handover = Handover(loop)
         return Worker(name: "waybill-commit") {
             handover.take { loop in
-                guard let loss = committer.run(loop) else { return }
+                guard let loss = committer.run(loop, self.telemetry.manager) else { return }
                 // Projections open files by their paths, where there may be another data directory now.
                 if loss.isFolder { feed.abandon() }
                 self.close(after: loss)
@@ -241,9 +253,19 @@ package final class Receiver: Service {
             for folder in data.closeToOthers() {
                 self.telemetry.folderOpenToOthers(folder.path, folder.permissions, folder.failure)
             }
+            try self.finishErasure(in: data)
             return lock
         } catch {
             throw .data(error)
+        }
+    }
+
+    /// Exchanges the files of an erasure that was interrupted.
+    private func finishErasure(in data: DataDirectory<POSIXFileSystem>) throws(DataDirectoryError) {
+        do throws(FileSystemError) {
+            try ErasureLog.finishExchange(in: data)
+        } catch {
+            throw .unusable(error)
         }
     }
 
@@ -267,27 +289,20 @@ package final class Receiver: Service {
         }
     }
 
-    private func serveMetrics(
-        _ shared: ReceiverShared, _ feed: JournalFeed, _ group: MultiThreadedEventLoopGroup
-    ) async throws(Failure) -> MetricsServer? {
-        guard let address = self.configuration.metrics else { return nil }
-        do throws(MetricsServer.Failure) {
-            let server = try await MetricsServer.start(
-                on: address, group: group, readiness: { [telemetry] in telemetry.readiness(shared) },
-                page: { [telemetry] eventLoop in
-                    eventLoop.makeSucceededFuture(telemetry.page(shared, journalEnd: feed.end))
-                })
-            self.telemetry.metricsServed(on: server.address)
-            return server
-        } catch {
-            throw .metrics(error)
-        }
+    /// Serves agents, and those who ask how the receiver is doing.
+    private func serve(
+        _ status: ReceiverStatus, _ group: MultiThreadedEventLoopGroup, _ recovery: JournalRecovery
+    ) async throws {
+        let metrics = try await self.serveMetrics(status, group)
+        defer { metrics?.stop() }
+        try await self.serve(status.shared, group, recovery, metrics)
     }
 
     /// Accepts connections until the service is asked to stop, then closes them; agents resend what was not
     /// acknowledged.
     private func serve(
-        _ shared: ReceiverShared, _ group: MultiThreadedEventLoopGroup, _ recovery: JournalRecovery
+        _ shared: ReceiverShared, _ group: MultiThreadedEventLoopGroup, _ recovery: JournalRecovery,
+        _ metrics: MetricsServer?
     ) async throws {
         let address = "\(self.configuration.host):\(self.configuration.port)"
         let server: any Channel
@@ -321,6 +336,8 @@ package final class Receiver: Service {
         self.door.withLock { $0.server = server }
         self.telemetry.started(
             recovery, data: self.configuration.dataDirectory, listening: server.localAddress?.description ?? address)
+        self.onListening?(
+            Ports(agents: server.localAddress?.port ?? self.configuration.port, metrics: metrics?.port))
         try await withGracefulShutdownHandler {
             try await server.closeFuture.get()
         } onGracefulShutdown: {
@@ -347,7 +364,9 @@ package final class Receiver: Service {
             let archived = DataDirectory(
                 root: data.root, files: data.files,
                 openFileCountMax: ProcessLimits.archiveFileCount(
-                    ofOpenFiles: Self.openFileCount, needed: Self.neededFileCount))
+                    ofOpenFiles: Self.openFileCount, needed: Self.neededFileCount), stop: feed.abandonment)
+            let exported = DataDirectory(
+                root: data.root, files: data.files, openFileCountMax: data.openFileCountMax, stop: feed.abandonment)
             let archive = try ArchiveProjection(
                 data: archived, zone: self.configuration.archiveZone,
                 cutOffSecond: self.configuration.archiveCutOffSecond, quotas: self.configuration.partitionQuotas)
@@ -360,7 +379,7 @@ package final class Receiver: Service {
             for thread in 0..<threadCount {
                 var group = self.group(of: ExportProjection<POSIXFileSystem>.self, data, conditions)
                 for index in stride(from: thread, to: exports.count, by: threadCount) {
-                    group.add(try self.export(exports[index].0, exports[index].1, data))
+                    group.add(try self.export(exports[index].0, exports[index].1, exported))
                 }
                 workers.append(Self.follow("wb-exports-\(thread)", group, feed, givesWay: true))
             }
@@ -428,7 +447,7 @@ package final class Receiver: Service {
 /// Carries a noncopyable value to the thread that will own it.
 ///
 /// `@unchecked Sendable`: the value is put in before the thread starts and taken out once, by that thread.
-private final class Handover<Value: ~Copyable>: @unchecked Sendable {
+final class Handover<Value: ~Copyable>: @unchecked Sendable {
     private var value: Value?
 
     init(_ value: consuming Value) {

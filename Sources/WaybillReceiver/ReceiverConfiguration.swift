@@ -11,6 +11,14 @@ package struct ReceiverConfiguration: Sendable {
     package var port = 4390
     /// The address that serves `GET /metrics`; `nil` for none.
     package var metrics: NetworkAddress?
+    /// The path of a UNIX socket that serves the same; `nil` for none.
+    package var statusSocket: String?
+    /// The file with the token that other machines must show for `GET /status`; `nil`: they get none.
+    package var statusTokenFile: String?
+    /// The token of that file.
+    package var statusToken: Secret?
+    /// The program and its version.
+    package var software = "waybill"
     /// Its name in `READY`, for people; agents know a receiver by its incarnation.
     package var name = ProcessID.hostName
     /// The token that agents must send; `nil` admits every agent.

@@ -41,6 +41,8 @@ package final class ReceiverShared: Sendable {
     let agents = ConnectedAgents()
     let conditions: HostConditions
     let clock: any SystemClock
+    let started: WallTime
+    let software: String
     package let telemetry: ReceiverTelemetry
     /// The descriptions of open streams.
     let streams: StreamLedger
@@ -76,6 +78,8 @@ package final class ReceiverShared: Sendable {
         self.committer = committer
         self.conditions = conditions
         self.clock = clock
+        self.started = clock.wallTime()
+        self.software = configuration.software
         self.telemetry = telemetry
         self.streams = StreamLedger(
             byteCountMax: configuration.descriptionByteCount, streamCountMax: configuration.quotas.streamCountMax)
@@ -143,8 +147,10 @@ final class ConnectedAgents: Sendable {
         }
     }
 
-    private var connections: [ConnectionHandle] {
-        self.state.withLock { $0.entries.values.map(\.connection) }
+    /// The agents that are connected, by name.
+    var connections: [ConnectionHandle] {
+        // Sorted when the lock is free again: there may be thousands.
+        self.state.withLock { $0.entries }.sorted { $0.key < $1.key }.map(\.value.connection)
     }
 
     func left(_ connection: ConnectionHandle) {

@@ -8,7 +8,10 @@ extension ReceiverTelemetry {
     func connected(_ connection: ConnectionHandle, address: String) {
         self.log(
             .info, "agent connected", .connected, of: address,
-            ["agent": "\(connection.admitted.fullName)", "peer": "\(connection.peer)"])
+            [
+                "agent": "\(connection.admitted.fullName)", "peer": "\(connection.peer)",
+                "software": "\(connection.software ?? "unknown")",
+            ])
         self.audit?.add(.connected, connection.auditMembers)
     }
 

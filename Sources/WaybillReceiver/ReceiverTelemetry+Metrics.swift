@@ -22,15 +22,6 @@ extension ReceiverTelemetry {
         return page
     }
 
-    /// Whether the receiver acknowledges what it gets, and what an operator must look at.
-    func readiness(_ shared: ReceiverShared) -> Readiness {
-        let withheld = shared.conditions.withheld
-        var problems = [withheld, shared.conditions.clock.problem(shared.clock)].compactMap { $0 }
-        let held = self.projections.withLock { $0.filter(\.value.isHeld).keys.sorted() }
-        if !held.isEmpty { problems.append("the disk is nearly full; these wait: \(held.joined(separator: ", "))") }
-        return Readiness(isReady: withheld == nil, problems: problems)
-    }
-
     private static func addHost(_ shared: ReceiverShared, to page: inout MetricsPage) {
         let conditions = shared.conditions
         page.add(
@@ -122,6 +113,8 @@ extension ReceiverTelemetry {
         page.add(
             "waybill_journal_commits_total", .counter, "Groups that were written and synced.",
             self.groups.load(ordering: .relaxed))
+        page.add(
+            "waybill_journal_commit_seconds", "How long writing and syncing a group took.", self.commitTimes)
         page.add(
             "waybill_journal_commit_failures_total", .counter, "Groups that the disk refused; acks are withheld.",
             self.commitFailures.load(ordering: .relaxed))

@@ -26,6 +26,11 @@ extension ReceiverTelemetry {
         self.update(name) { $0.read = position }
     }
 
+    /// A projection has written everything that it has read, and nothing follows.
+    func settled(_ name: String) {
+        self.update(name) { $0.failure = nil }
+    }
+
     /// Whether everything below the position that is set aside or refused is counted.
     func hasCounted(upTo end: UInt64) -> Bool {
         self.projections.withLock { $0.values.allSatisfy { $0.read.rawValue >= Int(clamping: end) } }

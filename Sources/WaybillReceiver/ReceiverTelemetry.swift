@@ -1,5 +1,6 @@
 package import Logging
 package import WaybillJournal
+internal import WaybillMetrics
 internal import WaybillProjection
 package import WaybillProtocol
 package import WaybillSystem
@@ -16,6 +17,10 @@ package final class ReceiverTelemetry: Sendable {
         var read = JournalPosition(0)
         var tally = ProjectionTally()
         var failureCount = 0
+        /// Why the disk refused it last time, as a code; `nil` while it works.
+        var failure: FileSystemError.Code?
+        /// When the last batch before ``position`` was received; `nil` if that is not known.
+        var receivedAt: WallTime?
         /// Whether it leaves the disk's space to the journal.
         var isHeld = false
         var sealedDayCount = 0
@@ -50,6 +55,10 @@ package final class ReceiverTelemetry: Sendable {
 
     let logger: Logger
     let audit: AuditLog?
+    /// What started this process, and watches it.
+    let manager: ServiceManager
+    /// The status that it is told while all is well.
+    private let listening = Lock("")
     private let clock: any SystemClock
     private let limiter = Lock(LogLimiter<Cause>())
     let limits = Lock<[Limit: Int]>([:])
@@ -65,6 +74,10 @@ package final class ReceiverTelemetry: Sendable {
     let lines = Atomic(0)
     let rawBytes = Atomic(0)
     let groups = Atomic(0)
+    /// From a group's first write to the end of its sync.
+    let commitTimes = DurationHistogram()
+    /// Since when the committer writes a group, in nanoseconds of the monotonic clock; 0 while it does not.
+    let committingSince = Atomic<Int64>(0)
     let commitFailures = Atomic(0)
     let refusedBatches = Atomic(0)
     let skippedBytes = Atomic(0)
@@ -79,10 +92,13 @@ package final class ReceiverTelemetry: Sendable {
     let certificateExpiry = Atomic(0)
     let projections = Lock<[String: ProjectionStanding]>([:])
 
-    package init(logger: Logger, audit: AuditLog? = nil, clock: any SystemClock = POSIXClock()) {
+    package init(
+        logger: Logger, audit: AuditLog? = nil, clock: any SystemClock = POSIXClock(), manager: ServiceManager = .none
+    ) {
         self.logger = logger
         self.audit = audit
         self.clock = clock
+        self.manager = manager
     }
 
     /// Logs what an address caused, at most once a second for each cause and address.
@@ -127,6 +143,8 @@ package final class ReceiverTelemetry: Sendable {
                 "data": "\(data)", "listen": "\(address)", "journal_end": "\(recovery.end)",
                 "streams": "\(recovery.streamCount)",
             ])
+        self.listening.withLock { $0 = "listening on \(address)" }
+        self.manager.tell(.ready, .status(self.listening.withLock { $0 }))
         if recovery.tornByteCount > 0 {
             self.logger.notice(
                 "journal: an incomplete group at the end, as a crash leaves it, is left out",
@@ -269,6 +287,7 @@ package final class ReceiverTelemetry: Sendable {
 
     func groupCommitted(batchCount: Int, lineCount: Int, rawByteCount: Int, took: Duration) {
         self.groups.add(1, ordering: .relaxed)
+        self.commitTimes.add(took)
         self.lines.add(lineCount, ordering: .relaxed)
         self.batches.add(batchCount, ordering: .relaxed)
         self.rawBytes.add(rawByteCount, ordering: .relaxed)
@@ -285,10 +304,11 @@ package final class ReceiverTelemetry: Sendable {
             metadata: [
                 "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)", "retry_in": "\(pause)",
             ])
+        self.manager.tell(.status("nothing is acknowledged, because the disk refuses writes: \(error)"))
     }
 
     /// The first failure is logged, then one each minute: the disk may stay full for hours.
-    private static func isTold(_ attempt: Int) -> Bool {
+    static func isTold(_ attempt: Int) -> Bool {
         // After six attempts they are 30 s apart.
         attempt == 1 || attempt >= 6 && attempt.isMultiple(of: 2)
     }
@@ -312,6 +332,7 @@ package final class ReceiverTelemetry: Sendable {
 
     func commitRecovered(afterAttempts attempts: Int) {
         self.logger.notice("journal: writing resumed", metadata: ["failed_attempts": "\(attempts)"])
+        self.manager.tell(.status(self.listening.withLock { $0 }))
     }
 
     func segmentsRetired(_ count: Int) {
@@ -387,57 +408,6 @@ package final class ReceiverTelemetry: Sendable {
             metadata: ["projection": "\(name)", "position": "\(position)", "recovery": "\(report)"])
     }
 
-    /// Everything up to `position` is durable in the projection's files.
-    func projectionCheckpointed(_ name: String, at position: JournalPosition, _ tally: ProjectionTally) {
-        self.update(name) { standing in
-            standing.position = position
-            standing.tally = tally
-        }
-    }
-
-    func sealed(_ name: String, _ day: SealedDay) {
-        self.update(name) { $0.sealedDayCount += 1 }
-        self.logger.info(
-            "day sealed",
-            metadata: [
-                "projection": "\(name)", "day": "\(day.path)", "revision": "\(day.revision)",
-                "lines": "\(day.lineCount)", "bytes": "\(day.byteCount)",
-            ])
-    }
-
-    func deleted(_ name: String, _ day: DeletedDay) {
-        self.update(name) { $0.deletedDayCount += 1 }
-        self.logger.notice(
-            "day deleted",
-            metadata: [
-                "projection": "\(name)", "day": "\(day.path)", "why": "\(day.reason.rawValue)",
-                "lines": "\(day.lineCount)", "bytes": "\(day.byteCount)",
-            ])
-    }
-
-    func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int, retryingIn pause: Duration) {
-        self.update(name) { $0.failureCount += 1 }
-        guard Self.isTold(attempt) else { return }
-        self.logger.error(
-            "a projection could not write; it goes back to its checkpoint and tries again",
-            metadata: [
-                "projection": "\(name)", "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)",
-                "retry_in": "\(pause)",
-            ])
-    }
-
-    func projectionHeld(_ name: String) {
-        self.update(name) { $0.isHeld = true }
-        self.logger.warning(
-            "the disk is nearly full: a projection waits, so that the journal has space; free some, or set retention",
-            metadata: ["projection": "\(name)"])
-    }
-
-    func projectionResumed(_ name: String) {
-        self.update(name) { $0.isHeld = false }
-        self.logger.notice("a projection that waited for disk space continues", metadata: ["projection": "\(name)"])
-    }
-
     func clockDoubted(_ problem: String) {
         self.logger.warning(
             "the clock cannot be trusted, and what depends on it waits; set it, or run waybill clock --accept",
@@ -450,28 +420,5 @@ package final class ReceiverTelemetry: Sendable {
 
     func clockTrusted(_ time: WallTime) {
         self.logger.notice("the clock is trusted again", metadata: ["time": "\(time.text)"])
-    }
-
-    /// A stop did not wait for it.
-    func projectionAbandoned(_ name: String) {
-        self.logger.notice(
-            "projection stopped at its last checkpoint; the next start continues there",
-            metadata: ["projection": "\(name)"])
-    }
-
-    func linksNotSetAside(_ name: String, _ error: FileSystemError) {
-        self.logger.error(
-            "a link among the files could not be set aside; remove it",
-            metadata: ["projection": "\(name)", "cause": "\(error)"])
-    }
-
-    func linksSetAside(_ name: String, _ paths: [String]) {
-        self.logger.warning(
-            "links among the files were set aside; nothing was written through them",
-            metadata: ["projection": "\(name)", "kept": "\(paths.joined(separator: ", "))"])
-    }
-
-    func projectionStopped(_ name: String, _ report: String) {
-        self.logger.info("projection stopped", metadata: ["projection": "\(name)", "report": "\(report)"])
     }
 }

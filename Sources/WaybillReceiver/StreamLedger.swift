@@ -46,6 +46,11 @@ final class StreamLedger: Sendable {
     /// The bytes of all descriptions.
     var byteCount: Int { self.state.withLock { $0.byteCount } }
 
+    /// How many streams a connection has open.
+    func streamCount(of connection: ConnectionHandle) -> Int {
+        self.state.withLock { $0.holdings[ObjectIdentifier(connection)]?.streamCount ?? 0 }
+    }
+
     /// Counts a description of a connection, or a longer or shorter one in its place.
     ///
     /// - Parameters:

@@ -13,11 +13,24 @@ extension DataDirectory {
 
     /// Takes the lock that a running receiver holds.
     func lockForReplay() throws(Replay.Failure) -> FileID {
+        let lock: FileID
         do throws(DataDirectoryError) {
-            return try self.lock(processID: ProcessID.current)
+            lock = try self.lock(processID: ProcessID.current)
         } catch {
             throw .data(error)
         }
+        do throws(FileSystemError) {
+            try ErasureLog.finishExchange(in: self)
+            return lock
+        } catch {
+            self.files.close(lock)
+            throw .disk(error)
+        }
+    }
+
+    /// The people whose lines are not replayed.
+    func erasedForReplay() throws(Replay.Failure) -> ErasedPeople? {
+        try Replay.onDisk { () throws(FileSystemError) in try ErasedPeople.read(in: self) }
     }
 
     /// The entries of a projection's checkpoint; empty if it has none.

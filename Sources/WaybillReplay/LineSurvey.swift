@@ -47,6 +47,12 @@ struct LineSurvey: Sendable {
         self.newest[property] == Setting(time: time, position: position)
     }
 
+    /// Whether a newer line sets or removes a property.
+    func isSet(_ property: Digest128, after position: LinePosition, _ time: WallTime) -> Bool {
+        guard let known = self.newest[property] else { return false }
+        return (known.time, known.position) > (time, position)
+    }
+
     mutating func add(duplicate position: LinePosition) throws(Replay.Failure) {
         guard self.duplicateCount < Self.duplicateCountMax else {
             throw .tooMany(what: "lines that repeat an id", limit: Self.duplicateCountMax)
@@ -84,11 +90,12 @@ struct LineSurveyor: ~Copyable {
     private let providers: [Destination]
     private let wantsDuplicates: Bool
     private var traits = UserTraits()
-    private var readers = EventReaders()
+    private var readers: EventReaders
     private var seen: [DeploymentEnvironment: Set<Digest128>] = [:]
     private(set) var survey = LineSurvey()
 
-    init(request: Replay.Request) {
+    init(request: Replay.Request, erased: ErasedPeople?) {
+        self.readers = EventReaders(erased: erased)
         self.filter = LineFilter(request)
         self.wantsDuplicates = request.duplicates == .dropped
         self.providers = request.users == .newest ? request.providers.filter(\.appliesUsersInOrder) : []

@@ -14,6 +14,8 @@ struct RecordReader<Files: FileSystem>: ~Copyable {
     private var lines: LineReader<Files>
     private var ids: LineReader<Files>
     private var isAtHeader: Bool
+    /// A CSV part's first row, with its terminator, once a record was read.
+    private(set) var header: [UInt8] = []
 
     /// Longer records are cut, because no provider accepts them.
     private static var recordByteCountMax: Int { 64 << 20 }
@@ -42,7 +44,7 @@ struct RecordReader<Files: FileSystem>: ~Copyable {
     mutating func next() throws(FileSystemError) -> (record: [UInt8], ids: [ArraySlice<UInt8>])? {
         if self.isAtHeader {
             self.isAtHeader = false
-            _ = try self.nextRecord()
+            self.header = (try self.nextRecord() ?? []) + Array("\r\n".utf8)
         }
         guard let ids = try self.ids.next(), let record = try self.nextRecord() else { return nil }
         return (record, ids.bytes.split(separator: UInt8(ascii: ",")))

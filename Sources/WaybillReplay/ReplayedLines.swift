@@ -87,12 +87,13 @@ struct ReplayedLines: ~Copyable {
     private(set) var facts = PartFacts()
     private var traits = UserTraits()
     private let parse = SharedParse()
-    private var readers = EventReaders()
+    private var readers: EventReaders
 
     init(
         request: Replay.Request, range: ExportRange, survey: LineSurvey, environment: DeploymentEnvironment?,
-        outlets: [FeedOutlet]
+        outlets: [FeedOutlet], erased: ErasedPeople?
     ) {
+        self.readers = EventReaders(erased: erased)
         self.filter = LineFilter(request)
         self.range = range
         self.survey = survey
@@ -138,7 +139,7 @@ struct ReplayedLines: ~Copyable {
     ) {
         let source = reader.source
         guard case .event(let facts) = line.reading else {
-            self.facts.strayLineCount += 1
+            if line.reading != .quarantine(.erased) { self.facts.strayLineCount += 1 }
             return
         }
         let time = facts.time.milliseconds
@@ -175,7 +176,12 @@ struct ReplayedLines: ~Copyable {
             case .newest:
                 self.traits.reduce(
                     line.bytes, facts, reader.source, for: provider,
-                    isNewest: { self.survey.isNewest($0, position, facts.time) })
+                    isKept: { property, change in
+                        switch change {
+                        case .set: self.survey.isNewest(property, position, facts.time)
+                        case .setOnce: !self.survey.isSet(property, after: position, facts.time)
+                        }
+                    })
             }
         guard isTaken else {
             self.outlets[index].counts.users += 1

@@ -157,7 +157,7 @@ extension Replayer {
                 environment: unit.env,
                 outlets: targets.map {
                     FeedOutlet(provider: $0.options.provider, target: $0.target, days: DayCursor($0.options.zone))
-                })
+                }, erased: try ErasedPeople.read(in: self.replayer.data))
             var outcome = ReplayLedger<Files>.Outcome()
             for index in self.plan.parts[number] {
                 let part = self.plan.index.parts[index]
@@ -229,7 +229,7 @@ extension Replayer {
 
     /// Collects what must be known about all lines first; reads nothing if nothing is needed.
     func survey(_ plan: ReplayPlan<Files>, _ observer: Replay.Observer) throws(Replay.Failure) -> LineSurvey {
-        var surveyor = LineSurveyor(request: self.request)
+        var surveyor = LineSurveyor(request: self.request, erased: try self.data.erasedForReplay())
         guard !surveyor.passes(lineCount: 0).isEmpty else { return surveyor.survey }
         let inRange = plan.allParts
         var lineCount = 0

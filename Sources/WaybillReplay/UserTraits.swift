@@ -67,33 +67,62 @@ struct Digest128: Hashable, Sendable {
 ///
 ///     {…,"user":"u-1","traits":{"tier":"A","age":null}}  ──▶  {…,"user":"u-1","traits":{"age":null}}
 ///
-/// Nothing else of the line changes: its id, time and user stay.
+/// What is set once stays unless a newer line sets or removes it: the provider keeps the first. Numbers are never added
+/// again. Nothing else of the line changes: its id, time and user stay.
 struct UserTraits: ~Copyable {
     private var tape = JSONTape()
     private var subjects = SubjectReader()
     private var output = ByteBuilder()
 
-    /// The line that the last call of ``reduce(_:_:_:for:isNewest:)`` produced.
+    /// The line that the last call of ``reduce(_:_:_:for:isKept:)`` produced.
     var line: UnsafeRawBufferPointer { self.output.bytes }
 
-    /// Keeps the properties for which `isNewest` returns `true`.
+    /// What a line does to a property, as far as a replay may repeat it.
+    enum Change {
+        case set, setOnce
+    }
+
+    /// Keeps the properties for which `isKept` returns `true`.
     ///
     /// - Returns: whether any remains.
     mutating func reduce(
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, for provider: Destination,
-        isNewest: (_ property: Digest128) -> Bool
+        isKept: (_ property: Digest128, _ change: Change) -> Bool
     ) -> Bool {
         self.output.removeAll()
-        guard let traits = self.traits(of: line), self.isFor(provider) else { return false }
+        guard self.traits(of: line) != nil, self.isFor(provider) else { return false }
         let subject = self.subjects.subject(of: line, facts, source, for: provider)
-        let entry = self.tape[traits]
-        self.output.append(UnsafeRawBufferPointer(rebasing: line[..<Int(entry.start)]))
-        self.output.append(UInt8(ascii: "{"))
+        let names: [(name: StaticString, change: Change?)] = [
+            ("traits", .set), ("traits_once", .setOnce), ("traits_add", nil),
+        ]
+        let objects = names.compactMap { name, change in
+            self.object(name).map { (index: $0, change: change) }
+        }.sorted { $0.index < $1.index }
+        var end = 0
+        var isAnyLeft = false
+        for (index, change) in objects {
+            let entry = self.tape[index]
+            self.output.append(UnsafeRawBufferPointer(rebasing: line[end..<Int(entry.start)]))
+            self.output.append(UInt8(ascii: "{"))
+            let start = self.output.count
+            if let change {
+                self.appendMembers(of: index) { name in
+                    isKept(Self.property(name, of: subject, facts.env, provider), change)
+                }
+            }
+            if self.output.count > start { isAnyLeft = true }
+            self.output.append(UInt8(ascii: "}"))
+            end = Int(entry.end)
+        }
+        self.output.append(UnsafeRawBufferPointer(rebasing: line[end...]))
+        return isAnyLeft
+    }
+
+    private mutating func appendMembers(of object: Int, where isKept: (_ name: [UInt8]) -> Bool) {
         var isFirst = true
-        var members = self.tape.members(of: traits)
+        var members = self.tape.members(of: object)
         while let (key, value) = members.next(in: self.tape) {
-            let name = self.unescaped(key)
-            guard isNewest(Self.property(name, of: subject, facts.env, provider)) else { continue }
+            guard isKept(self.unescaped(key)) else { continue }
             if !isFirst { self.output.append(UInt8(ascii: ",")) }
             isFirst = false
             self.output.append(UInt8(ascii: "\""))
@@ -104,9 +133,6 @@ struct UserTraits: ~Copyable {
             self.output.append(self.tape.bytes(of: value))
             if isText { self.output.append(UInt8(ascii: "\"")) }
         }
-        self.output.append(UInt8(ascii: "}"))
-        self.output.append(UnsafeRawBufferPointer(rebasing: line[Int(entry.end)...]))
-        return !isFirst
     }
 
     /// Calls `body` with each property that a line sets or removes, for each provider that takes it.
@@ -126,10 +152,13 @@ struct UserTraits: ~Copyable {
 
     private mutating func traits(of line: UnsafeRawBufferPointer) -> Int? {
         // The exporter refuses a line that is not an object; it has no properties.
-        guard self.tape.accepts(line, from: JSONText.byteOrderMarkByteCount(line)),
-            let traits = self.tape.firstValue(of: "traits", in: 0), self.tape[traits].kind == .object
-        else { return nil }
-        return traits
+        guard self.tape.accepts(line, from: JSONText.byteOrderMarkByteCount(line)) else { return nil }
+        return self.object("traits")
+    }
+
+    private func object(_ name: StaticString) -> Int? {
+        guard let index = self.tape.firstValue(of: name, in: 0), self.tape[index].kind == .object else { return nil }
+        return index
     }
 
     /// Whether an event is meant for a provider and allowed to go there; other lines set nothing.

@@ -36,7 +36,7 @@ final class FalseReceiver {
         }
     }
 
-    fileprivate let site: SiteLife
+    fileprivate unowned let site: SiteLife
     fileprivate var shipments: [StreamID: Shipment] = [:]
     fileprivate let own: ReceiverIdentity
     private var startCount: UInt64 = 0

@@ -236,7 +236,11 @@ final class ReceiverProcess: @unchecked Sendable {
             receiver.loss.isDamage = true
         }
         // The journal is gone, and the archive alone has what was read from it: exports were made again without.
-        if journal.end == JournalPosition(0), !journal.streams.isEmpty { receiver.loss.isDamage = true }
+        // A full disk may keep that from being made durable: then it is shipped again.
+        if journal.end == JournalPosition(0) {
+            let isUnread = receiver.disk.isFull && !receiver.storedLines().isEmpty
+            if isUnread || !journal.streams.isEmpty { receiver.loss.isDamage = true }
+        }
         return journal
     }
 

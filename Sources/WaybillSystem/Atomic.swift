@@ -1,10 +1,14 @@
-internal import CWaybillSystem
+public import CWaybillSystem
 
 /// A value that threads read and change without a lock.
 ///
 /// It stands for `Synchronization.Atomic`, which needs iOS 18 and macOS 15.
 ///
+/// Types and functions are `@usableFromInline`: to another module `@inlinable` alone gives no body of what is `package`, and
+/// each access was then a call through a table.
+///
 /// `@unchecked Sendable`: the memory is accessed by atomic instructions only.
+@usableFromInline
 package struct Atomic<Value: AtomicValue>: ~Copyable, @unchecked Sendable {
     @usableFromInline let cell: UnsafeMutablePointer<Int64>
 
@@ -56,13 +60,16 @@ extension Atomic where Value: FixedWidthInteger {
 }
 
 /// The order of an atomic access and the accesses around it; the numbers are the compiler's.
+@usableFromInline
 package enum AtomicOrdering {
+    @usableFromInline
     package enum Load: Int32 {
         case relaxed = 0
         case acquiring = 2
         case sequentiallyConsistent = 5
     }
 
+    @usableFromInline
     package enum Store: Int32 {
         case relaxed = 0
         case releasing = 3
@@ -71,6 +78,7 @@ package enum AtomicOrdering {
 }
 
 /// A value that 64 bits can hold.
+@usableFromInline
 package protocol AtomicValue: BitwiseCopyable, Sendable {
     init(atomicBits: Int64)
     var atomicBits: Int64 { get }

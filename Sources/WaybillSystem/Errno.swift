@@ -16,6 +16,8 @@ package enum Errno {
     /// A link is where none is followed.
     package static let link = ELOOP
     package static let notPermitted = EPERM
+    /// No file operation of any system reports it.
+    package static let stopped = ECANCELED
 
     /// The system's text for a number.
     package static func message(_ errno: Int32) -> String {

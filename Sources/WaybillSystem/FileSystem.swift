@@ -117,6 +117,13 @@ package protocol FileSystem: Sendable {
     func write(_ file: FileID, vector: [UnsafeRawBufferPointer]) throws(FileSystemError) -> Int
     /// Returns once the file's bytes and length are durable (`fdatasync(2)`).
     func synchronize(_ file: FileID) throws(FileSystemError)
+    /// Returns once everything on the file system of an open folder is durable, names included (`syncfs(2)`).
+    ///
+    /// With many files it takes about as long as one ``synchronize(_:)``, unless another process has written much there.
+    /// An error is reported once for each open folder, and means that any file may lack bytes.
+    ///
+    /// - Returns: `false` if this system does not promise that; then nothing was done.
+    func synchronizeAll(in folder: FileID) throws(FileSystemError) -> Bool
     func truncate(_ file: FileID, to byteCount: Int) throws(FileSystemError)
     func status(_ file: FileID) throws(FileSystemError) -> FileStatus
     /// Follows symbolic links; `nil` when nothing exists at the path.

@@ -1,4 +1,4 @@
-internal import CWaybillSystem
+public import CWaybillSystem
 
 /// A value protected by a lock.
 ///
@@ -7,6 +7,7 @@ internal import CWaybillSystem
 /// a tenth of the throughput of this lock (`Tools/Benchmarks/results`).
 ///
 /// `@unchecked Sendable`: `state` is accessed only while the lock is held.
+@usableFromInline
 package final class Lock<State: ~Copyable>: @unchecked Sendable {
     @usableFromInline let lock: OpaquePointer
     @usableFromInline let state: UnsafeMutablePointer<State>

@@ -122,6 +122,13 @@ package struct POSIXFileSystem: FileSystem {
         _ = try self.retry("setPermissions", file) { Int(fchmod(file.rawValue, mode_t(permissions))) }
     }
 
+    /// Sets the permissions of what cannot be opened, such as a socket.
+    package func setPermissions(_ permissions: UInt16, at path: String) throws(FileSystemError) {
+        guard chmod(path, mode_t(permissions)) == 0 else {
+            throw FileSystemError("setPermissions", path: path, errno: errno)
+        }
+    }
+
     package func close(_ file: FileID) {
         #if canImport(Glibc)
             _ = Glibc.close(file.rawValue)
@@ -163,6 +170,10 @@ package struct POSIXFileSystem: FileSystem {
                 Int(fcntl(file.rawValue, F_FULLFSYNC))
             #endif
         }
+    }
+
+    package func synchronizeAll(in folder: FileID) throws(FileSystemError) -> Bool {
+        try self.retry("synchronizeAll", folder) { Int(waybill_sync_all(folder.rawValue)) } == 1
     }
 
     package func truncate(_ file: FileID, to byteCount: Int) throws(FileSystemError) {

@@ -25,7 +25,7 @@
                     "\(name, privacy: .public) #\(sequence, privacy: .public) on \(screen, privacy: .public)")
             case .fields:
                 let user = event[member: "user"] ?? "-"
-                let fields = event.fields.map { "\($0.name)=\($0.json)" }.joined(separator: " ")
+                let fields = event.contents.map { "\($0.name)=\($0.value.json)" }.joined(separator: " ")
                 logger.log(
                     level: level,
                     """

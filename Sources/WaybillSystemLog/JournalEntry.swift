@@ -50,9 +50,9 @@
             self.put("WB_OS", event[member: "os"])
             self.put("WB_OS_VERSION", event[member: "os_version"])
             self.put("WB_LOG", event[member: "log"])
-            for field in event.fields where field.json != "null" && self.fieldCount < Self.fieldCountMax {
+            for field in event.contents where !field.value.isNull && self.fieldCount < Self.fieldCountMax {
                 let name = PlainName.text(field.name, byteCountMax: Self.fieldNameByteCountMax - 5, Self.nameByte)
-                self.put("WB_D_" + name, field.text)
+                self.put("WB_D_" + name, field.value.text)
             }
         }
 

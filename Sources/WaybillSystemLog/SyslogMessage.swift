@@ -70,7 +70,7 @@
             self.put("user", event[member: "user"])
             self.put("anon", event[member: "anon"])
             self.put("log", event[member: "log"])
-            for field in event.fields where field.json != "null" {
+            for field in event.contents where !field.value.isNull {
                 let limit = Self.parameterNameByteCountMax - 2
                 let name = PlainName.text(field.name, byteCountMax: limit) { byte in
                     switch byte {
@@ -79,7 +79,7 @@
                     default: nil
                     }
                 }
-                self.put("d." + name, field.text)
+                self.put("d." + name, field.value.text)
             }
         }
 

@@ -24,6 +24,12 @@ package struct TLSSetupError: Error, Hashable, Sendable, CustomStringConvertible
 }
 
 extension CertificateFiles {
+    /// The fingerprint of the certificate.
+    package func pin() throws(TLSSetupError) -> CertificatePin {
+        let certificates = try PEM.certificates(try Self.read(self.chain, "a certificate"), self.chain)
+        return CertificatePin(of: try PEM.der(certificates[0]))
+    }
+
     /// The bytes of a PEM file, at most the first 1 MiB.
     ///
     /// - Parameter content: what the file should contain, for errors.

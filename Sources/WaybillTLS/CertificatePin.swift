@@ -8,7 +8,7 @@ internal import WaybillSystem
 /// both while it changes.
 package struct CertificatePin: Hashable, Sendable, CustomStringConvertible {
     /// 64 lower-case hexadecimal digits.
-    private let digits: String
+    package let digits: String
 
     /// Reads 64 hexadecimal digits in either case, with or without colons between the bytes, and with or without
     /// `sha256:` before them.

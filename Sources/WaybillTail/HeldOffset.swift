@@ -91,3 +91,14 @@ struct IncarnationWalk: Hashable, Sendable {
         return self.next
     }
 }
+
+extension IncarnationWalk {
+    /// Goes on after a file's present incarnation, which cannot take its bytes.
+    ///
+    /// What a sealed stream before it holds, and the present one was to skip, is held still.
+    init(after file: TailedFile) {
+        self.init(next: file.streamIncarnation + 1)
+        guard file.heldBelow > 0 else { return }
+        self.best = Candidate(incarnation: file.streamIncarnation, offset: file.heldBelow, isSealed: true)
+    }
+}

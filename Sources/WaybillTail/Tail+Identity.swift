@@ -300,8 +300,27 @@ extension Tail {
         if case .sealed = self.table[key].phase { return self.forget(key) }
         self.table[key].ending = .unseen
         self.closeDescriptor(key)
+        let file = self.table[key]
         self.endStream(key)
-        self.forgetUnheld(key)
+        if file.isSegment, file.isPositioned, file.cursor < file.byteCount {
+            self.leaveUnsealed(key, of: file.byteCount)
+        } else {
+            self.forgetUnheld(key)
+        }
+    }
+
+    /// Lets go of a segment that is gone and of which the present receiver does not hold all `byteCount` bytes; it stays
+    /// for receivers that do.
+    ///
+    /// A power failure may bring it back, and it has one id: where its stream was sealed below its end, nothing could
+    /// take the rest.
+    mutating func leaveUnsealed(_ key: StreamKey, of byteCount: Int) {
+        let whole = self.table[key].others.filter { $0.offset > 0 && $0.offset >= byteCount }
+        guard !whole.isEmpty else { return self.forget(key) }
+        self.table[key].byteCount = byteCount
+        self.table[key].resume(nil)
+        self.table[key].others = whole
+        self.changed.insert(key)
     }
 
     /// Forgets a stream that can no longer be read and of which no receiver holds anything.
@@ -312,13 +331,15 @@ extension Tail {
         // A stream of which nothing was sent is left to the content that follows.
         let isUnheld = file.receiver == 0 || max(file.cursor, file.acked) == 0
         guard file.reach == .gone, !file.isIdentified || isUnheld else { return }
-        if file.isIdentified, let offset = file.others.map(\.offset).max() {
+        let offset = file.others.map(\.offset).max()
+        // A segment stays only where all of it is held: see leaveUnsealed(_:of:).
+        if file.isIdentified, let offset, !file.isSegment || offset >= file.byteCount {
             guard file.ending != .told || offset < file.byteCount else { return }
             self.tellEnding(key, at: offset)
             self.changed.insert(key)
             return
         }
-        self.tellEnding(key, at: file.cursor)
+        self.tellEnding(key, at: max(file.cursor, offset ?? 0))
         self.forget(key)
     }
 

@@ -124,7 +124,7 @@ extension Tail {
         if self.table[stream].receiver > 0, self.table[stream].walk == nil {
             guard doesAgree else {
                 self.tellDifference(stream, at: offset)
-                self.table[stream].walk = IncarnationWalk(next: self.table[stream].streamIncarnation + 1)
+                self.table[stream].walk = IncarnationWalk(after: self.table[stream])
                 self.dropOffset(stream)
                 return self.walkOn(stream)
             }
@@ -194,7 +194,8 @@ extension Tail {
             self.table[stream].receiver = ordinal
         }
         self.table[stream].walk = nil
-        self.table[stream].disputes = []
+        // A segment that is longer may be disputed yet: its stream may be sealed here.
+        if offset >= file.byteCount { self.table[stream].disputes = [] }
         self.table[stream].replaceAnchors(proof.digest.map { [Anchor(end: offset, digest: $0)] } ?? [])
         self.table[stream].cursor = offset
         self.table[stream].acked = offset
@@ -285,14 +286,13 @@ extension Tail {
 
     /// Ends the stream of a file that is gone: bytes that did not arrive cannot be read again.
     ///
-    /// A segment of which this receiver holds nothing is not sealed: a power failure may bring it back, and it has one
-    /// id. An empty stream of a foreign file is, for an agent without a registry asks up to the first unknown one.
+    /// A segment of which this receiver holds a part is not sealed (``leaveUnsealed(_:of:)``). An empty stream of a foreign
+    /// file is, for an agent without a registry asks up to the first unknown one.
     private mutating func positionGone(_ stream: StreamKey, at offset: Int) -> AnswerOutcome {
+        let file = self.table[stream]
         self.tellEnding(stream, at: offset)
-        guard offset > 0 || !self.table[stream].isSegment else {
-            self.table[stream].resume(nil)
-            self.changed.insert(stream)
-            self.forgetUnheld(stream)
+        guard !file.isSegment || (offset > 0 && offset >= file.byteCount) else {
+            self.leaveUnsealed(stream, of: file.byteCount)
             return .postponed
         }
         self.table[stream].cursor = offset
@@ -328,6 +328,7 @@ extension Tail {
         guard offset > self.table[stream].acked, offset <= self.table[stream].cursor else { return }
         if offset >= self.table[stream].heldBelow { self.table[stream].heldBelow = 0 }
         self.table[stream].removeAnchors(before: offset)
+        self.table[stream].disputes = []
         self.table[stream].acked = offset
         self.changed.insert(stream)
     }
@@ -431,7 +432,7 @@ extension Tail {
         }
         if file.phase == .sealOffered { self.table[stream].phase = .complete }
         if !doesAgree { self.tellDifference(stream, at: offset) }
-        var walk = IncarnationWalk(next: file.streamIncarnation + 1)
+        var walk = IncarnationWalk(after: file)
         if doesAgree, offset > 0 {
             walk.best = IncarnationWalk.Candidate(
                 incarnation: file.streamIncarnation, offset: offset, isSealed: true)

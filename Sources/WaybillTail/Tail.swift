@@ -160,6 +160,9 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         self.table.keys.filter { self.table[$0].isIdentified }
     }
 
+    /// The followed files, identified or not.
+    package var fileKeys: [StreamKey] { self.table.keys }
+
     /// The number of followed files, identified or not.
     package var fileCount: Int { self.table.count }
 
@@ -194,7 +197,8 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     package func position(of stream: StreamKey) -> StreamPosition {
         let file = self.table[stream]
         return StreamPosition(
-            source: file.source, place: file.place, acked: file.acked, cursor: file.cursor, byteCount: file.byteCount)
+            source: file.source, place: file.place, acked: file.acked, cursor: file.cursor, byteCount: file.byteCount,
+            modified: file.modified, isFaulty: file.isFaulty, isGone: file.reach == .gone, isDrained: file.isDrained)
     }
 
     /// Returns the notices since the last call, oldest first.
@@ -295,6 +299,14 @@ package struct StreamPosition: Hashable, Sendable {
     package let cursor: Int
     /// The file's length as last seen.
     package let byteCount: Int
+    /// When it was written last, as last seen: nanoseconds since 1970.
+    package let modified: Int64
+    /// Whether it could not be read at the last attempt.
+    package let isFaulty: Bool
+    /// Whether it can no longer be read.
+    package let isGone: Bool
+    /// Whether all its whole lines were returned.
+    package let isDrained: Bool
 
     /// Created on access.
     package var path: String { self.place.path }

@@ -17,7 +17,7 @@ package import WaybillSystem
 package enum FileVerb: String, Hashable, Sendable {
     case open, read, write, synchronize, truncate, status, setPermissions, lock, rename, exchange, unlink,
         createDirectory
-    case removeDirectory, list, synchronizeDirectory, space
+    case removeDirectory, list, synchronizeDirectory, synchronizeAll, space
 }
 
 /// The files of one process on a disk in memory.
@@ -357,6 +357,20 @@ package final class FaultyFiles: MemoryFiles, @unchecked Sendable {
             self.memory.losePages(file, after: fault.share)
         }
         try self.end(.synchronize, path, fault)
+    }
+
+    package func synchronizeAll(in folder: FileID) throws(FileSystemError) -> Bool {
+        let path = try self.path(of: folder, .synchronizeAll)
+        guard let fault = try self.fault(in: .synchronizeAll, path) else {
+            return try self.memory.synchronizeAll(in: folder)
+        }
+        if fault.isDone {
+            _ = try self.memory.synchronizeAll(in: folder)
+        } else if fault.errno != nil, !fault.isFatal {
+            self.memory.losePages(nil, after: fault.share)
+        }
+        try self.end(.synchronizeAll, path, fault)
+        return true
     }
 
     package func truncate(_ file: FileID, to byteCount: Int) throws(FileSystemError) {

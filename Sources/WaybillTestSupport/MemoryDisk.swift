@@ -176,11 +176,14 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
 
     // MARK: Failing
 
-    /// The pages of a file from here on are clean for the kernel and never reach the disk: a sync of it has failed.
+    /// The pages of a file, or of all, from here on are clean for the kernel and never reach the disk: a sync of it has failed.
     ///
     /// - Parameter share: how much of what was not synced the disk did take.
-    package func losePages(_ file: FileID, after share: Double) {
-        self.mutex.withLock { _ in self.descriptor(file, "synchronize").node.losePages(after: share) }
+    package func losePages(_ file: FileID?, after share: Double) {
+        self.mutex.withLock { _ in
+            let node = file.map { self.descriptor($0, "synchronize").node }
+            (node ?? self.root).forEachNode { $0.losePages(after: share) }
+        }
     }
 
     /// The power fails and comes back: every open file is gone, and so is what the disk had not stored yet.
@@ -343,6 +346,11 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
         self.mutex.withLock { _ in self.descriptor(file, "synchronize").node.settle() }
     }
 
+    package func synchronizeAll(in folder: FileID) throws(FileSystemError) -> Bool {
+        self.mutex.withLock { _ in self.root.forEachNode { $0.settle() } }
+        return true
+    }
+
     package func truncate(_ file: FileID, to byteCount: Int) throws(FileSystemError) {
         self.mutex.withLock { _ in
             let node = self.descriptor(file, "truncate").node
@@ -436,9 +444,7 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
     package func removeDirectory(_ path: String) throws(FileSystemError) {
         try self.locked { () throws(FileSystemError) in
             let (folder, node) = try self.entry(path, "removeDirectory")
-            guard node.names.isEmpty else {
-                throw FileSystemError("removeDirectory", path: path, errno: Errno.notEmpty)
-            }
+            if !node.names.isEmpty { throw FileSystemError("removeDirectory", path: path, errno: Errno.notEmpty) }
             self.change(folder, of: path, [(Path.name(of: path), nil)])
         }
     }
@@ -480,8 +486,7 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
         try self.locked { () throws(FileSystemError) in
             let node = try self.entry(name, in: folder, "rename")
             let descriptor = self.descriptor(folder, "rename")
-            self.change(
-                descriptor.node, of: Path.join(descriptor.path, name), [(name, nil), (newName, node)])
+            self.change(descriptor.node, of: Path.join(descriptor.path, name), [(name, nil), (newName, node)])
         }
     }
 

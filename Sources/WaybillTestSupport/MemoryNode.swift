@@ -147,6 +147,12 @@ extension MemoryDisk {
             Array(self.names.values) + self.durableNames.values + self.changes.joined().compactMap(\.node)
         }
 
+        /// Goes through itself and everything that processes see below it.
+        func forEachNode(_ body: (Node) -> Void) {
+            body(self)
+            for node in self.names.values { node.forEachNode(body) }
+        }
+
         /// What is below it, sorted: the same disk is gone through in the same way each time.
         var children: [(name: String, node: Node)] {
             self.names.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }

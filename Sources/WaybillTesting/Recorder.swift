@@ -145,6 +145,19 @@ extension Recorder {
         try self.expect(Expectation(name: name), 0)
     }
 
+    /// Checks that an event changed at least these traits of the user in this way; `nil` is a removed trait.
+    ///
+    ///     try recorder.expectTraits(.setOnce, ["first_seen": "2025-03-01"])
+    ///     try recorder.expectTraits(.add, ["visits": 1], times: 2)
+    ///
+    /// - Parameter count: the expected number; `nil` means at least once.
+    public func expectTraits(
+        _ change: TraitChange, _ traits: KeyValuePairs<String, Scalar?>, times count: Int? = nil
+    ) throws(ExpectationFailure) {
+        let fields = traits.map { (name: $0.key, json: $0.value?.json(self.core.salt) ?? "null") }
+        try self.expect(Expectation(name: "set_user", kind: .user, traitChange: change, fields: fields), count)
+    }
+
     private func expectation(of event: some Event) -> Expectation {
         var draft = EventDraft()
         draft.take(event, EventRules(), self.core.salt) { _ in }
@@ -171,13 +184,15 @@ struct Expectation {
     var kind: EventKind?
     /// `nil`: any, and none.
     var screen: ScreenRef?
+    /// What the fields do to the user's traits; `nil` for the fields of an event.
+    var traitChange: TraitChange?
     /// Fields that the event must have.
     var fields: [(name: String, json: String)] = []
 
     func isMet(by event: EventView) -> Bool {
         guard event.name == self.name, self.kind == nil || event.kind == self.kind else { return false }
         guard self.screen == nil || event.screenRef == self.screen else { return false }
-        let stored = event.fields
+        let stored = self.traitChange.map { event.traits($0) } ?? event.fields
         return self.fields.allSatisfy { field in
             stored.contains { $0.name == field.name && $0.json == field.json }
         }
@@ -206,15 +221,28 @@ public struct ExpectationFailure: Error, Hashable, Sendable, CustomStringConvert
     public let description: String
 
     init(_ expectation: Expectation, expected: Int?, found: Int, among events: [EventView]) {
-        let wanted = Self.text(expectation.kind, expectation.name, expectation.fields, on: expectation.screen)
+        let expectedFields = expectation.fields.map {
+            (name: Self.name($0.name, expectation.traitChange ?? .set), json: $0.json)
+        }
+        let wanted = Self.text(expectation.kind, expectation.name, expectedFields, on: expectation.screen)
         let times = expected.map { $0 == 0 ? "not to be tracked" : "to be tracked \($0) times" }
         let tracked = events.map { event in
-            let fields = event.fields.map { (name: $0.name, json: $0.json) }
+            let once = event.traits(.setOnce).map { (name: Self.name($0.name, .setOnce), json: $0.json) }
+            let added = event.traits(.add).map { (name: Self.name($0.name, .add), json: $0.json) }
+            let fields = event.fields.map { (name: $0.name, json: $0.json) } + once + added
             return "  \(event.sequence). " + Self.text(event.kind, event.name, fields, on: event.screenRef)
         }
         self.description =
             "expected \(wanted) \(times ?? "to be tracked at least once"), found \(found); "
             + (tracked.isEmpty ? "nothing was tracked" : "tracked:\n" + tracked.joined(separator: "\n"))
+    }
+
+    private static func name(_ name: String, _ change: TraitChange) -> String {
+        switch change {
+        case .set: name
+        case .setOnce: "once \(name)"
+        case .add: "add \(name)"
+        }
     }
 
     /// The event as text, such as `screen screen_view(songs: 12) on Playlist, class PlaylistView, id p-7`.

@@ -121,6 +121,10 @@ final class RecorderDisk: FileSystem {
 
     func synchronize(_ file: FileID) throws(FileSystemError) { try self.call("synchronize") { _ in } }
 
+    func synchronizeAll(in folder: FileID) throws(FileSystemError) -> Bool {
+        try self.call("synchronizeAll") { _ in true }
+    }
+
     func truncate(_ file: FileID, to byteCount: Int) throws(FileSystemError) {
         try self.call("truncate") { state in
             let node = state.node(file)

@@ -8,6 +8,7 @@ import WaybillEvent
 import WaybillExport
 import WaybillProtocol
 import WaybillSystem
+import WaybillTLS
 import WaybillTail
 
 struct AgentCommand: AsyncParsableCommand {
@@ -21,6 +22,9 @@ struct AgentCommand: AsyncParsableCommand {
                   --env prod --bundle com.example.web --time-member time
               waybill agent --state ./agent --to 127.0.0.1:4390 --spool ./spool --once
               waybill agent --state ./agent --to collect.example.com:4390 --tls --spool ./spool
+              WAYBILL_ADDRESS=waybill://… waybill agent --state ./agent --spool ./spool
+
+            WAYBILL_ADDRESS takes the whole address that waybill live --dev prints: receiver, token and certificate.
 
             --once ships everything available, waits until it is durable, and prints one line of JSON;
             the exit code is 66 if files could not be read.
@@ -89,6 +93,9 @@ struct AgentCommand: AsyncParsableCommand {
     @Option(help: .key("agent.metrics"))
     var metrics: NetworkAddress?
 
+    @Option(help: .key("agent.status_socket"))
+    var statusSocket: String?
+
     @OptionGroup var log: LogOptions
 
     func validate() throws {
@@ -108,8 +115,9 @@ struct AgentCommand: AsyncParsableCommand {
             configuration.progress = { done, total in bar.update { $0.show(done, of: total) } }
         }
         let logger = Console.logger("agent", level: self.log.logLevel)
-        let signals = await SignalHandler(logger: logger, onHangup: nil)
-        let agent = Agent(configuration: configuration, logger: logger)
+        let manager = ServiceManager.ofThisProcess
+        let signals = await SignalHandler(logger: logger, manager: manager, onHangup: nil)
+        let agent = Agent(configuration: configuration, logger: logger, manager: manager)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
                 services: [
@@ -184,10 +192,14 @@ struct AgentCommand: AsyncParsableCommand {
                 compressionThreads, "--compression-threads", in: Self.compressionThreadCounts)
         }
         if let metrics { configuration.metrics = metrics }
+        if let statusSocket { configuration.statusSocket = statusSocket }
+        configuration.statusToken = try OptionReader.statusToken(configuration.statusTokenFile)
+        configuration.software = OptionReader.software
         if self.once { configuration.mode = .once(patience: .seconds(self.patience)) }
         try self.tls.apply(to: &configuration.tls)
         if let tokenFile { configuration.tokenFile = tokenFile }
         configuration.token = OptionReader.token
+        try self.applyAddress(to: &configuration)
         guard !configuration.stateDirectory.isEmpty else {
             throw ValidationError("name the state directory: --state DIR")
         }
@@ -196,6 +208,27 @@ struct AgentCommand: AsyncParsableCommand {
             throw ValidationError("name what to ship: --spool DIR or --glob PATTERN")
         }
         return configuration
+    }
+
+    /// Applies the address from the environment, which has everything about the receiver; as an argument, its token would
+    /// show in the list of processes.
+    private func applyAddress(to configuration: inout AgentConfiguration) throws {
+        guard let text = ProcessEnvironment["WAYBILL_ADDRESS"] else { return }
+        guard configuration.receivers.isEmpty, configuration.tls == nil, configuration.token == nil,
+            configuration.tokenFile == nil
+        else {
+            throw ValidationError(
+                "WAYBILL_ADDRESS has receiver, token and certificate: leave out --to, --tls…, --token-file and "
+                    + "WAYBILL_TOKEN, or unset it")
+        }
+        do throws(ReceiverAddress.Failure) {
+            let address = try ReceiverAddress(text)
+            configuration.receivers = [address.address]
+            configuration.tls = TLSClientConfiguration(pins: [address.pin])
+            configuration.token = address.token
+        } catch {
+            throw ValidationError("WAYBILL_ADDRESS: \(error)")
+        }
     }
 
     static let compressionLevels = 0...9

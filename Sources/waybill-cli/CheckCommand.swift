@@ -40,6 +40,7 @@ struct CheckCommand: ParsableCommand {
             parts.append("receiver on \(receiver.listen) with \(receiver.exports.count) exports")
         }
         if let agent = file.agent { parts.append("agent with \(agent.sources.count) sources") }
+        if let deliver = file.deliver { parts.append("deliver with \(deliver.deliveries.count) deliveries") }
         print("\(self.file): good: \(parts.joined(separator: ", "))")
     }
 
@@ -56,6 +57,7 @@ struct CheckCommand: ParsableCommand {
             let root = try ConfigurationFile.compose(try ConfigurationFile.contents(of: self.file), hint: "")
             let keys = root.mapping?.compactMap { $0.key.string } ?? []
             return keys.contains("version") && !keys.contains("receiver") && !keys.contains("agent")
+                && !keys.contains("deliver")
         } catch {
             return false
         }

@@ -67,7 +67,7 @@ struct ConfigurationCheck {
     private var listening: [(key: String, address: NetworkAddress)] {
         [
             ("receiver.listen", self.file.receiver?.listen), ("receiver.metrics", self.file.receiver?.metrics),
-            ("agent.metrics", self.file.agent?.metrics),
+            ("agent.metrics", self.file.agent?.metrics), ("deliver.metrics", self.file.deliver?.metrics),
         ].compactMap { key, address in address.map { (key, $0) } }
     }
 

@@ -1,4 +1,5 @@
 import ArgumentParser
+import WaybillConsole
 
 struct ConfigurationCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -7,13 +8,39 @@ struct ConfigurationCommand: ParsableCommand {
         discussion: """
             Examples:
               waybill configuration > waybill.yaml
+              waybill configuration --service agent        the file that the Debian package installs
+              waybill configuration --deliveries FILE      what `deliver --config FILE` runs, as JSON
               waybill configuration --page > Protocol/configuration.md
             """)
 
     @Flag(help: "Print the reference page (Markdown) instead.")
     var page = false
 
-    func run() {
-        print(self.page ? ConfigurationPage.text : ConfigurationPage.sample, terminator: "")
+    @Option(help: "Print the file of a service instead: receiver, agent or deliver.")
+    var service: ServiceFile?
+
+    @Option(help: "Print the section deliver of this file instead, as one line of JSON with every key.")
+    var deliveries: String?
+
+    func validate() throws {
+        if self.deliveries != nil, self.page || self.service != nil {
+            throw ValidationError("--deliveries cannot be combined with --page or --service")
+        }
+        if self.page, self.service != nil { throw ValidationError("--page and --service cannot be combined") }
+    }
+
+    func run() throws {
+        if let deliveries { return try Self.printDeliveries(of: deliveries) }
+        let text = self.service?.text ?? (self.page ? ConfigurationPage.text : ConfigurationPage.sample)
+        print(text, terminator: "")
+    }
+
+    private static func printDeliveries(of path: String) throws {
+        let file = try ConfigurationFile.load(path)
+        guard let deliver = file.deliver else {
+            Console.printError("\(path) has no section deliver:; add it, or name another file with --config")
+            throw ExitCode.badConfiguration
+        }
+        print(String(decoding: deliver.json, as: UTF8.self))
     }
 }

@@ -52,6 +52,7 @@ struct ConfigurationFile {
 
     var receiver: ReceiverConfiguration?
     var agent: AgentConfiguration?
+    var deliver: DeliverConfiguration?
     var problems: [Problem] = []
     /// The lines of keys, by path.
     private(set) var lines: [String: Int] = [:]
@@ -125,7 +126,8 @@ struct ConfigurationFile {
         let root: YAMLNode
         do throws(Problem) {
             root = try Self.compose(
-                yaml, hint: "is empty; give it a section receiver: or agent:", substitute: EnvironmentText.expand)
+                yaml, hint: "is empty; give it a section receiver:, agent: or deliver:",
+                substitute: EnvironmentText.expand)
         } catch {
             self.problems = [error]
             return
@@ -139,8 +141,13 @@ struct ConfigurationFile {
             self.agent = Self.agent(&agent)
             section.take(&agent)
         }
+        if var deliver = section.section("deliver") {
+            self.deliver = Self.deliver(&deliver)
+            section.take(&deliver)
+        }
         section.finish()
         self.receiver?.writtenTexts = section.writtenTexts
+        self.deliver?.writtenTexts = section.writtenTexts.filter { $0.key.hasPrefix("deliver.") }
         self.lines = section.lines
         self.problems = section.problems.sorted { ($0.file ?? "", $0.line) < ($1.file ?? "", $1.line) }
     }

@@ -19,7 +19,8 @@ struct ConfigurationKey<Root: ConfigurationRoot> {
             section: section, name: name, type: type.name, range: type.range, unit: unit,
             fallback: hint == nil ? fallback ?? type.show(Root.defaults[keyPath: path]) : "required",
             applies: applies, option: option, help: help,
-            example: example.isEmpty ? type.show(Root.defaults[keyPath: path]) : example)
+            example: example.isEmpty ? type.show(Root.defaults[keyPath: path]) : example,
+            standing: fallback == nil && hint == nil ? type.show(Root.defaults[keyPath: path]) : nil)
         self.read = { section, root in
             if let hint { section.require(name, hint) }
             if let value = section.value(name, type) { root[keyPath: path] = value }
@@ -27,7 +28,7 @@ struct ConfigurationKey<Root: ConfigurationRoot> {
         self.show = { type.show($0[keyPath: path]) }
     }
 
-    /// An optional key.
+    /// An optional key; the text `none` is its default.
     init<Value>(
         _ name: String, in section: String = "", _ type: ValueType<Value>, optional path: WritableKeyPath<Root, Value?>,
         unit: String = "", applies: KeyFacts.Application = .restart, option: String? = nil,
@@ -35,8 +36,9 @@ struct ConfigurationKey<Root: ConfigurationRoot> {
     ) {
         self.facts = KeyFacts(
             section: section, name: name, type: type.name, range: type.range, unit: unit, fallback: fallback,
-            applies: applies, option: option, help: help, example: example)
+            applies: applies, option: option, help: help, example: example, standing: "none")
         self.read = { section, root in
+            if section.takeNone(name) { return }
             if let value = section.value(name, type) { root[keyPath: path] = value }
         }
         self.show = { $0[keyPath: path].map(type.show) ?? fallback }
@@ -45,12 +47,12 @@ struct ConfigurationKey<Root: ConfigurationRoot> {
     /// A key that other code reads: a list of sections, or a file whose content matters.
     init(
         _ name: String, type: String, applies: KeyFacts.Application = .restart, option: String? = nil,
-        default fallback: String = "none", example: String = "", _ help: String,
+        default fallback: String = "none", standing: String? = nil, example: String = "", _ help: String,
         show: @escaping (Root) -> String = { _ in "" }
     ) {
         self.facts = KeyFacts(
             section: "", name: name, type: type, range: "", unit: "", fallback: fallback, applies: applies,
-            option: option, help: help, example: example)
+            option: option, help: help, example: example, standing: standing)
         self.read = { _, _ in }
         self.show = show
     }
@@ -81,9 +83,16 @@ struct KeyFacts {
     let help: String
     /// A value for the sample file: the default, if it can be written.
     let example: String
+    /// What a file writes for the default; `nil` if it has no words for it.
+    let standing: String?
 
     var isRequired: Bool { self.fallback == "required" }
     var key: String { self.section.isEmpty ? self.name : "\(self.section).\(self.name)" }
+
+    /// A value as a file must write it: YAML reads a time of day without quotes as a number.
+    func written(_ value: String) -> String {
+        self.type == "time of day" ? "\"\(value)\"" : value
+    }
 
     /// Type, range and unit in words.
     var value: String {

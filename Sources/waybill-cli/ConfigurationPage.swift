@@ -6,8 +6,9 @@ enum ConfigurationPage {
         # Configuration
 
         `waybill receiver --config FILE` and `waybill agent --config FILE` read the same kind of file: YAML with a section
-        `receiver`, a section `agent`, or both. An option of the command line takes precedence over the file. `waybill
-        configuration` prints a sample with every key and its default; `waybill configuration --page` prints this page.
+        `receiver`, a section `agent`, or both; `waybill deliver --config FILE` reads a section `deliver`. An option of the
+        command line takes precedence over the file. `waybill configuration` prints a sample with every key and its default;
+        `waybill configuration --page` prints this page.
 
         - `waybill check FILE` reports every problem with its line and what to do: unknown keys, wrong values, files of
           TLS that cannot be used, addresses that are used twice. With `--probe` it also writes to the data and state
@@ -16,6 +17,7 @@ enum ConfigurationPage {
         - `${NAME}` in a value is the environment variable of that name; a variable that is not set is an error. It is
           replaced after the file is parsed, so its value is always one text. `$${` stands for the text `${`. Mapping
           files are read as they are.
+        - `none` is the value of an optional key that is not set.
         - Paths in `tls`, `token_file`, `mapping` and `file` are relative to the folder of the file; `data`, `state`, `spool`
           and `files` are relative to the working directory.
         - An agent reads the token that it shows from the file `token_file`, or from the environment variable
@@ -43,6 +45,9 @@ enum ConfigurationPage {
         }
         text += Self.section("`agent`", ConfigurationTable.agent.map(\.facts))
         text += Self.section("Each entry of `agent.sources`", ConfigurationTable.source.map(\.facts))
+        text += Self.section("`deliver`", ConfigurationTable.deliver.map(\.facts))
+        text += Self.section("Each entry of `deliver.deliveries`", ConfigurationTable.delivery.map(\.facts))
+        text += Self.deliver
         text += "## A sample\n\n```yaml\n\(Self.sample)```\n"
         return text
     }
@@ -67,6 +72,16 @@ enum ConfigurationPage {
           bytes a second an agent is read more slowly; two seconds' bytes pass at once. Over `day_mib` its batches are
           refused (`retry-after`) until the day ends; over `connections` the newest one is. A forwarder's bytes a second
           are its own; the other quotas count for the agent that it speaks for.
+
+        """ + "\n"
+
+    private static let deliver = """
+        - `waybill deliver --config FILE` runs all deliveries in one process. A provider that is slow, down or refuses
+          delays no other; each has a back-off of its own.
+        - Credentials never stand in the file. `credentials_file` names a file of `NAME=value` lines of mode 0600, with the
+          names that `waybill deliver --help` lists; without it they come from the environment.
+        - SIGHUP reloads the file: deliveries that are new or changed start, those that are gone end, the others continue.
+          A delivery that an operator must look at (`refused`, `failed`) starts again, so that new credentials are read.
 
         """ + "\n"
 
@@ -131,7 +146,7 @@ enum ConfigurationPage {
             let fallback = key.fallback == key.example || key.isRequired ? "" : "; default: \(key.fallback)"
             lines.append(
                 "\(indent)\(prefix)# \(key.help) [\(key.value)\(fallback); applies at \(key.applies.rawValue)]")
-            let value = key.type == "time of day" ? "\"\(key.example)\"" : key.example
+            let value = key.written(key.example)
             lines.append("\(indent)\(prefix)\(key.isRequired || !section.isEmpty ? "" : "#")\(key.name): \(value)")
         }
         return lines

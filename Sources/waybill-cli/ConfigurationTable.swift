@@ -28,7 +28,14 @@ enum ConfigurationTable {
         ConfigurationKey(
             "metrics", .address, optional: \.metrics, option: "--metrics",
             example: "127.0.0.1:4391",
-            "Serve GET /metrics (Prometheus) at this address, e.g. 127.0.0.1:4391.")
+            "Serve GET /metrics (Prometheus), /livez, /readyz and /status at this address, e.g. 127.0.0.1:4391.")
+        ConfigurationKey(
+            "status_socket", .text, optional: \.statusSocket, option: "--status-socket",
+            example: "/run/waybill/receiver.sock",
+            "Serve the same at a UNIX socket, which its owner and group may open; `waybill status` asks there.")
+        ConfigurationKey(
+            "status_token_file", .file, optional: \.statusTokenFile, example: "status.token",
+            "The file with the token that other machines must show for GET /status; without it they get none.")
         ConfigurationKey(
             "connections", .integer(1...1_000_000), \.connectionCountMax,
             "Connections that may be open at once; a quarter of them may be silent.")
@@ -122,7 +129,8 @@ enum ConfigurationTable {
         )
         ConfigurationKey(
             "exports", type: "list of sections", option: "--exports",
-            default: "none; without a file \(ReceiverCommand.usualExports)", "The exports to write; see below.")
+            default: "none; without a file \(ReceiverCommand.usualExports)", standing: "[]",
+            "The exports to write; see below.")
     }
 
     /// Each entry of `exports`.
@@ -187,7 +195,7 @@ enum ConfigurationTable {
         }
     }
 
-    private static func option<Value>(
+    static func option<Value>(
         _ name: String, _ type: ValueType<Value>, _ path: WritableKeyPath<ExportOptions, Value>, unit: String = "",
         _ help: String
     ) -> ConfigurationKey<ExportOptions> {
@@ -223,103 +231,6 @@ enum ConfigurationTable {
             "The vendor of the schemas.")
     }
 
-    @KeyList<ExportOptions> private static var csv: [ConfigurationKey<ExportOptions>] {
-        option("zone", .choice, \.csv.zone, "The time zone of `Time`: the export's, or the one the device was in.")
-        option("millis", .flag, \.csv.hasMilliseconds, "`Time` has milliseconds.")
-        option("bom", .flag, \.csv.hasByteOrderMark, "Begin with a byte order mark, for Excel.")
-        option("guard", .flag, \.csv.isGuarded, "Write `'` before what a spreadsheet would calculate.")
-        option("others", .choice, \.csv.others, "Fields share one cell, or each has a cell of its own.")
-        option("users", .flag, \.csv.includesUsers, "Write `user` events too.")
-        option("id", .flag, \.csv.hasID, "Write the event's id in an eighth column.")
-    }
-
-    @KeyList<ExportOptions> private static var syslog: [ConfigurationKey<ExportOptions>] {
-        option("facility", .integer(0...23), \.syslog.facility, "The facility; 16 is local use 0.")
-        option(
-            "host",
-            .text(
-                rule: "1 to \(Limits.Syslog.hostNameByteCountMax) printable ASCII characters without spaces",
-                isValid: SyslogOptions.isHostName), \.syslog.hostName, "HOSTNAME of every message.")
-        option(
-            "enterprise", .integer(1...4_294_967_295), \.syslog.enterprise,
-            "Your enterprise number; the default is reserved for examples.")
-        option(
-            "max", .messageByteCount, \.syslog.messageByteCountMax, unit: "bytes",
-            "The longest message; 0 for no limit.")
-        option("user", .flag, \.syslog.includesUser, "Messages name the user.")
-    }
-
-    @KeyList<AgentConfiguration> static var agent: [ConfigurationKey<AgentConfiguration>] {
-        ConfigurationKey(
-            "state", .text, \.stateDirectory, option: "--state", required: "the state directory",
-            example: "/var/lib/waybill-agent",
-            "The state directory, for registry and quarantine; created if it is missing.")
-        ConfigurationKey(
-            "to", .addresses, \.receivers, option: "--to", required: "a receiver, HOST:PORT",
-            example: "[collect.example.com:4390]",
-            "Receivers, HOST:PORT, tried in turn.")
-        ConfigurationKey(
-            "name", .agentName, \.name, option: "--name", default: "from this machine's id",
-            example: "web-1",
-            "This agent's name, which must not change.")
-        ConfigurationKey(
-            "token_file", .file, optional: \.tokenFile, option: "--token-file",
-            default: "the token in `WAYBILL_TOKEN`, or none",
-            example: "shop.token",
-            "The file with the token that receivers require, read at each connection.")
-        ConfigurationKey(
-            "metrics", .address, optional: \.metrics, option: "--metrics",
-            example: "127.0.0.1:4392",
-            "Serve GET /metrics (Prometheus) at this address, e.g. 127.0.0.1:4392.")
-        ConfigurationKey(
-            "tls", type: "on, off, or the section below", option: "--tls", default: "off",
-            example: "on", "Use TLS and trust the system's authorities.", show: { $0.tls == nil ? "off" : "on" })
-        ConfigurationKey(
-            "compression", .integer(AgentCommand.compressionLevels), \.compressionLevel, option: "--compression",
-            "The zlib level.")
-        ConfigurationKey(
-            "compression_threads", .integer(AgentCommand.compressionThreadCounts), \.compressionThreadCount,
-            option: "--compression-threads",
-            "Threads that compress.")
-        ConfigurationKey(
-            "batch_kib", .integer(4...2048, factor: 1 << 10), \.batchByteCountMax, unit: "KiB",
-            "The most bytes of a source in one batch.")
-        ConfigurationKey(
-            "batch_lines", .integer(1...1_000_000), \.tailLimits.batchLineCountMax, "The most lines in one batch.")
-        ConfigurationKey(
-            "linger_ms", .duration(0...60_000, unit: .milliseconds(1)), \.linger, unit: "milliseconds",
-            "How long new lines may wait for more before they are sent.")
-        ConfigurationKey(
-            "drain_seconds", .duration(0...3600, unit: .seconds(1)), \.drainPatience, unit: "seconds",
-            "How long a stop may take to ship what is left.")
-        ConfigurationKey(
-            "ca", in: "tls", .file, optional: \.authorities, option: "--tls-ca", default: "the system's authorities",
-            example: "ca.pem",
-            "Use TLS and trust only these authorities (PEM).")
-        ConfigurationKey(
-            "pinned", in: "tls", .pins, optional: \.pins, option: "--tls-pinned",
-            example: "['sha256:f99f46d1fb8e09bfa4a7b19b6fca35d69b1ab9fe8de8d6fe7c2bb6d8a68ea3c5']",
-            "Use TLS and accept only these certificates, by their SHA-256, whatever their issuer, name and dates.")
-        ConfigurationKey(
-            "certificate", in: "tls", .file, optional: \.certificate, option: "--tls-certificate",
-            example: "agent.pem",
-            "The agent's certificate, for receivers that require one (PEM); needs a key.")
-        ConfigurationKey(
-            "key", in: "tls", .file, optional: \.privateKey, option: "--tls-key",
-            example: "agent.key",
-            "The private key of the certificate (PEM, no passphrase).")
-        ConfigurationKey(
-            "server_name", in: "tls",
-            .text(
-                "host name", rule: "a host's name, e.g. collect.example.com",
-                isValid: TLSClientConfiguration.isServerName),
-            optional: \.serverName, option: "--tls-server-name", default: "the host of the receiver",
-            example: "collect.example.com",
-            "The name that the receiver's certificate must have.")
-        ConfigurationKey(
-            "sources", type: "list of sections", default: "required", "What to ship; see below.")
-    }
-
     /// Each entry of `sources`.
     @KeyList<SourceEntry> static var source: [ConfigurationKey<SourceEntry>] {
         ConfigurationKey(
@@ -327,7 +238,7 @@ enum ConfigurationTable {
             example: "/var/spool/app",
             "A folder that an app's client library writes into.")
         ConfigurationKey(
-            "group", .text, optional: \.group, option: "--group", example: "waybill",
+            "group", .text, optional: \.group, option: "--group", example: "waybill-spool",
             "The group of users that shares the spool; a missing folder is created for it with the mode 2770.")
         ConfigurationKey(
             "files", .texts, optional: \.files, option: "--glob", default: "required, or `spool`",
@@ -368,6 +279,7 @@ enum ConfigurationTable {
             ("receiver.exports.", Self.export.map(\.facts)), ("receiver.agents.", Self.agentEntry.map(\.facts)),
             ("agent.sources.", Self.source.map(\.facts)),
             ("receiver.", Self.receiver.map(\.facts)), ("agent.", Self.agent.map(\.facts)),
+            ("deliver.deliveries.", Self.delivery.map(\.facts)), ("deliver.", Self.deliver.map(\.facts)),
         ]
         for (prefix, keys) in lists where path.hasPrefix(prefix) {
             if let facts = keys.first(where: { prefix + $0.key == path }) { return facts }
@@ -378,7 +290,7 @@ enum ConfigurationTable {
 
 extension ValueType<Int> {
     /// What every receiver must accept, or more (RFC 5424, section 6.1).
-    fileprivate static var messageByteCount: ValueType {
+    static var messageByteCount: ValueType {
         .scalar(
             "whole number", range: "480 to 1048576", rule: "0 for no limit, or a whole number from 480 to 1048576",
             show: { "\($0)" }
@@ -486,13 +398,5 @@ extension ExportOptions: ConfigurationRoot {
     /// The mapping's file and version, for logs.
     var mappingText: String {
         self.mapping.map { "\($0.path) version \($0.version)" } ?? "none"
-    }
-}
-
-extension SyslogOptions {
-    /// The number in the name of the structured data.
-    fileprivate var enterprise: Int {
-        get { Int(self.elementName.drop { $0 != "@" }.dropFirst()) ?? 0 }
-        set { self.elementName = "wb@\(newValue)" }
     }
 }

@@ -22,10 +22,10 @@ struct DemoAppCommand: ParsableCommand {
         .all(.mixpanel), .all(.csv), .only(.ga4, ShopScreen.self, ProductTapped.self),
     ]
 
-    private var configuration: WaybillClient.Configuration {
+    private func configuration(of release: DemoRelease) -> WaybillClient.Configuration {
         var configuration = WaybillClient.Configuration(
-            spool: self.spool, environment: .prod, bundle: "com.example.shop", version: "1.4.2", build: "118",
-            providers: Self.providers)
+            spool: self.spool, environment: .prod, bundle: "com.example.shop", version: release.version,
+            build: release.build, providers: Self.providers)
         configuration.group = self.group
         // The demo expects every event to arrive, however late it is shipped.
         configuration.quota.byteCountMax = .max
@@ -44,15 +44,17 @@ struct DemoAppCommand: ParsableCommand {
 
     /// Tracks one user's screens and taps.
     private func tap(_ ledger: FileID) throws {
-        let waybill = try WaybillClient(self.configuration)
+        let waybill = try WaybillClient(self.configuration(of: .first))
         waybill.setVendorID(Self.vendorID, for: .ga4)
         waybill.setUser("u-\(self.app)", traits: ["tier": "PREMIUM"])
         var generator = SeededGenerator(seed: UInt64(self.app))
         for number in 0..<self.events {
             let outcome =
-                Int.random(in: 0..<5, using: &generator) == 0
-                ? waybill.track(ShopScreen(app: self.app, number: number, title: "ShoppingList"))
-                : waybill.track(ProductTapped(app: self.app, number: number, price: 39_900))
+                switch Int.random(in: 0..<5, using: &generator) {
+                case 0: waybill.track(ShopScreen(app: self.app, number: number, title: "ShoppingList"))
+                case 1: waybill.track(SignUpTapped(app: self.app, number: number))
+                default: waybill.track(ProductTapped(app: self.app, number: number, price: 39_900))
+                }
             try self.write(outcome, number, to: ledger)
         }
         try waybill.synchronize()
@@ -61,36 +63,55 @@ struct DemoAppCommand: ParsableCommand {
     /// Simulates visitors, one after the other.
     private func play(_ ledger: FileID) throws {
         let clock = PlayedClock(daysAgo: 2)
-        let core = try ClientCore(
-            self.configuration, on: POSIXFileSystem(.spool), clock: clock, seed: SystemRandom.seed(), zone: { _ in 0 })
         var visitors = DemoVisitors(app: self.app)
         var number = 0
-        while number < self.events {
-            let visitor = visitors.next()
-            // Visits are spread evenly over both days, whatever their number of steps; the last one ends before midnight.
-            clock.advance(toShare: number, of: self.events, hours: 47)
-            try core.reset()
-            core.setVendorID(Self.vendorID, for: .ga4)
-            if visitor.isMember { _ = core.setUser(visitor.user, traits: [:]) }
-            for step in visitor.steps where number < self.events {
-                clock.advance(milliseconds: step.pauseMilliseconds)
-                let outcome =
-                    switch step.event {
-                    case .screen(let name):
-                        core.track { $0.take(ShopScreen(app: self.app, number: number, title: name), $1, $2) { _ in } }
-                    case .product(let price):
-                        core.track {
-                            $0.take(ProductTapped(app: self.app, number: number, price: price), $1, $2) { _ in }
-                        }
-                    case .signUp:
-                        core.track { $0.take(SignUpTapped(app: self.app, number: number), $1, $2) { _ in } }
+        for release in DemoRelease.releases(of: self.app) {
+            var configuration = self.configuration(of: release)
+            configuration.device = DemoVisitors.device(of: self.app)
+            let core = try ClientCore(
+                configuration, on: POSIXFileSystem(.spool), clock: clock, seed: SystemRandom.seed(), zone: { _ in 0 })
+            var user: String?
+            while number < self.events {
+                // Visits are spread evenly over both days, whatever their number of steps; the last ends before midnight.
+                clock.advance(toShare: number, of: self.events, hours: 47)
+                guard clock.dayNumber < release.endDay else { break }
+                let visitor = visitors.next()
+                if visitor.isOnOtherDevice {
+                    try core.reset()
+                    core.setVendorID(Self.vendorID, for: .ga4)
+                } else if user != nil {
+                    _ = core.setUser(nil, traits: [:])
+                }
+                user = visitor.isSignedIn ? visitor.user : nil
+                if let user { _ = core.setUser(user, traits: [:]) }
+                for step in visitor.steps where number < self.events {
+                    clock.advance(milliseconds: step.pauseMilliseconds)
+                    let outcome = self.track(step.event, number, release, with: core)
+                    try self.write(outcome, number, to: ledger)
+                    if step.signsIn {
+                        user = visitor.user
+                        _ = core.setUser(visitor.user, traits: ["tier": .string(visitor.tier)])
                     }
-                try self.write(outcome, number, to: ledger)
-                if step.signsUp { _ = core.setUser(visitor.user, traits: ["tier": "FREE"]) }
-                number += 1
+                    number += 1
+                }
             }
+            try core.synchronize()
         }
-        try core.synchronize()
+    }
+
+    private func track(
+        _ event: DemoVisitors.Event, _ number: Int, _ release: DemoRelease,
+        with core: ClientCore<POSIXFileSystem, PlayedClock>
+    ) -> TrackOutcome {
+        func take(_ event: some WaybillEvent.Event) -> TrackOutcome { core.track { $0.take(event, $1, $2) { _ in } } }
+        return switch event {
+        case .screen(let name): take(ShopScreen(app: self.app, number: number, title: name))
+        case .product(let price): take(ProductTapped(app: self.app, number: number, price: price))
+        case .signUp: take(SignUpTapped(app: self.app, number: number))
+        case .login(let method): take(LoggedIn(app: self.app, number: number, method: method))
+        case .order(let amount): take(Ordered(app: self.app, number: number, amount: amount))
+        case .declined: take(PaymentFailed(app: self.app, number: number, code: release.declined))
+        }
     }
 
     private static let vendorID = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
@@ -115,6 +136,9 @@ private final class PlayedClock: SystemClock {
         self.start = (today - daysAgo) * Self.dayMilliseconds
     }
 
+    /// How many days have passed.
+    var dayNumber: Int { Int(self.played.withLock { $0 } / Self.dayMilliseconds) }
+
     func advance(milliseconds: Int) {
         self.played.withLock { $0 += Int64(milliseconds) }
     }
@@ -130,77 +154,6 @@ private final class PlayedClock: SystemClock {
 
     func monotonicTime() -> MonotonicTime {
         MonotonicTime(nanoseconds: self.played.withLock { $0 } * 1_000_000)
-    }
-}
-
-/// A shop's visitors and their actions; the same in every run of an app.
-private struct DemoVisitors {
-    /// One event of a visit and its consequences.
-    struct Step {
-        enum Event {
-            case screen(String)
-            case product(price: Int)
-            case signUp
-        }
-
-        /// The pause before the event.
-        let pauseMilliseconds: Int
-        let event: Event
-        /// Whether the shop responds by creating an account.
-        var signsUp = false
-    }
-
-    struct Visitor {
-        let user: String
-        let isMember: Bool
-        let steps: [Step]
-    }
-
-    private let app: Int
-    private var generator: SeededGenerator
-    private var members: Set<Int>
-
-    private static let visitorCount = 400
-
-    init(app: Int) {
-        self.app = app
-        self.generator = SeededGenerator(seed: UInt64(app))
-        self.members = Set(0..<100)
-    }
-
-    mutating func next() -> Visitor {
-        let visitor = Int.random(in: 0..<Self.visitorCount, using: &self.generator)
-        let isMember = self.members.contains(visitor)
-        var steps = [Step(pauseMilliseconds: 0, event: .screen("Home"))]
-        for _ in 0..<Int.random(in: 1...4, using: &self.generator) {
-            steps.append(self.step(after: 2...9, .screen("ShoppingList")))
-            guard self.chance(70) else { continue }
-            let price = Int.random(in: 5...60, using: &self.generator) * 1000 - 100
-            steps.append(self.step(after: 3...20, .product(price: price)))
-            steps.append(Step(pauseMilliseconds: 40, event: .screen("Product")))
-            if self.chance(25) { steps.append(self.step(after: 5...60, .screen("Cart"))) }
-        }
-        if !isMember, self.chance(40) {
-            steps.append(self.step(after: 5...40, .screen("SignUp")))
-            if self.chance(60) {
-                var tap = self.step(after: 15...90, .signUp)
-                tap.signsUp = self.chance(85)
-                steps.append(tap)
-                if tap.signsUp {
-                    self.members.insert(visitor)
-                    steps.append(Step(pauseMilliseconds: 1000, event: .screen("Welcome")))
-                }
-            }
-        }
-        return Visitor(user: "u-\(self.app)-\(visitor)", isMember: isMember, steps: steps)
-    }
-
-    private mutating func step(after seconds: ClosedRange<Int>, _ event: Step.Event) -> Step {
-        Step(pauseMilliseconds: Int.random(in: seconds, using: &self.generator) * 1000, event: event)
-    }
-
-    private mutating func chance(_ percent: Int) -> Bool {
-        Int.random(in: 0..<100, using: &self.generator) < percent
     }
 }
 
@@ -238,4 +191,49 @@ private struct SignUpTapped: ActionEvent, Encodable {
     let number: Int
 
     var name: String { "Sign Up Tapped" }
+}
+
+private struct LoggedIn: Event {
+    let app: Int
+    let number: Int
+    let method: String
+
+    var name: String { "login" }
+
+    func encode(into fields: inout Fields) {
+        fields.put("app", self.app)
+        fields.put("number", self.number)
+        fields.put("method", self.method)
+    }
+}
+
+private struct Ordered: Event {
+    let app: Int
+    let number: Int
+    let amount: Int
+
+    var name: String { "order" }
+
+    func encode(into fields: inout Fields) {
+        fields.put("app", self.app)
+        fields.put("number", self.number)
+        fields.put("amount", self.amount)
+    }
+}
+
+private struct PaymentFailed: Event {
+    let app: Int
+    let number: Int
+    let code: DemoRelease.Code
+
+    var name: String { "error" }
+
+    func encode(into fields: inout Fields) {
+        fields.put("app", self.app)
+        fields.put("number", self.number)
+        switch self.code {
+        case .number(let code): fields.put("code", code)
+        case .text(let code): fields.put("code", code)
+        }
+    }
 }

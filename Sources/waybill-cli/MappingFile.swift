@@ -135,7 +135,7 @@ struct MappingFile {
             section.complain(
                 "from",
                 "must be a member of an event: a name of the event schema, received_at, or data.FIELD, traits.FIELD, "
-                    + "ids.FIELD, consent.FIELD")
+                    + "traits_once.FIELD, traits_add.FIELD, ids.FIELD, consent.FIELD")
         }
         if let type = section.value("type", ValueType<CustomOptions.ColumnType>.choice) { column.type = type }
         column.characterCountMax = section.value("max", .integer(1...1 << 30))

@@ -52,6 +52,9 @@ struct ReceiverCommand: AsyncParsableCommand {
     @Option(help: .key("receiver.metrics"))
     var metrics: NetworkAddress?
 
+    @Option(help: .key("receiver.status_socket"))
+    var statusSocket: String?
+
     @Option(help: .key("receiver.stop_seconds"))
     var stopSeconds: Int?
 
@@ -66,12 +69,13 @@ struct ReceiverCommand: AsyncParsableCommand {
         let configuration = try self.receiverConfiguration(of: try self.config.map { try ConfigurationFile.load($0) })
         let logger = Console.logger("receiver", level: self.log.logLevel)
         let config = self.config
-        let receiver = Receiver(configuration: configuration, logger: logger) { [self] receiver in
+        let manager = ServiceManager.ofThisProcess
+        let receiver = Receiver(configuration: configuration, logger: logger, manager: manager) { [self] receiver in
             self.reloadTrust(config, receiver)
         }
         var reload: (@Sendable () -> Void)?
         if let config { reload = { [self] in self.reload(config, receiver) } }
-        let signals = await SignalHandler(logger: logger, onHangup: reload)
+        let signals = await SignalHandler(logger: logger, manager: manager, onHangup: reload)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
                 services: [
@@ -83,10 +87,7 @@ struct ReceiverCommand: AsyncParsableCommand {
             try await group.run()
         } catch let failure as Receiver.Failure {
             Console.printError("\(failure)")
-            switch failure {
-            case .data(.locked), .exports, .tls: throw ExitCode.badConfiguration
-            case .data(.unusable), .disk, .listen, .lost, .metrics: throw ExitCode.files
-            }
+            throw failure.exitCode
         }
     }
 
@@ -135,6 +136,9 @@ struct ReceiverCommand: AsyncParsableCommand {
             configuration.port = listen.port
         }
         if let metrics { configuration.metrics = metrics }
+        if let statusSocket { configuration.statusSocket = statusSocket }
+        configuration.statusToken = try OptionReader.statusToken(configuration.statusTokenFile)
+        configuration.software = OptionReader.software
         if let stopSeconds {
             guard (0...3600).contains(stopSeconds) else { throw ValidationError("--stop-seconds is 0 to 3600") }
             configuration.stopPatience = .seconds(stopSeconds)
@@ -153,5 +157,14 @@ struct ReceiverCommand: AsyncParsableCommand {
         if let insecurity = configuration.insecurity { throw ValidationError(insecurity) }
         configuration.programDate = ClockCommand.programDate
         return configuration
+    }
+}
+
+extension Receiver.Failure {
+    var exitCode: ExitCode {
+        switch self {
+        case .data(.locked), .exports, .tls: .badConfiguration
+        case .data(.unusable), .disk, .listen, .lost, .metrics: .files
+        }
     }
 }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import WaybillAgent
+import WaybillConsole
 import WaybillExport
 import WaybillProtocol
 import WaybillReceiver
@@ -67,6 +68,19 @@ enum OptionReader {
                     "WAYBILL_TOKEN has fewer than \(TokenDigest.tokenByteCountMin) bytes; make one with: waybill token")
             }
             return token
+        }
+    }
+
+    /// This program and its version, as peers are told.
+    static var software: String { "waybill/\(packageVersion)" }
+
+    /// The token in a file; `nil` without a file.
+    static func statusToken(_ path: String?) throws -> Secret? {
+        guard let path else { return nil }
+        do throws(TokenFile.Failure) {
+            return try TokenFile(path: path).read(on: POSIXFileSystem())
+        } catch {
+            throw ValidationError("\(error)")
         }
     }
 

@@ -5,17 +5,21 @@ import WaybillConsole
 ///
 ///     waybill receiver … ◀── TCP ── waybill agent …        long-running services
 ///     waybill replay, transform                             regenerates exports, or maps events as a filter
+///     waybill report                                        people, screens, funnels and more, counted over the archive
 ///     waybill requeue                                       set-aside lines, for an agent to ship again
 ///     waybill reship                                        disputed segments, to be shipped under another id
 ///     waybill token                                         a token for agents, and its digest for the receiver
 ///     waybill deliver ── HTTPS ──▶ providers                closed parts of exports: `waybill-deliver`
+///     waybill sealed                                        new revisions of sealed days, for whatever takes files
 ///     waybill check, configuration                          a configuration's problems; every key with its default
+///     waybill status, top ── HTTP, UNIX socket ──▶ …       how receivers and agents are doing
 ///     waybill clock                                         whether a receiver can trust this host's clock
+///     waybill live ── HTTP ──▶ browser, waybill tap          events as they arrive, on a page or as lines
 ///     waybill demo                                          the whole pipeline in a minute
 ///
 ///     waybill inspect                                       what files and folders contain, and whether they are consistent
 ///
-/// Exit codes: 0 done, 64 usage, 65 bad input, 66 no input, 69 no receiver or provider, 74 files cannot be used,
+/// Exit codes: 0 done (`status`: 1 degraded, 2 down), 1 a plan (`live --expect`) or a demo's ledger does not hold, 64 usage, 65 bad input, 66 no input, 69 no receiver or provider, 74 files cannot be used,
 /// 75 interrupted, 77 credentials refused, 78 bad configuration.
 @main
 struct WaybillCommand: AsyncParsableCommand {
@@ -30,9 +34,11 @@ struct WaybillCommand: AsyncParsableCommand {
             """,
         version: packageVersion,
         subcommands: [
-            ReceiverCommand.self, AgentCommand.self, SealCommand.self, ReplayCommand.self, RequeueCommand.self,
+            ReceiverCommand.self, AgentCommand.self, SealCommand.self, SealedCommand.self, ReplayCommand.self,
+            RequeueCommand.self, EraseCommand.self,
             ReshipCommand.self, DeliverCommand.self, ClockCommand.self, InspectCommand.self, TransformCommand.self,
-            CheckCommand.self, ConfigurationCommand.self, TokenCommand.self, DemoCommand.self, DemoAppCommand.self,
+            ReportCommand.self, CheckCommand.self, ConfigurationCommand.self, TokenCommand.self, LiveCommand.self,
+            TapCommand.self, StatusCommand.self, TopCommand.self, DemoCommand.self, DemoAppCommand.self,
         ])
 
     /// Without a command there is nothing to do: a service whose command line was lost must not look finished.

@@ -21,6 +21,7 @@ struct DeliverCommand: AsyncParsableCommand {
               waybill deliver --data /var/lib/waybill --provider ga4 --region eu --follow
               waybill deliver --data /var/lib/waybill --provider ga4 --dry-run | less
               waybill deliver --data /var/lib/waybill --provider snowplow --endpoint https://collector.example.com
+              waybill deliver --config /etc/waybill/deliver.yaml    all deliveries of a file, until SIGTERM
 
             Credentials come from environment variables or from NAME=value lines of a file that only its owner may read,
             one set for each environment, as in WAYBILL_GA4_API_SECRET_PROD:
@@ -40,11 +41,14 @@ struct DeliverCommand: AsyncParsableCommand {
             """,
         version: packageVersion)
 
+    @Option(help: "A configuration file (YAML) whose section deliver: names every delivery; SIGHUP reloads it.")
+    var config: String?
+
     @Option(help: "A receiver's data directory.")
-    var data: String
+    var data: String?
 
     @Option(help: "Which export: \(DeliverableProvider.allCases.map(\.rawValue).joined(separator: ", ")).")
-    var provider: String
+    var provider: String?
 
     @Option(help: "Only this environment: dev, internal or prod.")
     var env: DeploymentEnvironment?
@@ -60,7 +64,8 @@ struct DeliverCommand: AsyncParsableCommand {
 
     @Option(
         help: """
-            What to do with a GA4 request that may or may not have arrived: skip (to the dead letters) or resend.
+            What to do with what would count twice and may or may not have arrived, GA4's events and numbers that are
+            added in Mixpanel's profiles: skip (to the dead letters) or resend.
             """)
     var ambiguous: AmbiguityPolicy = .skip
 
@@ -93,6 +98,15 @@ struct DeliverCommand: AsyncParsableCommand {
     @OptionGroup var log: LogOptions
 
     func validate() throws {
+        if self.config != nil {
+            guard self.data == nil, self.provider == nil, !self.dryRun, !self.isValidation else {
+                throw ValidationError("--config takes everything from the file; leave the other options out")
+            }
+            return
+        }
+        guard self.data != nil, self.provider != nil else {
+            throw ValidationError("name the data directory and the export with --data and --provider, or --config FILE")
+        }
         let provider = try self.deliverable()
         for (name, value) in [("rate", self.rate ?? 1), ("timeout", self.timeout), ("patience", self.patience)] {
             guard value > 0, value <= 86_400_000 else { throw ValidationError("--\(name) must be a number above 0") }
@@ -106,14 +120,15 @@ struct DeliverCommand: AsyncParsableCommand {
 
     private func deliverable() throws -> DeliverableProvider {
         do {
-            return try DeliverableProvider(try Destination(named: self.provider))
+            return try DeliverableProvider(try Destination(named: self.provider ?? ""))
         } catch {
             throw ValidationError("\(error)")
         }
     }
 
     func run() async throws {
-        var configuration = DeliveryConfiguration(dataDirectory: self.data, provider: try self.deliverable())
+        if let config { return try await ServiceRun.run(config, log: self.log) }
+        var configuration = DeliveryConfiguration(dataDirectory: self.data ?? "", provider: try self.deliverable())
         configuration.env = self.env
         configuration.region = self.region
         configuration.endpoint = self.endpoint
@@ -126,8 +141,8 @@ struct DeliverCommand: AsyncParsableCommand {
         do {
             if self.dryRun {
                 let preview = DeliveryPreview(
-                    configuration, files: POSIXFileSystem(.data, dataDirectory: self.data), now: POSIXClock().wallTime()
-                )
+                    configuration, files: POSIXFileSystem(.data, dataDirectory: configuration.dataDirectory),
+                    now: POSIXClock().wallTime())
                 let count = try preview.run { print($0, terminator: "") }
                 Console.printError("\(count) requests; nothing was sent")
             } else {
@@ -139,7 +154,7 @@ struct DeliverCommand: AsyncParsableCommand {
     }
 
     private func deliver(_ configuration: DeliveryConfiguration) async throws {
-        let files = POSIXFileSystem(.data, dataDirectory: self.data)
+        let files = POSIXFileSystem(.data, dataDirectory: configuration.dataDirectory)
         let source: CredentialSource
         let proxy: ProxyAddress?
         do {

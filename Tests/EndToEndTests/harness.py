@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import urllib.request
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 VECTORS = REPOSITORY / "Protocol" / "vectors"
@@ -97,6 +98,13 @@ PORTS = Ports()
 
 def free_port():
     return PORTS.take()
+
+
+def metric(address, name):
+    """The values of a metric, one for each set of labels."""
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=patience(10)) as answer:
+        lines = answer.read().decode().splitlines()
+    return [float(line.split()[-1]) for line in lines if line.replace("{", " ").split()[:1] == [name]]
 
 
 def run(*arguments, stdin=b"", timeout=60, env=None):

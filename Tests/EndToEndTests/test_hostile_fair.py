@@ -16,6 +16,7 @@ import zlib
 
 from harness import SiteTest, free_port, patience, run, until
 from ledger import archived, quarantined, timestamp, utc_now
+from scale import amount
 from wire import Peer, batch
 
 LINES_MAX, RAW_MAX = 65_536, 2 << 20
@@ -292,10 +293,11 @@ class QuotaTests(FairTest):
         self.assertEqual(description["source"], "ä" * 256)
 
     def test_d4_streams_are_bounded_for_each_agent(self):
-        receiver = self.configured(limits={"streams": 2000})
+        allowed = amount("WAYBILL_STREAMS", 2_000, 20_000)
+        receiver = self.configured(limits={"streams": allowed})
         greedy, refused, number = self.peer("greedy"), [], 0
         with Honest(self.site) as honest:
-            while number < 2500:
+            while number < allowed + 500:
                 numbers = range(number + 1, number + 251)
                 greedy.send(b"".join(
                     b'OPEN %d {"stream":"s-%d","source":"x","env":"prod","bundle":"b","format":"ndjson"}\n' % (n, n)
@@ -305,12 +307,12 @@ class QuotaTests(FairTest):
                 number += 250
             time.sleep(1)
         self.assertEqual(len(refused), 500)
-        self.assertRegex(refused[0], "^NAK 2001 0 retry-after ")
-        self.assert_prompt(honest, "next to 2,000 open streams and 500 that were refused")
+        self.assertRegex(refused[0], f"^NAK {allowed + 1} 0 retry-after ")
+        self.assert_prompt(honest, f"next to {allowed:,} open streams and 500 that were refused")
         greedy.close()
         # Streams that are begun and left count for the day, those that are sealed do not.
         first = self.peer("leaver")
-        for start in range(0, 2000, 250):
+        for start in range(0, allowed, 250):
             numbers = range(start + 1, start + 251)
             first.send(b"".join(
                 b'OPEN %d {"stream":"l-%d","source":"x","env":"prod","bundle":"b","format":"ndjson"}\n' % (n, n)
@@ -324,7 +326,7 @@ class QuotaTests(FairTest):
         again = self.peer("leaver")
         self.assertRegex(again.open("one-more"), "^NAK 1 0 retry-after ")
         self.assertTrue(again.open("l-1", number=2).startswith("AT 2 1"))
-        print(f"fair: 2,000 streams: {receiver.resident_mebibytes():.0f} MiB")
+        print(f"fair: {allowed:,} streams: {receiver.resident_mebibytes():.0f} MiB")
         self.assertEqual(receiver.stop(), 0)
 
     def test_d7_an_honest_new_app_gets_its_folder(self):
@@ -359,10 +361,11 @@ class ConnectionTests(FairTest):
         return connection
 
     def test_d5_silent_connections_leave_room(self):
-        self.open_files(4096)
+        count = amount("WAYBILL_SILENT", 1_500, 10_000)
+        self.open_files(count + 4096)
         receiver = self.configured(limits={"silent_connections": 200})
         with Honest(self.site) as honest:
-            crowd = [self.silent() for _ in range(1500)]
+            crowd = [self.silent() for _ in range(count)]
             late = self.peer("late")
             self.assertTrue(late.open("late").startswith("AT 1 0"))
 
@@ -376,11 +379,11 @@ class ConnectionTests(FairTest):
                         pass
                     except ConnectionResetError:
                         gone += 1
-                return gone >= 1200
+                return gone >= count - 300
 
             until(ended, 20, "the oldest silent connections end")
             time.sleep(1)
-        self.assert_prompt(honest, "next to 1,500 silent connections")
+        self.assert_prompt(honest, f"next to {count:,} silent connections")
         self.assertEqual(receiver.stop(), 0)
 
     def test_d5_agents_that_never_deliver_make_room(self):

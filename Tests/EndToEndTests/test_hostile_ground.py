@@ -14,7 +14,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from harness import SiteTest, binary, free_port, patience, run, until
+from harness import SiteTest, binary, free_port, metric, patience, run, until
 from ledger import EventMaker, Ledger, archived, quarantined, stored
 from test_load import CLOCK
 from wire import Peer
@@ -60,11 +60,6 @@ class GroundTest(SiteTest):
         except urllib.error.HTTPError as answer:
             return answer.code, answer.read().decode()
 
-    def metric(self, name):
-        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=patience(10)) as answer:
-            lines = answer.read().decode().splitlines()
-        return [float(line.split()[-1]) for line in lines if line.replace("{", " ").split()[:1] == [name]]
-
     def until_stored(self, count):
         until(lambda: sum(1 for _ in stored(self.site.data)) >= count, 30, f"{count} lines are stored")
 
@@ -86,7 +81,7 @@ class LossTests(GroundTest):
 
     def until_checkpointed(self):
         """Until no projection has anything left to write."""
-        until(lambda: self.metric("waybill_projection_pending_bytes") == [0, 0], 20, "all is in a checkpoint")
+        until(lambda: metric(self.metrics, "waybill_projection_pending_bytes") == [0, 0], 20, "all is in a checkpoint")
 
     def ship(self):
         """Sends a batch; returns the first word of the answer, `None` at the end of the connection."""
@@ -194,13 +189,13 @@ class ClockTests(GroundTest):
     def doubted(self, receiver):
         until(lambda: self.readiness()[1].count("the clock shows"), 20, "the clock is doubted")
         self.assertEqual(self.readiness()[0], 200)
-        self.assertEqual(self.metric("waybill_clock_doubted"), [1])
+        self.assertEqual(metric(self.metrics, "waybill_clock_doubted"), [1])
         receiver.until_logged("the clock cannot be trusted")
 
     def trusted(self, receiver):
         until(lambda: self.readiness() == (200, "ready\n"), 20, "the clock is trusted")
         receiver.until_logged("the clock is trusted again")
-        self.assertEqual(self.metric("waybill_clock_doubted"), [0])
+        self.assertEqual(metric(self.metrics, "waybill_clock_doubted"), [0])
 
     def assert_whole(self, receiver):
         self.assertEqual(receiver.stop(), 0)
@@ -287,11 +282,11 @@ class FullDiskTests(GroundTest):
         agent = self.site.agent()
         self.maker.spool(self.site.spool, self.ledger, 100_000)
         until(lambda: not any(self.site.spool.iterdir()), 30, "the agent ships while there is room")
-        self.assertEqual(self.metric("waybill_acks_withheld"), [0])
+        self.assertEqual(metric(self.metrics, "waybill_acks_withheld"), [0])
         ballast = self.fill_up(disk)
         self.maker.spool(self.site.spool, self.ledger, 300_000)
         agent.until_logged("the disk of this receiver is full")
-        until(lambda: self.metric("waybill_acks_withheld") == [1], 20, "the metric says so")
+        until(lambda: metric(self.metrics, "waybill_acks_withheld") == [1], 20, "the metric says so")
         status, text = self.readiness()
         self.assertEqual(status, 503)
         self.assertIn("is full", text)
@@ -328,9 +323,10 @@ class FullDiskTests(GroundTest):
         before = sum(1 for _ in stored(data))
         self.maker.spool(self.site.spool, self.ledger, 100_000)
         self.site.once()
-        until(lambda: self.metric("waybill_projection_waiting") == [1, 1], 20, "archive and export wait")
+        until(lambda: metric(self.metrics, "waybill_projection_waiting") == [1, 1], 20, "archive and export wait")
         status, text = self.readiness()
-        self.assertEqual((status, "these wait: archive, csv" in text), (200, True), text)
+        self.assertEqual((status, "these wait: archive, csv" in text), (503, True), text)
+        self.assertIn("less space is free on the disk than its reserve", text)
         self.assertEqual(sum(1 for _ in stored(data)), before)
         self.assertEqual(receiver.log().count("projection started"), 2)
         (disk / "ballast").unlink()

@@ -1,6 +1,7 @@
 """The queries of Documentation/query.md against lines whose answers were counted by hand.
 
-Two people share a device, steps are repeated or come in the wrong order, and one person signs up a day later.
+Two people share a device, steps are repeated or come in the wrong order, one person signs up a day later, another at the
+second attempt, a line came twice, and a device did nothing.
 """
 import json
 import pathlib
@@ -50,12 +51,24 @@ LINES = [
     screen("early", "2026-11-20T12:01:00.000Z", "SignUp", user="dan"),
     tap("early", "2026-11-20T12:02:00.000Z", "dan"),
     tap("early", "2026-11-20T12:03:00.000Z", "dan"),
+    # Leaves the sign-up screen, and comes back after an hour.
+    screen("again", "2026-11-20T13:00:00.000Z", "SignUp"),
+    screen("again", "2026-11-20T14:00:00.000Z", "SignUp"),
+    tap("again", "2026-11-20T14:01:00.000Z"),
+    account("again", "2026-11-20T14:02:00.000Z", "eve"),
+    # The same line twice; the time on the last screen; a notice of a device on which nobody did anything.
+    *[{**screen("again", "2026-11-20T14:03:00.000Z", "Welcome", "SignUp", 35_000, "eve"), "id": "1"}] * 2,
+    {"anon": "again", "ts": "2026-11-20T14:05:00.000Z", "kind": "event", "name": "screen_end", "screen": "Welcome",
+     "user": "eve", "data": {"duration_ms": 120_000}},
+    {"anon": "idle", "ts": "2026-11-21T15:00:00.000Z", "kind": "meta", "name": "wb.dropped"},
+    # A line of a server, about no one.
+    {"ts": "2026-11-21T16:00:00.000Z", "name": "request"},
 ]
 ANSWERS = [
-    ["date", "active"], ["2026-11-20", "5"], ["2026-11-21", "2"],
-    ["version", "active"], ["1.0", "5"], ["1.1", "1"],
-    ["screen", "views", "seconds"], ["SignUp", "5", "20.0"], ["Home", "3", "6.0"],
-    ["saw_screen", "tapped", "joined"], ["5", "4", "2"],
+    ["date", "active"], ["2026-11-20", "6"], ["2026-11-21", "2"],
+    ["version", "active"], ["1.0", "6"], ["1.1", "1"],
+    ["screen", "views", "seconds"], ["SignUp", "7", "27.5"], ["Home", "3", "6.0"], ["Welcome", "1", "120.0"],
+    ["saw_screen", "tapped", "joined"], ["6", "5", "2"],
 ]
 
 

@@ -10,7 +10,8 @@ import unittest
 from harness import SiteTest, free_port, until
 from ledger import Ledger, archive_files, quarantined, stored
 
-SECONDS_OF_LOAD_MAX = 15
+# The test ends the load; a machine that is busy takes long for its rotations.
+SECONDS_OF_LOAD_MAX = 120
 ROTATIONS = 6
 ROTATION_BYTES = 4_000_000
 

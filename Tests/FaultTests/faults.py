@@ -78,6 +78,9 @@ def unsynced(calls, existing):
             bytes_.pop(path, None)
         elif op == "syncdir":
             names.pop(path, None)
+        elif op == "syncall":
+            bytes_.clear()
+            names.clear()
         elif op in ("unlink", "rmdir"):
             there.discard(path)
             bytes_.pop(path, None)

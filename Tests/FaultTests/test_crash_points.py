@@ -253,7 +253,7 @@ class AppCrashTests(CrashTest):
         found = collections.defaultdict(collections.Counter)
         for line in stored(self.site.data):
             event = json.loads(line)
-            if event["name"] in ("screen_view", "Product Tapped"):
+            if event["kind"] in ("screen", "action"):
                 found[event["data"]["app"]][event["data"]["number"]] += 1
         for number, point in enumerate([None, *points], 1):
             told = collections.Counter(

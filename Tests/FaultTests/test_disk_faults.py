@@ -131,7 +131,7 @@ class FullDiskTests(DiskTest):
         """Returns what the client told of what it dropped."""
         events = [json.loads(line) for path in sorted(spool.glob("*.ndjson")) for line in lines_of(path) if line.endswith(b"\n")]
         self.assertEqual([event["seq"] for event in events], list(range(1, len(events) + 1)))
-        kept = [event["data"]["number"] for event in events if event["name"] in ("screen_view", "Product Tapped")]
+        kept = [event["data"]["number"] for event in events if event["kind"] in ("screen", "action")]
         # What was held in memory while the disk refused is there, too, in its place.
         self.assertEqual(kept, sorted(set(kept)))
         self.assertLessEqual({int(line.split()[1]) for line in ledger.read_text().splitlines()}, set(kept))

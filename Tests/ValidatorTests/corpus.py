@@ -73,6 +73,10 @@ class Corpus:
             event["name"] = "log"
             event["data"]["level"] = choose(LEVELS)
         self.put(event, "traits", (self.object(1), self.object(1), {}, None))
+        if chance(4):
+            event["traits_once"] = choose((self.object(1), {}, None))
+        if chance(4):
+            event["traits_add"] = choose(({"n": 1, "a": -2.5}, self.object(1), 7))
         if chance(8):
             event["providers"] = choose(
                 ([], ["ga4", "csv", "segment"], ["mixpanel", "journald", 7], ["posthog", "snowplow"], None, "csv"))

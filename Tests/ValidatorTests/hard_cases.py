@@ -109,6 +109,8 @@ def member(place, text):
         "name": {"name": text}, "key": {"data": {text: 1}}, "value": {"data": {"v": text}},
         "nested": {"data": {"o": {"k": [text]}}}, "inner": {"data": {"o": {text: 1}}},
         "trait": {"kind": "user", "traits": {"t": text}}, "property": {"kind": "user", "traits": {text: "v"}},
+        "once": {"kind": "user", "traits": {}, "traits_once": {text: text}},
+        "added": {"kind": "user", "traits": {}, "traits_add": {text: 1}},
         "unset": {"kind": "user", "traits": {text: None}}, "user": {"user": text}, "anon": {"anon": text}, "id": {"id": text},
         "known": {"kind": "user", "user": text, "traits": {"a": 1}}, "device": {"anon": text, "user": None},
         "screen": {"kind": "screen", "screen": text, "data": {"a": 1}}, "os": {"os": text}, "session": {"session": text},
@@ -124,19 +126,21 @@ def member(place, text):
 def edges():
     """Every length and count, one less and one more."""
     for place, count, fill, step in itertools.product(
-            ("name", "key", "value", "trait", "user", "screen", "item"), LENGTHS, ("x", "한"), (-1, 0, 1)):
+            ("name", "key", "value", "trait", "once", "added", "user", "screen", "item"), LENGTHS, ("x", "한"), (-1, 0, 1)):
         text = filled(fill, count + step)
         yield Case(f"{place} of {count + step} {fill}", member(place, text))
     for count, step in itertools.product(COUNTS, (-1, 0, 1)):
         fields = {f"f{index}": index for index in range(count + step)}
         yield Case(f"{count + step} fields", {"data": fields})
         yield Case(f"{count + step} traits", {"kind": "user", "traits": fields})
+        yield Case(f"{count + step} traits set once", {"kind": "user", "traits": {}, "traits_once": fields})
+        yield Case(f"{count + step} traits added to", {"kind": "user", "traits": {}, "traits_add": fields})
         yield Case(f"{count + step} names removed", {"kind": "user", "traits": dict.fromkeys(fields)})
         yield Case(f"{count + step} members inside", {"data": {"o": fields}})
         yield Case(f"{count + step} elements", {"data": {"l": list(fields.values())}})
         yield Case(f"{count + step} items", {"data": {"items": [{"item_id": name} for name in fields]}})
         yield Case(f"{count + step} members of an item", {"data": {"items": [fields]}})
-    for size, kind in itertools.product(SIZES, ("value", "trait", "screen", "fields", "os", "unset")):
+    for size, kind in itertools.product(SIZES, ("value", "trait", "once", "added", "screen", "fields", "os", "unset")):
         if kind == "fields":
             fields = {f"f{index}": "y" * 250 for index in range(size // 260)}
             yield Case(f"fields of {size}", {"data": fields})
@@ -174,13 +178,15 @@ def counted(provider, place, count, outcome):
 
 def names():
     for name, place in itertools.product(
-            NAMES, ("name", "key", "inner", "property", "unset", "product", "override", "value", "log")):
+            NAMES, ("name", "key", "inner", "property", "once", "added", "unset", "product", "override", "value", "log")):
         if place == "name" and not name:
             continue
         yield Case(f"{place} {name!r}", member(place, name))
     for first, second in itertools.combinations(("a_b", "aB", "A_B", "a b", "$a", "x_$a", "a_b_"), 2):
         yield Case(f"{first!r} and {second!r}", {"data": {first: 1, second: 2}})
         yield Case(f"traits {first!r} and {second!r}", {"kind": "user", "traits": {first: 1, second: None}})
+        yield Case(f"changes of {first!r} and {second!r}", {
+            "kind": "user", "traits": {first: 1}, "traits_once": {first: 2, second: 3}, "traits_add": {first: 4, second: 5}})
 
 
 def people():
@@ -191,20 +197,22 @@ def people():
 
 
 def numbers():
-    for number, place in itertools.product(NUMBERS, range(10)):
+    for number, place in itertools.product(NUMBERS, range(12)):
         members, marked = ({"data": {"n": "@"}}, {"data": {"o": {"k": ["@"]}}}, {"kind": "user", "traits": {"n": "@"}},
                            {"user": "@"}, {"seq": "@"}, {"dt": "@"}, {"name": "purchase", "data": {
                                "value": "@", "currency": "EUR", "transaction_id": "t"}},
                            {"name": "refund", "data": {"value": "@", "currency": "EUR", "transaction_id": "t"}},
                            {"data": {"items": [{"item_id": "a", "price": "@", "quantity": "@"}], "currency": "EUR"}},
-                           {"overrides": {name: {"data": {"n": "@"}} for name in LIMITS}})[place], '"@"'
+                           {"overrides": {name: {"data": {"n": "@"}} for name in LIMITS}},
+                           {"kind": "user", "traits": {}, "traits_add": {"n": "@", "m": 1}},
+                           {"kind": "user", "traits": {}, "traits_once": {"n": "@"}})[place], '"@"'
         yield Case(f"number {number[:24]} at {place}", members, ((marked, number),))
 
 
 def halves():
     for half, place in itertools.product(
-            HALVES, ("name", "key", "value", "nested", "inner", "trait", "property", "unset", "user", "anon", "screen", "item",
-                     "group", "override", "bundle", "os", "currency")):
+            HALVES, ("name", "key", "value", "nested", "inner", "trait", "property", "once", "added", "unset", "user", "anon",
+                     "screen", "item", "group", "override", "bundle", "os", "currency")):
         yield Case(f"{half} in {place}", member(place, "@@"), (("@@", half),))
 
 

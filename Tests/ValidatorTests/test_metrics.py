@@ -9,7 +9,7 @@ import urllib.request
 
 from corpus import Corpus
 from export_harness import PROVIDERS
-from harness import SiteTest, free_port, patience, until
+from harness import REPOSITORY, SiteTest, free_port, patience, until
 from ledger import EventMaker, Ledger
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (-?[0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)')
@@ -33,12 +33,13 @@ class Page(dict):
                 assert len(line.split(" ", 3)[3]) > 5, line
             elif line.startswith("# TYPE "):
                 _, _, name, kind = line.split(" ")
-                assert name == known and kind in ("counter", "gauge"), line
+                assert name == known and kind in ("counter", "gauge", "histogram"), line
                 assert (kind == "counter") == name.endswith("_total"), line
             else:
                 match = SAMPLE.fullmatch(line)
                 assert match, line
-                assert match[1] == known, line
+                parts = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
+                assert match[1] in [known + part for part in parts], line
                 key = match[1], frozenset(LABEL.findall(match[2] or ""))
                 assert key not in self, f"{line} comes twice"
                 self[key] = float(match[3])
@@ -137,6 +138,8 @@ class ConservationTests(MetricsTest):
         self.assertEqual(found.value("waybill_received_bytes_total"), ledger.byte_count)
         self.assertEqual(
             found.value("waybill_projection_lines_total", projection="archive", outcome="archived"), ledger.line_count)
+        self.assertEqual(
+            found.value("waybill_journal_commit_seconds_count"), found.value("waybill_journal_commits_total"))
         self.assertEqual(found.value("waybill_agents"), 1)
         self.assertEqual(found.value("waybill_admission_bytes"), 0)
         self.assertGreater(found.value("process_resident_memory_bytes"), 1 << 20)
@@ -161,6 +164,30 @@ class AgentMetricsTests(MetricsTest):
         for name in ("pending_bytes", "in_flight_bytes", "lost_bytes_total", "skipped_bytes_total"):
             self.assertEqual(found.value(f"waybill_agent_{name}"), 0, name)
         self.assertEqual([agent.stop(), receiver.stop()], [0, 0])
+
+
+class DeliveryMetricsTests(MetricsTest):
+    def test_every_label_is_there_from_the_start_and_documented(self):
+        for provider in ("snowplow", "mixpanel"):
+            (self.site.data / "exports" / provider).mkdir(parents=True)
+        config = self.site.root / "deliver.yaml"
+        config.write_text(
+            f"deliver:\n  data: {self.site.data}\n  metrics: 127.0.0.1:{self.metrics}\n  deliveries:\n"
+            "    - {provider: snowplow, name: plow, endpoint: 'http://127.0.0.1:1'}\n    - {provider: mixpanel}\n")
+        service = self.site.start("deliver", "--config", config, log="deliver.log")
+        service.until_logged("serving metrics")
+        def both():
+            found = page(self.metrics)
+            return found if found.total("waybill_delivery_state") == 2 else None
+        found = until(both)
+        for reason in ("rejected", "ambiguous", "too_old"):
+            self.assertEqual(found.value("waybill_delivery_refused_events_total", delivery="plow", reason=reason), 0)
+        self.assertEqual(found.value("waybill_delivery_state", delivery="plow", state="up"), 1)
+        until(lambda: page(self.metrics).value("waybill_delivery_state", delivery="mixpanel", state="failed") == 1)
+        documented = (REPOSITORY / "Protocol/metrics.md").read_text(encoding="utf-8")
+        for name in {name for name, _ in found if name.startswith("waybill_")}:
+            self.assertIn(f"`{name}`", documented)
+        self.assertEqual(service.stop(), 0)
 
 
 class CallerTests(MetricsTest):

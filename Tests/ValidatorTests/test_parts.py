@@ -15,7 +15,7 @@ import unittest
 
 from export_harness import PROVIDERS, judge, validator
 from corpus import Corpus
-from harness import SiteTest, run
+from harness import SiteTest, free_port, metric, run, until
 from ledger import EventMaker, timestamp, whole
 from scale import THOROUGH
 
@@ -35,13 +35,17 @@ class PartTests(SiteTest):
         """Ships events into all exports; returns how many lines were sent."""
         corpus = Corpus(seed=21, as_of=int(time.time() * 1000), days=(-4, 2))
         maker = EventMaker(21)
-        receiver = self.site.receiver(exports=",".join(PROVIDERS))
+        address = f"127.0.0.1:{free_port()}"
+        receiver = self.site.receiver("--metrics", address, exports=",".join(PROVIDERS))
         for start in range(0, COUNT, 10_000):
             lines = [line + b"\n" for line in (*corpus.extremes(), *corpus.lines(min(10_000, COUNT - start)))]
             # Many of one day, so that parts are filled.
             plain = maker.lines(len(lines) // 2, ts=timestamp(maker.times[0]), env="prod") + maker.lines(200, kind="user")
             maker.segment(self.site.spool, lines + plain)
         self.site.once("--spool", self.site.spool, timeout=600)
+        # A stop leaves what an export has not done yet to the next start.
+        pending = "waybill_projection_pending_bytes"
+        until(lambda: set(metric(address, pending)) == {0}, 600, "everything is exported")
         self.assertEqual(receiver.stop(600), 0)
 
     def tally(self, provider, base):
@@ -54,7 +58,7 @@ class PartTests(SiteTest):
             part = whole(path)
             stem = path.name.split(".")[0]
             manifest = path.parent / (stem + ".manifest.json")
-            if provider == "mixpanel-profiles" and not manifest.exists():
+            if provider == "mixpanel-profiles" and not part.endswith(b"]\n"):
                 part += b"]\n"  # The list is still open.
             records, events, problems = judge(provider, part)
             self.assertEqual(problems, [], path)

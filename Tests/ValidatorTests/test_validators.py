@@ -99,6 +99,15 @@ class ValidatorTests(unittest.TestCase):
                 (b'["age_band"]', b'"age_band"'), (b'{"tier":"PREMIUM"}', b"{}"), (b"$unset", b"$delete")):
             self.assertIn(old, record)
             self.refuse("mixpanel-profiles", record.replace(old, new, 1))
+        update = b'{"$token":"${MIXPANEL_TOKEN}","$distinct_id":"u-8812345",%s}'
+        once, added = update % b'"$set_once":{"a":[1]}', update % b'"$add":{"n":-1.50}'
+        self.take("mixpanel-profiles", once)
+        self.take("mixpanel-profiles", once + b"," + added)
+        for record in (
+                added + b"," + once, added + b"," + added, update % b'"$add":{"n":"1"}', update % b'"$add":{}',
+                update % b'"$add":{"n":true}', update % b'"$set_once":{"$token":1}', update % b'"$set_once":["a"]',
+                update % b'"$set_once":{"a":1},"$add":{"n":1}'):
+            self.refuse("mixpanel-profiles", record)
         with self.assertRaises(Invalid):
             validator("mixpanel-profiles").records(b"[{}\n")
         self.assertNotEqual(validator("mixpanel-profiles").check_request(b"[" + b"{}," * 2000 + b"{}]\n"), [])
@@ -115,10 +124,16 @@ class ValidatorTests(unittest.TestCase):
             lambda e: e.update(price=1, quantity=1.5), lambda e: e.update(price=1, quantity=1 << 31), lambda e: e.update(groups={}), lambda e: e.update(groups={"a": 1}),
         ])
         self.each("amplitude", [
-            lambda e: e["user_properties"].update({"$add": {"a": 1}}),
+            lambda e: e["user_properties"].update({"$append": {"a": 1}}),
+            lambda e: e["user_properties"].update({"$add": {"a": "1"}}),
+            lambda e: e["user_properties"].update({"$add": {"tier": 1}}),
+            lambda e: e["user_properties"].update({"$setOnce": {"tier": 1}}),
             lambda e: e["user_properties"]["$unset"].update(tier="-"),
             lambda e: e["user_properties"].update({"$unset": {"x": None}}),
         ], number=3)
+        both = json.loads(golden("amplitude", 3))
+        both["user_properties"].update({"$setOnce": {"first": [1]}, "$add": {"visits": -1}})
+        self.take("amplitude", compact(both))
         self.assertNotEqual(validator("amplitude").check_request(b"{}\n" * 2001), [])
 
     def test_segment(self):
@@ -148,7 +163,12 @@ class ValidatorTests(unittest.TestCase):
             lambda e: e["properties"]["$set"].update({"$x": 1}), lambda e: e["properties"].update({"$unset": [1]}),
             lambda e: e["properties"].update({"$unset": [""]}), lambda e: e["properties"].update({"$unset": ["$x"]}),
             lambda e: e["properties"].update({"$unset": ["tier"]}), lambda e: e["properties"].update({"$device_id": " "}),
+            lambda e: e["properties"].update({"$set_once": {"tier": 1}}), lambda e: e["properties"].update({"$set_once": [1]}),
+            lambda e: e["properties"].update({"$set_once": {"$x": 1}}), lambda e: e["properties"].update({"$add": {"a": 1}}),
         ], number=3)
+        once = json.loads(golden("posthog", 3))
+        once["properties"].update({"$set_once": {"first": [1]}})
+        self.take("posthog", compact(once))
         self.assertNotEqual(validator("posthog").check_request(b"{}\n" * 1001), [])
 
     def test_snowplow(self):

@@ -212,6 +212,8 @@ import WaybillTail
             case "listen": new.port = 1
             case "name": new.name += "x"
             case "metrics": new.metrics = NetworkAddress(host: "h", port: 1)
+            case "status_socket": new.statusSocket = "x"
+            case "status_token_file": new.statusTokenFile = "x"
             case "connections": new.connectionCountMax += 1
             case "tls.certificate": new.certificate = "x"
             case "tls.key": new.privateKey = "x"

@@ -1,4 +1,5 @@
 import Testing
+import WaybillExport
 
 @testable import WaybillDelivery
 
@@ -183,5 +184,16 @@ private func verdict(
             return #expect(Bool(false), "a refusal")
         }
         #expect(detail.utf8.count < 450)
+    }
+}
+
+@Test func `a record is counted twice by GA4, and by Mixpanel's profiles if it adds numbers`() {
+    let head = "{\"$token\":\"${MIXPANEL_TOKEN}\",\"$distinct_id\":\"u\","
+    let adds = Array("\(head)\"$set\":{\"$add\":1}},\(head)\"$add\":{\"n\":1}}".utf8)
+    let sets = Array("\(head)\"$set\":{\"$add\":1}},\(head)\"$set_once\":{\"a\":{\"$add\":1}}}".utf8)
+    for provider in DeliverableProvider.allCases {
+        let rules = DeliveryRules(provider)
+        #expect(rules.isCounted(adds) == (provider == .ga4 || provider == .mixpanelProfiles))
+        #expect(rules.isCounted(sets) == (provider == .ga4))
     }
 }

@@ -1,4 +1,5 @@
 import Testing
+import WaybillExport
 import WaybillSystem
 
 @testable import WaybillDelivery
@@ -17,16 +18,22 @@ private func delivery(
         backoff: Backoff(from: .seconds(2), to: .seconds(60), SeededGenerator(seed: 1)), now: now)
 }
 
+/// All records of GA4; of profiles those that add numbers, every third here.
+private func isCounted(_ number: Int, _ provider: DeliverableProvider) -> Bool {
+    provider == .ga4 || provider == .mixpanelProfiles && number % 3 == 0
+}
+
 extension PartDelivery {
     /// The requests that go out now; the cursor moves by `size` records for each.
     fileprivate mutating func requests(
-        of size: Int, in recordCount: Int = .max, at now: MonotonicTime = start
+        of size: Int, in recordCount: Int = .max, at now: MonotonicTime = start,
+        counted: (Int) -> Bool = { _ in false }
     ) -> [Attempt] {
         while true {
             switch self.next(at: now) {
             case .cut(let first): self.take(min(size, recordCount - first))
             case .send(let attempts):
-                self.announce(attempts)
+                self.announce(attempts, counted: RecordSet(attempts.flatMap(\.records.numbers).filter(counted)))
                 return attempts
             case .wait, .held, .finished, .stop: return []
             }
@@ -55,7 +62,7 @@ extension PartDelivery {
 
     @Test func `GA4 has four requests in flight, each of one record`() {
         var part = delivery(.ga4, records: 6)
-        let requests = part.requests(of: 1)
+        let requests = part.requests(of: 1, counted: { _ in true })
         #expect(requests.map(\.records) == (0..<4).map { RecordSet($0..<$0 + 1) })
         #expect(part.standing.announced == RecordSet(0..<4))
         #expect(part.standing.next == 4)
@@ -164,10 +171,57 @@ extension PartDelivery {
             (DeliverableProvider.ga4, AmbiguityPolicy.skip, true), (.ga4, .resend, false), (.mixpanel, .skip, false),
         ] {
             var part = delivery(provider, records: 1, policy: policy)
-            let result = part.answer(part.requests(of: 1)[0], .ambiguous(detail: "?", after: nil))
+            let request = part.requests(of: 1, counted: { _ in provider == .ga4 })[0]
+            let result = part.answer(request, .ambiguous(detail: "?", after: nil))
             let expected = GivenUpRecord(number: 0, reason: .ambiguous, detail: "?")
             #expect(result.givenUp == (isGivenUp ? [expected] : []))
             #expect(part.requests(of: 1, at: later).count == (isGivenUp ? 0 : 1))
+        }
+    }
+
+    @Test(arguments: [AmbiguityPolicy.skip, .resend])
+    func `of a request with an unknown end what adds numbers is given up, and the rest is sent again`(
+        policy: AmbiguityPolicy
+    ) {
+        let isSkipped = policy == .skip
+        var part = delivery(.mixpanelProfiles, records: 4, policy: policy)
+        let request = part.requests(of: 4, counted: { $0 == 0 || $0 == 2 })[0]
+        #expect(part.standing.announced == RecordSet([0, 2]))
+        #expect(part.standing.waiting == RecordSet([1, 3]))
+        let result = part.answer(request, .ambiguous(detail: "?", after: nil))
+        #expect(result.givenUp.map(\.number) == (isSkipped ? [0, 2] : []))
+        #expect(result.givenUp.allSatisfy { $0.reason == .ambiguous && $0.detail == "?" })
+        #expect(part.standing.announced.isEmpty)
+        let again = part.requests(of: 4, at: later)
+        #expect(again.map(\.records) == [isSkipped ? RecordSet([1, 3]) : RecordSet(0..<4)])
+    }
+
+    @Test func `after a death what adds numbers is given up, and the rest of the request is sent again`() {
+        var before = delivery(.mixpanelProfiles, records: 3)
+        _ = before.requests(of: 3, counted: { $0 == 1 })
+        var part = delivery(.mixpanelProfiles, records: 3, standing: before.standing)
+        #expect(part.giveUpAnnounced().map(\.number) == [1])
+        #expect(part.requests(of: 3).map(\.records) == [RecordSet([0, 2])])
+    }
+
+    @Test func `a refusal of other records leaves unknown whether a number was added`() {
+        var part = delivery(.mixpanelProfiles, records: 3)
+        let request = part.requests(of: 3, counted: { $0 == 2 })[0]
+        let result = part.answer(request, .refusedSome([RecordRefusal(position: 0, detail: "x")]))
+        #expect(result.givenUp.map(\.number) == [0, 2])
+        #expect(result.givenUp.map(\.reason) == [.rejected, .ambiguous])
+        #expect(part.requests(of: 3).map(\.records) == [RecordSet([1])])
+    }
+
+    @Test func `an answer that proves that nothing was taken sends numbers again`() {
+        for verdict in [
+            Verdict.later(after: nil, detail: "503"), .tooLarge(detail: "413"), .refusedWhole(detail: "no"),
+        ] {
+            var part = delivery(.mixpanelProfiles, records: 2)
+            let request = part.requests(of: 2, counted: { _ in true })[0]
+            #expect(part.answer(request, verdict).givenUp.isEmpty)
+            #expect(Set(part.standing.waiting.numbers) == [0, 1])
+            #expect(part.standing.announced.isEmpty)
         }
     }
 
@@ -264,8 +318,9 @@ extension PartDelivery {
                 switch part.next(at: now) {
                 case .cut(let first): part.take(min(size, recordCount - first))
                 case .send(let attempts):
-                    part.announce(attempts)
-                    if provider == .ga4 { durable = part.standing }
+                    let counted = RecordSet(attempts.flatMap(\.records.numbers).filter { isCounted($0, provider) })
+                    part.announce(attempts, counted: counted)
+                    if !counted.isEmpty { durable = part.standing }
                     var dead: [Int] = []
                     for attempt in attempts {
                         budget -= 1
@@ -287,7 +342,7 @@ extension PartDelivery {
         for number in 0..<recordCount {
             #expect(deadCount[number] <= 1)
             #expect(takenCount[number] + deadCount[number] >= 1, "record \(number) is lost")
-            if provider == .ga4 { #expect(takenCount[number] <= 1, "record \(number) counts twice") }
+            if isCounted(number, provider) { #expect(takenCount[number] <= 1, "record \(number) counts twice") }
         }
     }
 

@@ -35,6 +35,16 @@ struct DisputesTests {
         #expect(disputes.add(stream, by: tag("a"), time(now)) == time(now + 60))
     }
 
+    @Test func `a file of which a part agrees stays disputed, until more of it is taken`() {
+        var disputes = Disputes()
+        #expect(disputes.add(stream, by: tag("a"), time(0)) == time(60))
+        // The stream is sealed after that part.
+        disputes.agreed(stream, at: 4, of: 9)
+        #expect(disputes.add(stream, by: tag("a"), time(60)) == time(180))
+        disputes.agreed(stream, at: 9, of: 9)
+        #expect(disputes.count == 0)
+    }
+
     @Test func `another receiver is asked at once, and another start or incarnation after a minute`() {
         var disputes = Disputes()
         for _ in 0..<5 { _ = disputes.add(stream, by: tag("a"), time(0)) }

@@ -33,6 +33,7 @@ import WaybillServerTestSupport
 
     @Test(arguments: [
         ("name", true), ("ts", true), ("received_at", true), ("data", true), ("data.a.b", true), ("traits.x", true),
+        ("traits_once.x", true), ("traits_add", true),
         ("ids.ga4", true), ("consent", true), ("user", true), ("name.x", false), ("data.", false), ("", false),
         ("colour", false), ("providers", false), ("user.x", false), (".", false),
     ])

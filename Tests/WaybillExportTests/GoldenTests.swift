@@ -36,23 +36,35 @@ import WaybillSystem
     @Test(
         arguments: [
             Destination.mixpanelProfiles, .amplitude, .segment, .posthog, .snowplow, .flurry, .syslog, .journald,
-        ], ["golden-events.ndjson", "odd-events.ndjson"])
+        ], ["golden-events.ndjson", "odd-events.ndjson", "traits-events.ndjson"])
     func `events become exactly the golden file`(provider: Destination, events: String) throws {
         let sink = export(lines(try vector(events)), ExportOptions(provider: provider))
         let description = Exporter.description(of: provider)
         let records = sink.records.map { Array($0.text.utf8) }.joined(separator: description.separator)
-        let prefix = events == "odd-events.ndjson" ? "odd-" : ""
+        let prefix = ["odd-events.ndjson": "odd-", "traits-events.ndjson": "traits-"][events] ?? ""
         let golden = try vector("\(prefix)\(provider.rawValue).\(description.fileExtension)")
         #expect(description.header + records + description.footer == Array(golden.utf8))
         #expect(sink.accounted == lines(try vector(events)).count)
         #expect(sink.refusals.isEmpty && sink.held.isEmpty)
     }
 
-    @Test(arguments: [("golden-events.ndjson", "csv.csv"), ("guard-event.ndjson", "guard.csv")])
+    @Test func `changes of traits become exactly the golden GA4 requests`() throws {
+        let sink = export(lines(try vector("traits-events.ndjson")), ExportOptions(provider: .ga4))
+        #expect(sink.output == (try vector("traits-ga4.ndjson")))
+        #expect(sink.skipped == [.nothing, .nothing])
+        #expect(sink.records.map { $0.fixes[.dropField] } == [8])
+    }
+
+    @Test(arguments: [
+        ("golden-events.ndjson", "csv.csv"), ("guard-event.ndjson", "guard.csv"),
+        ("traits-events.ndjson", "traits.csv"),
+    ])
     func `events become exactly the golden rows`(events: String, file: String) throws {
-        let options = try self.seoul(.csv)
+        var options = try self.seoul(.csv)
+        options.csv.includesUsers = events == "traits-events.ndjson"
         let sink = export(lines(try vector(events)), options)
         let header = String(decoding: Exporter.description(of: .csv).header, as: UTF8.self)
-        #expect(Array((header + sink.output).utf8) == Array(try vector(file).utf8))
+        let expected = try vector(file)
+        #expect(header + sink.output == expected)
     }
 }

@@ -95,7 +95,7 @@ import WaybillServerTestSupport
 
     @Test func `a device is never identified as itself`() {
         let anon = "b5372db0-c21e-41e4-8dfc-aa07a5b093db"
-        for user in [nil, anon, "null"] {
+        for user in [nil, anon, #"\u00625372db0-c21e-41e4-8dfc-aa07a5b093db"#, "null"] {
             let line = event(kind: "user", user: user, members: #","traits":{"a":1}"#)
             let output = export([line], ExportOptions(provider: .posthog)).output
             #expect(output.contains("\"event\":\"$set\"") && !output.contains("$anon_distinct_id"))

@@ -58,6 +58,8 @@ struct RandomEvents {
         }
         self.add("data", to: &members, [self.object(depth: 1), self.object(depth: 1), self.scalar()])
         self.add("traits", to: &members, [self.object(depth: 1), "null"])
+        self.add("traits_once", to: &members, [self.object(depth: 1), self.scalar()], odds: 4)
+        self.add("traits_add", to: &members, ["{\"n\":1,\"a\":-2.5}", self.object(depth: 1), self.scalar()], odds: 4)
         self.add(
             "providers", to: &members, ["[]", "[\"ga4\",\"csv\"]", "[\"mixpanel\",7]", "null", "\"csv\""], odds: 8)
         self.add(

@@ -68,6 +68,32 @@ import WaybillTestSupport
         #expect(report.notes.contains { $0.contains("bytes after the end") })
     }
 
+    @Test func `a torn log whose state was written again is a note, and a problem without the new one`() throws {
+        let bench = try Self.bench()
+        let path = "/data/state/archive.state"
+        let state = try #require(bench.disk.bytes(of: path))
+        bench.disk.place(path + ".previous", state + Array("+ position 7\n= 1 0".utf8))
+        var report = Self.verify(bench)
+        #expect(report.problems == [])
+        #expect(report.notes.contains { $0.contains("archive.state.previous has no whole commit from byte") })
+        bench.disk.place(path, state + Array("+".utf8))
+        report = Self.verify(bench)
+        #expect(report.problems.contains { $0.path == "state/archive.state.previous" && $0.code == .damaged })
+    }
+
+    @Test func `an export that came to no checkpoint is a note, unless it has closed parts`() throws {
+        let bench = try Self.bench()
+        try Self.crash(bench, try ExportProjection.live(ExportOptions(provider: .mixpanel), data: bench.data))
+        #expect(bench.disk.bytes(of: "/data/state/export-mixpanel.state") == nil)
+        #expect(!bench.tree("exports/mixpanel").isEmpty)
+        var report = Self.verify(bench)
+        #expect(report.problems == [])
+        #expect(report.notes.contains { $0.contains("exports/mixpanel has files, but no checkpoint yet") })
+        bench.disk.place("/data/exports/mixpanel/env=prod/date=2026-11-19/part-00000.manifest.json", [])
+        report = Self.verify(bench)
+        #expect(report.problems.contains { $0.path == "state/export-mixpanel.state" && $0.code == .missing })
+    }
+
     /// Projects everything, and ends before a checkpoint.
     private static func crash(_ bench: ProjectionBench, _ projection: consuming some Projection & ~Copyable) throws {
         var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
@@ -148,6 +174,27 @@ import WaybillTestSupport
             bench.disk.place("/data/" + path, bytes)
         }
         #expect(Self.verify(bench).isWhole)
+    }
+
+    @Test func `a group that a failing disk left after a segment is a note, and other bytes are a problem`() throws {
+        let bench = try Self.bench()
+        let names = try bench.disk.list(bench.data.journal).filter { $0.hasSuffix(".journal") }.sorted()
+        let path = Path.join(bench.data.journal, names[0])
+        let whole = try #require(bench.disk.bytes(of: path))
+        let end = try #require(JournalPath.position(ofSegment: names[1])).rawValue
+        #expect(whole.count == end)
+        let mark = Message.mark(position: UInt64(end), milliseconds: 1, checksum: 7).encoded
+        let open = Message.open(StreamNumber(9), ProjectionBench.description(9), .none).encoded
+        for torn in [mark, open, mark + open, mark + open.dropLast(3), Array(open.prefix(9))] {
+            bench.disk.place(path, whole + torn)
+            let report = Self.verify(bench)
+            #expect(report.problems == [])
+            #expect(report.notes.contains { $0.contains("the last \(torn.count) bytes are not part of the journal") })
+        }
+        for foreign in [Array("x".utf8), Array("MARK".utf8), open + mark, mark + Array("no entry\n".utf8), [0, 0]] {
+            bench.disk.place(path, whole + foreign)
+            #expect(Self.verify(bench).problems.map(\.code) == [.unexplained])
+        }
     }
 
     @Test func `every byte of the journal that changes is found`() throws {
@@ -269,6 +316,16 @@ import WaybillTestSupport
                 bench.disk.place(path, bytes)
             }
         }
+    }
+
+    @Test(arguments: [Destination.csv, .ga4, .mixpanel, .mixpanelProfiles, .journald])
+    func `the closed parts of an export are whole, whatever their files end in`(provider: Destination) throws {
+        let bench = try Self.mixedBench(provider)
+        let moment = SealMoment.everything(now: WallTime(milliseconds: ProjectionBench.noon + 2 * 86_400_000))
+        try Self.project(
+            bench, try ExportProjection.live(ExportOptions(provider: provider), data: bench.data), sealing: moment)
+        #expect(bench.tree("exports").keys.contains { $0.hasSuffix("part-00000.manifest.json") })
+        #expect(Self.verify(bench).problems == [])
     }
 
     /// An export with grouped events, refused ones, and a stream that is described anew.

@@ -74,6 +74,30 @@ import WaybillTestSupport
         #expect(known == [false, true])
     }
 
+    @Test func `a group that is torn anywhere leaves the stream at its offset, or unknown`() throws {
+        let bench = try JournalBench()
+        var journal = try bench.open()
+        try journal.begin(JournalBench.seed(1), isLossy: false, at: bench.groupTime)
+        bench.stageBatch(1, in: &journal)
+        try bench.commit(&journal)
+        let start = journal.end.rawValue
+        let description = try Self.owned(1)
+        // The batch of another stream is between the lines of the group.
+        #expect(journal.stage(JournalBench.batch(2, at: 0), of: JournalBench.description(2)) == .staged)
+        journal.adopt(try #require(journal.streams[JournalBench.description(1).name]), as: description)
+        #expect(journal.stage(JournalBench.batch(1, at: 100), of: description) == .staged)
+        _ = try journal.commit(at: bench.groupTime)
+        let path = JournalPath.segment(JournalPosition(0), in: bench.directory)
+        let whole = try #require(bench.disk.bytes(of: path))
+        var ends: Set<StreamOffset?> = []
+        for count in start...whole.count {
+            let torn = try JournalBench()
+            torn.disk.place(path, Array(whole[..<count]))
+            ends.insert(try torn.open().streams[description.name]?.durable)
+        }
+        #expect(ends == [nil, StreamOffset(100), StreamOffset(200)])
+    }
+
     @Test func `readers see the batches of both owners once`() throws {
         let bench = try JournalBench()
         var journal = try bench.open()

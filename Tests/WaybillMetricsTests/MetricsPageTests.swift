@@ -26,6 +26,26 @@ struct MetricsPageTests {
                 """)
     }
 
+    @Test("counts durations in buckets that include those before them")
+    func histogram() {
+        let times = DurationHistogram()
+        for time in [Duration.milliseconds(1), .milliseconds(2), .milliseconds(3), .seconds(90)] { times.add(time) }
+        var page = MetricsPage()
+        page.add("waybill_journal_commit_seconds", "Times.", times)
+        let lines = page.text.split(separator: "\n")
+        #expect(lines[1] == "# TYPE waybill_journal_commit_seconds histogram")
+        #expect(lines[2] == "waybill_journal_commit_seconds_bucket{le=\"0.0005\"} 0")
+        #expect(lines[3] == "waybill_journal_commit_seconds_bucket{le=\"0.001\"} 1")
+        #expect(lines[4] == "waybill_journal_commit_seconds_bucket{le=\"0.0025\"} 2")
+        #expect(lines[5] == "waybill_journal_commit_seconds_bucket{le=\"0.005\"} 3")
+        #expect(
+            lines.suffix(4) == [
+                "waybill_journal_commit_seconds_bucket{le=\"60\"} 3",
+                "waybill_journal_commit_seconds_bucket{le=\"+Inf\"} 4",
+                "waybill_journal_commit_seconds_sum 90.006", "waybill_journal_commit_seconds_count 4",
+            ])
+    }
+
     @Test("escapes what would end a label, and nothing else")
     func escapes() {
         var page = MetricsPage()

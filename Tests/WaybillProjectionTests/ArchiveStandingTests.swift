@@ -154,6 +154,68 @@ import WaybillTestSupport
         #expect(archived == line)
     }
 
+    /// The process died before the archive's first checkpoint.
+    @Test(arguments: [true, false])
+    func `what an archive without a checkpoint has of a lost journal is held and stays`(isStartWritten: Bool) throws {
+        let bench = try ProjectionBench()
+        let line = Self.line(19, 0)
+        try bench.write([(ProjectionBench.description(1), Array(line.utf8))])
+        var projection = try ArchiveProjection(data: bench.data, zone: .utc)
+        var position = try projection.recover().position
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
+        try Self.loseJournal(bench)
+        var journal = try bench.data.openJournal()
+        let name = ProjectionBench.description(1).name
+        #expect(journal.position(of: name) == StreamOffset(UInt64(line.utf8.count)))
+        #expect(journal.proof(of: name) == Self.proof(1, of: line))
+        if isStartWritten {
+            let seed = StartSeed(id: 1, incarnation: Incarnation(2, 3))
+            try journal.begin(seed, isLossy: false, at: WallTime(milliseconds: ProjectionBench.noon))
+        }
+        var again = try ArchiveProjection(data: bench.data, zone: .utc)
+        let recovery = try again.recover()
+        #expect(recovery.report.hasPrefix("the archive's checkpoint was lost"))
+        #expect(recovery.position == (isStartWritten ? journal.end : JournalPosition(0)))
+        let archived = bench.tree("archive").filter { $0.key.hasSuffix(".ndjson") }.map(\.value).joined()
+        #expect(archived == line)
+    }
+
+    @Test(arguments: [false, true])
+    func `lines whose sync has failed are written again before a start relies on them`(isOpened: Bool) throws {
+        let bench = try ProjectionBench()
+        let line = Self.line(19, 0)
+        try bench.write([(ProjectionBench.description(1), Array(line.utf8))])
+        var projection = try ArchiveProjection(data: bench.data, zone: .utc)
+        var position = try projection.recover().position
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
+        bench.disk.setFaults { call in
+            call.verb == .synchronize || call.verb == .synchronizeAll ? .error(Errno.inputOutput) : nil
+        }
+        do {
+            try projection.checkpoint(at: position, sealing: nil)
+            Issue.record("a sync fails")
+        } catch {
+            // The process dies before it goes back to its checkpoint; the kernel shows the bytes, and counts them as clean.
+            bench.disk.kill()
+        }
+        var state = try StateStore(path: bench.data.statePath("export-csv"), files: bench.disk)
+        try state.commit(["position": String(bench.end.rawValue)])
+        try Self.loseJournal(bench)
+        if isOpened {
+            let journal = try bench.data.openJournal()
+            let name = ProjectionBench.description(1).name
+            #expect(journal.position(of: name) == StreamOffset(UInt64(line.utf8.count)))
+        } else {
+            var rebuilt = try ArchiveProjection(data: bench.data, zone: .utc)
+            #expect(try rebuilt.recover().report.hasPrefix("the archive's checkpoint was lost"))
+        }
+        bench.disk.crash(seed: 1)
+        let archived = bench.tree("archive").filter { $0.key.hasSuffix(".ndjson") }.map(\.value).joined()
+        #expect(archived == line)
+    }
+
     @Test(arguments: [false, true])
     func `an archive is short when a file of its checkpoint lacks bytes, open or sealed`(isSealed: Bool) throws {
         let source = try Self.archived(

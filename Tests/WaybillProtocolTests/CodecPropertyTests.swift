@@ -120,7 +120,9 @@ struct RandomMessages {
                     agent: "a" + self.name(0...20), instance: "i" + self.name(0...10),
                     token: Bool.random(using: &self.generator) ? self.text() : nil,
                     key: Bool.random(using: &self.generator) ? "AAECAwQFBgcICQoLDA0ODw" : nil,
-                    encodings: (0..<Int.random(in: 0...3, using: &self.generator)).map { _ in self.text(0...5) }))
+                    encodings: (0..<Int.random(in: 0...3, using: &self.generator)).map { _ in self.text(0...5) },
+                    software: Bool.random(using: &self.generator) ? self.text() : nil,
+                    milliseconds: Bool.random(using: &self.generator) ? Int64(self.integer()) : nil))
         }
         var limits = ProtocolLimits()
         limits.lineByteCountMax = self.count()

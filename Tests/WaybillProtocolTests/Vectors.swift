@@ -133,7 +133,8 @@ extension Message {
                 Hello(
                     versions: try #require(row["protocol"]?.values).map { try #require($0.integer) },
                     agent: try row.requireText("agent"), instance: try row.requireText("instance"),
-                    token: row["token"]?.text, key: row["key"]?.text, encodings: try row.requireTexts("accept")))
+                    token: row["token"]?.text, key: row["key"]?.text, encodings: try row.requireTexts("accept"),
+                    software: row["software"]?.text, milliseconds: row["time"]?.integer.map { Int64($0) }))
         case "READY":
             self = .ready(try Ready(row))
         case "OPEN":

@@ -148,6 +148,41 @@ import WaybillTesting
         #expect(bench.closed.count == 1)
     }
 
+    @Test func `the thread that commits tells that it goes on, and tells nothing while the disk hangs`() throws {
+        var bench = try Bench()
+        bench.follow()
+        let disk = bench.bench.disk
+        // The time is written in each turn: this bench's clock stands still, long before the thread's.
+        let (beats, commits, isHanging) = (Monitor(0), Monitor(0), Monitor(false))
+        let variables = ["NOTIFY_SOCKET": "/n", "WATCHDOG_USEC": "3000"]
+        let manager = ServiceManager(environment: { variables[$0] }, processID: 1) { _, text, _ in
+            if text == "WATCHDOG=1" { beats.update { $0 += 1 } }
+        }
+        let committer = Committer()
+        let loop = Handover(bench.commit)
+        let worker = Worker(name: "test-commit") { loop.take { _ = committer.run($0, manager) } }
+        #expect(beats.wait { $0 > 3 ? true : nil } == true)
+        // A disk that refuses is no reason to start again.
+        disk.setFaults { $0.verb == .synchronize ? .error(Errno.inputOutput) : nil }
+        let before = beats.withLock { $0 }
+        #expect(beats.wait { $0 > before + 3 ? true : nil } == true)
+        isHanging.update { $0 = true }
+        disk.setFaults { call in
+            guard call.verb == .synchronize else { return nil }
+            commits.update { $0 += 1 }
+            _ = isHanging.wait { $0 ? nil : true }
+            return nil
+        }
+        _ = commits.wait { $0 > 0 ? true : nil }
+        let atHang = beats.withLock { $0 }
+        let deadline = POSIXClock().monotonicTime() + .milliseconds(50)
+        #expect(beats.wait(until: deadline) { $0 > atHang ? true : nil } == nil)
+        isHanging.update { $0 = false }
+        #expect(beats.wait { $0 > atHang ? true : nil } == true)
+        committer.close()
+        worker.join()
+    }
+
     @Test func `the shortest age decides how often the time is written, at most once a minute`() {
         #expect(MarkDemand([]).interval == nil)
         #expect(MarkDemand([.zero]).interval == nil)

@@ -228,7 +228,7 @@ import WaybillTestSupport
         ] {
             var index = -1
             let reduced = Array(line.utf8).withUnsafeBytes { bytes in
-                let isAnyLeft = traits.reduce(bytes, facts, source, for: .posthog) { _ in
+                let isAnyLeft = traits.reduce(bytes, facts, source, for: .posthog) { _, _ in
                     index += 1
                     return kept[index]
                 }
@@ -239,8 +239,45 @@ import WaybillTestSupport
                 reduced == "{\"id\":\"i\",\"user\":\"u\",\"traits\": \(expected),\"env\":\"prod\"}")
         }
         Array(line.utf8).withUnsafeBytes { bytes in
-            #expect(!traits.reduce(bytes, facts, source, for: .posthog) { _ in false })
+            #expect(!traits.reduce(bytes, facts, source, for: .posthog) { _, _ in false })
         }
+    }
+
+    @Test func `what is set once stays in a replayed line unless it is set later, and no number is added again`() {
+        let line =
+            "{\"user\":\"u\",\"traits_add\":{\"n\":1},\"traits\":{\"a\":1},\"traits_once\":{\"a\":2,\"b\":\"x\"},\"env\":\"prod\"}"
+        let facts = EventFacts(
+            time: WallTime(milliseconds: 5), env: .prod, bundle: nil, name: nil, kind: .user, timeOffset: 0)
+        let source = SourceDescription(env: .prod, bundle: "b")
+        var traits = UserTraits()
+        func reduced(_ isKept: (Digest128, UserTraits.Change) -> Bool) -> (text: String, isAnyLeft: Bool) {
+            Array(line.utf8).withUnsafeBytes { bytes in
+                let isAnyLeft = traits.reduce(bytes, facts, source, for: .posthog, isKept: isKept)
+                return (String(decoding: traits.line, as: UTF8.self), isAnyLeft)
+            }
+        }
+        let all = reduced { _, _ in true }
+        #expect(
+            all.text
+                == "{\"user\":\"u\",\"traits_add\":{},\"traits\":{\"a\":1},\"traits_once\":{\"a\":2,\"b\":\"x\"},\"env\":\"prod\"}"
+        )
+        #expect(all.isAnyLeft)
+        let once = reduced { _, change in change == .setOnce }
+        #expect(once.text.contains("\"traits\":{},\"traits_once\":{\"a\":2,\"b\":\"x\"}"))
+        #expect(!reduced { _, _ in false }.isAnyLeft)
+        #expect(!reduced { _, _ in false }.text.contains("\"n\""))
+    }
+
+    @Test func `only a newer setting takes from a property what was set once`() throws {
+        var survey = LineSurvey()
+        let property = Digest128(high: 1, low: 2)
+        let place = LinePosition(part: 0, offset: 10)
+        #expect(!survey.isSet(property, after: place, WallTime(milliseconds: 5)))
+        try survey.add(property, at: place, WallTime(milliseconds: 5))
+        #expect(!survey.isSet(property, after: place, WallTime(milliseconds: 5)))
+        #expect(survey.isSet(property, after: LinePosition(part: 0, offset: 9), WallTime(milliseconds: 5)))
+        #expect(survey.isSet(property, after: LinePosition(part: 1, offset: 0), WallTime(milliseconds: 4)))
+        #expect(!survey.isSet(property, after: LinePosition(part: 0, offset: 0), WallTime(milliseconds: 6)))
     }
 
     @Test func `whose properties a line sets is decided as in its export`() {

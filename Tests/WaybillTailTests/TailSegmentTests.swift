@@ -355,6 +355,76 @@ struct TailSegmentTests {
         #expect(bench.losses.count == 1)
     }
 
+    @Test(arguments: [false, true])
+    func `a segment that is gone is not sealed where a part of it is held, and goes on when it comes back`(
+        isHeldElsewhere: Bool
+    ) throws {
+        let bench = try TailBench(files)
+        let id = "0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001"
+        files.append(path(1), "one\n")
+        let writer = try lockAsWriter(path(1))
+        bench.run()
+        files.append(path(1), "two\n")
+        var other = BenchStore(receiver: BenchReceiver(name: "other"))
+        if isHeldElsewhere {
+            bench.exchange(with: &other)
+            bench.run()
+            bench.exchange(with: &other)
+        }
+        bench.scan()
+        try bench.checkpoint()
+        files.close(writer)
+        bench.kill()
+        files.remove(path(1))
+        try bench.start()
+        bench.run()
+        #expect(bench.losses == ["vanished \(path(1)) 4+4"])
+        #expect(bench.sealed == [])
+        if isHeldElsewhere {
+            bench.exchange(with: &other)
+            bench.run()
+            #expect(bench.sealed == [id])
+            bench.exchange(with: &other)
+        }
+        // A power failure brings it back.
+        files.append(path(1), "one\ntwo\n")
+        bench.settle()
+        #expect(bench.received == [id: Array("one\ntwo\n".utf8)])
+        #expect(bench.sealed == [id])
+        #expect(!files.exists(path(1)))
+        #expect(bench.disputed == [])
+        #expect(bench.losses.count == 1)
+    }
+
+    @Test
+    func `a segment that is deleted while a part of it is held is not sealed, and goes on when it comes back`() throws {
+        var limits = TailLimits()
+        limits.openFileCountMax = 1
+        let bench = try TailBench(files, limits: limits)
+        let id = "0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001"
+        files.append(path(1), "one\n")
+        let writer = try lockAsWriter(path(1))
+        bench.run()
+        // Its place among the open files goes to another.
+        files.append(path(2), "other\n")
+        let otherWriter = try lockAsWriter(path(2))
+        bench.run()
+        files.append(path(1), "two\n")
+        bench.scan()
+        files.close(writer)
+        files.remove(path(1))
+        bench.settle()
+        #expect(bench.losses == ["vanished \(path(1)) 4+4"])
+        #expect(bench.sealed == [])
+        files.append(path(1), "one\ntwo\n")
+        bench.settle()
+        #expect(bench.received[id] == Array("one\ntwo\n".utf8))
+        #expect(bench.sealed == [id])
+        #expect(!files.exists(path(1)))
+        #expect(bench.disputed == [])
+        files.close(otherWriter)
+    }
+
     @Test
     func `an undeletable segment is reported once and deleted later`() throws {
         let bench = try TailBench(files)

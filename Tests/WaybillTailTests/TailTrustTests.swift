@@ -102,6 +102,29 @@ struct TailTrustTests {
         #expect(!files.exists(segment))
     }
 
+    @Test func `a receiver that has sealed a part of a segment disagrees since it first did, not since it last did`()
+        throws
+    {
+        let bench = try TailBench(files)
+        bench.received[Self.segmentID] = bytes("one\n")
+        bench.sealed.insert(Self.segmentID)
+        files.append(segment, "one\nand more\n")
+        bench.settle()
+        bench.advance(3 * 86_400_000)
+        bench.settle()
+        #expect(bench.disputed.count > 3)
+        let now = bench.now
+        let isDisputed = try bench.withTail { [address = bench.receiver.address] tail in
+            tail.isDisputed(try #require(tail.streams.first), at: [address], for: .seconds(3 * 86_400), now)
+        }
+        #expect(isDisputed)
+        var other = store("other")
+        bench.exchange(with: &other)
+        bench.settle()
+        #expect(bench.received[Self.segmentID] == bytes("one\nand more\n"))
+        #expect(!files.exists(segment))
+    }
+
     @Test func `a segment that a power cut shortened is kept, and is no dispute`() throws {
         let bench = try TailBench(files)
         let text = String(repeating: "a line of some length\n", count: 40)
@@ -291,6 +314,32 @@ struct TailTrustTests {
         try bench.restart()
         bench.run()
         #expect(bench.received == [first: bytes("one\n"), id(first, 1): bytes("one\ntwo\nthree\n")])
+    }
+
+    /// Another agent of the same principal comes first, or the file was away and its empty stream was sealed.
+    @Test(arguments: ["", "other\n"], [true, false])
+    func `what a sealed stream holds is skipped too when the stream after it is not free`(
+        second: String, isRestarted: Bool
+    ) throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        let first = bench.order[0]
+        bench.sealed.insert(first)
+        files.append("/log/a.log", "two\n")
+        bench.loseConnection()
+        bench.isSlow = true
+        bench.scan()
+        bench.ship()
+        try bench.checkpoint()
+        #expect(bench.skipped[id(first, 1)] == ["0+4 held"])
+        bench.received[id(first, 1)] = bytes(second)
+        if second.isEmpty { bench.sealed.insert(id(first, 1)) }
+        if isRestarted { try bench.restart() } else { bench.loseConnection() }
+        bench.run()
+        #expect(
+            bench.received == [first: bytes("one\n"), id(first, 1): bytes(second), id(first, 2): bytes("one\ntwo\n")])
+        #expect(Set(bench.skipped[id(first, 2)] ?? []) == ["0+4 held"])
     }
 
     @Test func `a rewrite is found once, and each receiver gets the new content after the old`() throws {

@@ -187,3 +187,25 @@ private struct Cart {
     try recorder.waybill.purge()
     #expect(recorder.last(AddedToCart.self) == nil)
 }
+
+@Test func `an expectation of traits says how they change`() throws {
+    let recorder = try Recorder()
+    recorder.waybill.setUser("u-1", traits: ["tier": "PREMIUM", "trial": nil])
+    recorder.waybill.setTraitsOnce(["first_seen": "2025-03-01", "phone": Scalar.hashed("1")])
+    recorder.waybill.incrementTraits(["visits": 1, "spent": 39.9])
+    recorder.waybill.incrementTrait("visits")
+    try recorder.expectTraits(.set, ["tier": "PREMIUM", "trial": nil], times: 1)
+    try recorder.expectTraits(.setOnce, ["first_seen": "2025-03-01"])
+    try recorder.expectTraits(.setOnce, ["phone": .hashed("1")])
+    try recorder.expectTraits(.add, ["visits": 1], times: 2)
+    try recorder.expectTraits(.add, ["spent": 39.9], times: 1)
+    #expect(throws: ExpectationFailure.self) { try recorder.expectTraits(.set, ["visits": 1]) }
+    #expect(throws: ExpectationFailure.self) { try recorder.expectTraits(.add, ["visits": 2]) }
+    let failure = #expect(throws: ExpectationFailure.self) {
+        try recorder.expectTraits(.setOnce, ["first_seen": "2025-03-02"])
+    }
+    let text = failure?.description ?? ""
+    #expect(text.hasPrefix("expected user set_user(once first_seen: \"2025-03-02\") to be tracked at least once"))
+    #expect(text.contains("2. user set_user(once first_seen: \"2025-03-01\", once phone: "))
+    #expect(text.contains("3. user set_user(add visits: 1, add spent: 39.9)"))
+}

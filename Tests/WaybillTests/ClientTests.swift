@@ -45,6 +45,36 @@ private struct MomentsScreen: ScreenEvent, FieldlessEvent {}
     #expect(client.lines == (try vectorLines("client.ndjson")))
 }
 
+@Test func `named categories of consent are these lines byte for byte`() throws {
+    let client = try Client()
+    let waybill = client.waybill
+    waybill.track("before")
+    waybill.setConsent(analytics: true, ads: false, categories: ["personalization": true, "maps": false])
+    client.clock.advance(milliseconds: 250)
+    waybill.track("after", ["id": 3])
+    waybill.setConsent(analytics: true, ads: true)
+    waybill.track("without categories")
+    var visitor = Visitor(user: "u-17", anonymous: "b5372db1-c21e")
+    visitor.consent = Consent(analytics: true, ads: false, categories: ["토": true])
+    waybill.track("of a visitor", by: visitor)
+    let expected = try vectorLines("consent.ndjson")
+    #expect(client.lines == expected)
+}
+
+@Test func `events of earlier times are these lines byte for byte`() throws {
+    let client = try Client()
+    let waybill = client.waybill
+    client.screen("Home")
+    client.clock.advance(milliseconds: 5000)
+    waybill.track("call_ended", .action, at: .ago(.seconds(90)))
+    waybill.track("installed", at: .milliseconds(since1970: 1_700_000_000_123))
+    waybill.track("in the future", at: .ago(.seconds(-60)))
+    waybill.track("Old", .screen, at: .ago(.seconds(3600)))
+    waybill.track("now")
+    let expected = try vectorLines("earlier.ndjson")
+    #expect(client.lines == expected)
+}
+
 @Test func `sequence numbers are contiguous and outcomes say them`() throws {
     let client = try Client()
     let outcomes = (0..<5).map { client.track("e\($0)") }

@@ -13,11 +13,12 @@
 //     WAYBILL_FAULT_ERROR=OPS:ERRNO:FILTER[:FROM[-TO]][;…]
 //         such calls fail, from the FROM-th to the TO-th; without numbers all of them
 //     WAYBILL_FAULT_SWITCH=FILE               errors happen only while FILE is there
-//     WAYBILL_FAULT_NOSYNC=1                  fdatasync and fsync return 0 at once
+//     WAYBILL_FAULT_NOSYNC=1                  fdatasync, fsync and syncfs return 0 at once
 //
 // OPS is a list with commas, `*` means all: open (that creates a file, or opens one for writing), write, sync (of a
-// file), syncdir, truncate, rename, exchange, unlink, mkdir, rmdir. FILTER is a piece of the path, or a pattern when it
-// holds a `*` (which also takes `/`). A call on two paths counts by the first, and as below the root by either.
+// file), syncdir, syncall (of a file system, by a folder), truncate, rename, exchange, unlink, mkdir, rmdir. FILTER is a
+// piece of the path, or a pattern when it holds a `*` (which also takes `/`). A call on two paths counts by the first,
+// and as below the root by either.
 //
 // An error reports failure and does nothing else: what a failed sync would have dropped stays readable.
 // The program calls none of these through syscall(2), which is therefore passed over.
@@ -333,6 +334,13 @@ ssize_t writev(int file, const struct iovec *vector, int count) {
     }
 SYNC(fdatasync)
 SYNC(fsync)
+
+int syncfs(int folder) {
+    REAL(syncfs);
+    char buffer[pathByteCountMax];
+    struct Verdict verdict = judge("syncall", pathOf(folder, buffer), NULL);
+    FINISH(verdict, shim.isNoSync ? 0 : real(folder));
+}
 
 #define TRUNCATE(name, Offset)                                                      \
     int name(int file, Offset length) {                                             \

@@ -24,6 +24,8 @@ PROPERTIES = 1024
 # https://amplitude.com/docs/apis/analytics/identify: `$identify` is an event for user properties alone; names like
 # `[Amplitude] Screen Viewed` are those of Amplitude's own SDKs.
 OWN_EVENTS = {"[Amplitude] Screen Viewed", "$identify"}
+# The same page, "user_properties supported operations": those that an export has
+OPERATIONS = ["$set", "$setOnce", "$add", "$unset"]
 
 
 def _commerce(event):
@@ -65,9 +67,11 @@ def _properties(event):
     user = event.get("user_properties")
     if user is not None:
         # https://amplitude.com/docs/apis/analytics/identify#user_properties-supported-operations: no operation of one
-        # property twice; the value of $unset is "-".
-        problems += members(user, [], ["$set", "$unset"])
-        names = list(user.get("$set", [])) + list(user.get("$unset", []))
+        # property twice; the value of $unset is "-", and $add increments a property by a number.
+        problems += members(user, [], OPERATIONS)
+        names = [name for operation in OPERATIONS for name in user.get(operation, [])]
+        if not all(map(is_number, user.get("$add", {}).values())):
+            problems.append("$add of something that is not a number")
         if len(names) > PROPERTIES or len(set(names)) != len(names):
             problems.append("more than 1024 properties, or one in two operations")
         if depth(user) > DEPTH + 1 or set(user.get("$unset", {}).values()) - {"-"}:

@@ -1,6 +1,6 @@
 """Mixpanel's /engage: one JSON array of updates a part, the updates of one event a line."""
 
-from common import Invalid, is_text, members, parse, size
+from common import Invalid, is_number, is_text, members, parse, size
 from mixpanel import check_person, check_value
 
 EXTENSION = "json"
@@ -14,6 +14,9 @@ UPDATES, UPDATE = 2000, 1_000_000
 COMPUTED = {"$mp_first_event_time"}
 # https://docs.mixpanel.com/docs/data-structure/property-reference/data-type
 NAME = 255
+# https://docs.mixpanel.com/reference/profile-set, …/profile-set-property-once, …/profile-numerical-add,
+# …/profile-delete-property: each takes an object or, the last, a list of names. Ours: one update for each, in this order.
+OPERATIONS = ["$set", "$unset", "$set_once", "$add"]
 
 
 def records(part):
@@ -31,23 +34,24 @@ def records(part):
 def check(record, as_of=None):
     problems = []
     updates = parse(b"[" + record + b"]")
-    if not 1 <= len(updates) <= 2:
-        problems.append(f"{len(updates)} updates")
+    done = [name for update in updates for name in OPERATIONS if name in update]
+    if not done or done != [name for name in OPERATIONS if name in done] or len(done) != len(updates):
+        problems.append(f"updates with {done}")
     for update in updates:
-        # https://docs.mixpanel.com/reference/profile-set, https://docs.mixpanel.com/reference/profile-delete-property
-        operation = "$set" if "$set" in update else "$unset"
+        operation = next((name for name in OPERATIONS if name in update), "$set")
         problems += members(update, ["$token", "$distinct_id", operation])
         # Ours: no secret in a file.
         if update.get("$token") != "${MIXPANEL_TOKEN}":
             problems.append("$token is not a placeholder")
         problems += check_person(update.get("$distinct_id"))
         names = update.get(operation)
-        if operation == "$set":
+        if operation != "$unset":
             if not isinstance(names, dict) or not names:
-                problems.append("$set sets nothing")
+                problems.append(f"{operation} changes nothing")
                 continue
             for value in names.values():
-                problems += check_value(value)
+                # "Takes a JSON object containing keys and numerical values"
+                problems += check_value(value) if operation != "$add" or is_number(value) else [f"{value!r} is added"]
         elif not isinstance(names, list) or not names or not all(map(is_text, names)):
             problems.append("$unset is not a list of names")
             continue

@@ -26,7 +26,7 @@ OWN_EVENTS = {"$screen", "$identify", "$set"}
 # https://posthog.com/docs/data/events#default-properties, https://posthog.com/docs/api/capture
 OWN_PROPERTIES = {
     "$screen_name", "$session_id", "$device_id", "$os", "$os_version", "$app_version", "$app_build", "$lib",
-    "$process_person_profile", "$anon_distinct_id", "$set", "$unset", "$groups", "$raw_user_agent", "$geoip_country_code",
+    "$process_person_profile", "$anon_distinct_id", "$set", "$set_once", "$unset", "$groups", "$raw_user_agent", "$geoip_country_code",
     "$geoip_disable"}
 # https://posthog.com/docs/product-analytics/group-analytics: a group's key
 GROUP = 400
@@ -76,12 +76,16 @@ def _properties(event):
             if "$anon_distinct_id" in properties else []
         if properties.get("$anon_distinct_id") == event["distinct_id"]:
             problems.append("a device is identified as itself")
-    for key in properties.get("$set", {}):
+    # https://posthog.com/docs/product-analytics/person-properties: "$set" and "$set_once"; ours: a property in one of them
+    once = properties.get("$set_once", {})
+    if not isinstance(once, dict) or set(once) & set(properties.get("$set", {})):
+        problems.append("$set_once")
+    for key in [*properties.get("$set", {}), *once]:
         if key.startswith("$") or not key:
             problems.append(f"person property {key!r}")
     removed = properties.get("$unset", [])
     if not all(is_text(key) and key and not key.startswith("$") for key in removed) or len(set(removed)) < len(removed) or \
-            set(removed) & set(properties.get("$set", {})):
+            set(removed) & {*properties.get("$set", {}), *once}:
         problems.append("$unset")
     if "$device_id" in properties and (not is_text(properties["$device_id"]) or is_illegal(properties["$device_id"])):
         problems.append("$device_id")

@@ -85,7 +85,8 @@ class Sender:
             connected.settimeout(None)
             self.connection = Connection(connected, FROM_RECEIVER)
             self.connection.send("HELLO", protocol=[1], agent=options.agent or f"py-{options.stream}"[:128],
-                                 instance=self.instance, token=options.token, accept=["zlib"])
+                                 instance=self.instance, token=options.token, accept=["zlib"],
+                                 software="waybill-peer/1", time=time.time_ns() // 1_000_000)
             ready = self.connection.message(begun + 20) or {"type": None}
             self.streams, self.pongs = {}, 0
             self.about_connection(ready)

@@ -22,6 +22,10 @@ int waybill_open_below(int folder, const char *path, int flags);
 /// Opens the directory that `path` leads to from `folder`, in the same way, only for the calls that take a directory.
 int waybill_open_way(int folder, const char *path);
 
+/// Makes everything on the file system of an open folder durable, names included. Returns 1; 0 where the system does not
+/// promise that, and nothing was done; -1 with `errno` set.
+int waybill_sync_all(int folder);
+
 /// Fills `buffer` with random bytes from the operating system. Returns 0, or -1 with `errno` set.
 int waybill_random(void *buffer, unsigned long byte_count);
 
@@ -95,6 +99,10 @@ int waybill_send_stream(int socket, const void *bytes, unsigned long byte_count)
 
 /// Sends an empty datagram with the descriptor of sealed memory that holds the bytes. Returns 0, or the error's number.
 int waybill_send_sealed(int socket, const char *path, const void *bytes, unsigned long byte_count);
+
+/// Sends one datagram to the socket at a path, or to an abstract name that begins with '@'. Waits at most
+/// `wait_milliseconds` while the socket takes nothing. Returns 0, or the error's number.
+int waybill_send_notice(const char *name, const void *bytes, unsigned long byte_count, int wait_milliseconds);
 #endif
 
 #endif

@@ -20,6 +20,7 @@ public var errno: Int32 {
     set {}
 }
 public var EPERM: Int32 { 1 }
+public var ECANCELED: Int32 { 89 }
 public var ENOENT: Int32 { 2 }
 public var EINTR: Int32 { 4 }
 public var EIO: Int32 { 5 }
@@ -127,6 +128,7 @@ public func fstat(_ fd: Int32, _ status: UnsafeMutablePointer<stat>!) -> Int32 {
 public func fstatat(
     _ fd: Int32, _ path: UnsafePointer<CChar>!, _ status: UnsafeMutablePointer<stat>!, _ flags: Int32
 ) -> Int32 { 0 }
+@discardableResult public func chmod(_ path: UnsafePointer<CChar>, _ mode: mode_t) -> Int32 { 0 }
 @discardableResult public func fchmod(_ fd: Int32, _ mode: mode_t) -> Int32 { 0 }
 @discardableResult public func fchown(_ fd: Int32, _ user: uid_t, _ group: gid_t) -> Int32 { 0 }
 @discardableResult public func mkdirat(_ fd: Int32, _ path: UnsafePointer<CChar>!, _ mode: mode_t) -> Int32 { 0 }

@@ -1,0 +1,87 @@
+package import WaybillExport
+package import WaybillJournal
+internal import WaybillProjection
+internal import WaybillProtocol
+package import WaybillSystem
+
+/// A line that is not an event, with the reason.
+package struct QuarantinedLine: Sendable {
+    package let id: LineID
+    package let reason: QuarantineReason
+    package let receivedAt: WallTime
+    package let path: String
+    /// As it was shipped, at most its first bytes.
+    let bytes: [UInt8]
+    let byteCount: Int
+    let reader: EventReader
+}
+
+/// What one batch of the journal holds.
+package struct FollowedBatch: Sendable {
+    package let batch: LiveBatch
+    package let quarantined: [QuarantinedLine]
+    /// All lines.
+    package let lineCount: Int
+}
+
+/// Reads the journal from a position on, batch by batch, while it is being written.
+///
+/// It is driven from outside: it reads up to where it is told that the journal is durable, and no byte more.
+package struct Follower<Files: FileSystem>: ~Copyable {
+    /// What is kept of a line that is not an event.
+    private static var quarantinedByteCountMax: Int { 2048 }
+
+    private var reader: BatchReader<Files>
+    private var readers: EventReaders
+
+    /// Follows a journal.
+    ///
+    /// - Parameter erased: the people whose lines are left out.
+    package init(
+        journal directory: String, from position: JournalPosition, files: Files, erased: ErasedPeople? = nil
+    ) {
+        self.readers = EventReaders(erased: erased)
+        self.reader = BatchReader(journalDirectory: directory, position: position, files: files)
+    }
+
+    /// Everything before it was read.
+    package var position: JournalPosition { self.reader.position }
+
+    /// The ranges that could not be read since the last call: retention deleted them, or they are damaged.
+    package mutating func takeGaps() -> [JournalDamage] {
+        self.reader.takeDamages()
+    }
+
+    /// The next batch that ends at or before `end`; `nil` when there is none yet.
+    package mutating func next(upTo end: JournalPosition) throws(FileSystemError) -> FollowedBatch? {
+        guard let batch = try self.reader.next(upTo: end) else { return nil }
+        let reader = self.readers.reader(for: batch.description)
+        var spans: [LiveBatch.Span] = []
+        var quarantined: [QuarantinedLine] = []
+        var number = 0
+        batch.raw.forEachLine { range in
+            number += 1
+            // A line feed alone is counted nowhere.
+            guard !range.isEmpty else { return }
+            let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
+            switch reader.read(line) {
+            case .event(let facts):
+                spans.append(
+                    LiveBatch.Span(
+                        start: UInt32(range.lowerBound), end: UInt32(range.upperBound), line: UInt32(number),
+                        time: facts.time))
+            case .quarantine(.erased): break
+            case .quarantine(let reason):
+                quarantined.append(
+                    QuarantinedLine(
+                        id: LineID(batch: batch.position, line: number), reason: reason, receivedAt: batch.receivedAt,
+                        path: batch.description.source, bytes: Array(line.prefix(Self.quarantinedByteCountMax)),
+                        byteCount: line.count, reader: reader))
+            }
+        }
+        let live = LiveBatch(
+            position: batch.position, reader: reader, path: batch.description.source, receivedAt: batch.receivedAt,
+            offset: batch.offset.rawValue, spans: spans, bytes: spans.isEmpty ? [] : Array(batch.raw))
+        return FollowedBatch(batch: live, quarantined: quarantined, lineCount: number)
+    }
+}

@@ -1,0 +1,55 @@
+internal import WaybillSystem
+
+/// How often something took how long.
+///
+/// Any thread may add to it, once per batch or commit, not per line.
+package final class DurationHistogram: Sendable {
+    private struct State {
+        /// One count for each bound, and one for what took longer.
+        var counts = [Int](repeating: 0, count: DurationHistogram.bounds.count + 1)
+        var sum = Duration.zero
+    }
+
+    /// The greatest duration of each bucket in milliseconds, with the text of its seconds.
+    fileprivate static let bounds: [(milliseconds: Double, seconds: String)] = [
+        (0.5, "0.0005"), (1, "0.001"), (2.5, "0.0025"), (5, "0.005"), (10, "0.01"), (25, "0.025"), (50, "0.05"),
+        (100, "0.1"), (250, "0.25"), (500, "0.5"), (1000, "1"), (2500, "2.5"), (5000, "5"), (10_000, "10"),
+        (30_000, "30"), (60_000, "60"),
+    ]
+
+    private let state = Lock(State())
+
+    package init() {}
+
+    package func add(_ duration: Duration) {
+        let milliseconds = duration / .milliseconds(1)
+        let bucket = Self.bounds.firstIndex { milliseconds <= $0.milliseconds } ?? Self.bounds.count
+        self.state.withLock { state in
+            state.counts[bucket] += 1
+            state.sum += duration
+        }
+    }
+
+    /// The counts of the buckets, and the sum of the durations, of one moment.
+    fileprivate var standing: (counts: [Int], sum: Duration) {
+        self.state.withLock { ($0.counts, $0.sum) }
+    }
+}
+
+extension MetricsPage {
+    /// Adds a histogram of seconds; each bucket includes those before it.
+    ///
+    /// - Parameter name: ends in `_seconds`.
+    package mutating func add(_ name: StaticString, _ help: StaticString, _ histogram: DurationHistogram) {
+        let (counts, sum) = histogram.standing
+        self.add(name, .histogram, help) { family in
+            var total = 0
+            for (count, bound) in zip(counts, DurationHistogram.bounds.map(\.seconds) + ["+Inf"]) {
+                total += count
+                family.sample(total, [("le", bound)], suffix: "_bucket")
+            }
+            family.sample(sum / .seconds(1), suffix: "_sum")
+            family.sample(total, suffix: "_count")
+        }
+    }
+}

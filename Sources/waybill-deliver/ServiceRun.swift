@@ -1,0 +1,63 @@
+import ArgumentParser
+import Logging
+import UnixSignals
+import WaybillConsole
+import WaybillDelivery
+import WaybillMetrics
+import WaybillSystem
+
+/// `waybill deliver --config FILE`: all deliveries of a file, until SIGTERM.
+///
+///     SIGHUP ─▶ the file is read again ─▶ the service applies what changed; a file with problems changes nothing
+///     SIGTERM, SIGINT ─▶ requests in flight are waited for, then it ends
+enum ServiceRun {
+    static func run(_ path: String, log: LogOptions) async throws {
+        let logger = Console.logger("deliver", level: log.logLevel)
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
+        let service: DeliveryService
+        let count: Int
+        do throws(ConfigurationReader.Failure) {
+            let setup = try ConfigurationReader.read(path)
+            service = DeliveryService(setup, software: "waybill/\(packageVersion)", logger: logger)
+            count = setup.entries.count
+        } catch {
+            Console.printError("\(error)")
+            throw ExitCode.badConfiguration
+        }
+        let metrics: MetricsServer?
+        do {
+            metrics = try await service.serveMetrics()
+        } catch {
+            Console.printError("\(error)")
+            throw ExitCode.files
+        }
+        for place in metrics?.places ?? [] { logger.notice("serving metrics", metadata: ["address": "\(place)"]) }
+        let manager = ServiceManager.ofThisProcess
+        manager.tell(.ready, .status("\(count) deliveries"))
+        logger.notice("delivering", metadata: ["deliveries": "\(count)", "config": "\(path)"])
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await service.run() }
+            group.addTask {
+                for await signal in signals {
+                    guard signal == .sighup else { return }
+                    manager.tell(.reloading(at: POSIXClock().monotonicTime()))
+                    await Self.reload(path, service, logger)
+                    manager.tell(.ready)
+                }
+            }
+            await group.next()
+            manager.tell(.stopping)
+            group.cancelAll()
+        }
+        metrics?.stop()
+        logger.notice("stopped")
+    }
+
+    private static func reload(_ path: String, _ service: DeliveryService, _ logger: Logger) async {
+        do throws(ConfigurationReader.Failure) {
+            await service.reload(try ConfigurationReader.read(path))
+        } catch {
+            logger.error("the configuration is not reloaded; the old one applies", metadata: ["detail": "\(error)"])
+        }
+    }
+}

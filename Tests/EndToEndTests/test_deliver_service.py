@@ -1,0 +1,205 @@
+"""`waybill deliver --config`: all deliveries of a file in one process; one provider's trouble is no other's."""
+
+import json
+import random
+import shutil
+import signal
+import time
+import urllib.request
+
+from harness import free_port, patience, run, until
+from providers import FalseProvider
+from scale import SEED, amount
+from test_deliver import BY_PROVIDER, FAULTS, DeliverTest, Exports, environment, parts
+
+setUpModule, tearDownModule = Exports.open, Exports.close
+KILLS = amount("WAYBILL_KILLS", 6, 20)
+
+
+class RefusingProvider(FalseProvider):
+    """Refuses the credentials, and says which, until it is told otherwise."""
+
+    refuses = True
+
+    def serve(self, handler):
+        if not self.refuses:
+            return super().serve(handler)
+        self.read(handler)
+        with self.lock:
+            self.requests.append(handler.path)
+        self.answer(handler, 401, b'{"error":"bad credentials seg-geheim-00dd"}')
+
+
+class ServiceTest(DeliverTest):
+    def setUp(self):
+        super().setUp()
+        self.metrics = free_port()
+        self.config = self.site.root / "deliver.yaml"
+        self.data = self.site.root / "data"
+
+    def exports(self, *providers):
+        """A data directory with the closed parts of several providers."""
+        for provider in providers:
+            copy = Exports.copy(provider, self.site.root / f"copy-{provider}")
+            shutil.copytree(copy, self.data, dirs_exist_ok=True)
+
+    def write(self, *deliveries):
+        usual = {"env": "prod", "rate": 1_000_000, "timeout_seconds": 1, "backoff_seconds": 1, "retry_seconds": 1}
+        lines = [f"    - {json.dumps({**usual, **delivery})}\n" for delivery in deliveries]
+        self.config.write_text(
+            f"deliver:\n  data: {self.data}\n  metrics: 127.0.0.1:{self.metrics}\n  deliveries:\n{''.join(lines)}")
+
+    def start(self, env=None):
+        return self.site.start("deliver", "--config", self.config, log="deliver.log", env=env or environment())
+
+    def get(self, path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}{path}", timeout=patience(10)) as answer:
+            return answer.read().decode()
+
+    def status(self):
+        try:
+            return json.loads(self.get("/status"))
+        except OSError:
+            return None
+
+    def state(self, name):
+        return next((each["state"] for each in (self.status() or {"deliveries": []})["deliveries"] if each["name"] == name), None)
+
+    def codes(self):
+        return {
+            (delivery["name"], problem["code"])
+            for delivery in self.status()["deliveries"] for problem in delivery["problems"]}
+
+    def sample(self, name, **labels):
+        text = ",".join(f'{key}="{value}"' for key, value in labels.items())
+        return float(next(line.split()[-1] for line in self.get("/metrics").splitlines() if line.startswith(f"{name}{{{text}}} ")))
+
+    def is_delivered(self, *providers):
+        return all(part.is_delivered for provider in providers for part in parts(self.data, provider))
+
+
+class TroubleTests(ServiceTest):
+    def test_a_refusing_a_slow_and_a_dead_provider_delay_no_other(self):
+        self.exports("mixpanel", "posthog", "segment", "amplitude")
+        good, slow = self.server("mixpanel"), self.server("posthog", "slow", chance=1, fault_count=10_000, poison=False)
+        refusing = RefusingProvider("segment")
+        self.addCleanup(refusing.close)
+        dead = {"provider": "amplitude", "endpoint": f"http://127.0.0.1:{free_port()}"}
+        others = [
+            {"provider": "mixpanel", "endpoint": good.address}, {"provider": "posthog", "endpoint": slow.address, "name": "hog"},
+            {"provider": "segment", "endpoint": refusing.address}]
+        self.write(dead, *others)
+        service = self.start()
+        until(lambda: self.is_delivered("mixpanel", "posthog"), 60, "the good and the slow one are done")
+        until(lambda: self.state("segment") == "refused" and self.state("amplitude") == "backing-off", 30)
+        self.assertEqual(self.codes(), {("segment", "provider-refused"), ("amplitude", "provider-waiting")})
+        self.assertTrue(self.get("/readyz").startswith("ready\n"))
+        self.assertIn("provider-refused: segment: ", self.get("/readyz"))
+        until(lambda: self.sample("waybill_delivery_waiting_events", delivery="mixpanel") == 0)
+        events = sum(part.manifest["events"] for part in parts(self.data, "mixpanel"))
+        refused = self.sample("waybill_delivery_refused_events_total", delivery="mixpanel", reason="rejected")
+        self.assertGreater(refused, 0)
+        self.assertEqual(self.sample("waybill_delivery_sent_events_total", delivery="mixpanel") + refused, events)
+        self.assertEqual(self.sample("waybill_delivery_oldest_unsent_seconds", delivery="mixpanel"), 0)
+        self.assertGreater(self.sample("waybill_delivery_oldest_unsent_seconds", delivery="amplitude"), 0)
+        self.assertEqual(
+            self.sample("waybill_delivery_waiting_events", delivery="amplitude"),
+            sum(part.manifest["events"] for part in parts(self.data, "amplitude")))
+        self.assertEqual(self.sample("waybill_delivery_state", delivery="hog", state="up"), 1)
+        self.assertAlmostEqual(
+            self.sample("waybill_delivery_last_success_timestamp_seconds", delivery="hog"), time.time(), delta=patience(60))
+        # The operator corrects both; what ran goes on and sends nothing again.
+        requests = len(good.requests)
+        refusing.refuses = False
+        alive = self.server("amplitude")
+        self.write({**dead, "endpoint": alive.address}, *others)
+        service.child.send_signal(signal.SIGHUP)
+        until(lambda: self.is_delivered("segment", "amplitude"), 60, "all is delivered")
+        until(lambda: self.status()["problems"] == [], 30)
+        self.assertIn("deliver.deliveries.amplitude.endpoint", service.log())
+        self.assertNotIn("deliver.deliveries.mixpanel", service.log())
+        pages = self.get("/metrics") + self.get("/status") + self.get("/readyz")
+        self.assertEqual(service.stop(), 0, service.log())
+        self.assertEqual(len(good.requests), requests)
+        for provider, server in (("mixpanel", good), ("posthog", slow), ("segment", refusing), ("amplitude", alive)):
+            self.assert_settled(self.data, provider, server)
+        self.assert_no_secret(self.data, service.log().encode(), pages.encode())
+
+    def test_kills_lose_and_repeat_nothing(self):
+        """SIGKILL again and again among failures of all kinds; GA4 counts nothing twice."""
+        providers = ("ga4", "mixpanel", "amplitude")
+        self.exports(*providers)
+        servers = {}
+        for number, provider in enumerate(providers):
+            faults = [fault for fault in BY_PROVIDER.get(provider, FAULTS) if fault != "silence"]
+            servers[provider] = self.server(provider, *faults, chance=0.3, fault_count=40, seed=SEED + number)
+        self.write(*({"provider": provider, "endpoint": server.address} for provider, server in servers.items()))
+        chance = random.Random(SEED)
+        for _ in range(KILLS):
+            service = self.start()
+            time.sleep(0.1 + 0.6 * chance.random())
+            service.kill()
+        service = self.start()
+        until(lambda: self.is_delivered(*providers), 120, "all is delivered")
+        self.assertEqual(service.stop(), 0, service.log())
+        for provider, server in servers.items():
+            self.assert_settled(self.data, provider, server)
+        self.assert_no_secret(self.data, service.log().encode())
+
+    def test_what_an_operator_forgot_stops_no_other(self):
+        self.exports("mixpanel", "segment")
+        good = self.server("mixpanel")
+        keys = self.site.root / "segment.keys"
+        self.write(
+            {"provider": "mixpanel", "endpoint": good.address}, {"provider": "posthog", "endpoint": good.address},
+            {"provider": "segment", "endpoint": good.address, "credentials_file": "segment.keys"})
+        service = self.start()
+        until(lambda: self.is_delivered("mixpanel"), 60)
+        until(lambda: self.state("posthog") == "failed" and self.state("segment") == "failed")
+        self.assertEqual(self.codes(), {("posthog", "nothing-sent"), ("segment", "nothing-sent")})
+        texts = {
+            delivery["name"]: problem["text"]
+            for delivery in self.status()["deliveries"] for problem in delivery["problems"]}
+        self.assertIn("configure the export", texts["posthog"])
+        self.assertIn(str(keys), texts["segment"])
+        self.assertEqual(service.stop(), 0)
+
+
+class ReloadTests(ServiceTest):
+    def test_a_file_with_problems_changes_nothing(self):
+        self.exports("mixpanel")
+        server = self.server("mixpanel", poison=False)
+        self.write({"provider": "mixpanel", "endpoint": server.address})
+        self.assertEqual(run("check", self.config).returncode, 0)
+        service = self.start()
+        until(lambda: self.is_delivered("mixpanel"), 60)
+        text = self.config.read_text()
+        self.config.write_text(text + "    - {provider: ga4, api_secret: geheim}\n")
+        checked = run("check", self.config)
+        self.assertEqual(checked.returncode, 78)
+        self.assertIn(b"deliver.deliveries[1].api_secret", checked.stderr)
+        service.child.send_signal(signal.SIGHUP)
+        service.until_logged("the configuration is not reloaded; the old one applies")
+        self.assertEqual(self.state("mixpanel"), "up")
+        self.config.write_text(text)
+        service.child.send_signal(signal.SIGHUP)
+        service.until_logged("reloaded: nothing changed")
+        # A delivery that goes is gone from metrics, and frees its lock.
+        self.config.write_text(text[:text.index("    - ")].replace("deliveries:\n", "deliveries: []\n"))
+        service.child.send_signal(signal.SIGHUP)
+        until(lambda: self.status()["deliveries"] == [])
+        self.assertNotIn("waybill_delivery_state", self.get("/metrics"))
+        alone = run("deliver", "--data", self.data, "--provider", "mixpanel", "--endpoint", server.address, env=environment())
+        self.assertEqual(alone.returncode, 0, alone.stderr)
+        self.assertEqual(service.stop(), 0)
+
+    def test_a_wrong_start_says_what_to_do(self):
+        self.config.write_text("receiver:\n  data: x\n")
+        result = run("deliver", "--config", self.config)
+        self.assertEqual(result.returncode, 78)
+        self.assertIn(b"has no section deliver:", result.stderr)
+        result = run("deliver", "--config", self.config, "--data", "x")
+        self.assertEqual(result.returncode, 64)
+        result = run("deliver")
+        self.assertEqual(result.returncode, 64)
+        self.assertIn(b"--config FILE", result.stderr)

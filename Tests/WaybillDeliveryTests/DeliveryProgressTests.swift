@@ -1,0 +1,146 @@
+import Testing
+import WaybillEvent
+import WaybillExport
+import WaybillMetrics
+import WaybillSystem
+
+@testable import WaybillDelivery
+
+/// What a service knows and says of its deliveries.
+@Suite struct DeliveryProgressTests {
+    private static func progress(_ name: String = "ga4") -> DeliveryProgress {
+        DeliveryProgress(name, .ga4, retryLongest: .seconds(600), seed: 1)
+    }
+
+    private static func report(sent: Int, trouble: String? = nil) -> DeliveryReport {
+        var report = DeliveryReport()
+        report.sentCount = sent
+        report.requestCount = sent
+        report.dead = ["ga4.too_old": 1]
+        report.trouble = trouble
+        return report
+    }
+
+    @Test func `counts only grow, also over starts of a delivery`() {
+        var progress = Self.progress()
+        progress.observed(Self.report(sent: 3))
+        progress.observed(Self.report(sent: 5))
+        #expect(progress.stopped(.quota(detail: "429"), Self.report(sent: 6)) != nil)
+        #expect(progress.sentEventCount == 6)
+        #expect(progress.failed("no export") > .zero)
+        progress.observed(Self.report(sent: 2))
+        #expect(progress.sentEventCount == 8)
+        #expect(progress.requestCount == 8)
+        #expect(progress.refusedEventCount(.tooOld) == 2)
+        #expect(progress.refusedEventCount(.rejected) == 0)
+        var next = Self.progress()
+        next.inherit(progress)
+        #expect(next.sentEventCount == 8)
+        #expect(next.condition == .up)
+    }
+
+    @Test func `each trouble has its code`() {
+        var progress = Self.progress()
+        #expect(progress.problems == [])
+        progress.observed(Self.report(sent: 0, trouble: "503"))
+        #expect(progress.problems.map(\.code) == [.providerWaiting])
+        #expect(progress.condition.name == "backing-off")
+        progress.observed(Self.report(sent: 1))
+        #expect(progress.problems == [])
+        _ = progress.stopped(.credentials(detail: "401"), Self.report(sent: 1))
+        #expect(progress.problems.map(\.code) == [.providerRefused])
+        // Another attempt is no success yet.
+        var attempt = DeliveryReport()
+        attempt.remainingCount = 3
+        progress.observed(attempt)
+        #expect(progress.problems.map(\.code) == [.providerRefused])
+        _ = progress.failed("no export")
+        #expect(progress.problems.map(\.code) == [.nothingSent])
+        attempt.lastSuccess = WallTime(milliseconds: 1)
+        progress.observed(attempt)
+        #expect(progress.problems == [])
+    }
+
+    @Test func `a provider that refuses every record is asked again only after a reload`() {
+        var progress = Self.progress()
+        #expect(progress.stopped(.everythingRefused(detail: "400"), DeliveryReport()) == nil)
+    }
+
+    @Test func `the oldest unsent event may be in a closed part or in an open one`() {
+        var progress = Self.progress()
+        let now = WallTime(milliseconds: 100_000)
+        #expect(progress.oldestUnsentSeconds(at: now) == nil)
+        var report = DeliveryReport()
+        report.oldestOpen = WallTime(milliseconds: 90_000)
+        progress.observed(report)
+        #expect(progress.oldestUnsentSeconds(at: now) == 10)
+        report.oldestClosed = WallTime(milliseconds: 40_000)
+        progress.observed(report)
+        #expect(progress.oldestUnsentSeconds(at: now) == 60)
+    }
+
+    @Test func `the page has every label of every delivery`() {
+        let board = DeliveryBoard(software: "waybill/1", started: WallTime(milliseconds: 0))
+        board.begin(Self.progress())
+        board.begin(DeliveryProgress("b", .segment, retryLongest: .seconds(1), seed: 1))
+        let text = board.page(at: WallTime(milliseconds: 0)).text
+        for line in [
+            "waybill_delivery_sent_events_total{delivery=\"ga4\"} 0",
+            "waybill_delivery_refused_events_total{delivery=\"b\",reason=\"too_old\"} 0",
+            "waybill_delivery_state{delivery=\"b\",state=\"up\"} 1",
+            "waybill_delivery_state{delivery=\"b\",state=\"backing-off\"} 0",
+            "waybill_delivery_oldest_unsent_seconds{delivery=\"ga4\"} 0",
+        ] {
+            #expect(text.contains(line + "\n"), "\(line)")
+        }
+    }
+}
+
+/// The configuration as `waybill` hands it over.
+@Suite struct DeliverySetupTests {
+    private static func json(_ deliveries: [[String: String]], data: String = "/data") -> [UInt8] {
+        let usual = [
+            "provider": "ga4", "name": "ga4", "env": "none", "credentials_file": "none", "region": "none",
+            "endpoint": "none", "ambiguous": "skip", "rate": "none", "timeout_seconds": "30", "backoff_seconds": "60",
+            "retry_seconds": "600", "force": "off",
+        ]
+        let list = deliveries.map { changes in
+            let members = usual.merging(changes) { $1 }.sorted { $0.key < $1.key }
+            return "{" + members.map { "\"\($0.key)\":\"\($0.value)\"" }.joined(separator: ",") + "}"
+        }
+        return Array(
+            "{\"data\":\"\(data)\",\"metrics\":\"none\",\"deliveries\":[\(list.joined(separator: ","))],\"written\":{}}"
+                .utf8)
+    }
+
+    @Test func `every key arrives`() throws {
+        let setup = try DeliverySetup(
+            json: Self.json([["rate": "200", "env": "prod", "region": "eu", "force": "on", "ambiguous": "resend"]]))
+        let entry = try #require(setup.entries.first)
+        #expect(entry.delivery.eventsPerSecond == 200)
+        #expect(entry.delivery.env == .prod)
+        #expect(entry.delivery.region == .eu)
+        #expect(entry.delivery.isForced && entry.delivery.isFollowing)
+        #expect(entry.delivery.ambiguity == .resend)
+        #expect(entry.timeout == .seconds(30) && entry.retryLongest == .seconds(600))
+        #expect(entry.credentialsFile == nil && setup.metrics == nil)
+    }
+
+    @Test func `a reload says which keys changed`() throws {
+        let old = try DeliverySetup(json: Self.json([[:], ["name": "b", "provider": "segment"]]))
+        let new = try DeliverySetup(
+            json: Self.json([["rate": "5"], ["name": "c", "provider": "posthog"]], data: "/x"))
+        #expect(
+            old.changes(to: new, started: old) == [
+                DeliverySetup.Change(key: "deliver.data", old: "/data", new: "/x", needsRestart: true),
+                DeliverySetup.Change(key: "deliver.deliveries.ga4.rate", old: "none", new: "5", needsRestart: false),
+                DeliverySetup.Change(key: "deliver.deliveries.c", old: "absent", new: "present", needsRestart: false),
+                DeliverySetup.Change(key: "deliver.deliveries.b", old: "present", new: "absent", needsRestart: false),
+            ])
+    }
+
+    @Test func `another program's output is refused`() {
+        #expect(throws: DeliverySetup.Failure.self) { try DeliverySetup(json: Array("{}".utf8)) }
+        #expect(throws: DeliverySetup.Failure.self) { try DeliverySetup(json: Self.json([["provider": "csv"]])) }
+    }
+}

@@ -1,0 +1,197 @@
+import Testing
+import WaybillArchive
+import WaybillEvent
+import WaybillExport
+import WaybillInspect
+import WaybillJournal
+import WaybillProjection
+import WaybillProtocol
+import WaybillReplay
+import WaybillServerTestSupport
+import WaybillSystem
+import WaybillTestSupport
+
+/// One person's lines leave archive, quarantine and exports, whatever happens, and everything else stays whole.
+@Suite struct EraserTests {
+    private static let key = [UInt8](repeating: 7, count: 32)
+
+    /// Two of eight adjacent lines, of two days, are the person's; some of others have no id, some are not events.
+    private static func line(_ number: Int, day: Int) -> String {
+        let user = Self.isPersons(number) ? "erased-person" : "u-\(number % 3)"
+        let id =
+            number % 7 == 3 && !Self.isPersons(number)
+            ? "" : "\"id\":\"01939a3e-0000-7000-8000-\(Hexadecimal.text(UInt64(number), digitCount: 12))\","
+        if number % 23 == 9 { return "{\"user\":\"\(user)\",\"cut\n" }
+        return
+            "{\"v\":1,\(id)\"ts\":\"2026-11-\(day)T09:00:00.000Z\",\"kind\":\"event\",\"name\":\"n\",\"env\":\"prod\","
+            + "\"bundle\":\"b\",\"user\":\"\(user)\",\"anon\":\"a\(number)\",\"data\":{\"n\":\(number)}}\n"
+    }
+
+    private static func isPersons(_ number: Int) -> Bool { number % 8 == 1 || number % 8 == 2 }
+
+    /// What is sealed when the person is erased.
+    enum Layout: CaseIterable {
+        case open, sealed
+        /// All days, and lines have come since then.
+        case late
+    }
+
+    private static func bench(_ layout: Layout) throws -> ProjectionBench {
+        let bench = try ProjectionBench()
+        try bench.write(Self.contents(0..<(layout == .late ? 24 : 30)))
+        try Self.settle(bench, sealing: layout != .open)
+        guard layout == .late else { return bench }
+        try bench.write(Self.contents(24..<30))
+        try Self.settle(bench, sealing: false)
+        return bench
+    }
+
+    private static func contents(_ batches: Range<Int>) -> [(description: StreamDescription, raw: [UInt8])] {
+        batches.map { batch in
+            let lines = (0..<5).map { Self.line(batch * 5 + $0, day: 18 + (batch + $0) % 3) }
+            return (ProjectionBench.description(batch % 3), Array(lines.joined().utf8))
+        }
+    }
+
+    private static let providers: [Destination] = [.mixpanel, .csv, .ga4, .mixpanelProfiles]
+
+    private static func settle(_ bench: ProjectionBench, sealing: Bool) throws {
+        let now = WallTime(milliseconds: ProjectionBench.noon + 9_000_000)
+        let moment = sealing ? SealMoment.everything(now: now) : nil
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        var archive = try ArchiveProjection(data: bench.data, zone: .utc)
+        try Self.settle(&archive, bench, &run, moment)
+        while archive.isSealing { try archive.continueSealing() }
+        for provider in Self.providers {
+            var export = try ExportProjection.live(ExportOptions(provider: provider), data: bench.data)
+            try Self.settle(&export, bench, &run, moment)
+            try export.finishSealing()
+        }
+    }
+
+    private static func settle(
+        _ projection: inout some Projection & ~Copyable, _ bench: ProjectionBench,
+        _ run: inout ProjectionRun<FaultyFiles>, _ moment: SealMoment?
+    ) throws {
+        var position = try projection.recover().position
+        while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
+        try projection.checkpoint(at: position, sealing: moment)
+    }
+
+    private static func erase(_ bench: ProjectionBench, isDryRun: Bool = false) throws -> Eraser<FaultyFiles>.Report {
+        var eraser = Eraser(
+            dataDirectory: bench.data.root, .user, "erased-person", isDryRun: isDryRun, files: bench.disk)
+        return try eraser.run(now: WallTime(milliseconds: ProjectionBench.noon)) { () throws(FileSystemError) in
+            Self.key
+        }
+    }
+
+    /// All files but the journal, with sealed ones inflated; nothing of the person is in them.
+    private static func tree(_ bench: ProjectionBench) -> [String: String] {
+        var tree: [String: String] = [:]
+        for (path, bytes) in bench.disk.tree(bench.data.root) where !path.contains("/journal/") {
+            let content = path.hasSuffix(".gz") ? ProjectionBench.inflate(bytes) ?? [] : bytes
+            tree[path] = String(decoding: content, as: UTF8.self)
+        }
+        return tree
+    }
+
+    private static func expectErased(_ bench: ProjectionBench, batches: Int = 30) throws {
+        let tree = Self.tree(bench)
+        for (path, text) in tree.sorted(by: { $0.key < $1.key }) {
+            #expect(!text.contains("erased-person"), "\(path) still names the person")
+        }
+        let lines = tree.filter { ($0.key.contains("/archive/") || $0.key.contains("/quarantine/")) }
+            .filter { $0.key.hasSuffix(".ndjson") || $0.key.hasSuffix(".ndjson.gz") }
+            .flatMap { $0.value.split(separator: "\n").map(String.init) }
+        var expected: [String] = []
+        for batch in 0..<batches {
+            for index in 0..<5 where !Self.isPersons(batch * 5 + index) {
+                expected.append(String(Self.line(batch * 5 + index, day: 18 + (batch + index) % 3).dropLast()))
+            }
+        }
+        #expect(lines.sorted() == expected.sorted())
+        let csv = tree.filter { $0.key.contains("/exports/csv/") && $0.key.contains(".csv") }
+            .reduce(0) { $0 + max(0, $1.value.split(separator: "\r\n").count - 1) }
+        #expect(csv == expected.count { !$0.contains("cut") })
+        var verifier = DataVerifier(data: bench.data, exports: Self.providers.map { ExportOptions(provider: $0) })
+        let report = verifier.verify()
+        #expect(report.problems == [])
+    }
+
+    @Test(arguments: Layout.allCases)
+    func `one person is erased and the rest stays whole`(layout: Layout) throws {
+        let bench = try Self.bench(layout)
+        let counted = try Self.erase(bench, isDryRun: true)
+        #expect(Self.tree(bench).values.contains { $0.contains("erased-person") })
+        let report = try Self.erase(bench)
+        #expect(report == counted)
+        #expect(report.lineCount == (0..<150).count(where: Self.isPersons))
+        try Self.expectErased(bench)
+        // What arrives later is dropped, and nothing comes back.
+        try bench.write(Self.contents(30..<36))
+        try Self.settle(bench, sealing: layout != .open)
+        try Self.expectErased(bench, batches: 36)
+        #expect(try Self.erase(bench).isRepeated)
+        try Self.expectErased(bench, batches: 36)
+    }
+
+    @Test(arguments: Layout.allCases)
+    func `lost checkpoints bring no one back and change no part`(layout: Layout) throws {
+        let bench = try Self.bench(layout)
+        _ = try Self.erase(bench)
+        let before = Self.tree(bench).filter { $0.key.contains("/exports/") || $0.key.contains("/archive/") }
+        for name in try bench.disk.list(bench.data.state) where name.contains(".state") {
+            try bench.disk.unlink(Path.join(bench.data.state, name))
+        }
+        try Self.settle(bench, sealing: false)
+        try Self.expectErased(bench)
+        #expect(Self.tree(bench).filter { $0.key.contains("/exports/") || $0.key.contains("/archive/") } == before)
+    }
+
+    @Test(arguments: Layout.allCases)
+    func `a kill at any step loses nothing that the same command needs`(layout: Layout) throws {
+        let whole = try Self.bench(layout)
+        let start = try whole.copy()
+        let calls = start.disk.callCount
+        _ = try Self.erase(start)
+        let count = start.disk.callCount - calls
+        let expected = Self.tree(start).filter { !$0.key.contains("/state/") }
+        // A prime step, so that each run of the suite covers all kinds of steps in bounded time.
+        for call in stride(from: 1, to: count, by: 17) {
+            let bench = try whole.copy()
+            bench.disk.stop(atCall: call)
+            #expect(throws: Eraser<FaultyFiles>.Failure.self) { try Self.erase(bench) }
+            bench.disk.crash(seed: UInt64(call))
+            _ = try Self.erase(bench)
+            let tree = Self.tree(bench).filter { !$0.key.contains("/state/") && !$0.key.hasSuffix(".erase") }
+            #expect(tree == expected, "killed at call \(call)")
+            if call % 5 == 0 { try Self.expectErased(bench) }
+        }
+    }
+
+    /// The vectors of `Protocol/formats/erasures.md`.
+    @Test(arguments: [
+        ("u-4711", ErasedPeople.Kind.user, "72ff1f5a06071cbb50ebd055e31688f69bd858061a44037b0266674a9d6aa2ef"),
+        ("u-4711", .anon, "ed79f59d5dc592da8cbca991eb63181adca691dd13059f475906b01b119f2254"),
+        ("장바구니", .user, "bf2e299caaa36839e642a43dc9d47ed03e1f08e69453d95837b84475dc0407b0"),
+    ])
+    func `a person's digest is as specified`(id: String, kind: ErasedPeople.Kind, digest: String) {
+        #expect(ErasedPeople.digest(of: Array(id.utf8), kind, key: Array(0..<32)) == digest)
+    }
+
+    @Test func `a person is known by ids with escapes and in lines that are cut`() {
+        let digest = ErasedPeople.digest(of: Array("jos\u{e9}".utf8), .user, key: Self.key)
+        let people = ErasedPeople(key: Self.key, people: [.user: [digest]])
+        let reader = EventReader(
+            source: SourceDescription(env: .prod, bundle: "b", isForeign: true, userMember: "who"), erased: people)
+        let cases = [
+            #"{"time":1795165200,"who":"jos\u00e9"}"#: true, #"{"time":1795165200,"who":"jose"}"#: false,
+            #"{"time":1795165200,"user":"josé"}"#: false, #"{"who":"josé""#: true, #"{"who" : "jos\u00e9","#: true,
+        ]
+        for (text, isErased) in cases {
+            let reading = Array(text.utf8).withUnsafeBytes { reader.read($0) }
+            #expect((reading == .quarantine(.erased)) == isErased, "\(text)")
+        }
+    }
+}

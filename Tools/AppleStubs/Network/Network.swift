@@ -1,0 +1,1 @@
+// Its presence alone selects the branch of sources that use Network.framework through NIOTransportServices.
