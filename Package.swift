@@ -149,6 +149,9 @@ let package = Package(
         // A server's visitors; its sources are empty without the trait, so that the package's own build needs none of it.
         module("WaybillHummingbird", ["Waybill", "WaybillEvent", "WaybillSystem", hummingbird, httpTypes]),
 
+        // What programs warn of, by identifier.
+        module("WaybillNotices", ["WaybillSystem", logging]),
+
         // Drivers: sockets, threads, clocks, signals.
         module("WaybillTLS", ["WaybillDigest", "WaybillProtocol", "WaybillSystem", nio, nioSSL, nioTLS]),
         module("WaybillMetrics", ["WaybillSystem", nio, nioHTTP, nioPosix]),
@@ -156,7 +159,7 @@ let package = Package(
             "WaybillAgent",
             [
                 "WaybillTail", "WaybillProtocol", "WaybillCompression", "WaybillJSON", "WaybillMetrics",
-                "WaybillSystem",
+                "WaybillNotices", "WaybillSystem",
                 "WaybillTLS",
                 nio, nioPosix, nioSSL, nioTLS, nioTransportServices, logging, lifecycle,
             ]),
@@ -167,9 +170,8 @@ let package = Package(
             [
                 "CLibcrypto", "WaybillArchive", "WaybillCompression", "WaybillDigest", "WaybillExport",
                 "WaybillJSON", "WaybillJournal",
-                "WaybillMetrics", "WaybillProjection", "WaybillProtocol", "WaybillSystem", "WaybillTLS", nio, nioPosix,
-                logging,
-                lifecycle,
+                "WaybillMetrics", "WaybillNotices", "WaybillProjection", "WaybillProtocol", "WaybillSystem",
+                "WaybillTLS", nio, nioPosix, logging, lifecycle,
             ]),
         module(
             "WaybillReplay",
@@ -201,12 +203,14 @@ let package = Package(
             "WaybillDelivery",
             [
                 "WaybillEvent", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
-                "WaybillMetrics", "WaybillProjection",
+                "WaybillMetrics", "WaybillNotices", "WaybillProjection",
                 "WaybillSystem", httpClient, logging, nio, nioHTTP, nioPosix,
             ]),
 
         // What the programs share.
-        module("WaybillConsole", ["WaybillEvent", "WaybillJSON", "WaybillSystem", arguments, logging]),
+        module(
+            "WaybillConsole",
+            ["WaybillEvent", "WaybillJSON", "WaybillNotices", "WaybillSystem", arguments, logging]),
 
         // What tests share: the disk in memory and its faults; then what needs the server's modules. No product holds
         // them.
@@ -245,8 +249,9 @@ let package = Package(
             name: "waybill-cli",
             dependencies: [
                 "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillEvent", "WaybillExport",
-                "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillLive", "WaybillMetrics", "WaybillProjection",
-                "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillReport", "WaybillSystem", "WaybillTail",
+                "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillLive", "WaybillMetrics", "WaybillNotices",
+                "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillReport",
+                "WaybillSystem", "WaybillTail",
                 "WaybillTLS",
                 arguments,
                 lifecycle, logging, signals, "WaybillYAML",
@@ -255,8 +260,9 @@ let package = Package(
         .executableTarget(
             name: "waybill-deliver",
             dependencies: [
-                "WaybillConsole", "WaybillDelivery", "WaybillEvent", "WaybillExport", "WaybillMetrics", "WaybillSystem",
-                arguments, logging,
+                "WaybillConsole", "WaybillDelivery", "WaybillEvent", "WaybillExport", "WaybillMetrics",
+                "WaybillNotices",
+                "WaybillSystem", arguments, logging,
                 signals,
             ],
             swiftSettings: settings),
@@ -328,6 +334,9 @@ let package = Package(
                 "WaybillDelivery", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillMetrics",
                 "WaybillProjection", "WaybillSystem", "WaybillEvent", "WaybillTestSupport",
             ]),
+        tests(
+            "WaybillConsoleTests",
+            ["WaybillConsole", "WaybillJSON", "WaybillNotices", "WaybillSystem", "WaybillTesting", arguments, logging]),
         tests("WaybillMetricsTests", ["WaybillMetrics", "WaybillSystem", nio]),
         tests(
             "WaybillDispatchTests",

@@ -1,4 +1,5 @@
 package import Logging
+internal import WaybillNotices
 internal import WaybillProtocol
 package import WaybillSystem
 internal import WaybillTail
@@ -21,7 +22,7 @@ package struct AgentTelemetry: Sendable {
             metadata: [
                 "name": "\(configuration.name)", "state": "\(configuration.stateDirectory)",
                 "to": "\(configuration.receivers.map(\.description).joined(separator: ","))",
-                "tls": "\(configuration.tls == nil ? "off" : "on")", "registry_entries": "\(entryCount)",
+                "tls": "\(configuration.tls == nil ? "off" : "on")", "registry_entries": .number(entryCount),
             ])
     }
 
@@ -35,6 +36,7 @@ package struct AgentTelemetry: Sendable {
     func registryDamaged(_ notes: [String]) {
         for note in notes {
             self.logger.warning(
+                .registryDamaged,
                 "registry: parts of it could not be read; nothing is lost, the receiver knows every position",
                 metadata: ["found": "\(note)"])
         }
@@ -42,6 +44,7 @@ package struct AgentTelemetry: Sendable {
 
     func deviceKeyDamaged(movedTo path: String) {
         self.logger.warning(
+            .deviceKeyDamaged,
             "the key of this install was damaged; the install goes on with a new key, under a new name",
             metadata: ["kept": "\(path)"])
     }
@@ -50,8 +53,9 @@ package struct AgentTelemetry: Sendable {
     func registryEntriesUnreadable(_ streams: [String]) {
         guard !streams.isEmpty else { return }
         self.logger.warning(
+            .registryEntriesUnreadable,
             "registry: entries that cannot be read are left out; nothing is lost, the receiver knows every position",
-            metadata: ["entries": "\(streams.count)", "first": "\(streams[0])"])
+            metadata: ["entries": .number(streams.count), "first": "\(streams[0])"])
     }
 
     func folderNarrowed(_ path: String, from found: UInt16, to permissions: UInt16) {
@@ -64,7 +68,7 @@ package struct AgentTelemetry: Sendable {
 
     func folderOpenToOthers(_ path: String, _ error: FileSystemError) {
         self.logger.warning(
-            "other users can read this folder; run chmod go= on it as its owner",
+            .stateOpenToOthers, "other users can read this folder; run chmod go= on it as its owner",
             metadata: ["path": "\(path)", "cause": "\(error)"])
     }
 
@@ -84,6 +88,7 @@ package struct AgentTelemetry: Sendable {
                 "connected to a receiver that this agent has not met; every file is asked for", metadata: metadata)
         case .older:
             self.logger.warning(
+                .receiverOlder,
                 "connected to a receiver that came back older than it was; every file that still exists is asked for",
                 metadata: metadata)
         }
@@ -93,9 +98,9 @@ package struct AgentTelemetry: Sendable {
     func quarantined(_ counts: [QuarantineCount]) {
         guard let first = counts.first else { return }
         self.logger.warning(
-            "the receiver put lines into its quarantine",
+            .linesQuarantinedThere, "the receiver put lines into its quarantine",
             metadata: [
-                "lines": "\(counts.reduce(0) { $0 &+ $1.count })", "streams": "\(counts.count)",
+                "lines": .number(counts.reduce(0) { $0 &+ $1.count }), "streams": .number(counts.count),
                 "first": "\(first.stream): \(first.reason)",
             ])
     }
@@ -104,18 +109,48 @@ package struct AgentTelemetry: Sendable {
     func refusedEvents(_ counts: [QuarantineCount]) {
         guard let first = counts.first else { return }
         self.logger.warning(
-            "exports of the receiver refused events of this agent; its log says what to do",
+            .eventsRefusedThere, "exports of the receiver refused events of this agent; its log says what to do",
             metadata: [
-                "events": "\(counts.reduce(0) { $0 &+ $1.count })", "export": "\(first.export ?? "")",
+                "events": .number(counts.reduce(0) { $0 &+ $1.count }), "export": "\(first.export ?? "")",
                 "reason": "\(first.reason)", "first": "\(first.stream)",
             ])
     }
 
-    func disconnected(reason: String) {
+    /// Why there is no connection, and what waits for one.
+    struct Disconnection {
+        let reason: String
+        let address: String
+        /// How long no receiver has accepted this agent.
+        let alone: Duration
+        let waitingByteCount: Int
+        let retryingIn: Duration
+    }
+
+    func disconnected(_ disconnection: Disconnection) {
         self.logger.warning(
+            .disconnected,
             "not connected; what is not acknowledged stays on disk and is sent after the next connection",
-            metadata: ["reason": "\(reason)"])
-        self.manager.tell(.status("not connected: \(reason)"))
+            metadata: [
+                "reason": "\(disconnection.reason)", "receiver": "\(disconnection.address)",
+                "alone_for_s": .seconds(disconnection.alone),
+                "waiting_bytes": .number(disconnection.waitingByteCount),
+                "retry_in_s": .seconds(disconnection.retryingIn),
+            ])
+        self.manager.tell(.status("not connected: \(disconnection.reason)"))
+    }
+
+    /// - Parameter silence: since something is in flight, or since the last acknowledgement.
+    func acksMissing(from address: String, for silence: Duration, inFlightByteCount: Int) {
+        self.logger.warning(
+            .acksMissing, "the receiver acknowledges nothing; its disk may be full: see its log",
+            metadata: [
+                "address": "\(address)", "silent_for_s": .seconds(silence),
+                "in_flight_bytes": .number(inFlightByteCount),
+            ])
+    }
+
+    func acksResumed(from address: String) {
+        self.logger.notice("the receiver acknowledges again", metadata: ["address": "\(address)"])
     }
 
     func moved(_ receivers: [String]) {
@@ -126,6 +161,7 @@ package struct AgentTelemetry: Sendable {
 
     func spoolUnusable(_ directory: String, isThere: Bool) {
         self.logger.error(
+            .spoolUnusable,
             isThere
                 ? "the spool path is not a directory; name the folder that the app's library writes to"
                 : "a spool does not exist yet; correct the path if no app will create it",
@@ -134,38 +170,41 @@ package struct AgentTelemetry: Sendable {
 
     func nothingMatches(_ patterns: [String]) {
         self.logger.warning(
-            "no file with a whole line matches yet; correct the pattern if none is expected to",
+            .nothingMatches, "no file with a whole line matches yet; correct the pattern if none is expected to",
             metadata: ["patterns": "\(patterns.joined(separator: " "))"])
     }
 
     func streamRefused(_ stream: String, _ code: ErrorCode, _ text: String, attempt: Int) {
         self.logger.warning(
-            "the receiver refused a stream; the agent opens it again",
-            metadata: ["stream": "\(stream)", "code": "\(code.rawValue)", "reason": "\(text)", "attempt": "\(attempt)"])
+            .streamRefused, "the receiver refused a stream; the agent opens it again",
+            metadata: [
+                "stream": "\(stream)", "code": "\(code.rawValue)", "reason": "\(text)", "attempt": .number(attempt),
+            ])
     }
 
     func registryFailed(_ error: FileSystemError) {
         self.logger.error(
-            "the registry could not be written; nothing is lost, the receiver knows every position",
+            .registryFailed, "the registry could not be written; nothing is lost, the receiver knows every position",
             metadata: ["cause": "\(error)", "code": "\(error.code)"])
     }
 
     func stopped(_ summary: AgentSummary) {
-        self.logger.info("agent stopped", metadata: ["summary": "\(summary.json)"])
+        self.logger.info("agent stopped", metadata: ["summary": .object(summary.json)])
     }
 
     func foldersDenied(_ folders: [String]) {
         guard let first = folders.first else { return }
         self.logger.warning(
+            .foldersDenied,
             "folders may not be read, so their new files are found late or not at all; let the agent's user read them",
-            metadata: ["folders": "\(folders.count)", "first": "\(first)"])
+            metadata: ["folders": .number(folders.count), "first": "\(first)"])
     }
 
     func polls(unwatchedCount: Int) {
         guard unwatchedCount > 0 else { return }
         self.logger.warning(
-            "folders cannot be watched and are polled instead; raise fs.inotify.max_user_watches",
-            metadata: ["unwatched_folders": "\(unwatchedCount)"])
+            .foldersPolled, "folders cannot be watched and are polled instead; raise fs.inotify.max_user_watches",
+            metadata: ["unwatched_folders": .number(unwatchedCount)])
     }
 
     func reshipped(_ path: String, as newPath: String) {
@@ -176,7 +215,7 @@ package struct AgentTelemetry: Sendable {
 
     func notReshipped(_ path: String, _ error: Reshipment.Failure) {
         self.logger.warning(
-            "a disputed segment cannot be shipped under another id yet",
+            .notReshipped, "a disputed segment cannot be shipped under another id yet",
             metadata: ["path": "\(path)", "cause": "\(error)"])
     }
 
@@ -185,8 +224,8 @@ package struct AgentTelemetry: Sendable {
         _ stream: StreamID?, _ path: String, _ offset: Int, _ lostByteCount: Int
     ) -> Logger.Metadata {
         [
-            "stream": "\(stream?.description ?? "none")", "path": "\(path)", "offset": "\(offset)",
-            "lost_bytes": "\(lostByteCount)",
+            "stream": "\(stream?.description ?? "none")", "path": "\(path)", "offset": .number(offset),
+            "lost_bytes": .number(lostByteCount),
         ]
     }
 
@@ -194,15 +233,16 @@ package struct AgentTelemetry: Sendable {
         _ stream: StreamID, _ path: String, _ offset: Int, _ byteCount: Int
     ) -> Logger.Metadata {
         [
-            "stream": "\(stream)", "path": "\(path)", "receiver_bytes": "\(offset)", "file_bytes": "\(byteCount)",
+            "stream": "\(stream)", "path": "\(path)", "receiver_bytes": .number(offset),
+            "file_bytes": .number(byteCount),
         ]
     }
 
     private func receiverForgot(_ id: StreamID, _ path: String, _ offset: Int, _ acked: Int) {
         self.logger.warning(
-            "the receiver holds less than it acknowledged; the rest is sent again",
+            .receiverForgot, "the receiver holds less than it acknowledged; the rest is sent again",
             metadata: [
-                "stream": "\(id)", "path": "\(path)", "receiver_bytes": "\(offset)", "acked_bytes": "\(acked)",
+                "stream": "\(id)", "path": "\(path)", "receiver_bytes": .number(offset), "acked_bytes": .number(acked),
             ])
     }
 
@@ -216,15 +256,17 @@ package struct AgentTelemetry: Sendable {
             return
         }
         self.logger.error(
+            .segmentsMissing,
             "segments that were delivered and deleted are missing at this receiver; what was delivered earlier is unknown",
             metadata: [
-                "segments": "\(missing.count)", "bytes": "\(missing.byteCount)",
+                "segments": .number(missing.count), "bytes": .number(missing.byteCount),
                 "first": "\(missing.ids.joined(separator: " "))", "known_since": "\(knownSince)",
             ])
     }
 
     private func refused(_ path: String, _ refusal: FileRefusal) {
         self.logger.warning(
+            .fileRefused,
             refusal == .compressed
                 ? "this is a compressed file and is not followed"
                 : "another user may have put this here, so it is not followed",
@@ -234,8 +276,8 @@ package struct AgentTelemetry: Sendable {
     /// - Parameter untoldCount: files of that format that were not logged, for the rate limit.
     func recognized(_ path: String, _ format: ForeignFormat, untoldCount: Int) {
         self.logger.warning(
-            "this file is \(format.name); \(format.remedy)",
-            metadata: ["path": "\(path)", "format": "\(format.rawValue)", "more_unlogged": "\(untoldCount)"])
+            .foreignFormat, "this file is \(format.name); \(format.remedy)",
+            metadata: ["path": "\(path)", "format": "\(format.rawValue)", "more_unlogged": .number(untoldCount)])
     }
 
     func noticed(_ notice: TailNotice) {
@@ -246,7 +288,7 @@ package struct AgentTelemetry: Sendable {
             self.logger.info("file renamed", metadata: ["stream": "\(id)", "from": "\(from)", "to": "\(to)"])
         case .cut(let id, let path, let offset, let lostByteCount):
             self.logger.log(
-                level: lostByteCount > 0 ? .error : .warning,
+                .fileCut, level: lostByteCount > 0 ? .error : .warning,
                 "a file was cut; its unread content from this offset on is lost at the source (rotate by rename)",
                 metadata: Self.loss(id, path, offset, lostByteCount))
         case .receiverDiffers(let id, let path, let offset, let byteCount):
@@ -255,42 +297,47 @@ package struct AgentTelemetry: Sendable {
                 metadata: Self.difference(id, path, offset, byteCount))
         case .segmentDisputed(let id, let path, let offset, let byteCount):
             self.logger.error(
+                .segmentDisputed,
                 "the receiver does not prove that it holds this segment's bytes; it stays; see: waybill reship --help",
                 metadata: Self.difference(id, path, offset, byteCount))
         case .segmentShortened(let id, let path, let offset, let byteCount):
             self.logger.warning(
+                .segmentShortened,
                 "the receiver holds more of this segment than the file has; this machine lost the file's end",
                 metadata: Self.difference(id, path, offset, byteCount))
         case .segmentsMissing(let missing): self.segmentsMissing(missing)
         case .receiverForgot(let id, let path, let offset, let acked): self.receiverForgot(id, path, offset, acked)
         case .vanished(let id, let path, let offset, let lostByteCount):
             self.logger.log(
-                level: lostByteCount > 0 ? .error : .info,
+                .fileGone, level: lostByteCount > 0 ? .error : .info,
                 "a file is gone; its content from this offset on is lost",
                 metadata: Self.loss(id, path, offset, lostByteCount))
         case .unreadable(let path, let error):
             self.logger.warning(
-                "a file or folder cannot be read; what is in it is not shipped",
+                .fileUnreadable, "a file or folder cannot be read; what is in it is not shipped",
                 metadata: ["path": "\(path)", "cause": "\(error)"])
         case .recognized(let path, let format): self.recognized(path, format, untoldCount: 0)
         case .refused(let path, let refusal): self.refused(path, refusal)
         case .notRegular(let path):
-            self.logger.warning("this is not a regular file and is not followed", metadata: ["path": "\(path)"])
+            self.logger.warning(
+                .notRegular, "this is not a regular file and is not followed", metadata: ["path": "\(path)"])
         case .notSegment(let path):
-            self.logger.warning("a spool contains a file that is not a segment", metadata: ["path": "\(path)"])
+            self.logger.warning(
+                .notSegment, "a spool contains a file that is not a segment", metadata: ["path": "\(path)"])
         case .duplicateSegment(let id, let path):
-            self.logger.warning("a segment exists twice", metadata: ["stream": "\(id)", "path": "\(path)"])
+            self.logger.warning(
+                .duplicateSegment, "a segment exists twice", metadata: ["stream": "\(id)", "path": "\(path)"])
         case .tooLong(let id, let offset, let length, let keptByteCount, let path):
             self.tooLong(id, offset, length, keptByteCount, path)
         case .tooLongSoFar(let id, let path, let offset, let length): self.tooLongSoFar(id, path, offset, length)
         case .quarantineFailed(let id, let offset, let error):
             self.logger.error(
-                "a line that is too long could not be quarantined; the stream waits",
-                metadata: ["stream": "\(id)", "offset": "\(offset)", "cause": "\(error)"])
+                .longLineNotKept, "a line that is too long could not be quarantined; the stream waits",
+                metadata: ["stream": "\(id)", "offset": .number(offset), "cause": "\(error)"])
         case .tornTail(let id, let offset, let length):
             self.logger.info(
                 "a segment ends in an unfinished line, which the app never saw as stored",
-                metadata: ["stream": "\(id)", "offset": "\(offset)", "bytes": "\(length)"])
+                metadata: ["stream": "\(id)", "offset": .number(offset), "bytes": .number(length)])
         case .segmentDeleted(let id):
             self.logger.debug("segment shipped and deleted", metadata: ["stream": "\(id)"])
         case .emptySegmentDeleted(let path):
@@ -301,7 +348,7 @@ package struct AgentTelemetry: Sendable {
                 metadata: ["stream": "\(id)", "path": "\(path)"])
         case .segmentUndeletable(let id, let path, let error):
             self.logger.warning(
-                "a shipped segment cannot be deleted",
+                .segmentUndeletable, "a shipped segment cannot be deleted",
                 metadata: ["stream": "\(id)", "path": "\(path)", "cause": "\(error)"])
         case .segmentGrewAfterSeal(let id, let path, let sealed, let byteCount):
             self.segmentGrew(id, path, sealed, byteCount)
@@ -310,25 +357,26 @@ package struct AgentTelemetry: Sendable {
 
     private func tooLong(_ id: StreamID, _ offset: Int, _ length: Int, _ keptByteCount: Int, _ path: String) {
         self.logger.warning(
-            "a line is too long and was moved to quarantine",
+            .lineTooLong, "a line is too long and was moved to quarantine",
             metadata: [
-                "stream": "\(id)", "offset": "\(offset)", "bytes": "\(length)", "kept": "\(path)",
-                "kept_bytes": "\(keptByteCount)",
+                "stream": "\(id)", "offset": .number(offset), "bytes": .number(length), "kept": "\(path)",
+                "kept_bytes": .number(keptByteCount),
             ])
     }
 
     private func tooLongSoFar(_ id: StreamID, _ path: String, _ offset: Int, _ length: Int) {
         self.logger.warning(
+            .lineWithoutEnd,
             "a line is too long and has no end yet; the file waits for it: let the program end it, or delete the file",
-            metadata: ["stream": "\(id)", "path": "\(path)", "offset": "\(offset)", "bytes": "\(length)"])
+            metadata: ["stream": "\(id)", "path": "\(path)", "offset": .number(offset), "bytes": .number(length)])
     }
 
     private func segmentGrew(_ stream: StreamID, _ path: String, _ sealedByteCount: Int, _ byteCount: Int) {
         self.logger.error(
-            "a segment grew after its writer closed it; it is kept",
+            .segmentGrew, "a segment grew after its writer closed it; it is kept",
             metadata: [
-                "stream": "\(stream)", "path": "\(path)", "sealed_bytes": "\(sealedByteCount)",
-                "bytes": "\(byteCount)",
+                "stream": "\(stream)", "path": "\(path)", "sealed_bytes": .number(sealedByteCount),
+                "bytes": .number(byteCount),
             ])
     }
 }

@@ -95,13 +95,25 @@ extension Pump where Hints: ~Copyable {
                 if let action = self.session.receive(message) { self.perform(action) }
             }
         } catch {
-            return self.disconnect("the receiver sent an invalid message: \(error.text)")
+            guard self.phase != .ready, let said = Self.beginning(of: bytes, from: consumed) else {
+                return self.disconnect("the receiver sent an invalid message: \(error.text)")
+            }
+            return self.disconnect(
+                "\(self.address) is not a Waybill receiver: it said \"\(said)\"; correct the address")
         }
         guard self.link != nil else { return }
         self.received.removeFirst(consumed)
         // One answer shows that this side is alive, however many questions came.
         if let number = self.unansweredPing { self.send(.pong(number)) }
         self.unansweredPing = nil
+    }
+
+    /// The printable beginning of what a stranger says.
+    private static func beginning(of bytes: [UInt8], from start: Int) -> String? {
+        let line = bytes[start...].prefix { $0 != 0x0A && $0 != 0x0D }.prefix(40)
+        guard !line.isEmpty else { return nil }
+        let isPlain = { (byte: UInt8) -> Bool in byte >= 0x20 && byte <= 0x7E && byte != 0x22 }
+        return String(decoding: line.map { isPlain($0) ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
     }
 
     /// The longest line a client library may write: with a lower limit, every longer line would be skipped.
@@ -336,13 +348,15 @@ extension Pump where Hints: ~Copyable {
             self.link?.close()
             return self.link = nil
         }
-        self.telemetry.disconnected(reason: reason)
         self.lastFailure = reason
+        self.stallToldAt = nil
         self.inFlightSince = nil
         self.link?.close()
         self.link = nil
         self.generation += 1
-        self.unreadySince = self.unreadySince ?? self.clock.monotonicTime()
+        let now = self.clock.monotonicTime()
+        let alone = self.unreadySince ?? now
+        self.unreadySince = alone
         self.session = SenderSession()
         self.received.removeAll()
         self.streams.removeAll()
@@ -352,7 +366,11 @@ extension Pump where Hints: ~Copyable {
         self.receiver = nil
         self.unansweredPing = nil
         let wait = isHopeless ? self.backoff.failForLong() : self.backoff.fail()
-        self.phase = .disconnected(retryAt: self.clock.monotonicTime() + wait)
+        self.phase = .disconnected(retryAt: now + wait)
+        self.telemetry.disconnected(
+            AgentTelemetry.Disconnection(
+                reason: reason, address: self.address, alone: now - alone,
+                waitingByteCount: self.standing.pendingByteCount, retryingIn: wait))
         self.tail.connectionLost()
     }
 
@@ -368,6 +386,7 @@ extension Pump where Hints: ~Copyable {
 
     mutating func keepAlive() {
         let now = self.clock.monotonicTime()
+        self.tellStall(now)
         let idle = self.idleLimit ?? .seconds(20)
         switch self.phase {
         case .disconnected:

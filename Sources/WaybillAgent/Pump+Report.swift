@@ -16,10 +16,26 @@ extension Pump where Hints: ~Copyable {
     private static var silencePatience: Duration { .seconds(60) }
 
     /// Whether the receiver has acknowledged nothing for a minute of what is in flight.
-    var isStalled: Bool {
-        guard self.phase == .ready, self.session.inFlightByteCount > 0, let inFlightSince else { return false }
-        let last = max(self.lastAdvance, inFlightSince)
-        return self.clock.monotonicTime() - last > Self.silencePatience
+    var isStalled: Bool { self.silence(self.clock.monotonicTime()) != nil }
+
+    /// How long the receiver has acknowledged nothing of what is in flight; `nil` for less than a minute.
+    private func silence(_ now: MonotonicTime) -> Duration? {
+        guard self.phase == .ready, self.session.inFlightByteCount > 0, let inFlightSince else { return nil }
+        let silence = now - max(self.lastAdvance, inFlightSince)
+        return silence > Self.silencePatience ? silence : nil
+    }
+
+    /// Logs once a minute that acknowledgements stay away, and once that they come again.
+    mutating func tellStall(_ now: MonotonicTime) {
+        guard let silence = self.silence(now) else {
+            if self.stallToldAt != nil { self.telemetry.acksResumed(from: self.address) }
+            self.stallToldAt = nil
+            return
+        }
+        guard self.stallToldAt.map({ now - $0 >= Self.silencePatience }) ?? true else { return }
+        self.stallToldAt = now
+        self.telemetry.acksMissing(
+            from: self.address, for: silence, inFlightByteCount: self.session.inFlightByteCount)
     }
 
     /// Remembers why a file is not shipped, for as long as it takes.

@@ -1,5 +1,6 @@
+package import ArgumentParser
 package import Logging
-internal import WaybillJSON
+package import WaybillNotices
 internal import WaybillSystem
 
 #if canImport(Glibc)
@@ -37,74 +38,71 @@ package enum Console {
         }
     }
 
-    /// A logger that writes text to a terminal, and one JSON object per line otherwise.
+    /// The log of this process, once its options are known; a program without a log has none.
+    private static let log = Lock<LogSink?>(nil)
+
+    /// Gives the process a log; ``end(_:_:)`` writes to it from here on.
+    package static func useLog(_ format: LogFormat) {
+        self.log.withLock { log in
+            guard log?.format != format else { return }
+            log = LogSink(format, clock: POSIXClock()) { Self.write($0, to: STDERR_FILENO) }
+        }
+    }
+
+    /// A logger that writes to the log of this process.
     package static func logger(_ label: String, level: Logger.Level) -> Logger {
-        Logger(label: label) { label in
-            ConsoleLogHandler(label: label, logLevel: level, isJSON: !Self.isTerminal)
-        }
-    }
-}
-
-/// Writes log lines to standard error.
-struct ConsoleLogHandler: LogHandler {
-    let label: String
-    var logLevel: Logger.Level
-    var metadata: Logger.Metadata = [:]
-    let isJSON: Bool
-
-    init(label: String, logLevel: Logger.Level, isJSON: Bool) {
-        self.label = label
-        self.logLevel = logLevel
-        self.isJSON = isJSON
+        if self.log.withLock({ $0 }) == nil { self.useLog(.ofThisProcess) }
+        guard let sink = self.log.withLock({ $0 }) else { preconditionFailure("useLog makes a log") }
+        return Logger(label: label) { ConsoleLogHandler(label: $0, logLevel: level, sink: sink) }
     }
 
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { self.metadata[key] }
-        set { self.metadata[key] = newValue }
+    /// Says why the program ends: as an error of its log if it has one.
+    package static func end(_ notice: Notice, _ text: String) {
+        self.report(.error, notice, text)
     }
 
-    func log(event: LogEvent) {
-        let fields = self.metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
-        let line =
-            self.isJSON
-            ? Self.json(event.level, self.label, event.message.description, fields)
-            : Self.text(event.level, self.label, event.message.description, fields)
-        Console.write(line + "\n", to: STDERR_FILENO)
+    /// Says something that leaves the program running, or that its result lacks.
+    package static func warn(_ notice: Notice, _ text: String) {
+        self.report(.warning, notice, text)
     }
 
-    private static func text(
-        _ level: Logger.Level, _ label: String, _ message: String,
-        _ fields: [(key: String, value: Logger.MetadataValue)]
-    ) -> String {
-        let details = fields.map { " \($0.key)=\(Self.printable("\($0.value)"))" }.joined()
-        return "\(Self.time) \(level) \(label): \(message)\(details)"
+    private static func report(_ level: Logger.Level, _ notice: Notice, _ text: String) {
+        guard let sink = self.log.withLock({ $0 }) else { return self.printError(text) }
+        sink.finish()
+        // The last word is never left out, whatever was said before.
+        sink.write(now: LogLine(level: level, part: "waybill", notice: notice, message: text, fields: [:]))
     }
 
-    private static func json(
-        _ level: Logger.Level, _ label: String, _ message: String,
-        _ fields: [(key: String, value: Logger.MetadataValue)]
-    ) -> String {
-        let json = JSONWriter.object { json in
-            json.member("ts", Self.time)
-            json.member("level", level.rawValue)
-            json.member("part", label)
-            json.member("message", message)
-            for (key, value) in fields {
-                json.key(text: key)
-                json.string("\(value)")
+    /// Writes what the log has left out; call it before the process ends.
+    package static func finishLog() {
+        self.log.withLock { $0 }?.finish()
+    }
+
+    /// Runs a program: its errors are said in the format of its log, and decide the exit code.
+    ///
+    /// - Parameter advice: for someone whose command line was not understood.
+    package static func main<Program: AsyncParsableCommand>(
+        _ program: Program.Type, advice: @Sendable () -> String? = { nil }
+    ) async -> Never {
+        do {
+            var command = try Program.parseAsRoot()
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
             }
+            self.finishLog()
+            Program.exit()
+        } catch {
+            self.finishLog()
+            let code = Program.exitCode(for: error)
+            if code == .validationFailure, let advice = advice() { self.printError(advice) }
+            guard code == .validationFailure, self.log.withLock({ $0 }) != nil, !(error is ExitCode) else {
+                Program.exit(withError: error)
+            }
+            self.end(.usageWrong, Program.message(for: error))
+            Program.exit(withError: code)
         }
-        return String(decoding: json, as: UTF8.self)
-    }
-
-    /// Control characters of paths and messages from peers must not reach a terminal.
-    private static func printable(_ text: String) -> String {
-        let clean = String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 ? "?" : $0 }))
-        return clean.contains(" ") ? "\"\(clean)\"" : clean
-    }
-
-    private static var time: String {
-        POSIXClock().wallTime().text
     }
 }
 

@@ -1,6 +1,7 @@
 internal import Logging
 internal import WaybillExport
 internal import WaybillJSON
+internal import WaybillNotices
 internal import WaybillProjection
 internal import WaybillSystem
 
@@ -106,6 +107,7 @@ extension Deliverer {
         guard !self.report.remadeDays.contains(part.day) else { return false }
         self.report.remadeDays.append(part.day)
         self.logger.error(
+            .dayRemade,
             "a day was regenerated after some of its events were sent; it is not sent again without --force",
             metadata: ["day": "\(part.day)"])
         return false
@@ -124,7 +126,8 @@ extension Deliverer {
         let part = course.part
         guard try self.isUnchanged(part, course.generation) else {
             return self.logger.warning(
-                "a part was regenerated while it was being delivered", metadata: ["part": "\(part.day)/\(part.name)"])
+                .partRemade, "a part was regenerated while it was being delivered",
+                metadata: ["part": "\(part.day)/\(part.name)"])
         }
         try course.log.compress(self.configuration.provider.id, part.env, part.manifest.day)
         try self.files.replace(
@@ -137,8 +140,8 @@ extension Deliverer {
         self.logger.info(
             "a part is delivered",
             metadata: [
-                "part": "\(part.day)/\(part.name)", "sent": "\(standing.sentEventCount)",
-                "dead": "\(standing.deadEventCount)",
+                "part": "\(part.day)/\(part.name)", "sent": .number(standing.sentEventCount),
+                "dead": .number(standing.deadEventCount),
             ])
     }
 
@@ -206,7 +209,7 @@ extension Deliverer {
         self.report.retryCount += 1
         self.lastFailure = detail
         self.report.trouble = detail
-        self.logger.warning("a request was not accepted", metadata: ["detail": "\(detail)"])
+        self.logger.warning(.requestNotAccepted, "a request was not accepted", metadata: ["detail": "\(detail)"])
     }
 
     /// Writes dead letters, which the next commit makes valid.

@@ -1,5 +1,6 @@
 package import Logging
 internal import WaybillEvent
+internal import WaybillNotices
 package import WaybillSystem
 
 internal import WaybillArchive
@@ -84,7 +85,10 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         if self.rules.repetition != .harmless, configuration.ambiguity == .skip, !recovery.damagedPaths.isEmpty {
             throw .damagedState(path: path, notes: recovery.notes)
         }
-        for note in recovery.notes { logger.warning("\(note)") }
+        for note in recovery.notes {
+            logger.warning(
+                .deliveryStateRecovered, "the state of the delivery was repaired", metadata: ["found": "\(note)"])
+        }
     }
 
     deinit {
@@ -227,7 +231,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         self.report.damagedParts.append(name)
         let day = name.split(separator: "/").first { $0.hasPrefix("date=") }?.dropFirst("date=".utf8.count) ?? ""
         self.logger.error(
-            "a part is damaged and not delivered; a replay makes its day again",
+            .partDamaged, "a part is damaged and not delivered; a replay makes its day again",
             metadata: [
                 "part": "\(name)", "detail": "\(detail)",
                 "replay": """
@@ -287,14 +291,14 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         if open.closingRecordCount > 0 {
             self.logger.info(
                 "records wait in closed parts that the receiver has yet to compress",
-                metadata: ["records": "\(open.closingRecordCount)"])
+                metadata: ["records": .number(open.closingRecordCount)])
         }
         guard open.recordCount > 0 else { return }
         self.logger.info(
             "records wait in open parts; a part is sent once it is full or as old as close_after",
             metadata: [
-                "records": "\(open.recordCount)",
-                "oldest_s": "\(self.report.oldestOpenSeconds.map { "\($0)" } ?? "unknown")",
+                "records": .number(open.recordCount),
+                "oldest_s": self.report.oldestOpenSeconds.map { .number($0) } ?? "unknown",
             ])
     }
 

@@ -1,5 +1,6 @@
 package import Logging
 package import WaybillMetrics
+internal import WaybillNotices
 internal import WaybillSystem
 
 internal import NIOCore
@@ -193,13 +194,15 @@ package actor DeliveryService {
                 return .zero
             }
             let wait = board.update(entry.name) { $0.stopped(reason, report) } ?? nil
-            logger.error("the provider refuses; delivery to it waits", metadata: ["detail": "\(reason.description)"])
+            logger.error(
+                .deliveryRefused, "the provider refuses; delivery to it waits",
+                metadata: ["detail": "\(reason.description)"])
             return wait
         }
     }
 
     private nonisolated func failed(_ entry: DeliverySetup.Entry, _ detail: String, _ logger: Logger) -> Duration {
-        logger.error("nothing is delivered; it is tried again", metadata: ["detail": "\(detail)"])
+        logger.error(.deliveryFailed, "nothing is delivered; it is tried again", metadata: ["detail": "\(detail)"])
         return self.board.update(entry.name) { $0.failed(detail) } ?? entry.retryLongest
     }
 
@@ -207,7 +210,7 @@ package actor DeliveryService {
         do {
             try await transport.shutDown()
         } catch {
-            logger.warning("connections could not be closed", metadata: ["detail": "\(error)"])
+            logger.warning(.connectionsNotClosed, "connections could not be closed", metadata: ["detail": "\(error)"])
         }
     }
 }

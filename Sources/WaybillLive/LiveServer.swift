@@ -78,7 +78,8 @@ package final class LiveServer: Sendable {
         } catch {
             try await group.shutdownGracefully()
             throw Failure(
-                description: "cannot listen on \(configuration.listen): \(error); choose another address with --listen")
+                description: "cannot listen on \(configuration.listen): \(BindFailure.text(of: error)); "
+                    + "choose another address with --listen")
         }
         let port = channel.localAddress?.port ?? configuration.listen.port
         let access = Access(

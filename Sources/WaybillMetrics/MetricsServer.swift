@@ -32,7 +32,10 @@ package final class MetricsServer: Sendable {
 
     /// The places where it listens.
     package var places: [String] {
-        [self.channel?.localAddress.map { "\($0)" }, self.socket?.file.path].compactMap(\.self)
+        [
+            self.channel?.localAddress.map { NetworkAddress.text(host: $0.ipAddress, port: $0.port) },
+            self.socket?.file.path,
+        ].compactMap(\.self)
     }
 
     /// The port of its address.
@@ -59,7 +62,7 @@ package final class MetricsServer: Sendable {
             do {
                 channel = try await bootstrap.bind(host: address.host, port: address.port).get()
             } catch {
-                throw Failure(what: "metrics on \(address)", cause: "\(error)", remedy: "--metrics")
+                throw Failure(what: "metrics on \(address)", cause: BindFailure.text(of: error), remedy: "--metrics")
             }
         }
         guard let path = listening.socket else { return MetricsServer(channel, nil) }

@@ -10,7 +10,7 @@ enum AuditEvent: String {
 
 /// Who did what: JSON lines in a file of its own.
 ///
-///     {"time":"2026-11-22T18:00:00.000Z","event":"connected","principal":"web","agent":"web-1","peer":"[IPv4]10.0.0.1:4000"}
+///     {"time":"2026-11-22T18:00:00.000Z","event":"connected","principal":"web","agent":"web-1","peer":"10.0.0.1:4000"}
 ///
 /// Bounded three times: entries a second, bytes that wait for the disk, and bytes on the disk, where a full file becomes
 /// `PATH.1`. Entries that are left out are counted in the next one. No entry holds a secret: tokens and keys are not

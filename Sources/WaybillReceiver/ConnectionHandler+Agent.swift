@@ -22,9 +22,9 @@ extension ConnectionHandler {
             eventLoop: context.eventLoop)
         switch self.shared.agents.entered(connection, instance: hello.instance) {
         case .admitted: break
-        case .nameInUse:
+        case .nameInUse(let other):
             self.shared.telemetry.refused(
-                .agentInUse, agent: hello.agent, peer: self.peer, at: self.shared.clock.monotonicTime())
+                .agentInUse, agent: hello.agent, peer: self.peer, at: self.shared.clock.monotonicTime(), instead: other)
             let text = "another agent named \(hello.agent) is connected; give each agent a name of its own"
             return self.perform(self.session.refuse(.agentInUse, text: text), context)
         case .tooMany:

@@ -88,7 +88,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
 
     package func channelActive(context: ChannelHandlerContext) {
         self.context = context
-        self.peer = context.remoteAddress?.description ?? "unknown"
+        self.peer = context.remoteAddress.map { NetworkAddress.text(host: $0.ipAddress, port: $0.port) } ?? "unknown"
         self.address = context.remoteAddress?.accountAddress ?? "unknown"
         self.account = Account(principal: "", device: self.address)
         self.setDeadline(after: self.shared.timeouts.handshake, context)

@@ -304,7 +304,7 @@ package final class Receiver: Service {
         _ shared: ReceiverShared, _ group: MultiThreadedEventLoopGroup, _ recovery: JournalRecovery,
         _ metrics: MetricsServer?
     ) async throws {
-        let address = "\(self.configuration.host):\(self.configuration.port)"
+        let address = NetworkAddress(host: self.configuration.host, port: self.configuration.port).description
         let server: any Channel
         do {
             server = try await ServerBootstrap(group: group)
@@ -330,12 +330,13 @@ package final class Receiver: Service {
                 }
                 .bind(host: self.configuration.host, port: self.configuration.port).get()
         } catch {
-            throw Failure.listen(address: address, cause: "\(error)")
+            throw Failure.listen(address: address, cause: BindFailure.text(of: error))
         }
         self.port.withLock { $0 = server.localAddress?.port }
         self.door.withLock { $0.server = server }
         self.telemetry.started(
-            recovery, data: self.configuration.dataDirectory, listening: server.localAddress?.description ?? address)
+            recovery, data: self.configuration.dataDirectory,
+            listening: server.localAddress.map { NetworkAddress.text(host: $0.ipAddress, port: $0.port) } ?? address)
         self.onListening?(
             Ports(agents: server.localAddress?.port ?? self.configuration.port, metrics: metrics?.port))
         try await withGracefulShutdownHandler {

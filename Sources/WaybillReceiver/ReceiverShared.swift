@@ -94,7 +94,7 @@ final class ConnectedAgents: Sendable {
     /// Whether an agent may stay.
     enum Entrance {
         case admitted
-        case nameInUse
+        case nameInUse(by: ConnectionHandle)
         /// Its principal has as many connections as it may.
         case tooMany
     }
@@ -116,7 +116,7 @@ final class ConnectedAgents: Sendable {
         let admitted = connection.admitted
         let (entrance, superseded) = self.state.withLock { state -> (Entrance, ConnectionHandle?) in
             let entry = state.entries[admitted.fullName]
-            if let entry, entry.instance != instance { return (.nameInUse, nil) }
+            if let entry, entry.instance != instance { return (.nameInUse(by: entry.connection), nil) }
             if entry == nil {
                 let count = state.counts[admitted.principal.name] ?? 0
                 guard count < admitted.principal.quotas.connectionCountMax ?? .max else { return (.tooMany, nil) }

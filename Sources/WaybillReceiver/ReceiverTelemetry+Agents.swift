@@ -1,5 +1,6 @@
 internal import Logging
 internal import WaybillJournal
+internal import WaybillNotices
 internal import WaybillProtocol
 internal import WaybillSystem
 
@@ -7,7 +8,7 @@ internal import WaybillSystem
 extension ReceiverTelemetry {
     func connected(_ connection: ConnectionHandle, address: String) {
         self.log(
-            .info, "agent connected", .connected, of: address,
+            .info, nil, "agent connected", .connected, of: address,
             [
                 "agent": "\(connection.admitted.fullName)", "peer": "\(connection.peer)",
                 "software": "\(connection.software ?? "unknown")",
@@ -20,25 +21,33 @@ extension ReceiverTelemetry {
         // The code, without its text.
         let code = String(reason.prefix { $0 != ":" }.prefix(64))
         self.log(
-            .info, "connection closed", .disconnected(code), of: address,
+            .info, nil, "connection closed", .disconnected(code), of: address,
             ["agent": "\(connection?.admitted.fullName ?? "none")", "peer": "\(peer)", "reason": "\(reason)"])
         if let connection { self.audit?.add(.disconnected, connection.auditMembers + [("reason", reason)]) }
     }
 
-    /// - Parameter agent: the name that the peer claims.
-    func refused(_ refusal: AgentRefusal, agent: String, peer: String, at time: MonotonicTime) {
+    /// - Parameters:
+    ///   - agent: the name that the peer claims.
+    ///   - other: who is connected under this name.
+    func refused(
+        _ refusal: AgentRefusal, agent: String, peer: String, at time: MonotonicTime,
+        instead other: ConnectionHandle? = nil
+    ) {
         let untoldCount = self.refusals.withLock { refusals in
             refusals.counts[refusal, default: 0] += 1
             return refusals.pace.admit(at: time)
         }
         self.audit?.add(.refused, [("agent", agent), ("peer", peer), ("reason", refusal.rawValue)])
         guard let untoldCount else { return }
-        self.logger.warning(
-            "an agent is refused",
-            metadata: [
-                "claims": "\(agent)", "peer": "\(peer)", "reason": "\(refusal.text)",
-                "more_unlogged": "\(untoldCount)",
-            ])
+        var metadata: Logger.Metadata = [
+            "claims": "\(agent)", "peer": "\(peer)", "address": "\(NetworkAddress(peer)?.host ?? peer)",
+            "reason": "\(refusal.text)", "more_unlogged": .number(untoldCount),
+        ]
+        if let other {
+            metadata["connected_from"] = "\(other.peer)"
+            metadata["connected_since"] = "\(other.since.text)"
+        }
+        self.logger.warning(.agentRefused, "an agent is refused", metadata: metadata)
     }
 
     func opened(_ description: StreamDescription, at offset: StreamOffset, by connection: ConnectionHandle) {
@@ -52,7 +61,7 @@ extension ReceiverTelemetry {
             "a stream has got its owner",
             metadata: [
                 "stream": "\(description.name)", "former": "\(former.description.name)",
-                "offset": "\(former.durable.rawValue)",
+                "offset": .number(former.durable.rawValue),
             ])
         self.audit?.add(
             .adopted,
@@ -76,10 +85,10 @@ extension ReceiverTelemetry {
             .denied, connection.auditMembers(of: description) + [("what", what), ("code", code.rawValue)])
         guard let untoldCount else { return }
         self.logger.warning(
-            "an agent asked for what it may not do",
+            .agentDenied, "an agent asked for what it may not do",
             metadata: [
                 "agent": "\(connection.admitted.fullName)", "stream": "\(description.name)", "what": "\(what)",
-                "code": "\(code.rawValue)", "more_unlogged": "\(untoldCount)",
+                "code": "\(code.rawValue)", "more_unlogged": .number(untoldCount),
             ])
     }
 
@@ -108,7 +117,7 @@ extension ReceiverTelemetry {
 
     func auditFailed(_ error: FileSystemError) {
         self.logger.error(
-            "the audit log cannot be written; its entries are lost until it can",
+            .auditFailed, "the audit log cannot be written; its entries are lost until it can",
             metadata: ["cause": "\(error)", "code": "\(error.code)"])
     }
 }

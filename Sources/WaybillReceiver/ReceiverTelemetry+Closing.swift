@@ -1,4 +1,5 @@
 internal import Logging
+internal import WaybillNotices
 internal import WaybillProjection
 
 extension ReceiverTelemetry {
@@ -6,7 +7,7 @@ extension ReceiverTelemetry {
     func closingFailed(_ name: String, _ failures: [ClosingFailure]) {
         guard let first = failures.first else { return }
         self.logger.error(
-            "parts are closed but damaged or unreadable; the others go on",
-            metadata: ["projection": "\(name)", "first": "\(first)", "count": "\(failures.count)"])
+            .partsNotClosed, "parts are closed but damaged or unreadable; the others go on",
+            metadata: ["projection": "\(name)", "first": "\(first)", "count": .number(failures.count)])
     }
 }

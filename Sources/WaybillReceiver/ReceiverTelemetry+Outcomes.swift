@@ -1,16 +1,18 @@
 internal import Logging
-internal import WaybillSystem
 internal import WaybillExport
 internal import WaybillJournal
+internal import WaybillNotices
 internal import WaybillProjection
 internal import WaybillProtocol
+internal import WaybillSystem
 
 /// Logs what happened to lines that were not simply archived and exported.
 extension ReceiverTelemetry {
     func happened(_ reports: [OutcomeReport], in projection: String) {
         for report in reports {
             self.logger.log(
-                level: Self.level(of: report.outcome), Logger.Message(stringLiteral: report.text(of: projection)),
+                Self.notice(of: report.outcome), level: Self.level(of: report.outcome),
+                Logger.Message(stringLiteral: report.text(of: projection)),
                 metadata: ["projection": "\(projection)", "reason": "\(report.outcome.reason)"])
         }
     }
@@ -28,7 +30,7 @@ extension ReceiverTelemetry {
 
     /// A projection has written everything that it has read, and nothing follows.
     func settled(_ name: String) {
-        self.update(name) { $0.failure = nil }
+        self.resumed(name)
     }
 
     /// Whether everything below the position that is set aside or refused is counted.
@@ -46,6 +48,15 @@ extension ReceiverTelemetry {
         self.quarantined.withLock { counts in
             defer { counts = QuarantineCounts() }
             return counts
+        }
+    }
+
+    private static func notice(of outcome: Outcome) -> Notice {
+        switch outcome {
+        case .quarantined: .linesQuarantined
+        case .refused: .eventsRefused
+        case .fixed: .eventsChanged
+        case .skipped, .held: .eventsSkipped
         }
     }
 

@@ -1,5 +1,6 @@
 internal import Logging
 internal import WaybillJournal
+internal import WaybillNotices
 internal import WaybillProjection
 internal import WaybillSystem
 
@@ -11,12 +12,26 @@ extension ReceiverTelemetry {
     func projectionCheckpointed(
         _ name: String, at position: JournalPosition, _ tally: ProjectionTally, receivedAt: WallTime?
     ) {
+        self.resumed(name)
         self.update(name) { standing in
             standing.position = position
             standing.tally = tally
             standing.receivedAt = receivedAt ?? standing.receivedAt
-            standing.failure = nil
         }
+    }
+
+    /// What it could not write before is written.
+    func resumed(_ name: String) {
+        let since = self.projections.withLock { projections -> MonotonicTime? in
+            let since = projections[name]?.failingSince
+            projections[name]?.failure = nil
+            projections[name]?.failingSince = nil
+            return since
+        }
+        guard let since else { return }
+        self.logger.notice(
+            "a projection writes again",
+            metadata: ["projection": "\(name)", "failed_for_s": .seconds(self.clock.monotonicTime() - since)])
     }
 
     func sealed(_ name: String, _ day: SealedDay) {
@@ -24,8 +39,8 @@ extension ReceiverTelemetry {
         self.logger.info(
             "day sealed",
             metadata: [
-                "projection": "\(name)", "day": "\(day.path)", "revision": "\(day.revision)",
-                "lines": "\(day.lineCount)", "bytes": "\(day.byteCount)",
+                "projection": "\(name)", "day": "\(day.path)", "revision": .number(day.revision),
+                "lines": .number(day.lineCount), "bytes": .number(day.byteCount),
             ])
     }
 
@@ -35,27 +50,33 @@ extension ReceiverTelemetry {
             "day deleted",
             metadata: [
                 "projection": "\(name)", "day": "\(day.path)", "why": "\(day.reason.rawValue)",
-                "lines": "\(day.lineCount)", "bytes": "\(day.byteCount)",
+                "lines": .number(day.lineCount), "bytes": .number(day.byteCount),
             ])
     }
 
     func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int, retryingIn pause: Duration) {
-        self.update(name) { standing in
-            standing.failureCount += 1
-            standing.failure = error.code
+        let now = self.clock.monotonicTime()
+        let since = self.projections.withLock { projections in
+            projections[name, default: ProjectionStanding()].failureCount += 1
+            projections[name]?.failure = error.code
+            let since = projections[name]?.failingSince ?? now
+            projections[name]?.failingSince = since
+            return since
         }
         guard Self.isTold(attempt) else { return }
         self.logger.error(
-            "a projection could not write; it goes back to its checkpoint and tries again",
+            .projectionFailed,
+            "a projection could not write; nothing is lost, its lines wait in the journal, and it tries again",
             metadata: [
-                "projection": "\(name)", "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)",
-                "retry_in": "\(pause)",
+                "projection": "\(name)", "cause": "\(error)", "code": "\(error.code)", "attempt": .number(attempt),
+                "retry_in_s": .seconds(pause), "failing_for_s": .seconds(now - since),
             ])
     }
 
     func projectionHeld(_ name: String) {
         self.update(name) { $0.isHeld = true }
         self.logger.warning(
+            .projectionHeld,
             "the disk is nearly full: a projection waits, so that the journal has space; free some, or set retention",
             metadata: ["projection": "\(name)"])
     }
@@ -74,13 +95,13 @@ extension ReceiverTelemetry {
 
     func linksNotSetAside(_ name: String, _ error: FileSystemError) {
         self.logger.error(
-            "a link among the files could not be set aside; remove it",
+            .linksNotSetAside, "a link among the files could not be set aside; remove it",
             metadata: ["projection": "\(name)", "cause": "\(error)"])
     }
 
     func linksSetAside(_ name: String, _ paths: [String]) {
         self.logger.warning(
-            "links among the files were set aside; nothing was written through them",
+            .linksSetAside, "links among the files were set aside; nothing was written through them",
             metadata: ["projection": "\(name)", "kept": "\(paths.joined(separator: ", "))"])
     }
 

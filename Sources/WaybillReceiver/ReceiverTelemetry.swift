@@ -1,6 +1,7 @@
 package import Logging
 package import WaybillJournal
 internal import WaybillMetrics
+internal import WaybillNotices
 internal import WaybillProjection
 package import WaybillProtocol
 package import WaybillSystem
@@ -19,6 +20,8 @@ package final class ReceiverTelemetry: Sendable {
         var failureCount = 0
         /// Why the disk refused it last time, as a code; `nil` while it works.
         var failure: FileSystemError.Code?
+        /// Since when the disk refuses it.
+        var failingSince: MonotonicTime?
         /// When the last batch before ``position`` was received; `nil` if that is not known.
         var receivedAt: WallTime?
         /// Whether it leaves the disk's space to the journal.
@@ -59,7 +62,7 @@ package final class ReceiverTelemetry: Sendable {
     let manager: ServiceManager
     /// The status that it is told while all is well.
     private let listening = Lock("")
-    private let clock: any SystemClock
+    let clock: any SystemClock
     private let limiter = Lock(LogLimiter<Cause>())
     let limits = Lock<[Limit: Int]>([:])
     let quarantined = Lock(QuarantineCounts())
@@ -103,7 +106,7 @@ package final class ReceiverTelemetry: Sendable {
 
     /// Logs what an address caused, at most once a second for each cause and address.
     func log(
-        _ level: Logger.Level, _ message: Logger.Message, _ cause: Cause, of address: String,
+        _ level: Logger.Level, _ notice: Notice?, _ message: Logger.Message, _ cause: Cause, of address: String,
         _ metadata: @autoclosure () -> Logger.Metadata
     ) {
         guard self.logger.logLevel <= level else { return }
@@ -113,8 +116,9 @@ package final class ReceiverTelemetry: Sendable {
             return
         }
         var metadata = metadata()
-        if count > 0 { metadata["suppressed"] = "\(count)" }
-        self.logger.log(level: level, message, metadata: metadata)
+        if count > 0 { metadata["suppressed"] = .number(count) }
+        if notice != nil { metadata["address"] = "\(address)" }
+        self.logger.log(notice, level: level, message, metadata: metadata)
     }
 
     /// Somebody has reached a limit.
@@ -140,8 +144,8 @@ package final class ReceiverTelemetry: Sendable {
         self.logger.info(
             "receiver started",
             metadata: [
-                "data": "\(data)", "listen": "\(address)", "journal_end": "\(recovery.end)",
-                "streams": "\(recovery.streamCount)",
+                "data": "\(data)", "listen": "\(address)", "journal_end": .number(recovery.end.rawValue),
+                "streams": .number(recovery.streamCount),
             ])
         self.listening.withLock { $0 = "listening on \(address)" }
         self.manager.tell(.ready, .status(self.listening.withLock { $0 }))
@@ -149,41 +153,51 @@ package final class ReceiverTelemetry: Sendable {
             self.logger.notice(
                 "journal: an incomplete group at the end, as a crash leaves it, is left out",
                 metadata: [
-                    "bytes": "\(recovery.tornByteCount)",
+                    "bytes": .number(recovery.tornByteCount),
                     "kept": "\(recovery.tornPath ?? "nowhere: the disk has no room for a copy")",
                 ])
         }
         if recovery.rewrittenByteCount > 0 {
             self.logger.info(
                 "journal: the last group was written to disk again before the first answer",
-                metadata: ["bytes": "\(recovery.rewrittenByteCount)"])
+                metadata: ["bytes": .number(recovery.rewrittenByteCount)])
         }
         for damage in recovery.damages { self.damaged(damage) }
         for path in recovery.setAsidePaths {
-            self.logger.warning("journal: a segment without a whole head was set aside", metadata: ["path": "\(path)"])
+            self.logger.warning(
+                .segmentSetAside, "journal: a segment without a whole head was set aside", metadata: ["path": "\(path)"]
+            )
         }
     }
 
     /// Another incarnation of the receiver has begun, because records were lost.
     package func incarnationBegan(_ identity: ReceiverIdentity) {
         self.logger.warning(
+            .recordsLost,
             "records of the journal or the archive were lost; agents are asked to compare their files with what is left",
-            metadata: ["incarnation": "\(identity.incarnation.text)", "journal_end": "\(identity.end)"])
+            metadata: ["incarnation": "\(identity.incarnation.text)", "journal_end": .number(identity.end)])
     }
 
     /// The disk refused the segment with which a start begins; the first group writes it.
     package func startDelayed(_ error: FileSystemError) {
         self.logger.error(
-            "journal: the start could not be recorded; it is written with the first group",
+            .startDelayed, "journal: the start could not be recorded; it is written with the first group",
             metadata: ["cause": "\(error)", "code": "\(error.code)"])
     }
 
     func damaged(_ damage: JournalDamage) {
         self.damages.add(1, ordering: .relaxed)
         self.logger.error(
-            "journal: a range cannot be read and is skipped; check the disk",
+            .journalDamaged,
+            """
+            journal: a range cannot be read and is skipped; check the disk, and compare with waybill inspect --verify \
+            what archive and exports have
+            """,
             metadata: [
-                "segment": "\(damage.segment)", "from": "\(damage.start)", "to": "\(damage.end)",
+                "path": "\(JournalPath.segment(damage.segment, in: "journal"))",
+                "first_byte": .number(max(0, damage.start.rawValue - damage.segment.rawValue)),
+                "end_byte": .number(damage.end.rawValue - damage.segment.rawValue),
+                "bytes": .number(damage.end.rawValue - damage.start.rawValue),
                 "reason": "\(damage.reason)",
             ])
     }
@@ -193,19 +207,19 @@ package final class ReceiverTelemetry: Sendable {
         if suppressed > 0 {
             self.logger.notice(
                 "lines about connections were left out, because there were more than one a second",
-                metadata: ["lines": "\(suppressed)"])
+                metadata: ["lines": .number(suppressed)])
         }
         self.logger.info(
             "receiver stopped",
             metadata: [
-                "batches": "\(self.batches.load(ordering: .relaxed))",
-                "raw_bytes": "\(self.rawBytes.load(ordering: .relaxed))",
-                "groups": "\(self.groups.load(ordering: .relaxed))",
-                "refused_batches": "\(self.refusedBatches.load(ordering: .relaxed))",
-                "skipped_bytes": "\(self.skippedBytes.load(ordering: .relaxed))",
-                "reloads": "\(self.reloads.load(ordering: .relaxed))",
-                "partial_reloads": "\(self.partialReloads.load(ordering: .relaxed))",
-                "refused_reloads": "\(self.refusedReloads.load(ordering: .relaxed))",
+                "batches": .number(self.batches.load(ordering: .relaxed)),
+                "raw_bytes": .number(self.rawBytes.load(ordering: .relaxed)),
+                "groups": .number(self.groups.load(ordering: .relaxed)),
+                "refused_batches": .number(self.refusedBatches.load(ordering: .relaxed)),
+                "skipped_bytes": .number(self.skippedBytes.load(ordering: .relaxed)),
+                "reloads": .number(self.reloads.load(ordering: .relaxed)),
+                "partial_reloads": .number(self.partialReloads.load(ordering: .relaxed)),
+                "refused_reloads": .number(self.refusedReloads.load(ordering: .relaxed)),
             ])
     }
 
@@ -215,11 +229,11 @@ package final class ReceiverTelemetry: Sendable {
         self.reloads.add(waiting.isEmpty ? 1 : 0, ordering: .relaxed)
         self.partialReloads.add(waiting.isEmpty ? 0 : 1, ordering: .relaxed)
         self.logger.notice(
-            "configuration reloaded",
+            changes.isEmpty ? "configuration reloaded: nothing changed" : "configuration reloaded",
             metadata: ["changes": "\(applied.isEmpty ? "none" : applied.joined(separator: "; "))"])
         if !waiting.isEmpty {
             self.logger.warning(
-                "these changes of the configuration need a restart",
+                .restartNeeded, "these changes of the configuration need a restart",
                 metadata: ["changes": "\(waiting.joined(separator: "; "))"])
         }
     }
@@ -228,14 +242,15 @@ package final class ReceiverTelemetry: Sendable {
         self.refusedReloads.add(1, ordering: .relaxed)
         for problem in problems {
             self.logger.error(
-                "the new configuration is refused, the old one stays", metadata: ["problem": "\(problem)"])
+                .reloadRefused, "the new configuration is refused, the old one stays",
+                metadata: ["problem": "\(problem)"])
         }
     }
 
     func exportGoesOn(_ name: String, mappingVersion: Int, _ report: String) {
         self.logger.notice(
             "an export continues with other options",
-            metadata: ["projection": "\(name)", "mapping": "\(mappingVersion)", "report": "\(report)"])
+            metadata: ["projection": "\(name)", "mapping": .number(mappingVersion), "report": "\(report)"])
     }
 
     /// - Parameters:
@@ -248,7 +263,7 @@ package final class ReceiverTelemetry: Sendable {
                 metadata: ["path": "\(path)", "found": "\(String(found, radix: 8))"])
         } else {
             self.logger.warning(
-                "users outside its group can read this folder; run chmod o= on it as its owner",
+                .dataOpenToOthers, "users outside its group can read this folder; run chmod o= on it as its owner",
                 metadata: ["path": "\(path)", "cause": "\(failure.map(\.description) ?? "unknown")"])
         }
     }
@@ -265,7 +280,7 @@ package final class ReceiverTelemetry: Sendable {
     func tlsServed(until expiry: WallTime, now: WallTime, asksAgents: Bool) {
         self.certificateUsed(until: expiry)
         self.logger.log(
-            level: expiry <= now ? .error : .info,
+            .certificateExpired, level: expiry <= now ? .error : .info,
             expiry <= now
                 ? "the certificate has expired and agents will refuse it; renew it and send SIGHUP to the receiver"
                 : "TLS enabled",
@@ -277,7 +292,8 @@ package final class ReceiverTelemetry: Sendable {
         self.tlsRefusals.withLock { $0[refusal, default: 0] += 1 }
         // Port checks do this all day.
         self.log(
-            refusal == .closed ? .debug : .warning, "a connection without valid TLS is closed", .tlsRefused(refusal),
+            refusal == .closed ? .debug : .warning, .tlsRefused, "a connection without valid TLS is closed",
+            .tlsRefused(refusal),
             of: String(peer[..<(peer.lastIndex(of: ":") ?? peer.endIndex)]),
             [
                 "peer": "\(peer)", "code": "\(refusal.rawValue)", "cause": "\(refusal.description)",
@@ -292,7 +308,7 @@ package final class ReceiverTelemetry: Sendable {
         self.batches.add(batchCount, ordering: .relaxed)
         self.rawBytes.add(rawByteCount, ordering: .relaxed)
         if took > .seconds(1) {
-            self.logger.warning("journal: a commit was slow", metadata: ["took": "\(took)"])
+            self.logger.warning(.commitSlow, "journal: a commit was slow", metadata: ["took_s": .seconds(took)])
         }
     }
 
@@ -300,9 +316,10 @@ package final class ReceiverTelemetry: Sendable {
         self.commitFailures.add(1, ordering: .relaxed)
         guard Self.isTold(attempt) else { return }
         self.logger.error(
-            "journal: a group could not be written; acks are withheld until it can be",
+            .commitFailed, "journal: a group could not be written; acks are withheld until it can be",
             metadata: [
-                "cause": "\(error)", "code": "\(error.code)", "attempt": "\(attempt)", "retry_in": "\(pause)",
+                "cause": "\(error)", "code": "\(error.code)", "attempt": .number(attempt),
+                "retry_in_s": .seconds(pause),
             ])
         self.manager.tell(.status("nothing is acknowledged, because the disk refuses writes: \(error)"))
     }
@@ -321,8 +338,8 @@ package final class ReceiverTelemetry: Sendable {
 
     func journalLost(_ loss: JournalLoss) {
         self.logger.critical(
-            "journal: its files are gone; nothing is acknowledged any more, and the receiver stops",
-            metadata: ["cause": "\(loss)", "journal_end": "\(loss.end)"])
+            .journalLost, "journal: its files are gone; nothing is acknowledged any more, and the receiver stops",
+            metadata: ["cause": "\(loss)", "journal_end": .number(loss.end.rawValue)])
     }
 
     /// The position up to which the archive was durable at its last checkpoint.
@@ -331,17 +348,18 @@ package final class ReceiverTelemetry: Sendable {
     }
 
     func commitRecovered(afterAttempts attempts: Int) {
-        self.logger.notice("journal: writing resumed", metadata: ["failed_attempts": "\(attempts)"])
+        self.logger.notice("journal: writing resumed", metadata: ["failed_attempts": .number(attempts)])
         self.manager.tell(.status(self.listening.withLock { $0 }))
     }
 
     func segmentsRetired(_ count: Int) {
         self.retiredSegments.add(count, ordering: .relaxed)
-        self.logger.info("journal: segments retired", metadata: ["count": "\(count)"])
+        self.logger.info("journal: segments retired", metadata: ["count": .number(count)])
     }
 
     func retirementFailed(_ error: FileSystemError) {
-        self.logger.warning("journal: a segment could not be deleted", metadata: ["cause": "\(error)"])
+        self.logger.warning(
+            .retirementFailed, "journal: a segment could not be deleted", metadata: ["cause": "\(error)"])
     }
 
     /// - Parameter isLogged: whether this skip is logged by itself, not in a sum when the connection ends.
@@ -360,8 +378,8 @@ package final class ReceiverTelemetry: Sendable {
             "an agent skipped bytes",
             metadata: [
                 "agent": "\(connection.admitted.fullName)", "stream": "\(description.name)",
-                "source": "\(description.source)", "offset": "\(range.offset.rawValue)",
-                "bytes": "\(range.byteCount)", "reason": "\(range.reason.rawValue)",
+                "source": "\(description.source)", "offset": .number(range.offset.rawValue),
+                "bytes": .number(range.byteCount), "reason": "\(range.reason.rawValue)",
             ])
     }
 
@@ -376,8 +394,8 @@ package final class ReceiverTelemetry: Sendable {
         self.logger.notice(
             "an agent describes a stream differently; further lines are read accordingly",
             metadata: [
-                "agent": "\(connection.admitted.fullName)", "stream": "\(new.name)", "old": "\(old.json)",
-                "new": "\(new.json)", "more_unlogged": "\(untoldCount)",
+                "agent": "\(connection.admitted.fullName)", "stream": "\(new.name)", "old": .object(old.json),
+                "new": .object(new.json), "more_unlogged": .number(untoldCount),
             ])
     }
 
@@ -386,7 +404,7 @@ package final class ReceiverTelemetry: Sendable {
         self.skippedBytes.add(Int(truncatingIfNeeded: byteCount), ordering: .relaxed)
         self.logger.notice(
             "an agent skipped more bytes; the journal records each range",
-            metadata: ["agent": "\(agent)", "skips": "\(count)", "bytes": "\(byteCount)"])
+            metadata: ["agent": "\(agent)", "skips": .number(count), "bytes": .number(byteCount)])
     }
 
     func batchRefused(
@@ -394,22 +412,28 @@ package final class ReceiverTelemetry: Sendable {
     ) {
         self.refusedBatches.add(1, ordering: .relaxed)
         self.log(
-            .warning, "a batch was refused; its agent will send it again", .batchRefused(refusal.code), of: address,
+            .warning, .batchRefused, "a batch was refused; its agent will send it again", .batchRefused(refusal.code),
+            of: address,
             [
-                "stream": "\(id)", "offset": "\(header.offset.rawValue)", "code": "\(refusal.code.rawValue)",
+                "stream": "\(id)", "offset": .number(header.offset.rawValue), "code": "\(refusal.code.rawValue)",
                 "reason": "\(refusal.text)", "peer": "\(peer)",
             ])
     }
 
     func projectionStarted(_ name: String, at position: JournalPosition, _ report: String) {
-        self.update(name) { $0.position = position }
+        // While the disk refuses, each attempt begins with repairs; the failure has a line of its own.
+        let isRetry = self.projections.withLock { projections in
+            projections[name, default: ProjectionStanding()].position = position
+            return projections[name]?.failingSince != nil
+        }
         self.logger.log(
-            level: report.isEmpty ? .info : .warning, "projection started",
-            metadata: ["projection": "\(name)", "position": "\(position)", "recovery": "\(report)"])
+            .projectionRecovered, level: report.isEmpty || isRetry ? .info : .warning, "projection started",
+            metadata: ["projection": "\(name)", "position": .number(position.rawValue), "recovery": "\(report)"])
     }
 
     func clockDoubted(_ problem: String) {
         self.logger.warning(
+            .clockDoubted,
             "the clock cannot be trusted, and what depends on it waits; set it, or run waybill clock --accept",
             metadata: ["cause": "\(problem)"])
     }

@@ -23,6 +23,12 @@ package struct NetworkAddress: Hashable, Sendable, CustomStringConvertible {
         self.init(host: String(host), port: port)
     }
 
+    /// A peer for people: `host:port`, or `unix` for what has no port.
+    package static func text(host: String?, port: Int?) -> String {
+        guard let host, let port else { return "unix" }
+        return Self(host: host, port: port).description
+    }
+
     package var description: String {
         self.host.contains(":") ? "[\(self.host)]:\(self.port)" : "\(self.host):\(self.port)"
     }

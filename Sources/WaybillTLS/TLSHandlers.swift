@@ -134,7 +134,7 @@ final class TLSWatch: ChannelDuplexHandler {
     }
 
     private static func peer(_ context: ChannelHandlerContext) -> String {
-        context.remoteAddress?.description ?? "unknown"
+        context.remoteAddress.map { NetworkAddress.text(host: $0.ipAddress, port: $0.port) } ?? "unknown"
     }
 
     /// Whether the peer's certificate is valid now, if it has presented one.

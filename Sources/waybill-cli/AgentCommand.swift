@@ -6,6 +6,7 @@ import WaybillAgent
 import WaybillConsole
 import WaybillEvent
 import WaybillExport
+import WaybillNotices
 import WaybillProtocol
 import WaybillSystem
 import WaybillTLS
@@ -34,7 +35,7 @@ struct AgentCommand: AsyncParsableCommand {
     @Option(help: .key("agent.state"))
     var state: String?
 
-    @Option(name: .customLong("to"), help: .key("agent.to"))
+    @Option(name: .customLong("to"), help: .key("agent.to"), transform: OptionReader.address)
     var receivers: [NetworkAddress] = []
 
     @Option(help: .key("agent.sources.spool"))
@@ -90,7 +91,7 @@ struct AgentCommand: AsyncParsableCommand {
     @Option(help: "A configuration file (YAML); command-line options take precedence.")
     var config: String?
 
-    @Option(help: .key("agent.metrics"))
+    @Option(help: .key("agent.metrics"), transform: OptionReader.address)
     var metrics: NetworkAddress?
 
     @Option(help: .key("agent.status_socket"))
@@ -132,22 +133,25 @@ struct AgentCommand: AsyncParsableCommand {
             guard self.once else { break }
             print(summary.json)
             guard summary.unreadableFileCount == 0 else {
-                Console.printError(
+                Console.end(
+                    .inputUnreadable,
                     "\(summary.unreadableFileCount) files or folders could not be read; the warnings name them")
                 throw ExitCode.noInput
             }
         case .unreachable(let reason, let summary):
             if self.once { print(summary.json) }
-            Console.printError("no receiver accepted the lines: \(reason); nothing is lost, run it again")
+            Console.end(.unreachable, "no receiver accepted the lines: \(reason); nothing is lost, run it again")
             throw ExitCode.unreachable
         case .failed(let error):
-            Console.printError("the state directory or a spool cannot be used: \(error)")
-            throw error.errno == Errno.inUse ? ExitCode.badConfiguration : ExitCode.files
+            let isInUse = error.errno == Errno.inUse
+            Console.end(
+                isInUse ? .inUse : .filesUnusable, "the state directory or a spool cannot be used: \(error)")
+            throw isInUse ? ExitCode.inUse : ExitCode.files
         case .unsecurable(let error):
-            Console.printError("\(error)")
+            Console.end(.tlsUnusable, "\(error)")
             throw ExitCode.badConfiguration
         case .unmeasurable(let failure):
-            Console.printError("\(failure)")
+            Console.end(.addressUnusable, "\(failure)")
             throw ExitCode.files
         case nil:
             break

@@ -3,6 +3,7 @@ import WaybillAgent
 import WaybillConsole
 import WaybillEvent
 import WaybillExport
+import WaybillNotices
 import WaybillReceiver
 import WaybillSystem
 import WaybillTLS
@@ -61,7 +62,7 @@ struct ConfigurationFile {
     static func load(_ path: String) throws -> ConfigurationFile {
         let file = self.read(path)
         guard file.problems.isEmpty else {
-            for problem in file.problems { Console.printError(problem.finding(in: path)) }
+            for problem in file.problems { Console.end(.configurationWrong, problem.finding(in: path)) }
             throw ExitCode.badConfiguration
         }
         return file

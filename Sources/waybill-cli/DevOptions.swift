@@ -15,7 +15,8 @@ struct DevOptions: ParsableArguments {
         help: """
             With --dev: where apps send events; port 0 takes a free one. (default: this machine's address in the local \
             network, port 4390)
-            """)
+            """,
+        transform: OptionReader.address)
     var receive: NetworkAddress?
 
     @Option(

@@ -1,4 +1,5 @@
 import ArgumentParser
+import WaybillArchive
 import WaybillConsole
 import WaybillExport
 import WaybillJSON
@@ -60,7 +61,8 @@ struct EraseCommand: ParsableCommand {
             Console.printError("\(error)")
             switch error {
             case .disk: throw ExitCode.files
-            case .data, .underWay, .delivering, .deliveryRuns: throw ExitCode.badConfiguration
+            case .data(.unusable): throw ExitCode.files
+            case .data(.locked), .underWay, .delivering, .deliveryRuns: throw ExitCode.inUse
             case .noArchive: throw ExitCode.badInput
             }
         }

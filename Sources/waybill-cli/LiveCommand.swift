@@ -8,6 +8,7 @@ import WaybillConsole
 import WaybillExport
 import WaybillLive
 import WaybillMetrics
+import WaybillNotices
 import WaybillProtocol
 import WaybillReceiver
 import WaybillSystem
@@ -40,7 +41,7 @@ struct LiveCommand: AsyncParsableCommand {
 
     @OptionGroup var dev: DevOptions
 
-    @Option(help: "The address to listen on.")
+    @Option(help: "The address to listen on.", transform: OptionReader.address)
     var listen = NetworkAddress(host: "127.0.0.1", port: 4392)
 
     @Option(help: "Another name of this server, which browsers may use.")
@@ -126,7 +127,7 @@ struct LiveCommand: AsyncParsableCommand {
         do throws(FileSystemError) {
             return try body()
         } catch {
-            Console.printError("\(error)")
+            Console.end(.filesUnusable, "\(error)")
             throw ExitCode.files
         }
     }
@@ -149,13 +150,13 @@ struct LiveCommand: AsyncParsableCommand {
         do {
             try await group.run()
         } catch let failure as LiveServer.Failure {
-            Console.printError("\(failure)")
+            Console.end(.addressUnusable, "\(failure)")
             throw ExitCode.files
         } catch let failure as TLSSetupError {
-            Console.printError("\(failure)")
+            Console.end(.tlsUnusable, "\(failure)")
             throw ExitCode.badConfiguration
         } catch let failure as Receiver.Failure {
-            Console.printError(DevOptions.text(failure))
+            Console.end(failure.notice, DevOptions.text(failure))
             throw failure.exitCode
         }
     }
@@ -165,7 +166,7 @@ struct LiveCommand: AsyncParsableCommand {
             do throws(TokenFile.Failure) {
                 return try TokenFile(path: tokenFile).read(on: POSIXFileSystem())
             } catch {
-                Console.printError("\(error)")
+                Console.end(.configurationWrong, "\(error)")
                 throw ExitCode.badConfiguration
             }
         }
@@ -174,7 +175,7 @@ struct LiveCommand: AsyncParsableCommand {
             guard let token = Secret(Base64.urlText(bytes)) else { preconditionFailure("32 characters are a token") }
             return token
         } catch {
-            Console.printError("\(error)")
+            Console.end(.filesUnusable, "\(error)")
             throw ExitCode.files
         }
     }

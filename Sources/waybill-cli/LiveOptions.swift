@@ -3,6 +3,7 @@ import WaybillArchive
 import WaybillConsole
 import WaybillExport
 import WaybillLive
+import WaybillNotices
 import WaybillReceiver
 import WaybillSystem
 
@@ -54,11 +55,11 @@ struct LiveOptions: ParsableArguments {
         let data = DataDirectory(root: root, files: files)
         do throws(FileSystemError) {
             guard try files.status(at: data.journal)?.kind == .directory else {
-                Console.printError("\(root) is not a receiver's data directory: it has no journal")
+                Console.end(.inputUnreadable, "\(root) is not a receiver's data directory: it has no journal")
                 throw FileSystemError("list", path: data.journal, errno: Errno.noEntry)
             }
         } catch {
-            Console.printError("\(error)")
+            Console.end(.filesUnusable, "\(error)")
             throw ExitCode.noInput
         }
         var exports = try self.exportOptions(file, data)
@@ -119,7 +120,7 @@ struct LiveOptions: ParsableArguments {
             let names = try data.files.list(data.exports)
             return Destination.allCases.filter { names.contains($0.rawValue) }.map { ExportOptions(provider: $0) }
         } catch {
-            Console.printError("\(error)")
+            Console.end(.filesUnusable, "\(error)")
             throw ExitCode.files
         }
     }
@@ -130,7 +131,7 @@ struct LiveOptions: ParsableArguments {
         do throws(FileSystemError) {
             secret = try SystemRandom.secretBytes(count: 32)
         } catch {
-            Console.printError("\(error)")
+            Console.end(.filesUnusable, "\(error)")
             throw ExitCode.files
         }
         do throws(Mask.Failure) {

@@ -6,6 +6,7 @@ import WaybillAgent
 import WaybillArchive
 import WaybillConsole
 import WaybillExport
+import WaybillNotices
 import WaybillReceiver
 import WaybillSystem
 
@@ -33,7 +34,7 @@ struct ReceiverCommand: AsyncParsableCommand {
     @Option(help: .key("receiver.data"))
     var data: String?
 
-    @Option(help: .key("receiver.listen"))
+    @Option(help: .key("receiver.listen"), transform: OptionReader.address)
     var listen: NetworkAddress?
 
     @Option(help: "A configuration file (YAML); command-line options take precedence.")
@@ -49,7 +50,7 @@ struct ReceiverCommand: AsyncParsableCommand {
     @Option(help: .key("receiver.exports.zone"))
     var zone: String?
 
-    @Option(help: .key("receiver.metrics"))
+    @Option(help: .key("receiver.metrics"), transform: OptionReader.address)
     var metrics: NetworkAddress?
 
     @Option(help: .key("receiver.status_socket"))
@@ -86,7 +87,7 @@ struct ReceiverCommand: AsyncParsableCommand {
         do {
             try await group.run()
         } catch let failure as Receiver.Failure {
-            Console.printError("\(failure)")
+            Console.end(failure.notice, "\(failure)")
             throw failure.exitCode
         }
     }
@@ -163,8 +164,20 @@ struct ReceiverCommand: AsyncParsableCommand {
 extension Receiver.Failure {
     var exitCode: ExitCode {
         switch self {
-        case .data(.locked), .exports, .tls: .badConfiguration
+        case .data(.locked): .inUse
+        case .exports, .tls: .badConfiguration
         case .data(.unusable), .disk, .listen, .lost, .metrics: .files
+        }
+    }
+
+    var notice: Notice {
+        switch self {
+        case .data(.locked): .inUse
+        case .exports: .exportsConflict
+        case .tls: .tlsUnusable
+        case .data(.unusable), .disk: .filesUnusable
+        case .listen, .metrics: .addressUnusable
+        case .lost: .journalLost
         }
     }
 }

@@ -217,7 +217,8 @@ extension ReplayCommand {
 extension Replay.Failure {
     var exitCode: ExitCode {
         switch self {
-        case .data(.locked), .zone, .outputBusy, .otherOptions: .badConfiguration
+        case .data(.locked), .outputBusy: .inUse
+        case .zone, .otherOptions: .badConfiguration
         case .partOfDay, .journalInPlace: .validationFailure
         case .noArchive, .outputInUse, .tooMany, .tooManyToCompare, .noPrevious, .grown, .sentBefore, .damagedDays,
             .damagedParts, .leftOut:

@@ -51,7 +51,7 @@ struct RequeueCommand: ParsableCommand {
             Console.printError("\(error)")
             switch error {
             case .disk: throw ExitCode.files
-            case .busy: throw ExitCode.badConfiguration
+            case .busy: throw ExitCode.inUse
             case .noDataDirectory, .tooMany, .unpublished, .damaged: throw ExitCode.badInput
             }
         }

@@ -62,7 +62,7 @@ struct SealedCommand: ParsableCommand {
         defer { files.close(lock) }
         guard try files.lock(lock, .exclusive) else {
             Console.printError("another process uses the cursor \(self.cursor); give each reader its own")
-            throw ExitCode.badConfiguration
+            throw ExitCode.inUse
         }
         var feed = try SealedFeed(data: self.data, cursor: self.cursor, files: files)
         for note in feed.recovery.notes { Console.printError("\(note)") }

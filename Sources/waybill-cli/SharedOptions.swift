@@ -13,15 +13,16 @@ extension CalendarDay: ExpressibleByArgument {
         self.init(argument)
     }
 }
-extension NetworkAddress: ExpressibleByArgument {
-    /// Reads `HOST:PORT`.
-    public init?(argument: String) {
-        self.init(argument)
-    }
-}
-
 /// Reads options that need more than a type.
 enum OptionReader {
+    /// Reads `HOST:PORT`.
+    static func address(_ text: String) throws -> NetworkAddress {
+        if let address = NetworkAddress(text) { return address }
+        let port = text.lastIndex(of: ":").flatMap { Int(text[text.index(after: $0)...]) }
+        throw ValidationError(
+            port == nil ? "it must be HOST:PORT, as in 127.0.0.1:4390 or [::1]:4390" : "a port is 0 to 65535")
+    }
+
     static func provider(_ name: String) throws -> Destination {
         do {
             return try Destination(named: name)

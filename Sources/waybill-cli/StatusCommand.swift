@@ -49,7 +49,7 @@ struct StatusCommand: ParsableCommand {
                 Console.printError(
                     "no receiver and no agent answers at \(places.map(\.description).joined(separator: " or ")); name "
                         + "the address of its metrics, or its socket")
-                throw ExitCode(2)
+                throw ExitCode(.down)
             }
             answers = found
         }
@@ -60,8 +60,8 @@ struct StatusCommand: ParsableCommand {
         }
         switch answers.map(\.health).max() ?? .down {
         case .ok: break
-        case .degraded: throw ExitCode(1)
-        case .down: throw ExitCode(2)
+        case .degraded: throw ExitCode(.unfulfilled)
+        case .down: throw ExitCode(.down)
         }
     }
 

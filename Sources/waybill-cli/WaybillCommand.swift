@@ -1,5 +1,6 @@
 import ArgumentParser
 import WaybillConsole
+import WaybillExport
 
 /// `waybill`: one program, one subcommand for each part.
 ///
@@ -19,8 +20,9 @@ import WaybillConsole
 ///
 ///     waybill inspect                                       what files and folders contain, and whether they are consistent
 ///
-/// Exit codes: 0 done (`status`: 1 degraded, 2 down), 1 a plan (`live --expect`) or a demo's ledger does not hold, 64 usage, 65 bad input, 66 no input, 69 no receiver or provider, 74 files cannot be used,
-/// 75 interrupted, 77 credentials refused, 78 bad configuration.
+///     waybill explain                                       what an identifier of a log line means, and what to do
+///
+/// `ExitStatus` has the exit codes.
 @main
 struct WaybillCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -38,8 +40,20 @@ struct WaybillCommand: AsyncParsableCommand {
             RequeueCommand.self, EraseCommand.self,
             ReshipCommand.self, DeliverCommand.self, ClockCommand.self, InspectCommand.self, TransformCommand.self,
             ReportCommand.self, CheckCommand.self, ConfigurationCommand.self, TokenCommand.self, LiveCommand.self,
-            TapCommand.self, StatusCommand.self, TopCommand.self, DemoCommand.self, DemoAppCommand.self,
+            TapCommand.self, StatusCommand.self, ExplainCommand.self, TopCommand.self, DemoCommand.self,
+            DemoAppCommand.self,
         ])
+
+    static func main() async {
+        await Console.main(Self.self) { Self.advice(for: CommandLine.arguments.dropFirst().first ?? "") }
+    }
+
+    /// Which command was meant by a misspelled one.
+    static func advice(for word: String) -> String? {
+        let commands = Self.configuration.subcommands.compactMap { $0.configuration.commandName }
+        guard !word.hasPrefix("-"), !commands.contains(word), word != "help" else { return nil }
+        return NearestName.find(word, in: commands).map { "did you mean waybill \($0)?" }
+    }
 
     /// Without a command there is nothing to do: a service whose command line was lost must not look finished.
     func run() async throws {

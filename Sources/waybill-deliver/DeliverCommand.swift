@@ -5,6 +5,7 @@ import WaybillConsole
 import WaybillDelivery
 import WaybillEvent
 import WaybillExport
+import WaybillNotices
 import WaybillSystem
 
 /// `waybill deliver`: sends closed parts of exports to providers over HTTPS.
@@ -126,6 +127,10 @@ struct DeliverCommand: AsyncParsableCommand {
         }
     }
 
+    static func main() async {
+        await Console.main(Self.self)
+    }
+
     func run() async throws {
         if let config { return try await ServiceRun.run(config, log: self.log) }
         var configuration = DeliveryConfiguration(dataDirectory: self.data ?? "", provider: try self.deliverable())
@@ -161,7 +166,7 @@ struct DeliverCommand: AsyncParsableCommand {
             source = try self.credentials.map { try CredentialSource(file: $0, files: files) } ?? CredentialSource()
             proxy = try ProxyAddress.find(for: try configuration.address(), in: { ProcessEnvironment[$0] })
         } catch {
-            Console.printError("\(error)")
+            Console.end(.configurationWrong, "\(error)")
             throw ExitCode.badConfiguration
         }
         let transport = HTTPTransport(timeout: .seconds(self.timeout), proxy: proxy)
@@ -197,31 +202,36 @@ struct DeliverCommand: AsyncParsableCommand {
     private static func exitCode(for report: DeliveryReport, _ configuration: DeliveryConfiguration) -> ExitCode {
         print(report.json(configuration.provider))
         for env in report.envsWithoutCredentials {
-            Console.printError(
+            Console.warn(
+                .environmentWithoutCredentials,
                 "\(env.rawValue) has no credentials and was left out: set "
                     + configuration.provider.credentialNames.map { $0.variable(env) }.joined(separator: ", "))
         }
         if !report.remadeDays.isEmpty {
-            Console.printError(
+            Console.warn(
+                .dayRemade,
                 "\(report.remadeDays.count) days were regenerated after some of their events were sent, "
                     + "\(report.remadeDays[0]) first; --force sends them again")
         }
         if !report.damagedParts.isEmpty {
-            Console.printError(
+            Console.warn(
+                .partDamaged,
                 "\(report.damagedParts.count) parts are damaged and were left out, \(report.damagedParts[0]) first; "
                     + "waybill replay regenerates them")
         }
         switch report.outcome {
         case .stopped(let reason):
-            Console.printError(reason.description)
-            switch reason {
-            case .credentials: return .noPermission
-            case .endpoint: return .badConfiguration
-            case .quota: return .unreachable
-            case .everythingRefused: return .badInput
-            }
+            let (notice, code): (Notice, ExitCode) =
+                switch reason {
+                case .credentials: (.credentialsRefused, .noPermission)
+                case .endpoint: (.configurationWrong, .badConfiguration)
+                case .quota: (.unreachable, .unreachable)
+                case .everythingRefused: (.inputWrong, .badInput)
+                }
+            Console.end(notice, reason.description)
+            return code
         case .unreachable(let detail):
-            Console.printError("nothing could be sent for too long: \(detail); nothing is lost, run it again")
+            Console.end(.unreachable, "nothing could be sent for too long: \(detail); nothing is lost, run it again")
             return .unreachable
         case .finished, .interrupted:
             return report.damagedParts.isEmpty && report.remadeDays.isEmpty ? .success : .badInput
@@ -229,14 +239,17 @@ struct DeliverCommand: AsyncParsableCommand {
     }
 
     private static func exitCode(for error: DeliveryError) -> ExitCode {
-        Console.printError("\(error)")
-        switch error {
-        case .locked, .credentials, .endpoint, .missingCredentials: return .badConfiguration
-        case .noExport: return .noInput
-        case .damagedState: return .badInput
-        case .disk: return .files
-        case .notValidated: return .unreachable
-        }
+        let (notice, code): (Notice, ExitCode) =
+            switch error {
+            case .locked: (.inUse, .inUse)
+            case .credentials, .endpoint, .missingCredentials: (.configurationWrong, .badConfiguration)
+            case .noExport: (.inputUnreadable, .noInput)
+            case .damagedState: (.inputWrong, .badInput)
+            case .disk: (.filesUnusable, .files)
+            case .notValidated: (.unreachable, .unreachable)
+            }
+        Console.end(notice, "\(error)")
+        return code
     }
 }
 

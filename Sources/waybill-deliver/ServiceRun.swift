@@ -4,6 +4,7 @@ import UnixSignals
 import WaybillConsole
 import WaybillDelivery
 import WaybillMetrics
+import WaybillNotices
 import WaybillSystem
 
 /// `waybill deliver --config FILE`: all deliveries of a file, until SIGTERM.
@@ -21,20 +22,20 @@ enum ServiceRun {
             service = DeliveryService(setup, software: "waybill/\(packageVersion)", logger: logger)
             count = setup.entries.count
         } catch {
-            Console.printError("\(error)")
+            Console.end(.configurationWrong, "\(error)")
             throw ExitCode.badConfiguration
         }
         let metrics: MetricsServer?
         do {
             metrics = try await service.serveMetrics()
         } catch {
-            Console.printError("\(error)")
+            Console.end(.addressUnusable, "\(error)")
             throw ExitCode.files
         }
         for place in metrics?.places ?? [] { logger.notice("serving metrics", metadata: ["address": "\(place)"]) }
         let manager = ServiceManager.ofThisProcess
         manager.tell(.ready, .status("\(count) deliveries"))
-        logger.notice("delivering", metadata: ["deliveries": "\(count)", "config": "\(path)"])
+        logger.notice("delivering", metadata: ["deliveries": .number(count), "config": "\(path)"])
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await service.run() }
             group.addTask {
@@ -57,7 +58,9 @@ enum ServiceRun {
         do throws(ConfigurationReader.Failure) {
             await service.reload(try ConfigurationReader.read(path))
         } catch {
-            logger.error("the configuration is not reloaded; the old one applies", metadata: ["detail": "\(error)"])
+            logger.error(
+                .deliveryReloadRefused, "the configuration is not reloaded; the old one applies",
+                metadata: ["detail": "\(error)"])
         }
     }
 }

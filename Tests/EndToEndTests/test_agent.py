@@ -138,24 +138,24 @@ class OnceTests(AgentTest):
             self.assertEqual(run(*arguments).returncode, 64, arguments)
 
     def test_a_second_agent_on_one_state_is_refused(self):
-        """The state directory is locked: the second agent ends with 78 and a reason."""
+        """The state directory is locked: the second agent ends with 75 and a reason."""
         self.site.receiver()
         first = self.site.agent()
         first.until_logged("connected")
         second = run(*self.site.agent_arguments("--once"))
-        self.assertEqual(second.returncode, 78, second.stderr[-500:])
+        self.assertEqual(second.returncode, 75, second.stderr[-500:])
         self.assertIn(b"state directory", second.stderr)
         self.assertTrue(first.is_running)
 
     def test_a_second_agent_on_one_spool_is_refused(self):
-        """Two that ship one spool would send its lines twice: the second ends with 78 and a reason."""
+        """Two that ship one spool would send its lines twice: the second ends with 75 and a reason."""
         self.site.receiver()
         first = self.site.agent()
         first.until_logged("connected")
         arguments = self.site.agent_arguments("--once")
         arguments[arguments.index("--state") + 1] = str(self.site.root / "another-state")
         second = run(*arguments)
-        self.assertEqual(second.returncode, 78, second.stderr[-500:])
+        self.assertEqual(second.returncode, 75, second.stderr[-500:])
         self.assertIn(f"lock {self.site.spool}: ".encode(), second.stderr)
         self.assertTrue(first.is_running)
 

@@ -412,7 +412,7 @@ class RuleTests(DeliverTest):
         first = self.site.start("deliver", "--data", data, "--provider", "segment", "--endpoint", server.address, "--follow", *QUICK, log="first.log", env=environment())
         until(lambda: all(part.is_delivered for part in parts(data, "segment")), what="the delivery")
         second = deliver(data, "segment", "--endpoint", server.address)
-        self.assertEqual(second.returncode, 78)
+        self.assertEqual(second.returncode, 75)
         self.assertIn(b"another delivery to segment", second.stderr)
         self.assertEqual(first.stop(), 0)
 

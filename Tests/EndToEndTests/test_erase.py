@@ -64,7 +64,7 @@ class EraseTest(ReplayTest):
         lines = self.lines(400)
         rest = sorted(line for line in lines if PERSON.encode() not in line)
         self.ship(lines)
-        self.assertIn("stop that receiver", self.erase("--user", PERSON, expected=78))
+        self.assertIn("stop that receiver", self.erase("--user", PERSON, expected=75))
         self.assertEqual(receiver.stop(), 0)
         self.assertEqual(run("seal", "--data", self.site.data, "--all").returncode, 0)
         self.deliver(server)

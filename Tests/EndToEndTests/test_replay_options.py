@@ -194,7 +194,7 @@ class DeterminismTests(OptionTest):
         child = self.started(output, *self.ALL)
         result = run("replay", "--data", self.site.data, *self.ALL, "--output", output)
         if child.poll() is None:
-            self.assertEqual(result.returncode, 78, result.stderr)
+            self.assertEqual(result.returncode, 75, result.stderr)
             self.assertIn(b"another replay writes to", result.stderr)
         child.communicate(timeout=patience(120))
         self.assertEqual(child.returncode, 0)

@@ -175,7 +175,7 @@ class SealTest(SiteTest):
         self.ship()
         receiver = self.site.receiver(exports=EXPORTS)
         result = run("seal", "--data", self.site.data)
-        self.assertEqual(result.returncode, 78)
+        self.assertEqual(result.returncode, 75)
         self.assertIn("in use", result.stderr.decode())
         self.assertEqual(receiver.stop(), 0)
 

@@ -97,7 +97,7 @@ class LineTests(SealedTest):
         follower = self.site.start("sealed", "--data", self.site.data, "--cursor", self.cursor, "--follow", log="sealed.log")
         until(follower.log)
         refused = run("sealed", "--data", self.site.data, "--cursor", self.cursor)
-        self.assertEqual(refused.returncode, 78)
+        self.assertEqual(refused.returncode, 75)
         self.assertIn(b"another process uses the cursor", refused.stderr)
         self.assertEqual(follower.stop(), 0)
         result = run("sealed", "--data", self.site.root / "nowhere", "--cursor", self.cursor)

@@ -105,7 +105,7 @@ class ReceiverTests(SilenceTest):
         told = [entry for entry in log if entry["message"].startswith("the receiver put lines into its quarantine")]
         for entry in told:
             print(f"agent: {entry}")
-        self.assertEqual(sum(int(entry["lines"]) for entry in told), 24)
+        self.assertEqual(sum(entry["lines"] for entry in told), 24)
         self.assertEqual(until(lambda: self.value(
             "waybill_projection_lines_total", projection="archive", outcome="quarantined", reason="not-json"), 20), 14)
         self.assertEqual(self.receiver.stop(), 0)
@@ -208,7 +208,7 @@ class EndlessLineTests(SilenceTest):
             file.truncate(self.SIZE)
         agent = self.site.agent(*self.globbing())
         agent.until_logged("is too long and has no end yet", 60)
-        until(lambda: any(int(entry["bytes"]) >= 256 << 20 for entry in entries(agent.log())
+        until(lambda: any(entry["bytes"] >= 256 << 20 for entry in entries(agent.log())
                           if entry["message"].startswith("a line is too long and has no end yet")), 60)
         copies = list((self.site.state / "quarantine").iterdir())
         self.assertEqual([copy.stat().st_size for copy in copies], [128 << 20])

@@ -105,7 +105,7 @@ class DescriptorTests(LimitTest):
         self.assertEqual(receiver.stop(), 0)
         comparison = self.ledger.compare(stored(self.site.data))
         self.assertEqual([comparison.lost, comparison.twice, comparison.alien], [2 * gone(), 0, 0])
-        summary = json.loads(json.loads([line for line in agent.log().splitlines() if "agent stopped" in line][-1])["summary"])
+        summary = json.loads([line for line in agent.log().splitlines() if "agent stopped" in line][-1])["summary"]
         kept = sum(map(len, stored(self.site.data)))
         self.assertEqual(summary["lost_bytes"], self.ledger.byte_count - kept)
 

@@ -23,7 +23,7 @@ struct FileRule: Sendable, CustomTestStringConvertible {
 
     static let all: [FileRule] =
         bannedCalls.map(\.rule) + [
-            uncheckedSendable, unfinished, longFunctions, longFiles, undocumented, moduleNames, prose,
+            uncheckedSendable, unfinished, unnamedWarnings, longFunctions, longFiles, undocumented, moduleNames, prose,
         ]
 
     static func named(_ name: String) -> FileRule? {

@@ -77,6 +77,17 @@ import Testing
         #expect(try Self.lines("unfinished", "let TODO = \"TODO\"  // TODOS\n") == [])
     }
 
+    @Test(arguments: [
+        ("self.logger.warning(\"a\")", false), ("logger.error(\n    isA ? \"a\" : \"b\", metadata: [:])", false),
+        ("logger.critical(text)", false), ("self.logger.log(level: level, \"a\")", false),
+        ("self.logger.warning(.fileCut, \"a\")", true), ("logger.error(\n    .fileCut,\n    \"a\")", true),
+        ("logger.log(.fileCut, level: .error, \"a\")", true), ("logger.info(\"a\")", true),
+        ("// logger.warning(a)", true), ("disk.error(code)", true),
+    ])
+    func `a warning has an identifier`(code: String, isGood: Bool) throws {
+        #expect(try Self.lines("unnamed-warning", "func a() {\n    \(code)\n}\n").isEmpty == isGood, "\(code)")
+    }
+
     /// A declaration whose body has `count` lines between the braces.
     private static func long(_ head: String, _ count: Int) -> String {
         "struct A {\n    \(head) {\n\(String(repeating: "        x()\n", count: count))    }\n}\n"

@@ -25,6 +25,29 @@ let unfinished = FileRule(name: "unfinished", applies: Scope.swift) { file in
     }
 }
 
+/// A warning or an error has an identifier, which `waybill explain` knows.
+///
+/// The modules of the client have loggers of their own kind; `WaybillNotices` has the calls.
+let unnamedWarnings = FileRule(
+    name: "unnamed-warning",
+    applies: { Scope.sources($0) && !["Waybill", "WaybillNotices"].contains(Scope.module($0) ?? "") }
+) { file in
+    let tokens = file.swift.tokens
+    return tokens.indices.dropFirst(2).dropLast(3).compactMap { place in
+        guard tokens[place - 1].text == ".", ["logger", "Logger"].contains(tokens[place - 2].text),
+            tokens[place + 1].text == "("
+        else { return nil }
+        switch tokens[place].text {
+        case "warning", "error", "critical":
+            if tokens[place + 2].text == "." { return nil }
+        case "log":
+            guard tokens[place + 2].text == "level" else { return nil }
+        default: return nil
+        }
+        return Finding(line: tokens[place].line, text: "name a case of `Notice` first; add one, with its text")
+    }
+}
+
 /// A function has at most 70 lines, from its keyword to its brace.
 let longFunctions = FileRule(name: "long-function", applies: Scope.swift) { file in
     file.swift.functions().filter { $0.lineCount > 70 }.map {

@@ -139,6 +139,25 @@ import WaybillTail
     }
 }
 
+@Suite struct MessagesPageTests {
+    @Test func `the page is what the notices say`() throws {
+        let page =
+            #filePath.split(separator: "/").dropLast(3).reduce("") { "\($0)/\($1)" } + "/Documentation/messages.md"
+        let bytes = try #require(try POSIXFileSystem().contents(of: page))
+        #expect(
+            String(decoding: bytes, as: UTF8.self) == MessagesPage.text,
+            "run: waybill explain --page > Documentation/messages.md")
+    }
+
+    @Test(arguments: [
+        ("recevier", "did you mean waybill receiver?"), ("agnet", "did you mean waybill agent?"), ("receiver", nil),
+        ("--help", nil), ("help", nil), ("zzzzzz", nil), ("", nil),
+    ])
+    func `a misspelled command is recognized`(word: String, expected: String?) {
+        #expect(WaybillCommand.advice(for: word) == expected)
+    }
+}
+
 @Suite struct ConfigurationTableTests {
     private static let page =
         #filePath.split(separator: "/").dropLast(3).reduce("") { "\($0)/\($1)" }
