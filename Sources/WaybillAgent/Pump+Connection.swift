@@ -349,7 +349,7 @@ extension Pump where Hints: ~Copyable {
             return self.link = nil
         }
         self.lastFailure = reason
-        self.stallToldAt = nil
+        self.silence.reset()
         self.inFlightSince = nil
         self.link?.close()
         self.link = nil
@@ -386,7 +386,7 @@ extension Pump where Hints: ~Copyable {
 
     mutating func keepAlive() {
         let now = self.clock.monotonicTime()
-        self.tellStall(now)
+        self.tellSilence(now)
         let idle = self.idleLimit ?? .seconds(20)
         switch self.phase {
         case .disconnected:

@@ -12,30 +12,26 @@ extension Pump where Hints: ~Copyable {
         }
     }
 
-    /// How long a receiver may leave what was sent unanswered.
-    private static var silencePatience: Duration { .seconds(60) }
-
     /// Whether the receiver has acknowledged nothing for a minute of what is in flight.
-    var isStalled: Bool { self.silence(self.clock.monotonicTime()) != nil }
-
-    /// How long the receiver has acknowledged nothing of what is in flight; `nil` for less than a minute.
-    private func silence(_ now: MonotonicTime) -> Duration? {
-        guard self.phase == .ready, self.session.inFlightByteCount > 0, let inFlightSince else { return nil }
-        let silence = now - max(self.lastAdvance, inFlightSince)
-        return silence > Self.silencePatience ? silence : nil
+    var isStalled: Bool {
+        self.owingSince.map { SilenceWatch.isSilent($0, self.clock.monotonicTime()) } ?? false
     }
 
-    /// Logs once a minute that acknowledgements stay away, and once that they come again.
-    mutating func tellStall(_ now: MonotonicTime) {
-        guard let silence = self.silence(now) else {
-            if self.stallToldAt != nil { self.telemetry.acksResumed(from: self.address) }
-            self.stallToldAt = nil
-            return
+    /// Since when the receiver owes an acknowledgement.
+    private var owingSince: MonotonicTime? {
+        guard self.phase == .ready, self.session.inFlightByteCount > 0, let inFlightSince else { return nil }
+        return max(self.lastAdvance, inFlightSince)
+    }
+
+    /// Logs that acknowledgements stay away, and that they come again.
+    mutating func tellSilence(_ now: MonotonicTime) {
+        switch self.silence.look(self.owingSince, at: now) {
+        case .silent(let duration):
+            self.telemetry.acksMissing(
+                from: self.address, for: duration, inFlightByteCount: self.session.inFlightByteCount)
+        case .resumed: self.telemetry.acksResumed(from: self.address)
+        case nil: break
         }
-        guard self.stallToldAt.map({ now - $0 >= Self.silencePatience }) ?? true else { return }
-        self.stallToldAt = now
-        self.telemetry.acksMissing(
-            from: self.address, for: silence, inFlightByteCount: self.session.inFlightByteCount)
     }
 
     /// Remembers why a file is not shipped, for as long as it takes.

@@ -62,8 +62,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var receiverName: String?
     /// Since when something is in flight without a pause; `nil` while nothing is.
     var inFlightSince: MonotonicTime?
-    /// When it was logged last that acknowledgements stay away; `nil` while they come.
-    var stallToldAt: MonotonicTime?
+    var silence = SilenceWatch()
     /// What the `OPEN` of a stream claims, until it is answered with an offset.
     var openClaims: [StreamKey: OpenClaim] = [:]
     /// The last `PING` that is not answered yet.
