@@ -24,7 +24,7 @@ extension ConnectionHandler {
         case .admitted: break
         case .nameInUse(let other):
             self.shared.telemetry.refused(
-                .agentInUse, agent: hello.agent, peer: self.peer, at: self.shared.clock.monotonicTime(), instead: other)
+                .agentInUse, agent: hello.agent, peer: self.peer, instead: other)
             let text = "another agent named \(hello.agent) is connected; give each agent a name of its own"
             return self.perform(self.session.refuse(.agentInUse, text: text), context)
         case .tooMany:
@@ -48,7 +48,7 @@ extension ConnectionHandler {
     func refuse(_ refusal: AgentRefusal, agent: String, _ context: ChannelHandlerContext) {
         let now = self.shared.clock.monotonicTime()
         let delay = self.shared.failures.withLock { $0.failed(from: self.address, at: now) }
-        self.shared.telemetry.refused(refusal, agent: agent, peer: self.peer, at: now)
+        self.shared.telemetry.refused(refusal, agent: agent, peer: self.peer)
         guard delay > .zero else {
             return self.perform(self.session.refuse(.token, text: refusal.text), context)
         }
@@ -74,7 +74,7 @@ extension ConnectionHandler {
             self.perform(self.session.refuse(.unavailable, text: text), context)
         case .failure(let refusal):
             self.shared.telemetry.refused(
-                refusal, agent: admitted.fullName, peer: self.peer, at: self.shared.clock.monotonicTime())
+                refusal, agent: admitted.fullName, peer: self.peer)
             self.perform(self.session.refuse(.token, text: refusal.text), context)
         }
     }

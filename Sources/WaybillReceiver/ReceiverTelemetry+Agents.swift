@@ -30,18 +30,13 @@ extension ReceiverTelemetry {
     ///   - agent: the name that the peer claims.
     ///   - other: who is connected under this name.
     func refused(
-        _ refusal: AgentRefusal, agent: String, peer: String, at time: MonotonicTime,
-        instead other: ConnectionHandle? = nil
+        _ refusal: AgentRefusal, agent: String, peer: String, instead other: ConnectionHandle? = nil
     ) {
-        let untoldCount = self.refusals.withLock { refusals in
-            refusals.counts[refusal, default: 0] += 1
-            return refusals.pace.admit(at: time)
-        }
+        self.refusals.withLock { $0[refusal, default: 0] += 1 }
         self.audit?.add(.refused, [("agent", agent), ("peer", peer), ("reason", refusal.rawValue)])
-        guard let untoldCount else { return }
         var metadata: Logger.Metadata = [
             "claims": "\(agent)", "peer": "\(peer)", "address": "\(NetworkAddress(peer)?.host ?? peer)",
-            "reason": "\(refusal.text)", "more_unlogged": .number(untoldCount),
+            "reason": "\(refusal.text)",
         ]
         if let other {
             metadata["connected_from"] = "\(other.peer)"

@@ -51,7 +51,7 @@ extension ReceiverTelemetry {
         page.add(
             "waybill_skipped_bytes_total", .counter, "Bytes that agents skipped; the journal records each range.",
             self.skippedBytes.load(ordering: .relaxed))
-        let refusals = self.refusals.withLock { $0.counts }
+        let refusals = self.refusals.withLock { $0 }
         page.add("waybill_refused_agents_total", .counter, "Attempts to be let in that failed.") { family in
             for refusal in AgentRefusal.allCases {
                 family.sample(refusals[refusal] ?? 0, [("reason", refusal.rawValue)])

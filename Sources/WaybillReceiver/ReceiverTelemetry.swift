@@ -30,11 +30,6 @@ package final class ReceiverTelemetry: Sendable {
         var deletedDayCount = 0
     }
 
-    struct Refusals {
-        var counts: [AgentRefusal: Int] = [:]
-        var pace = LogPace()
-    }
-
     /// A limit that an account or an address has reached.
     enum Limit: String, CaseIterable, Sendable {
         case connections
@@ -70,7 +65,7 @@ package final class ReceiverTelemetry: Sendable {
     let restingStreams = Atomic(0)
     let suppressedLines = Atomic(0)
     /// Agents that were not let in, by reason.
-    let refusals = Lock(Refusals())
+    let refusals = Lock<[AgentRefusal: Int]>([:])
     /// Messages that an agent may not send.
     let denials = Atomic(0)
     let batches = Atomic(0)

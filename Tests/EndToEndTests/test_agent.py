@@ -103,7 +103,7 @@ class OnceTests(AgentTest):
         result = run(*self.site.agent_arguments("--once", *self.globbing()))
         self.assertEqual((result.returncode, json.loads(result.stdout)["bytes"]), (0, 0))
         told = {entry["message"].split(";")[0]: entry for entry in map(json.loads, result.stderr.splitlines())}
-        self.assertEqual(told["agent started"]["registry_entries"], "3")
+        self.assertEqual(told["agent started"]["registry_entries"], 3)
         self.assertEqual(told["registry: parts of it could not be read"]["found"],
                          "6 bytes of the checkpoint hold no whole commit and are left out")
         unread = told["registry: entries that cannot be read are left out"]
