@@ -107,7 +107,7 @@ class OnceTests(AgentTest):
         self.assertEqual(told["registry: parts of it could not be read"]["found"],
                          "6 bytes of the checkpoint hold no whole commit and are left out")
         unread = told["registry: entries that cannot be read are left out"]
-        self.assertEqual((unread["entries"], unread["first"]), ("1", "a-stream"))
+        self.assertEqual((unread["entries"], unread["first"]), (1, "a-stream"))
         self.assert_stored(receiver)
 
     def test_an_unreachable_receiver_ends_with_69(self):

@@ -57,7 +57,7 @@ class CompressionThreadTests(LoadTest):
         self.assertLess(summary["wire_bytes"], summary["bytes"])
         self.assert_stored(receiver)
         # A batch out of order would have been.
-        self.assertIn('"refused_batches":"0"', receiver.log())
+        self.assertIn('"refused_batches":0', receiver.log())
 
     def test_kills_while_they_work(self):
         receiver = self.site.receiver(exports="none")
