@@ -330,10 +330,7 @@ package struct AgentTelemetry: Sendable {
         case .tooLong(let id, let offset, let length, let keptByteCount, let path):
             self.tooLong(id, offset, length, keptByteCount, path)
         case .tooLongSoFar(let id, let path, let offset, let length): self.tooLongSoFar(id, path, offset, length)
-        case .quarantineFailed(let id, let offset, let error):
-            self.logger.error(
-                .longLineNotKept, "a line that is too long could not be quarantined; the stream waits",
-                metadata: ["stream": "\(id)", "offset": .number(offset), "cause": "\(error)"])
+        case .quarantineFailed(let id, let offset, let error): self.longLineNotKept(id, offset, error)
         case .tornTail(let id, let offset, let length):
             self.logger.info(
                 "a segment ends in an unfinished line, which the app never saw as stored",
@@ -346,13 +343,22 @@ package struct AgentTelemetry: Sendable {
             self.logger.notice(
                 "a segment lost its name in a power failure; it is renamed and shipped",
                 metadata: ["stream": "\(id)", "path": "\(path)"])
-        case .segmentUndeletable(let id, let path, let error):
-            self.logger.warning(
-                .segmentUndeletable, "a shipped segment cannot be deleted",
-                metadata: ["stream": "\(id)", "path": "\(path)", "cause": "\(error)"])
+        case .segmentUndeletable(let id, let path, let error): self.segmentUndeletable(id, path, error)
         case .segmentGrewAfterSeal(let id, let path, let sealed, let byteCount):
             self.segmentGrew(id, path, sealed, byteCount)
         }
+    }
+
+    private func longLineNotKept(_ id: StreamID, _ offset: Int, _ error: FileSystemError) {
+        self.logger.error(
+            .longLineNotKept, "a line that is too long could not be quarantined; the stream waits",
+            metadata: ["stream": "\(id)", "offset": .number(offset), "cause": "\(error)"])
+    }
+
+    private func segmentUndeletable(_ id: StreamID, _ path: String, _ error: FileSystemError) {
+        self.logger.warning(
+            .segmentUndeletable, "a shipped segment cannot be deleted",
+            metadata: ["stream": "\(id)", "path": "\(path)", "cause": "\(error)"])
     }
 
     private func tooLong(_ id: StreamID, _ offset: Int, _ length: Int, _ keptByteCount: Int, _ path: String) {

@@ -57,7 +57,7 @@ struct LogLine: Sendable {
         let json = JSONWriter.object { json in
             json.member("ts", time.text)
             json.member("level", self.level.rawValue)
-            json.member("id", self.notice?.id)
+            if let notice { json.member("id", notice.id) }
             json.member("part", self.part)
             json.member("message", self.message)
             for (key, value) in self.sorted {

@@ -297,6 +297,12 @@ class FullDiskTests(GroundTest):
         starts = receiver.log().count("projection started")
         self.assertLessEqual(starts, 3 * 4, "the projections start again and again")
         self.assertLess(receiver.log().count("disk-full"), 12)
+        told = [json.loads(line) for line in receiver.log().splitlines() if line.startswith("{")]
+        self.assertEqual([line for line in told if line["message"] == "projection started" and line["level"] != "info"], [])
+        failed = [line for line in told if line.get("id") in ("WB1006", "WB1302")]
+        self.assertTrue(failed, "the cause is named")
+        self.assertEqual({(line["level"], line["code"]) for line in failed}, {("error", "disk-full")})
+        self.assertLessEqual(len(failed), 2 * 5, "once a minute for each")
         ballast.unlink()
         until(lambda: not any(self.site.spool.iterdir()), 60, "the agent goes on by itself")
         until(lambda: self.readiness() == (200, "ready\n"), 60, "nothing waits any more")

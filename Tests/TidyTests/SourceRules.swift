@@ -27,10 +27,12 @@ let unfinished = FileRule(name: "unfinished", applies: Scope.swift) { file in
 
 /// A warning or an error has an identifier, which `waybill explain` knows.
 ///
-/// The modules of the client have loggers of their own kind; `WaybillNotices` has the calls.
+/// Modules of the client have loggers of another kind; `WaybillNotices` has the calls.
 let unnamedWarnings = FileRule(
     name: "unnamed-warning",
-    applies: { Scope.sources($0) && !["Waybill", "WaybillNotices"].contains(Scope.module($0) ?? "") }
+    applies: { path in
+        Scope.sources(path) && !["Waybill", "WaybillNotices", "WaybillSystemLog"].contains(Scope.module(path) ?? "")
+    }
 ) { file in
     let tokens = file.swift.tokens
     return tokens.indices.dropFirst(2).dropLast(3).compactMap { place in
