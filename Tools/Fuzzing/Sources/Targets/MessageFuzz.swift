@@ -124,6 +124,7 @@ enum HandshakeFuzz {
             let agent = Self.name(json["agent"]), 1...128 ~= agent.utf8.count,
             let instance = Self.name(json["instance"]), 1...64 ~= instance.utf8.count,
             let token = Self.optional(json["token"]), let key = Self.optional(json["key"]),
+            let software = Self.optional(json["software"]), let time = Self.optionalInteger(json["time"]),
             let encodings = Self.all(json["accept"]?.elements, \.text)
         else { return nil }
         if let key {
@@ -131,7 +132,8 @@ enum HandshakeFuzz {
             guard digits, key.utf8.count == 22, let last = key.last, "AQgw".contains(last) else { return nil }
         }
         return Hello(
-            versions: versions, agent: agent, instance: instance, token: token, key: key, encodings: encodings)
+            versions: versions, agent: agent, instance: instance, token: token, key: key, encodings: encodings,
+            software: software, milliseconds: time.map { Int64($0) })
     }
 
     /// A text without control characters and without what stands for a lone surrogate.
@@ -229,6 +231,13 @@ enum HandshakeFuzz {
         case nil, .null: .some(nil)
         case .string: .some(json?.text)
         default: nil
+        }
+    }
+
+    private static func optionalInteger(_ json: ReferenceJSON?) -> UInt64?? {
+        switch json {
+        case nil, .null: .some(nil)
+        default: json?.integer.map { .some($0) }
         }
     }
 
