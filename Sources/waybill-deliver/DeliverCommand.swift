@@ -231,7 +231,7 @@ struct DeliverCommand: AsyncParsableCommand {
     private static func exitCode(for error: DeliveryError) -> ExitCode {
         Console.printError("\(error)")
         switch error {
-        case .locked, .credentials, .endpoint, .missingCredentials: return .badConfiguration
+        case .locked, .erasing, .credentials, .endpoint, .missingCredentials: return .badConfiguration
         case .noExport: return .noInput
         case .damagedState: return .badInput
         case .disk: return .files
