@@ -35,6 +35,8 @@ package struct Eraser<Files: FileSystem> {
         package var unexplainedByteCount = 0
         /// The person's lines without an id, whose records are known only if the person's own id is in them.
         package var withoutIDCount = 0
+        /// Ids of the person's events that events of others have, too.
+        package var sharedIDCount = 0
         /// Files set aside after damage, which are not read.
         package var setAside: [String] = []
         /// The person's other ids: of a user the anonymous ones, of an anonymous id the users.
@@ -97,6 +99,8 @@ package struct Eraser<Files: FileSystem> {
     /// The ids of the person's events, in lower case, and the places of their lines.
     var ids: Set<[UInt8]> = []
     var places: Set<Place> = []
+    /// Those of ``ids`` that a line of someone else has, too.
+    var sharedIDs: Set<[UInt8]> = []
     /// The files of lines with lines of the person, without extension.
     var stems: Set<String> = []
 
