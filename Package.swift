@@ -320,7 +320,7 @@ let package = Package(
             "WaybillLiveTests",
             [
                 "WaybillLive", "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillJournal",
-                "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
+                "WaybillProjection", "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
             ]),
         tests(
             "WaybillDeliveryTests",
