@@ -73,12 +73,19 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         _ = try Self.template(configuration, isHistorical: false)
         self.credentials = try Self.credentials(configuration, source)
         let path = data.statePath("deliver-\(name)")
+        let isErasing: Bool
         self.lock = try Self.lock(path + ".lock", export: self.parts.root, data.state, configuration.provider, files)
         do throws(FileSystemError) {
+            // An erasure takes this lock, so that none begins from here on.
+            isErasing = try ErasureLog.isUnderWay(in: data)
             self.state = try StateStore(path: path, files: files)
         } catch {
             files.close(self.lock)
             throw .disk(error)
+        }
+        guard !isErasing else {
+            files.close(self.lock)
+            throw .erasing(dataDirectory: configuration.dataDirectory)
         }
         let recovery = self.state.recovery
         // An earlier state is safe: the commit after it never returned, so nothing was sent after it.

@@ -37,6 +37,8 @@ package struct DeliveryConfiguration: Hashable, Sendable {
 /// Why delivery cannot start.
 package enum DeliveryError: Error, Hashable, Sendable, CustomStringConvertible {
     case locked(path: String, provider: DeliverableProvider)
+    /// Parts may still have the events of a person who is being erased.
+    case erasing(dataDirectory: String)
     case noExport(path: String)
     case disk(FileSystemError)
     case credentials(CredentialError)
@@ -51,6 +53,9 @@ package enum DeliveryError: Error, Hashable, Sendable, CustomStringConvertible {
         switch self {
         case .locked(let path, let provider):
             "another delivery to \(provider.rawValue) has locked \(path); stop it, or let it finish"
+        case .erasing(let path):
+            "an erasure in \(path) is not finished, and parts may still have the person's events; run the same waybill erase "
+                + "again"
         case .noExport(let path):
             "\(path) does not exist; name a receiver's data directory with this export, or configure the export "
                 + "(--exports)"

@@ -9,6 +9,7 @@ extension DataVerifier {
     mutating func verifyState(except names: [String]) {
         let folder = Path.name(of: self.data.state)
         do throws(FileSystemError) {
+            try self.verifyStore(self.relative(ErasureLog.secondPath(in: self.data)))
             guard try self.data.files.status(at: self.data.state) != nil else { return }
             for name in try self.data.files.list(self.data.state) {
                 let path = Path.join(folder, name)

@@ -134,7 +134,7 @@ package struct DataVerifier<Files: FileSystem> {
         Path.join(self.data.root, path)
     }
 
-    private func relative(_ path: String) -> String {
+    func relative(_ path: String) -> String {
         path.hasPrefix(self.data.root + "/") ? String(path.dropFirst(self.data.root.utf8.count + 1)) : path
     }
 

@@ -65,6 +65,7 @@ struct RepairAdviser: Sendable {
                 meaning: "events of this day are lost or changed in every later replay",
                 step: "restore the file from a backup")
         }
+        if name == "_erasures" { return Self.erasures }
         if name.hasPrefix("_") {
             return Repair(meaning: "the record of deleted days is not certain", step: "restore the file from a backup")
         }
@@ -77,6 +78,14 @@ struct RepairAdviser: Sendable {
             meaning: "lines are lost or changed in every later replay, unless the journal still has them",
             step: "stop the receiver, move the file and its .sources away, and start it: it writes both again from the "
                 + "journal; if the journal no longer has the lines, restore the file from a backup")
+    }
+
+    private static var erasures: Repair {
+        Repair(
+            meaning: "a copy of the record of erased people is not whole; unless state/erasures or archive/_erasures "
+                + "is, nothing reads events",
+            step: "start the receiver, which makes the copy again from the other one; if it refuses, restore both from "
+                + "a backup")
     }
 
     private func state(_ problem: Problem) -> Repair {
@@ -93,6 +102,7 @@ struct RepairAdviser: Sendable {
                 step: "start the receiver; if its log names a range that is missing, stop it and run waybill replay "
                     + "--data \(self.root) --provider \(provider)")
         }
+        if name == "erasures" { return Self.erasures }
         return Repair(
             meaning: "what this file recorded is not certain; events are not affected",
             step: "restore the file from a backup")

@@ -24,6 +24,7 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
     /// A page that comes back may ask for so much more.
     private static var resumeByteCountMax: Int { 64 << 20 }
     private static var gapCountMax: Int { 20 }
+    private static var delayCountMax: Int { 1000 }
 
     let data: DataDirectory<Files>
     let mask: Mask
@@ -31,6 +32,8 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
     private var follower: Follower<Files>?
     /// The people whose lines are not shown.
     var erased: ErasedPeople?
+    /// The record of erasures when ``erased`` was read; `nil` before the first read.
+    private var erasureStamp: [FileStatus?]?
     /// Everything before it was read; `nil` before the first read.
     package private(set) var position: JournalPosition?
     var ring: LineRing
@@ -39,7 +42,7 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
     var kept = KeptLines()
     var sources = SourceMeters()
     var rate = RateMeter()
-    var delays = DelayMeter(countMax: 1000)
+    var delays = DelayMeter(countMax: LiveState.delayCountMax)
     private(set) var gaps: [Gap] = []
     private(set) var gapCount = 0
     /// Whether everything that was there at the start is read: what is new from then on is worth a flag.
@@ -71,9 +74,9 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
     ///   - end: up to where the journal is durable.
     ///   - cursor: what a page has seen last.
     package mutating func begin(upTo end: JournalPosition, resuming cursor: LineID? = nil) throws(FileSystemError) {
+        try self.lookForErasures()
         if let position = self.position {
             if self.follower == nil {
-                self.erased = try ErasedPeople.read(in: self.data)
                 self.follower = Follower(
                     journal: self.data.journal, from: position, files: self.data.files, erased: self.erased)
             }
@@ -86,11 +89,34 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
             return
         }
         let start = try self.start(before: end, resuming: cursor)
-        self.erased = try ErasedPeople.read(in: self.data)
         self.follower = Follower(
             journal: self.data.journal, from: start, files: self.data.files, erased: self.erased)
         self.position = start
-        self.ring = LineRing(from: start, limits: self.limits)
+        self.ring.removeAll(from: start)
+    }
+
+    /// Forgets every line and begins again when someone was erased since the last look.
+    ///
+    /// Without a readable record nothing is shown.
+    private mutating func lookForErasures() throws(FileSystemError) {
+        let stamp = try ErasureLog.stamp(in: self.data)
+        guard stamp != self.erasureStamp else { return }
+        if self.erasureStamp != nil {
+            self.follower = nil
+            self.position = nil
+            self.isWarm = false
+            self.ring.removeAll(from: self.ring.floor.batch)
+            self.line = ShownLine(mask: self.mask)
+            self.names = NameCatalog()
+            self.kept = KeptLines()
+            self.sources = SourceMeters()
+            self.rate = RateMeter()
+            self.delays = DelayMeter(countMax: Self.delayCountMax)
+        }
+        // Not before: after an error, the next look is the first one again.
+        self.erasureStamp = []
+        self.erased = try ErasedPeople.read(in: self.data)
+        self.erasureStamp = stamp
     }
 
     private func start(

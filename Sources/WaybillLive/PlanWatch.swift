@@ -1,6 +1,7 @@
 package import WaybillArchive
 package import WaybillExport
 package import WaybillJournal
+internal import WaybillProjection
 package import WaybillSystem
 
 /// Why a plan is not followed any longer.
@@ -22,8 +23,9 @@ package struct PlanWatch<Files: FileSystem>: ~Copyable {
     /// - Parameter position: what was there before does not count.
     package init(
         data: DataDirectory<Files>, exports: [ExportOptions], plan: EventPlan, from position: JournalPosition
-    ) {
-        self.follower = Follower(journal: data.journal, from: position, files: data.files)
+    ) throws(FileSystemError) {
+        self.follower = Follower(
+            journal: data.journal, from: position, files: data.files, erased: try ErasedPeople.read(in: data))
         self.outcomes = Outcomes(exports)
         self.progress = PlanProgress(plan)
     }

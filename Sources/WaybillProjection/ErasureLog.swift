@@ -3,7 +3,7 @@ package import WaybillExport
 internal import WaybillJournal
 package import WaybillSystem
 
-/// The record of erasures in `state/erasures`, which outlives every checkpoint.
+/// The record of erasures in `state/erasures` and, once more, in `archive/_erasures`, which outlives every checkpoint.
 ///
 ///     key                       32 random bytes: the key of the digests
 ///     person:<digest>           what was erased of one person, and when; no id, no content
@@ -14,6 +14,9 @@ package import WaybillSystem
 /// entries of checkpoints that change with them → each takes its name → the checkpoints are committed → one commit
 /// removes the names. What is done twice changes nothing, so a start that finds an exchange finishes it.
 ///
+/// A state that is read up to its damage would bring people back. So there are two copies, each commit is made in the
+/// first one and then in the second, and a crash tears one at most: if neither is whole, nothing is read.
+///
 /// - SeeAlso: `Protocol/formats/erasures.md`.
 package struct ErasureLog<Files: FileSystem>: ~Copyable {
     package static var name: String { "erasures" }
@@ -21,23 +24,54 @@ package struct ErasureLog<Files: FileSystem>: ~Copyable {
     package static var newSuffix: String { ".erase" }
 
     static var keyKey: String { "key" }
-    private static var personPrefix: String { "person:" }
+    static var personPrefix: String { "person:" }
     private static var exchangeKey: String { "exchange" }
     private static var setPrefix: String { "set:" }
 
     private let data: DataDirectory<Files>
     private var state: StateStore<Files>
+    private var second: StateStore<Files>
 
-    /// Opens or creates the record; the caller holds the directory's lock.
+    /// Opens or creates the record, with two equal copies; the caller holds the directory's lock.
+    ///
+    /// Fails if neither copy is whole.
     package init(_ data: DataDirectory<Files>) throws(FileSystemError) {
-        var state = try StateStore(path: Self.path(in: data), files: data.files)
-        try state.settle()
+        let entries = try ErasureEntries(in: data).entries ?? [:]
+        try data.files.createDirectories(data.archive)
+        let state = try Self.open(Self.path(in: data), entries, data.files)
+        let second = try Self.open(Self.secondPath(in: data), entries, data.files)
         self.data = data
         self.state = state
+        self.second = second
     }
 
-    static func path(in data: DataDirectory<Files>) -> String {
+    /// Opens a copy and gives it these entries.
+    private static func open(
+        _ path: String, _ entries: [String: String], _ files: Files
+    ) throws(FileSystemError) -> StateStore<Files> {
+        var store = try StateStore(path: path, files: files)
+        var changes: [String: String?] = [:]
+        for key in store.entries.keys where entries[key] == nil { changes.updateValue(nil, forKey: key) }
+        for (key, value) in entries where store.entries[key] != value { changes[key] = .some(value) }
+        // The first commit rewrites the file: no older state of a damaged copy ever looks whole.
+        try store.commit(changes)
+        try store.settle()
+        return store
+    }
+
+    /// Makes changes durable in both copies.
+    private mutating func commit(_ changes: [String: String?]) throws(FileSystemError) {
+        try self.state.commit(changes)
+        try self.second.commit(changes)
+    }
+
+    package static func path(in data: DataDirectory<Files>) -> String {
         Path.join(data.state, Self.name)
+    }
+
+    /// The path of the second copy, which is not lost with `state`, and is in each backup of the archive.
+    package static func secondPath(in data: DataDirectory<Files>) -> String {
+        Path.join(data.archive, "_" + Self.name)
     }
 
     /// The path of the copy of a checkpoint that is used when the checkpoint is lost.
@@ -52,11 +86,23 @@ package struct ErasureLog<Files: FileSystem>: ~Copyable {
 
     /// The key of a directory's digests; `nil` before the first erasure.
     package static func recordedKey(in data: DataDirectory<Files>) throws(FileSystemError) -> [UInt8]? {
-        try StateImage.read(Self.path(in: data), files: data.files).flatMap { Self.key(in: $0.entries) }
+        try ErasureEntries(in: data).entries.flatMap { Self.key(in: $0) }
+    }
+
+    /// What differs once the record has changed: the files of both copies as they are now.
+    package static func stamp(in data: DataDirectory<Files>) throws(FileSystemError) -> [FileStatus?] {
+        [try data.files.status(at: Self.path(in: data)), try data.files.status(at: Self.secondPath(in: data))]
+    }
+
+    /// Whether an erasure has begun and not come to its end: files may still have the person's events.
+    package static func isUnderWay(in data: DataDirectory<Files>) throws(FileSystemError) -> Bool {
+        let entries = try ErasureEntries(in: data).entries ?? [:]
+        let people = entries.filter { $0.key.hasPrefix(Self.personPrefix) }
+        return entries[Self.exchangeKey] != nil || people.values.contains { ErasureRecord(text: $0)?.isDone == false }
     }
 
     package mutating func use(key: [UInt8]) throws(FileSystemError) {
-        try self.state.commit([
+        try self.commit([
             Self.keyKey: .some(key.map { Hexadecimal.text($0, digitCount: 2) }.joined())
         ])
     }
@@ -67,7 +113,7 @@ package struct ErasureLog<Files: FileSystem>: ~Copyable {
 
     /// Makes the record durable; from now on no reader takes the person's lines.
     package mutating func record(_ record: ErasureRecord, of digest: String) throws(FileSystemError) {
-        try self.state.commit([Self.personPrefix + digest: .some(record.text)])
+        try self.commit([Self.personPrefix + digest: .some(record.text)])
     }
 
     static func key(in entries: [String: String]) -> [UInt8]? {
@@ -82,11 +128,12 @@ package struct ErasureLog<Files: FileSystem>: ~Copyable {
         return key
     }
 
-    static func people(in entries: [String: String]) -> [ErasedPeople.Kind: Set<String>] {
-        var people: [ErasedPeople.Kind: Set<String>] = [:]
+    static func people(in entries: [String: String]) -> [ErasedPeople.Kind: Set<ErasedPeople.Person>] {
+        var people: [ErasedPeople.Kind: Set<ErasedPeople.Person>] = [:]
         for (key, value) in entries where key.hasPrefix(Self.personPrefix) {
             guard let record = ErasureRecord(text: value) else { continue }
-            people[record.kind, default: []].insert(String(key.dropFirst(Self.personPrefix.utf8.count)))
+            let digest = String(key.dropFirst(Self.personPrefix.utf8.count))
+            people[record.kind, default: []].insert(ErasedPeople.Person(digest: digest, mark: record.mark))
         }
         return people
     }
@@ -111,15 +158,16 @@ package struct ErasureLog<Files: FileSystem>: ~Copyable {
         for folder in Set(pairs.map { Path.parent(of: Path.join(self.data.root, $0.new)) }).sorted() {
             try self.data.files.synchronizeDirectory(folder)
         }
-        try self.state.commit(entries)
+        try self.commit(entries)
         try self.finish()
     }
 
-    /// Finishes an exchange that was interrupted; does nothing if there is none.
+    /// Finishes an exchange that was interrupted, and makes a copy of the record again that is not whole.
+    ///
+    /// Does nothing if no one was erased. Fails if neither copy is whole.
     package static func finishExchange(in data: DataDirectory<Files>) throws(FileSystemError) {
-        guard let image = try StateImage.read(Self.path(in: data), files: data.files),
-            image.entries[Self.exchangeKey] != nil
-        else { return }
+        let found = try ErasureEntries(in: data)
+        guard let entries = found.entries, entries[Self.exchangeKey] != nil || !found.areEqual else { return }
         var log = try ErasureLog(data)
         try log.finish()
     }
@@ -145,15 +193,17 @@ package struct ErasureLog<Files: FileSystem>: ~Copyable {
         }
         for (state, entries) in changes.sorted(by: { $0.key < $1.key }) {
             var store = try StateStore(path: self.data.statePath(state), files: self.data.files)
+            // A state that was lost meanwhile is made again from the files; a few entries of it would mislead.
+            guard !store.entries.isEmpty else { continue }
             try store.commit(entries)
         }
-        try self.state.commit(done)
+        try self.commit(done)
     }
 }
 
 /// What was erased of one person, as in `state/erasures`.
 ///
-///     kind=user at=1795165200000 state=done lines=12 bytes=4711 days=2 first=2026-11-19 last=2026-11-20 records=9
+///     kind=user at=1795165200000 state=done lines=12 bytes=4711 days=2 first=2026-11-19 last=2026-11-20 records=9 mark=…
 package struct ErasureRecord: Hashable, Sendable {
     package var kind: ErasedPeople.Kind
     /// When the erasure began.
@@ -167,6 +217,8 @@ package struct ErasureRecord: Hashable, Sendable {
     private var first: String?
     private var last: String?
     package var recordCount = 0
+    /// Tells most ids of others from the person's without a digest (``ErasedPeople``).
+    package var mark: UInt64?
 
     package init(kind: ErasedPeople.Kind, at: WallTime) {
         self.kind = kind
@@ -180,7 +232,9 @@ package struct ErasureRecord: Hashable, Sendable {
             + "lines=\(self.lineCount) bytes=\(self.byteCount) days=\(max(self.days.count, self.dayCount))"
         if let first = self.days.min()?.description ?? self.first { text += " first=\(first)" }
         if let last = self.days.max()?.description ?? self.last { text += " last=\(last)" }
-        return text + " records=\(self.recordCount)"
+        text += " records=\(self.recordCount)"
+        if let mark { text += " mark=\(Hexadecimal.text(mark, digitCount: 16))" }
+        return text
     }
 
     /// Parses ``text``; an unreadable count is 0, so that a damaged count brings no one back.
@@ -200,6 +254,7 @@ package struct ErasureRecord: Hashable, Sendable {
         self.first = fields["first"].map { String($0) }
         self.last = fields["last"].map { String($0) }
         self.recordCount = count("records")
+        self.mark = fields["mark"].flatMap { $0.utf8.count == 16 ? UInt64($0, radix: 16) : nil }
     }
 }
 
@@ -208,9 +263,9 @@ extension ErasedPeople {
     package static func read<Files: FileSystem>(
         in data: DataDirectory<Files>
     ) throws(FileSystemError) -> ErasedPeople? {
-        guard let entries = try StateImage.read(ErasureLog.path(in: data), files: data.files)?.entries,
-            let key = ErasureLog<Files>.key(in: entries)
-        else { return nil }
+        guard let entries = try ErasureEntries(in: data).entries, let key = ErasureLog<Files>.key(in: entries) else {
+            return nil
+        }
         let people = ErasureLog<Files>.people(in: entries)
         return people.isEmpty ? nil : ErasedPeople(key: key, people: people)
     }

@@ -23,8 +23,8 @@ extension Eraser {
         var held = (count: 0, releasedByteCount: 0)
         /// By the name of a part without extension: its new manifest.
         var manifests: [String: PartManifest] = [:]
-        var erasedCount = 0
-        var erasedEventCount = 0
+        /// By the name of a part without extension: how the numbers of its records change.
+        var renumberings: [String: Renumbering] = [:]
 
         var state: String { "export-\(self.provider)" }
 
@@ -82,14 +82,12 @@ extension Eraser {
         var records = try self.newFile(path)
         var ids = try self.newFile(stem + ".ids")
         var part = ErasedPart()
-        var gone = (records: 0, events: 0)
+        var renumbering = Renumbering(wanted: try self.recordNumbers(inLettersOf: stem))
         let frame = RecordFrame(fileExtension)
         while let next = try reader.next() {
-            if self.isPersons(next.record, ids: next.ids) {
-                gone.records += 1
-                gone.events += next.ids.count
-                continue
-            }
+            let isGone = self.isPersons(next.record, ids: next.ids)
+            renumbering.add(next.ids, isGone: isGone)
+            if isGone { continue }
             try records.append(part.recordCount == 0 ? reader.header + frame.start : frame.separator)
             try records.append(next.record + frame.end)
             try ids.append(Array(next.ids.joined(separator: [UInt8(ascii: ",")])) + [0x0A])
@@ -98,10 +96,9 @@ extension Eraser {
             if part.firstID.isEmpty { part.firstID = next.ids.first.map { String(decoding: $0, as: UTF8.self) } ?? "" }
             part.lastID = next.ids.last.map { String(decoding: $0, as: UTF8.self) } ?? ""
         }
-        guard gone.records > 0 else { return try self.discard([path, stem + ".ids"]) }
-        self.report.recordCount += gone.records
-        work.erasedCount += gone.records
-        work.erasedEventCount += gone.events
+        guard renumbering.goneCount > 0 else { return try self.discard([path, stem + ".ids"]) }
+        self.report.recordCount += renumbering.goneCount
+        work.renumberings[Path.name(of: stem)] = renumbering
         if manifest != nil, part.recordCount > 0 { try records.append(frame.footer) }
         if manifest != nil, part.recordCount == 0 { try records.append(reader.header) }
         part.byteCount = records.byteCount
@@ -121,7 +118,7 @@ extension Eraser {
         manifest.totals.eventCount = part.eventCount
         (manifest.firstID, manifest.lastID) = (part.firstID, part.lastID)
         manifest.sha256 = facts.sha256
-        manifest.erasedCount += gone.records
+        manifest.erasedCount += renumbering.goneCount
         manifest.gzipSHA256 = try self.store(path, facts, isCompressed: manifest.gzipSHA256 != nil, &work)
         try self.write(ManifestLine.sealed(manifest.json), to: stem + ".manifest.json", &work)
         work.manifests[Path.name(of: stem)] = manifest
@@ -226,17 +223,23 @@ extension Eraser {
             bytes, byteCount: manifest == nil ? work.lengths[path] ?? 0 : .max, lineByteCountMax: 64 << 20,
             files: self.files)
         var kept = try self.newFile(path)
-        var counts = (kept: 0, gone: 0)
+        var counts = (kept: 0, gone: 0, renumbered: 0)
+        let part = Self.part(ofLetters: Path.name(of: stem))
         while let line = try lines.next() {
             if self.isPersons(letter: line.bytes) {
                 counts.gone += 1
+                continue
+            }
+            counts.kept += 1
+            if let renumbered = part.flatMap({ work.renumberings[$0] })?.renumber(letter: line.bytes) {
+                counts.renumbered += 1
+                try kept.append(renumbered + [0x0A])
             } else {
-                counts.kept += 1
                 try kept.append(line.bytes + [0x0A])
             }
         }
         let facts = try kept.finish()
-        guard counts.gone > 0 else { return try self.discard([path]) }
+        guard counts.gone + counts.renumbered > 0 else { return try self.discard([path]) }
         self.report.deadCount += counts.gone
         guard !self.isDryRun else { return }
         guard var manifest else {
@@ -249,6 +252,28 @@ extension Eraser {
         try self.write(ManifestLine.sealed(manifest.json), to: stem + ".manifest.json", &work)
     }
 
+    /// The part whose delivery wrote dead letters; `nil` if the export did.
+    private static func part(ofLetters name: String) -> String? {
+        name.hasPrefix("delivery-") ? "part-" + name.dropFirst("delivery-".utf8.count) : nil
+    }
+
+    /// The records of a part that are named in the dead letters of its delivery.
+    private func recordNumbers(inLettersOf stem: String) throws(FileSystemError) -> Set<Int> {
+        let number = Path.name(of: stem).dropFirst("part-".utf8.count)
+        let letters = "\(Path.parent(of: stem))/dead/delivery-\(number)"
+        let root = Path.join(self.data.root, letters)
+        let facts = try self.files.contents(of: root + ".manifest.json")
+        guard let manifest = facts.flatMap(DeadLetterManifest.init(json:)) else { return [] }
+        let bytes = try StoredBytes(
+            path: root + ".ndjson", isCompressed: manifest.gzipSHA256 != nil, files: self.files)
+        var lines = LineReader(bytes, lineByteCountMax: 64 << 20, files: self.files)
+        var numbers: Set<Int> = []
+        while let line = try lines.next() {
+            if let number = JSONValue(line.bytes)?["record"]?.count { numbers.insert(number) }
+        }
+        return numbers
+    }
+
     /// Whether a dead letter is of an event of the person: by the place of its line, else by its id.
     private func isPersons(letter: [UInt8]) -> Bool {
         guard let json = JSONValue(letter) else { return false }
@@ -256,9 +281,11 @@ extension Eraser {
             let place = Place(
                 principal: json["principal"]?.string ?? "", stream: stream, offset: UInt64(offset))
             if self.places.contains(place) { return true }
+            // The line of someone else's event with the same id.
+            if let id = json["id"]?.string, self.isShared(id.utf8) { return false }
         }
-        if let id = json["id"]?.string, self.names(id.utf8) { return true }
-        return false
+        guard let id = json["id"]?.string else { return false }
+        return self.isPersons(letter, ids: [Array(id.utf8)[...]])
     }
 
     // MARK: Days and generations
@@ -323,7 +350,7 @@ extension Eraser {
                 var lines = LineReader(bytes, lineByteCountMax: 64 << 20, files: self.files)
                 while let line = try lines.next() {
                     let id = line.bytes.prefix { $0 != 0x20 }
-                    if self.isPersons(letter: line.bytes) || self.names(id) { return true }
+                    if self.isPersons(letter: line.bytes) || self.isPersons(line.bytes, ids: [id]) { return true }
                 }
             }
         }

@@ -42,8 +42,14 @@ extension Eraser {
         var locks: [FileID] = []
         var busyPath: String?
         do throws(FileSystemError) {
-            for name in try self.files.list(self.data.state).sorted()
-            where name.hasPrefix("deliver-") && name.hasSuffix(".state.lock") {
+            var names = Set(
+                try self.files.list(self.data.state).filter { $0.hasPrefix("deliver-") && $0.hasSuffix(".state.lock") })
+            // A first delivery of an export must not begin meanwhile, either.
+            if !self.isDryRun, try self.files.status(at: self.data.exports) != nil {
+                let exports = try self.files.list(self.data.exports).filter { !$0.hasPrefix(".") }
+                names.formUnion(exports.map { "deliver-\($0).state.lock" })
+            }
+            for name in names.sorted() {
                 let path = Path.join(self.data.state, name)
                 let lock = try self.files.open(path, .append)
                 locks.append(lock)
@@ -100,23 +106,84 @@ extension Eraser {
             if let day = DayFolder(path: Path.parent(of: path))?.day { self.report.days.insert(day) }
         }
         try self.scanJournal(&readers)
+        try self.findSharedIDs(index, people)
         let aside = Path.join(self.data.root, SetAside<Files>.folder)
         if try self.files.status(at: aside) != nil { self.report.setAside = try self.files.list(aside).sorted() }
     }
 
-    private mutating func scanJournal(_ readers: inout EventReaders) throws(FileSystemError) {
+    /// Finds the ids of the person's events that lines of others have, too: after a mistake of whoever wrote them.
+    private mutating func findSharedIDs(
+        _ index: ArchiveIndex<Files>, _ people: ErasedPeople
+    ) throws(FileSystemError) {
+        guard !self.ids.isEmpty else { return }
+        var readers = EventReaders(erased: people)
+        let ids = self.ids
+        var shared: Set<[UInt8]> = []
+        func look(_ line: UnsafeRawBufferPointer, _ reader: EventReader) {
+            guard let id = Self.id(of: line), ids.contains(id), reader.read(line) != .quarantine(.erased) else {
+                return
+            }
+            shared.insert(id)
+        }
+        for (path, byteCount) in index.lengths.sorted(by: { $0.key < $1.key }) where path.hasSuffix(".ndjson") {
+            let stem = String(path.dropLast(".ndjson".utf8.count))
+            try self.visit(stem, byteCount, index.lengths[stem + ".sources"] ?? 0) { run, bytes in
+                let reader = readers.reader(for: run.description)
+                bytes.forEachLine { look(UnsafeRawBufferPointer(rebasing: bytes[$0]), reader) }
+            }
+        }
+        try self.visitJournal { batch, isArchived in
+            guard !isArchived else { return }
+            let reader = readers.reader(for: batch.description)
+            batch.raw.forEachLine { look(UnsafeRawBufferPointer(rebasing: batch.raw[$0]), reader) }
+        }
+        self.sharedIDs = shared
+        self.report.sharedIDCount = shared.count
+    }
+
+    /// The id in a line, in lower case; `nil` if it has none.
+    private static func id(of line: UnsafeRawBufferPointer) -> [UInt8]? {
+        var id: [UInt8]?
+        do throws(JSONError) {
+            try JSONScanner.scanMembers(line, from: JSONText.byteOrderMarkByteCount(line)) { key, traits, value, kind in
+                let name = UnsafeRawBufferPointer(rebasing: line[key])
+                guard kind == .string, JSONText.equals(name, isEscaped: traits.contains(.hasEscapes), "id") else {
+                    return
+                }
+                let body = UnsafeRawBufferPointer(rebasing: line[value.dropFirst().dropLast()])
+                id = Self.lowercased(JSONText.hasEscapes(body) ? Array(JSONText.string(body).utf8) : Array(body))
+            }
+            return id
+        } catch {
+            // It is no event, and no export has it.
+            return nil
+        }
+    }
+
+    /// Calls `body` with each batch of the journal, and whether the archive has it.
+    private func visitJournal(
+        _ body: (_ batch: ProjectedBatch, _ isArchived: Bool) -> Void
+    ) throws(FileSystemError) {
         let coverage = JournalCoverage(directory: self.data.journal, files: self.files)
         guard let first = try coverage.first() else { return }
         let archived = JournalPosition(Int(try self.entries(of: "archive")["position"] ?? "0") ?? 0)
         let end = try coverage.end()
         var reader = BatchReader(journalDirectory: self.data.journal, position: first, files: self.files)
         while let batch = try reader.next(upTo: end) {
+            body(batch, batch.position < archived)
+        }
+    }
+
+    private mutating func scanJournal(_ readers: inout EventReaders) throws(FileSystemError) {
+        // A copy, which reads while this one is changed.
+        let disk = self
+        try disk.visitJournal { batch, isArchived in
             let lines = readers.reader(for: batch.description)
             batch.raw.forEachLine { range in
                 let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
                 guard !line.isEmpty, lines.read(line) == .quarantine(.erased) else { return }
                 self.report.journalLineCount += 1
-                guard batch.position >= archived else { return }
+                guard !isArchived else { return }
                 self.note(line, batch.offset.rawValue + UInt64(range.lowerBound), batch.description, lines.source)
             }
         }
@@ -234,10 +301,16 @@ extension Eraser {
 
     /// Whether a record is of the person.
     ///
-    /// A record of an event without an id is known by the person's own id in it.
+    /// A record of an event without an id, or with one that someone else's event has, too, is known by the person's own id
+    /// in it.
     func isPersons(_ record: [UInt8], ids: [ArraySlice<UInt8>]) -> Bool {
-        if ids.contains(where: { self.names($0) }) { return true }
-        return ids.contains { $0.elementsEqual([UInt8(ascii: "-")]) } && self.isNamed(in: record)
+        if ids.contains(where: { self.names($0) && !self.isShared($0) }) { return true }
+        let isUncertain = ids.contains { $0.elementsEqual([UInt8(ascii: "-")]) || self.isShared($0) }
+        return isUncertain && self.isNamed(in: record)
+    }
+
+    func isShared(_ id: some Sequence<UInt8>) -> Bool {
+        !self.sharedIDs.isEmpty && self.sharedIDs.contains(Self.lowercased(id))
     }
 
     /// Whether the person's id is in a record, as a word of its own.

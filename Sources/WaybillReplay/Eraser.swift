@@ -35,6 +35,8 @@ package struct Eraser<Files: FileSystem> {
         package var unexplainedByteCount = 0
         /// The person's lines without an id, whose records are known only if the person's own id is in them.
         package var withoutIDCount = 0
+        /// Ids of the person's events that events of others have, too.
+        package var sharedIDCount = 0
         /// Files set aside after damage, which are not read.
         package var setAside: [String] = []
         /// The person's other ids: of a user the anonymous ones, of an anonymous id the users.
@@ -97,6 +99,8 @@ package struct Eraser<Files: FileSystem> {
     /// The ids of the person's events, in lower case, and the places of their lines.
     var ids: Set<[UInt8]> = []
     var places: Set<Place> = []
+    /// Those of ``ids`` that a line of someone else has, too.
+    var sharedIDs: Set<[UInt8]> = []
     /// The files of lines with lines of the person, without extension.
     var stems: Set<String> = []
 
@@ -165,8 +169,9 @@ package struct Eraser<Files: FileSystem> {
     ) throws(FileSystemError) -> Failure? {
         let old = try ErasureLog.recordedKey(in: self.data)
         let key: [UInt8] = if let old { old } else { try newKey() }
-        let digest = ErasedPeople.digest(of: self.id, self.kind, key: key)
-        let people = ErasedPeople(key: key, people: [self.kind: [digest]])
+        let person = ErasedPeople.Person(id: self.id, self.kind, key: key)
+        let digest = person.digest
+        let people = ErasedPeople(key: key, people: [self.kind: [person]])
         try self.scan(people)
         let partitions = try self.partitions()
         let unfinished = try self.unfinishedDeliveries(partitions)
@@ -181,6 +186,7 @@ package struct Eraser<Files: FileSystem> {
         var record = log.record(of: digest) ?? ErasureRecord(kind: self.kind, at: now)
         self.report.isRepeated = record.isDone
         record.isDone = false
+        record.mark = person.mark
         // A run that goes on finds less than the one before it.
         record.lineCount = max(record.lineCount, self.report.lineCount)
         record.byteCount = max(record.byteCount, self.report.byteCount)

@@ -46,6 +46,8 @@ package struct Requeue<Files: FileSystem>: Sendable {
         package var goneCount = 0
         /// Refused events that the archive does not have yet; a later run takes them.
         package var unarchivedCount = 0
+        /// Lines of erased people, which stay where they are.
+        package var erasedCount = 0
         /// Damaged files of refused events, whose remaining events were left out.
         package var damagedPaths: [String] = []
         /// Published files, including the file of an interrupted run.
@@ -154,6 +156,7 @@ package struct Requeue<Files: FileSystem>: Sendable {
             try self.publish(path, &state)
             report.paths.append(path)
         }
+        let erased = try ErasedPeople.read(in: self.data)
         try self.files.createDirectories(self.output)
         let number = try self.nextNumber(state.entries[Self.numberKey])
         let path = self.path(number)
@@ -161,9 +164,11 @@ package struct Requeue<Files: FileSystem>: Sendable {
         var changes: [String: String?] = [:]
         switch selection {
         case .quarantine(let reasons):
-            try self.takeQuarantine(reasons, state.entries, into: &output, &changes)
+            try self.takeQuarantine(reasons, state.entries, erased, into: &output, &changes, &report)
         case .dead(let provider, let reasons):
-            guard try self.takeDead(provider, reasons, state.entries, into: &output, &changes, &report) else {
+            let isTaken = try self.takeDead(
+                provider, reasons, state.entries, erased, into: &output, &changes, &report)
+            guard isTaken else {
                 self.files.close(output.file)
                 return .failure(.tooMany(limit: Self.takenCountMax))
             }
@@ -214,8 +219,8 @@ package struct Requeue<Files: FileSystem>: Sendable {
     // MARK: Quarantine
 
     private func takeQuarantine(
-        _ reasons: Set<QuarantineReason>, _ entries: [String: String], into output: inout Output,
-        _ changes: inout [String: String?]
+        _ reasons: Set<QuarantineReason>, _ entries: [String: String], _ erased: ErasedPeople?,
+        into output: inout Output, _ changes: inout [String: String?], _ report: inout Report
     ) throws(FileSystemError) {
         let lengths = try ArchiveIndex(data: self.data).lengths
         for (path, length) in lengths.sorted(by: { $0.key < $1.key })
@@ -224,18 +229,61 @@ package struct Requeue<Files: FileSystem>: Sendable {
             guard reasons.isEmpty || reason.map(reasons.contains) ?? false else { continue }
             let taken = entries[Self.takenPrefix + path].flatMap { Int($0) } ?? 0
             guard taken < length else { continue }
+            changes[Self.takenPrefix + path] = .some(String(length))
+            if let erased {
+                let sources = lengths[path.dropLast(".ndjson".utf8.count) + ".sources"] ?? 0
+                report.erasedCount += try self.takeLines(of: path, taken..<length, sources, erased, into: &output)
+                continue
+            }
             let file = try self.files.open(Path.join(self.data.root, path), .read)
             defer { self.files.close(file) }
             try self.files.visit(file, taken..<length) { (piece) throws(FileSystemError) in try output.append(piece) }
-            changes[Self.takenPrefix + path] = .some(String(length))
         }
+    }
+
+    /// Takes the lines of a range that are no erased person's.
+    ///
+    /// - Parameter sourcesByteCount: the certain length of the file's `.sources`, which tell how its lines are read.
+    /// - Returns: how many lines are an erased person's.
+    private func takeLines(
+        of path: String, _ range: Range<Int>, _ sourcesByteCount: Int, _ erased: ErasedPeople,
+        into output: inout Output
+    ) throws(FileSystemError) -> Int {
+        let stem = Path.join(self.data.root, String(path.dropLast(".ndjson".utf8.count)))
+        let hasSources = try self.files.status(at: stem + ".sources") != nil
+        var runs =
+            try hasSources
+            ? SourceRuns(
+                path: stem + ".sources", byteCount: sourcesByteCount, linesByteCount: range.upperBound,
+                files: self.files) : nil
+        var readers = EventReaders(erased: erased)
+        let stray = EventReader(
+            source: SourceDescription(env: .prod, bundle: "unknown", isForeign: false), erased: erased)
+        var run: (range: Range<Int>, reader: EventReader)?
+        var lines = try LineReader(
+            path: stem + ".ndjson", byteCount: range.upperBound, lineByteCountMax: .max, files: self.files)
+        var erasedCount = 0
+        while let line = try lines.next() {
+            guard line.range.lowerBound >= range.lowerBound else { continue }
+            while run.map({ $0.range.upperBound <= line.range.lowerBound }) ?? true, let item = try runs?.next() {
+                guard case .run(let found, _) = item else { continue }
+                run = (found.range, readers.reader(for: found.description))
+            }
+            let reader = run.flatMap { $0.range.contains(line.range.lowerBound) ? $0.reader : nil } ?? stray
+            if line.bytes.withUnsafeBytes({ reader.read($0) }) == .quarantine(.erased) {
+                erasedCount += 1
+            } else {
+                try (line.bytes + [0x0A]).withBytes { (line) throws(FileSystemError) in try output.append(line) }
+            }
+        }
+        return erasedCount
     }
 
     // MARK: Refused events
 
     /// - Returns: `false` if there are too many to remember.
     private func takeDead(
-        _ provider: Destination, _ reasons: Set<RefusalReason>, _ entries: [String: String],
+        _ provider: Destination, _ reasons: Set<RefusalReason>, _ entries: [String: String], _ erased: ErasedPeople?,
         into output: inout Output, _ changes: inout [String: String?], _ report: inout Report
     ) throws(FileSystemError) -> Bool {
         let idsPath = Path.join(self.data.state, "requeue.ids")
@@ -245,7 +293,7 @@ package struct Requeue<Files: FileSystem>: Sendable {
         // Removes what an uncommitted run has written.
         try self.files.truncate(ids, to: certain)
         guard var taken = try self.digests(idsPath, byteCount: certain) else { return false }
-        var letters = DeadLetterReader()
+        var letters = DeadLetterReader(erased: erased)
         var added: [UInt8] = []
         var pointed = PointedLines()
         let statePath = self.data.statePath("export-\(provider.rawValue)")
@@ -270,6 +318,10 @@ package struct Requeue<Files: FileSystem>: Sendable {
                 missing.insert(digest)
                 return
             }
+            guard !letters.isErased else {
+                report.erasedCount += 1
+                return
+            }
             added += Array("\(digest.text)\n".utf8)
             try output.append(letters.event(for: provider))
         }
@@ -278,13 +330,17 @@ package struct Requeue<Files: FileSystem>: Sendable {
             guard letters.read(line, of: description, at: place.offset) else { return }
             let digest = place.digest(for: provider.rawValue)
             guard missing.remove(digest) != nil else { return }
+            guard !letters.isErased else {
+                report.erasedCount += 1
+                return
+            }
             added += Array("\(digest.text)\n".utf8)
             try output.append(letters.event(for: provider))
         }
         if !missing.isEmpty {
             let position = entries["position"].flatMap { Int($0) } ?? 0
             added += try self.takeOwnEvents(
-                of: deadLetters, missing, pointed, provider, exportedUpTo: position, into: &output, &report)
+                of: deadLetters, missing, pointed, provider, erased, exportedUpTo: position, into: &output, &report)
         }
         try self.files.writeAll(ids, added)
         try self.files.synchronize(ids)
@@ -299,17 +355,19 @@ package struct Requeue<Files: FileSystem>: Sendable {
     /// - Returns: the digests of those taken, as lines.
     private func takeOwnEvents(
         of deadLetters: DeadLetters, _ missing: Set<Digest128>, _ pointed: PointedLines, _ provider: Destination,
-        exportedUpTo position: Int, into output: inout Output, _ report: inout Report
+        _ erased: ErasedPeople?, exportedUpTo position: Int, into output: inout Output, _ report: inout Report
     ) throws(FileSystemError) -> [UInt8] {
         let archived = try ArchiveIndex(data: self.data).position?.rawValue ?? 0
-        var letters = DeadLetterReader()
+        var letters = DeadLetterReader(erased: erased)
         var missing = missing
         var added: [UInt8] = []
         try self.visitLines(of: deadLetters, &report) { line, report throws(FileSystemError) in
             guard letters.read(line, []), let place = letters.place else { return }
             let digest = place.digest(for: provider.rawValue)
             guard missing.remove(digest) != nil else { return }
-            if letters.hasEvent {
+            if letters.isErased {
+                report.erasedCount += 1
+            } else if letters.hasEvent {
                 added += Array("\(digest.text)\n".utf8)
                 try output.append(letters.event(for: provider))
             } else if archived < position, pointed.end(of: place.name) <= place.offset {
@@ -380,118 +438,5 @@ extension Digest128 {
             let low = UInt64(text.dropFirst(16), radix: 16)
         else { return nil }
         self.init(high: high, low: low)
-    }
-}
-
-/// Extracts the event from a dead letter.
-private struct DeadLetterReader: ~Copyable {
-    private var tape = JSONTape()
-    private var letter: [UInt8] = []
-    /// Tape index of the event; `nil` if the letter has none.
-    private var index: Int?
-    /// Where the archive has the event.
-    private(set) var place: PointedLines.Place?
-    /// The id that the exports gave to a foreign line without one of its own.
-    private var madeID: String?
-    var hasEvent: Bool { self.index != nil }
-    private var output = ByteBuilder()
-
-    /// Whether the line is a letter with one of these reasons.
-    mutating func read(_ line: [UInt8], _ reasons: Set<RefusalReason>) -> Bool {
-        self.letter = line
-        self.index = nil
-        self.place = nil
-        self.madeID = nil
-        var place: PointedLines.Place?
-        var madeID: String?
-        defer {
-            self.place = place
-            self.madeID = madeID
-        }
-        return self.withTape { tape in
-            guard let reason = tape.firstValue(of: "reason", in: 0) else { return nil }
-            let name = RefusalReason(rawValue: String(decoding: tape.bytes(of: reason), as: UTF8.self))
-            guard reasons.isEmpty || name.map(reasons.contains) ?? false else { return nil }
-            if name != .consent, name != .unreadable { place = PointedLines.Place(tape) }
-            guard let event = tape.firstValue(of: "event", in: 0), tape[event].kind == .object else { return -1 }
-            if tape.firstValue(of: "id", in: event) == nil, let id = tape.firstValue(of: "id", in: 0),
-                tape[id].kind == .string
-            {
-                madeID = String(decoding: tape.bytes(of: id), as: UTF8.self)
-            }
-            return event
-        }
-    }
-
-    /// Whether a line of the archive is an event.
-    mutating func read(_ line: UnsafeRawBufferPointer, of stream: StreamDescription, at offset: UInt64) -> Bool {
-        self.letter = Array(line)
-        let source = stream.sourceDescription
-        let made = source.isForeign ? source.stream?.lineID(at: offset).text : nil
-        var hasID = false
-        let isEvent = self.withTape { tape in
-            if let id = tape.firstValue(of: "id", in: 0), tape[id].kind == .string {
-                hasID = LineStream.isEventID(tape.bytes(of: id))
-            }
-            return 0
-        }
-        self.madeID = hasID ? nil : made
-        return isEvent
-    }
-
-    private mutating func withTape(_ body: (borrowing JSONTape) -> Int?) -> Bool {
-        let letter = self.letter
-        let found = letter.withUnsafeBytes { bytes -> Int? in
-            self.tape.accepts(bytes, from: JSONText.byteOrderMarkByteCount(bytes)) ? body(self.tape) : nil
-        }
-        self.index = found.flatMap { $0 < 0 ? nil : $0 }
-        return found != nil
-    }
-
-    /// Identifies the event among those that a provider refused.
-    mutating func digest(_ provider: Destination) -> Digest128? {
-        guard let index else { return nil }
-        let entry = self.tape[index]
-        let name = Array(provider.rawValue.utf8)
-        return self.letter.withUnsafeBytes { letter in
-            name.withUnsafeBytes { name in
-                Digest128([name, UnsafeRawBufferPointer(rebasing: letter[Int(entry.start)..<Int(entry.end)])])
-            }
-        }
-    }
-
-    /// The event with its LF, for this provider alone: the others already have it.
-    ///
-    /// Its id stays the same, or is the one that was made for it, so that the provider can tell whether it has the event.
-    mutating func event(for provider: Destination) -> UnsafeRawBufferPointer {
-        self.output.removeAll()
-        guard let index else { return self.output.bytes }
-        let name = provider == .mixpanelProfiles ? Destination.mixpanel.rawValue : provider.rawValue
-        let letter = self.letter
-        letter.withUnsafeBytes { letter in
-            self.output.append("{")
-            if let madeID { self.output.append("\"id\":\"\(madeID)\",") }
-            var members = self.tape.members(of: index)
-            while let (key, value) = members.next(in: self.tape) {
-                let quoted = (Int(self.tape[key].start) - 1)..<(Int(self.tape[key].end) + 1)
-                let isEscaped = self.tape[key].traits.contains(.hasEscapes)
-                let body = UnsafeRawBufferPointer(rebasing: letter[quoted.dropFirst().dropLast()])
-                if JSONText.equals(body, isEscaped: isEscaped, "providers") { continue }
-                let isText = self.tape[value].kind == .string
-                let start = Int(self.tape[value].start) - (isText ? 1 : 0)
-                let end = Int(self.tape[value].end) + (isText ? 1 : 0)
-                if self.madeID != nil, JSONText.equals(body, isEscaped: isEscaped, "id") {
-                    // It is that of a thing, and stays a field.
-                    self.output.append("\"x_id\"")
-                } else {
-                    self.output.append(UnsafeRawBufferPointer(rebasing: letter[quoted]))
-                }
-                self.output.append(":")
-                self.output.append(UnsafeRawBufferPointer(rebasing: letter[start..<end]))
-                self.output.append(",")
-            }
-        }
-        self.output.append("\"providers\":[\"\(name)\"]}\n")
-        return self.output.bytes
     }
 }

@@ -18,6 +18,8 @@ struct DayRules: Sendable {
     /// Only this app's lines of a folder that several share.
     let bundle: String?
     let idBudget: IDBudget
+    /// The people whose lines are left out; `nil`: no one was erased.
+    let erased: ErasedPeople?
 }
 
 /// Reads a day's folder into a ``DayTable``.

@@ -1,4 +1,5 @@
 internal import WaybillArchive
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillProjection
 internal import WaybillProtocol
@@ -20,7 +21,9 @@ struct DayRows {
     private var hasSources = false
     /// Whether the file has lines of several apps.
     private var isShared = false
-    private var readers = EventReaders()
+    private var readers: EventReaders
+    /// Finds the lines of erased people that have no recorded origin; `nil`: no one was erased.
+    private let strayReader: EventReader?
     /// Empty unless the catalogue of names is wanted.
     private var fieldLog = FieldLog()
     private var cutOffs: [Int32: Int64] = [:]
@@ -28,6 +31,10 @@ struct DayRows {
     init(_ rules: DayRules) {
         self.rules = rules
         self.parser = RowParser(rules.wishes)
+        self.readers = EventReaders(erased: rules.erased)
+        self.strayReader = rules.erased.map {
+            EventReader(source: SourceDescription(env: .prod, bundle: "unknown", isForeign: false), erased: $0)
+        }
         self.days = DayCursor(rules.zone)
         self.ids = LineIDs(byteCountMax: rules.idBudget.byteCount)
     }
@@ -65,6 +72,7 @@ struct DayRows {
     }
 
     private mutating func take(_ line: UnsafeRawBufferPointer, _ origin: LineOrigin) {
+        if let strayReader, (origin.reader ?? strayReader).read(line) == .quarantine(.erased) { return }
         guard var row = self.parser.read(line, origin, into: &self.table) else {
             self.table.strayLineCount += 1
             return

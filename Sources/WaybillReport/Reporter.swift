@@ -1,4 +1,5 @@
 internal import WaybillArchive
+internal import WaybillExport
 internal import WaybillProjection
 package import WaybillSystem
 
@@ -56,7 +57,8 @@ package struct Reporter<Files: FileSystem>: Sendable {
                 properties: self.request.properties, wantsCatalogue: self.request.wantsCatalogue),
             zone: zone, isForeignZone: kept.zoneName.map { $0 != zone.name } ?? false,
             isStrict: self.request.options.strictCutOff, cutOffSecond: self.request.cutOffSecond,
-            bundle: self.request.options.app ?? kept.bundles.first, idBudget: self.request.idBudget)
+            bundle: self.request.options.app ?? kept.bundles.first, idBudget: self.request.idBudget,
+            erased: try self.erased())
         if let cache = self.request.cache, Path.isInside(cache, self.data.root) {
             throw .badOption(
                 name: "cache", text: cache,
@@ -96,6 +98,14 @@ package struct Reporter<Files: FileSystem>: Sendable {
     }
 
     // MARK: Days
+
+    private func erased() throws(ReportFailure) -> ErasedPeople? {
+        do throws(FileSystemError) {
+            return try ErasedPeople.read(in: self.data)
+        } catch {
+            throw .disk(error)
+        }
+    }
 
     func keptDays() throws(ReportFailure) -> KeptDays {
         let options = self.request.options

@@ -18,6 +18,8 @@ package enum Errno {
     package static let notPermitted = EPERM
     /// No file operation of any system reports it.
     package static let stopped = ECANCELED
+    /// A file was read, and its content cannot be used.
+    package static let damaged = EBADMSG
 
     /// The system's text for a number.
     package static func message(_ errno: Int32) -> String {
@@ -39,6 +41,7 @@ extension FileSystemError {
         case exists
         case inUse = "in-use"
         case link
+        case damaged
         case system
 
         package init(errno: Int32) {
@@ -55,6 +58,7 @@ extension FileSystemError {
                 case EEXIST: .exists
                 case EBUSY: .inUse
                 case ELOOP: .link
+                case EBADMSG: .damaged
                 default: .system
                 }
         }
@@ -78,6 +82,7 @@ extension FileSystemError {
         case .exists: "remove it or choose another path"
         case .inUse: "stop the other process that uses it, or choose another path"
         case .link: "remove the symbolic link; put a folder or a mount in its place"
+        case .damaged: "restore it from a backup, and check the disk"
         case .system: "see errno \(self.errno)"
         }
     }
@@ -86,7 +91,8 @@ extension FileSystemError {
     package var isTransient: Bool {
         switch self.code {
         case .diskFull, .diskError, .tooManyFiles, .system: true
-        case .readOnly, .permission, .missing, .notADirectory, .isADirectory, .exists, .inUse, .link: false
+        case .readOnly, .permission, .missing, .notADirectory, .isADirectory, .exists, .inUse, .link, .damaged:
+            false
         }
     }
 }

@@ -159,11 +159,14 @@ package struct FileSystemError: Error, Hashable, Sendable, CustomStringConvertib
     package let operation: String
     package let path: String
     package let errno: Int32
+    /// What is wrong, if a number does not say it.
+    package let detail: String?
 
-    package init(_ operation: String, path: String, errno: Int32) {
+    package init(_ operation: String, path: String, errno: Int32, detail: String? = nil) {
         self.operation = operation
         self.path = path
         self.errno = errno
+        self.detail = detail
     }
 
     /// The kind of failure.
@@ -177,7 +180,7 @@ package struct FileSystemError: Error, Hashable, Sendable, CustomStringConvertib
     }
 
     package var description: String {
-        "\(self.operation) \(self.path): \(Errno.message(self.errno)) (\(self.code)); \(self.remedy)"
+        "\(self.operation) \(self.path): \(self.detail ?? Errno.message(self.errno)) (\(self.code)); \(self.remedy)"
     }
 }
 

@@ -83,6 +83,7 @@ extension Eraser.Report {
             json.member("generations", array: self.removedGenerations) { $0.string($1) }
             json.member("journal_lines", self.journalLineCount)
             json.member("without_id", self.withoutIDCount)
+            json.member("shared_ids", self.sharedIDCount)
             json.member("unexplained_bytes", self.unexplainedByteCount)
         }
         return String(decoding: json, as: UTF8.self)
@@ -94,8 +95,8 @@ extension Eraser.Report {
         if self.isRepeated { sentences.append("the person was erased before") }
         if self.journalLineCount > 0 {
             sentences.append(
-                "the journal still holds \(self.journalLineCount) lines of the person, which no one reads and which go with "
-                    + "its retention")
+                "the journal still holds \(Self.number(self.journalLineCount, "line")) of the person; no one reads what it "
+                    + "holds of them, and it goes with the journal's retention")
         }
         sentences.append(
             "spools and quarantines on agents' hosts are not reached, nor is what providers received; what agents still "
@@ -104,24 +105,40 @@ extension Eraser.Report {
             let option = kind == .user ? "--anon" : "--user"
             let ids = self.otherIDs.sorted()
             sentences.append(
-                "the person's lines also had \(ids.count) other ids, whose lines may be theirs, too: "
+                "the person's lines also had \(Self.number(ids.count, "other id")), and lines with "
+                    + "\(ids.count == 1 ? "it" : "these") may be theirs, too: "
                     + ids.prefix(10).map { "\(option) \($0)" }.joined(separator: ", ") + (ids.count > 10 ? " …" : ""))
         }
         if self.withoutIDCount > 0 {
             sentences.append(
-                "\(self.withoutIDCount) of the person's lines have no id: an export whose records do not have the person's "
-                    + "own id either, such as csv with other columns, still has their records; waybill replay makes its "
-                    + "days again without them")
+                "\(Self.number(self.withoutIDCount, "line")) of the person \(self.withoutIDCount == 1 ? "has" : "have") no id: "
+                    + Self.uncertainty)
+        }
+        if self.sharedIDCount > 0 {
+            sentences.append(
+                "\(Self.number(self.sharedIDCount, "id")) of the person's events \(self.sharedIDCount == 1 ? "is" : "are") "
+                    + "also in lines of others: " + Self.uncertainty)
         }
         if !self.setAside.isEmpty {
+            let count = self.setAside.count
             sentences.append(
-                "set-aside holds \(self.setAside.count) entries that were not read: delete what is no longer needed")
+                "set-aside holds \(count == 1 ? "1 entry that was" : "\(count) entries that were") not read: delete what is "
+                    + "no longer needed")
         }
         if self.unexplainedByteCount > 0 {
             sentences.append(
-                "\(self.unexplainedByteCount) bytes of the archive have lost their origin and were kept unread: waybill "
-                    + "inspect --verify names them")
+                "the origin of \(Self.number(self.unexplainedByteCount, "byte")) of the archive is lost, and they were kept "
+                    + "unread: waybill inspect --verify names them")
         }
         return sentences
+    }
+
+    private static var uncertainty: String {
+        "an export whose records do not have the person's own id either, such as csv with other columns, still has their "
+            + "records; waybill replay makes its days again without them"
+    }
+
+    private static func number(_ count: Int, _ noun: String) -> String {
+        "\(count) \(noun)\(count == 1 ? "" : "s")"
     }
 }

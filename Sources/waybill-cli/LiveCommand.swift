@@ -42,7 +42,7 @@ struct LiveCommand: AsyncParsableCommand {
     @OptionGroup var dev: DevOptions
 
     @Option(help: "The address to listen on.", transform: OptionReader.address)
-    var listen = NetworkAddress(host: "127.0.0.1", port: 4392)
+    var listen = NetworkAddress(host: "127.0.0.1", port: UsualPort.live)
 
     @Option(help: "Another name of this server, which browsers may use.")
     var host: [String] = []

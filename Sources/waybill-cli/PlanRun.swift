@@ -64,22 +64,22 @@ final class PlanRun: Sendable {
     func answer() throws(FileSystemError) -> PlanAnswer {
         guard let result = self.state.withLock({ $0.result }) else {
             // It was stopped before it began.
-            return self.watch(from: JournalPosition(0)).answer(.stopped)
+            return try self.watch(from: JournalPosition(0)).answer(.stopped)
         }
         return try result.get()
     }
 
     private var isStopped: Bool { self.state.withLock { $0.isStopped } }
 
-    private func watch(from position: JournalPosition) -> PlanWatch<POSIXFileSystem> {
-        PlanWatch(data: self.data, exports: self.exports, plan: self.plan, from: position)
+    private func watch(from position: JournalPosition) throws(FileSystemError) -> PlanWatch<POSIXFileSystem> {
+        try PlanWatch(data: self.data, exports: self.exports, plan: self.plan, from: position)
     }
 
     private func follow(_ receiver: NetworkAddress) throws(FileSystemError) -> PlanAnswer {
         let clock = POSIXClock()
         let deadline = self.seconds.map { clock.monotonicTime() + .seconds($0) }
         let first = try JournalTip.segments(of: self.data.journal, files: self.data.files)?.lowerBound
-        var watch = self.watch(from: self.oldEnd ?? first ?? JournalPosition(0))
+        var watch = try self.watch(from: self.oldEnd ?? first ?? JournalPosition(0))
         let durable = DurableEnd(of: self.data, receiver: receiver)
         var end = try durable.now()
         var settled: MonotonicTime?

@@ -100,6 +100,7 @@ extension Requeue.Report {
             json.member("without_event", self.withoutEventCount)
             json.member("gone", self.goneCount)
             json.member("not_archived", self.unarchivedCount)
+            if self.erasedCount > 0 { json.member("erased", self.erasedCount) }
             json.member("damaged_files", self.damagedPaths.count)
             json.member("files", array: self.paths) { $0.string($1) }
         }

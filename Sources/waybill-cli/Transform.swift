@@ -22,6 +22,8 @@ struct TransformCounts {
     var held = 0
     var skipped = 0
     var badLines = 0
+    /// Lines of erased people.
+    var erased = 0
     var fixes = FixCounts()
     /// Bytes of an archive's file whose origin is not recorded.
     var unexplainedByteCount = 0
@@ -39,6 +41,7 @@ struct TransformCounts {
             + "\"held\":\(self.held),\"skipped\":\(self.skipped),\"bad\":\(self.badLines)"
         let fixes = FixCode.allCases.filter { self.fixes[$0] > 0 }.map { "\"\($0.rawValue)\":\(self.fixes[$0])" }
         json += ",\"fixed\":{\(fixes.joined(separator: ","))}"
+        if self.erased > 0 { json += ",\"erased\":\(self.erased)" }
         if self.unexplainedByteCount > 0 { json += ",\"unexplained_bytes\":\(self.unexplainedByteCount)" }
         if let firstBad { json += ",\"first_bad_line\":\(firstBad.line),\"first_bad\":\"\(firstBad.reason.rawValue)\"" }
         return json + "}"
@@ -86,26 +89,39 @@ struct Transform: ~Copyable {
     private let files = POSIXFileSystem()
     private var exporter: Exporter
     private var sink: StreamSink
-    private var readers = EventReaders()
+    private var readers: EventReaders
     /// Reads lines whose stream is not recorded.
-    private let reader: EventReader
+    private var reader: EventReader
+    /// The data directory whose erased people are left out; `nil`: that of each file.
+    private let dataDirectory: String?
+    /// The data directory of the last file.
+    private var root: String?
     /// When all lines count as received; `nil`: as recorded, and where nothing is, ages are not judged.
     private let asOf: WallTime?
     private let now: WallTime
     private let dead: FileID?
 
-    init(options: ExportOptions, source: SourceDescription, asOf: WallTime?, dead: String?) throws {
-        let exporter = Exporter(options)
-        self.sink = StreamSink(exporter.description)
-        self.exporter = exporter
-        self.reader = EventReader(source: source)
-        self.asOf = asOf
-        self.now = POSIXClock().wallTime()
+    /// - Parameter dataDirectory: leaves out the people who were erased from it; `nil`: those of the data directory that
+    ///   a file is in.
+    init(
+        options: ExportOptions, source: SourceDescription, asOf: WallTime?, dead: String?, dataDirectory: String?
+    ) throws {
+        let erased = try dataDirectory.flatMap { root in try Self.erased(in: root) }
+        let deadFile: FileID?
         do {
-            self.dead = try dead.map { path throws(FileSystemError) in try POSIXFileSystem().open(path, .replace) }
+            deadFile = try dead.map { path throws(FileSystemError) in try POSIXFileSystem().open(path, .replace) }
         } catch {
             throw Self.failure(error)
         }
+        let exporter = Exporter(options)
+        self.sink = StreamSink(exporter.description)
+        self.exporter = exporter
+        self.reader = EventReader(source: source, erased: erased)
+        self.readers = EventReaders(erased: erased)
+        self.dataDirectory = dataDirectory
+        self.asOf = asOf
+        self.now = POSIXClock().wallTime()
+        self.dead = deadFile
     }
 
     deinit {
@@ -117,10 +133,51 @@ struct Transform: ~Copyable {
         return ExitCode.files
     }
 
+    // MARK: Erased people
+
+    private static func erased(in root: String) throws -> ErasedPeople? {
+        do throws(FileSystemError) {
+            return try ErasedPeople.read(in: DataDirectory(root: root, files: POSIXFileSystem()))
+        } catch {
+            throw Self.failure(error)
+        }
+    }
+
+    /// Leaves out the people who were erased from the data directory that a file is in.
+    private mutating func leaveOutErased(from path: String) throws {
+        guard self.dataDirectory == nil else { return }
+        let root: String?
+        do throws(FileSystemError) {
+            root = try self.root(of: path)
+        } catch {
+            throw Self.failure(error)
+        }
+        guard root != self.root else { return }
+        let erased = try root.flatMap { root in try Self.erased(in: root) }
+        self.readers = EventReaders(erased: erased)
+        self.reader = EventReader(source: self.reader.source, erased: erased)
+        self.root = root
+    }
+
+    /// The data directory that a file is in: a folder above it with an archive and the record of erasures or a `state`.
+    private func root(of path: String) throws(FileSystemError) -> String? {
+        var folder = Path.parent(of: path)
+        // archive/env=…/bundle=…/date=…/part
+        for _ in 0..<4 {
+            folder = Path.join(folder, "..")
+            let data = DataDirectory(root: folder, files: self.files)
+            guard try self.files.status(at: data.archive)?.kind == .directory else { continue }
+            if try self.files.status(at: data.state)?.kind == .directory { return folder }
+            if try self.files.status(at: ErasureLog.secondPath(in: data)) != nil { return folder }
+        }
+        return nil
+    }
+
     // MARK: Input
 
     /// Reads a file; with its `.sources`, if they are next to it.
     mutating func run(file path: String) throws {
+        try self.leaveOutErased(from: path)
         let isCompressed = path.hasSuffix(".gz")
         let plain = isCompressed ? String(path.dropLast(3)) : path
         let sources = plain.hasSuffix(".ndjson") ? plain.dropLast(7) + ".sources" : ""
@@ -288,6 +345,8 @@ struct Transform: ~Copyable {
                             "line \(self.sink.counts.lines) has no UUID in \"id\", so its id is made from the stream "
                                 + "that it is from: name it with --stream, or name the archive's file as an argument")
                     }
+                case .quarantine(.erased):
+                    self.sink.counts.erased += 1
                 case .quarantine(let reason):
                     self.sink.counts.countBad(reason)
                 }

@@ -30,6 +30,9 @@ struct TransformCommand: ParsableCommand {
             receipt: its events have the same ids as in the live export, and their age is judged as it was on arrival. For
             other input, rules about an event's age apply only with --as-of, and --stream names the stream from which the
             ids of lines without one are made.
+
+            The lines of people who were erased with waybill erase are left out: of a file below archive/ or quarantine/ by
+            the record of its data directory, of other input by that of the directory that --data names.
             """)
 
     @Argument(help: "Files of lines, also compressed (.gz). (default: standard input)")
@@ -37,6 +40,9 @@ struct TransformCommand: ParsableCommand {
 
     @Option(help: "Which export: \(Destination.list).")
     var provider: String
+
+    @Option(help: "A receiver's data directory, whose erased people are left out. (default: that of each file)")
+    var data: String?
 
     @Option(help: "A receiver's configuration file, for the export's mapping and options and for custom providers.")
     var config: String?
@@ -99,7 +105,8 @@ struct TransformCommand: ParsableCommand {
         if let zone = try self.zone.map(OptionReader.zone) { options.zone = zone }
         options.keepsRefusedEvents = true
         var transform = try Transform(
-            options: options, source: self.source, asOf: self.asOf.flatMap(TimeText.parse(text:)), dead: self.dead)
+            options: options, source: self.source, asOf: self.asOf.flatMap(TimeText.parse(text:)), dead: self.dead,
+            dataDirectory: self.data)
         if self.files.isEmpty {
             try transform.run(from: FileID(rawValue: STDIN_FILENO), named: "standard input")
         } else {

@@ -45,6 +45,9 @@ struct DeliverCommand: AsyncParsableCommand {
     @Option(help: "A configuration file (YAML) whose section deliver: names every delivery; SIGHUP reloads it.")
     var config: String?
 
+    @Option(help: "With --config: serve metrics and status at this UNIX socket instead of the file's.")
+    var statusSocket: String?
+
     @Option(help: "A receiver's data directory.")
     var data: String?
 
@@ -105,6 +108,7 @@ struct DeliverCommand: AsyncParsableCommand {
             }
             return
         }
+        guard self.statusSocket == nil else { throw ValidationError("--status-socket requires --config") }
         guard self.data != nil, self.provider != nil else {
             throw ValidationError("name the data directory and the export with --data and --provider, or --config FILE")
         }
@@ -132,7 +136,7 @@ struct DeliverCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        if let config { return try await ServiceRun.run(config, log: self.log) }
+        if let config { return try await ServiceRun.run(config, statusSocket: self.statusSocket, log: self.log) }
         var configuration = DeliveryConfiguration(dataDirectory: self.data ?? "", provider: try self.deliverable())
         configuration.env = self.env
         configuration.region = self.region
@@ -241,7 +245,7 @@ struct DeliverCommand: AsyncParsableCommand {
     private static func exitCode(for error: DeliveryError) -> ExitCode {
         let (notice, code): (Notice, ExitCode) =
             switch error {
-            case .locked: (.inUse, .inUse)
+            case .locked, .erasing: (.inUse, .inUse)
             case .credentials, .endpoint, .missingCredentials: (.configurationWrong, .badConfiguration)
             case .noExport: (.inputUnreadable, .noInput)
             case .damagedState: (.inputWrong, .badInput)

@@ -2,6 +2,7 @@ import Testing
 import WaybillExport
 import WaybillJSON
 import WaybillJournal
+import WaybillProjection
 import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTestSupport
@@ -46,6 +47,36 @@ import WaybillTestSupport
         #expect(one.places == [json.places[0]])
         let none = try parsed(state.events(try Filter("user:x"), before: nil, limit: 9, fields: []))
         #expect(none.places == [] && none["scanned"]?.count == 2)
+    }
+
+    @Test func `an erased person leaves the memory at the next look, and later lines do not come in`() throws {
+        let live = try LiveBench()
+        try live.write([[LiveBench.line(1, user: "u-7"), LiveBench.line(2)], [LiveBench.line(3, user: "u-7")]])
+        var state = live.state(exports: [.ga4])
+        try live.read(&state)
+        var rows = try parsed(state.events(.everything, before: nil, limit: 9, fields: []))
+        #expect(rows.places.count == 3)
+        let place = try #require(LineID(rows.places[0]))
+
+        let key = [UInt8](repeating: 7, count: 32)
+        var log = try ErasureLog(live.bench.data)
+        try log.use(key: key)
+        let digest = ErasedPeople.digest(of: Array("u-7".utf8), .user, key: key)
+        try log.record(ErasureRecord(kind: .user, at: LiveBench.now), of: digest)
+        try live.write([[LiveBench.line(4, user: "u-7"), LiveBench.line(5)]])
+        try live.read(&state)
+        rows = try parsed(state.events(.everything, before: nil, limit: 9, fields: []))
+        #expect(rows["rows"]?.elements?.compactMap { $0["user"]?.string } == [])
+        #expect(rows.places.count == 2)
+        #expect(try state.event(at: place, upTo: live.bench.end) == nil)
+
+        // Without a readable record, nothing is shown.
+        for path in [ErasureLog.path(in: live.bench.data), ErasureLog.secondPath(in: live.bench.data)] {
+            try live.bench.disk.replace(path, with: Array("nothing that was ever written".utf8))
+            try? live.bench.disk.unlink(path + ".previous")
+        }
+        #expect(throws: FileSystemError.self) { try state.begin(upTo: live.bench.end) }
+        #expect(try parsed(state.events(.everything, before: nil, limit: 9, fields: [])).places == [])
     }
 
     @Test func `an event is found by place and by id, with all outcomes`() throws {

@@ -128,7 +128,7 @@ import WaybillServerTestSupport
     ) throws -> (answer: PlanAnswer, json: JSONValue, hasEverything: Bool) {
         let bench = try LiveBench()
         try bench.write(batches)
-        var watch = PlanWatch(
+        var watch = try PlanWatch(
             data: bench.bench.data, exports: [ExportOptions(provider: .ga4)],
             plan: try EventPlan(Array(plan.utf8), providers: ["ga4"]), from: JournalPosition(position))
         try watch.advance(upTo: bench.bench.end)
