@@ -29,15 +29,6 @@ extension ReceiverTelemetry {
             ])
     }
 
-    func deleted(_ name: String, _ day: DeletedDay) {
-        self.update(name) { $0.deletedDayCount += 1 }
-        self.logger.notice(
-            "day deleted",
-            metadata: [
-                "projection": "\(name)", "day": "\(day.path)", "why": "\(day.reason.rawValue)",
-                "lines": "\(day.lineCount)", "bytes": "\(day.byteCount)",
-            ])
-    }
 
     func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int, retryingIn pause: Duration) {
         self.update(name) { standing in
